@@ -17,7 +17,7 @@ pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
 
 /// Options of a session.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "switches that do not depend on each other")]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct SessionOptions {
     /// Bytes of the record cache, keys and overhead included. 0 turns the cache off.
     pub record_cache_bytes: u64,

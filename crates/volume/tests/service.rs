@@ -1,5 +1,5 @@
 //! The volume as its views call it: results, costs and moved bytes of its operations.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 #[path = "service/buckets.rs"]
 mod buckets;

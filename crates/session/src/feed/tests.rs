@@ -15,9 +15,9 @@ fn each_own_write_covers_one_notification() {
     own.sent(&plan(std::slice::from_ref(&mine)));
     own.sent(&plan(std::slice::from_ref(&mine)));
     assert!(own.notified(&mine));
-    assert!(!own.notified(&other), "nobody sent this one");
+    assert!(!own.notified(&other), "no caller sent this one");
     assert!(own.notified(&mine));
-    assert!(!own.notified(&mine), "the third change is somebody else's");
+    assert!(!own.notified(&mine), "the third change is of another session");
 }
 
 #[test]

@@ -128,7 +128,9 @@ async fn note_marked(
     commit_once(store, plan).await?;
     match read_volume(store).await? {
         Some(volume) if volume.marked => Ok(volume),
-        _ => Err(VolumeError::Corrupt("the volume's record was changed meanwhile".to_owned())),
+        _ => {
+            Err(VolumeError::Corrupt("another process has changed the volume's record".to_owned()))
+        }
     }
 }
 

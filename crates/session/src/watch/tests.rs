@@ -14,12 +14,12 @@ use super::{
 
 /// Collects the notifications, and the senders that complete them.
 #[derive(Debug, Default)]
-struct Told {
+struct Recorder {
     changes: Mutex<Vec<NodeChanges>>,
     waiting: Mutex<Vec<oneshot::Sender<()>>>,
 }
 
-impl NodeWatch for Told {
+impl NodeWatch for Recorder {
     fn changed(&self, changes: &NodeChanges, done: Option<oneshot::Sender<()>>) {
         self.changes.lock().unwrap().push(changes.clone());
         self.waiting.lock().unwrap().extend(done);
@@ -30,10 +30,10 @@ impl NodeWatch for Told {
     }
 }
 
-fn watched(coherence: Coherence) -> (Watches, Arc<Told>) {
-    let (watches, told) = (Watches::default(), Arc::<Told>::default());
-    watches.set(Some(Watch { watch: told.clone(), coherence }));
-    (watches, told)
+fn watched(coherence: Coherence) -> (Watches, Arc<Recorder>) {
+    let (watches, recorder) = (Watches::default(), Arc::<Recorder>::default());
+    watches.set(Some(Watch { watch: recorder.clone(), coherence }));
+    (watches, recorder)
 }
 
 fn soon() -> (Moment, SeqlockRead) {
@@ -70,19 +70,19 @@ async fn nothing_may_be_cached_without_a_watch() {
 
 #[tokio::test(start_paused = true)]
 async fn names_and_nodes_of_a_plan_are_invalidated() {
-    let (watches, told) = watched(Coherence::Strict);
+    let (watches, recorder) = watched(Coherence::Strict);
     assert!(watches.committed(&plan()).is_none(), "nothing was given out");
     let _trust: CacheValidity = watches.cache_validity(Some(soon()));
     let invalidation = watches.committed(&plan()).expect("it was");
     // The last one has lost its last name: its links change.
     let nodes = vec![Ino(7), Ino(8), Ino(9)];
     let expected = NodeChanges { names: vec![(Ino(7), b"a".to_vec())], nodes };
-    assert_eq!(*told.changes.lock().unwrap(), [expected]);
-    let waiting = told.waiting.lock().unwrap().pop().expect("somebody waits");
+    assert_eq!(*recorder.changes.lock().unwrap(), [expected]);
+    let waiting = recorder.waiting.lock().unwrap().pop().expect("a change waits");
     let began = Instant::now();
     let heeding = async move {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        waiting.send(()).expect("somebody waits");
+        waiting.send(()).expect("a change waits");
     };
     tokio::join!(heeding, invalidation.completed());
     assert_eq!(began.elapsed().as_millis() / 10, 10, "it waits for the watch");
@@ -91,12 +91,12 @@ async fn names_and_nodes_of_a_plan_are_invalidated() {
 #[tokio::test(start_paused = true)]
 async fn an_unconfirmed_invalidation_waits_until_caches_expire() {
     for dropped in [true, false] {
-        let (watches, told) = watched(Coherence::Strict);
+        let (watches, recorder) = watched(Coherence::Strict);
         let _trust: CacheValidity = watches.cache_validity(Some(soon()));
         let invalidation: PendingInvalidation =
             watches.committed(&plan()).expect("something was given out");
         if dropped {
-            told.waiting.lock().unwrap().clear();
+            recorder.waiting.lock().unwrap().clear();
         }
         let began = Instant::now();
         invalidation.completed().await;
@@ -108,16 +108,16 @@ async fn an_unconfirmed_invalidation_waits_until_caches_expire() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_of_other_sessions_are_invalidated_without_waiting() {
-    let (watches, told) = watched(Coherence::Pushed);
+    let (watches, recorder) = watched(Coherence::Pushed);
     watches.feed_checked(Moment::now());
     let _trust: CacheValidity = watches.cache_validity(None);
     let keys = [key::dentry(Ino(7), b"b"), key::hold(Ino(7), record::Nonce([0; 10]))];
     watches.notified(keys.iter());
     watches.notified(keys[1..].iter());
     let expected = NodeChanges { names: vec![(Ino(7), b"b".to_vec())], nodes: vec![Ino(7)] };
-    assert_eq!(*told.changes.lock().unwrap(), [expected]);
-    assert!(told.waiting.lock().unwrap().is_empty());
+    assert_eq!(*recorder.changes.lock().unwrap(), [expected]);
+    assert!(recorder.waiting.lock().unwrap().is_empty());
     watches.all_changed();
-    assert_eq!(told.changes.lock().unwrap().len(), 2);
+    assert_eq!(recorder.changes.lock().unwrap().len(), 2);
     assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "the feed has a gap");
 }

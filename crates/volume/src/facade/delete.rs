@@ -30,10 +30,11 @@ const DIRECTORIES_PER_PLAN: usize = 64;
 /// Most guards and writes of a plan, without those of the bucket and of the committer.
 const PLAN_ITEMS: usize = 4_128;
 
-const _: () = assert!(PLAN_ITEMS + 64 <= Limits::LEAST.plan_items, "every engine takes a plan");
+const _: () =
+    assert!(PLAN_ITEMS + 64 <= Limits::LEAST.plan_items, "every engine accepts such a plan");
 const _: () = assert!(
     DIRECTORY_ITEMS * DIRECTORIES_MAX + REMOVAL_ITEMS <= PLAN_ITEMS,
-    "the deepest key goes in one plan, with all its directories"
+    "the deepest key fits into one plan with all its directories"
 );
 
 /// Most plans of one call that are in flight at a time. None of them depends on another.

@@ -24,7 +24,7 @@ impl Volume {
                 Ok(WalkStep::Read(reads)) => walk.learn(self.session.read_coalesced(&reads).await?),
                 Err(Halt::Corrupt(key, error)) => return Err(corrupt(&key, &error)),
                 Err(Halt::Fail(error)) => return Err(error.into()),
-                Err(Halt::Need) => unreachable!("a walk asks by its steps"),
+                Err(Halt::Need) => unreachable!("a walk reads by its steps"),
             }
         }
     }

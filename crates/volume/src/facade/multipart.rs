@@ -218,7 +218,7 @@ impl Volume {
 
     /// Records a part. If a part number is sent twice, both transmissions stay, and completing the
     /// upload chooses by entity tag.
-    #[expect(clippy::too_many_arguments, reason = "each is a part of what UploadPart says")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters of UploadPart")]
     pub async fn put_part(
         &self,
         bucket: &str,
@@ -232,7 +232,10 @@ impl Volume {
         self.put_part_if(bucket, key, id, number, body, tag, sums, &[]).await
     }
 
-    #[expect(clippy::too_many_arguments, reason = "as `put_part`, and what must hold")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parameters of `put_part`, and its assumptions"
+    )]
     async fn put_part_if(
         &self,
         bucket: &str,
@@ -248,7 +251,7 @@ impl Volume {
             Content::Slices(slices) => slices.clone(),
             Content::Inline(bytes) if bytes.is_empty() => Vec::new(),
             Content::Inline(_) | Content::Pages(_) => {
-                unreachable!("the bytes of a part lie in blocks")
+                unreachable!("the bytes of a part are in blocks")
             }
         };
         // The part is an owner of its blocks under a number of its own, until the upload ends.
@@ -274,7 +277,7 @@ impl Volume {
     /// is a value derived from the source's tag and the range, because nothing is read to hash it.
     /// `sum` is a checksum of the range that the caller has computed, in addition to those of the
     /// source.
-    #[expect(clippy::too_many_arguments, reason = "each is a part of what UploadPartCopy says")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters of UploadPartCopy")]
     pub async fn copy_part(
         &self,
         bucket: &str,
@@ -409,7 +412,10 @@ impl Volume {
         Ok(self.session.run_to_completion("complete", binding).await?)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what was found, chosen and computed")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the upload, its chosen parts, and their digests"
+    )]
     async fn bind_parts(
         &self,
         bucket: &str,

@@ -308,7 +308,9 @@ impl Volume {
         (tag, sums): (Tag, Vec<Sum>),
     ) -> Result<FoundNode, VolumeError> {
         let Content::Slices(laid) = body.content() else {
-            return Err(VolumeError::Corrupt("what is written in runs lies in blocks".to_owned()));
+            return Err(VolumeError::Corrupt(
+                "the body of a write in runs is not in blocks".to_owned(),
+            ));
         };
         let slices = place_runs(laid, runs);
         let end = runs.iter().map(|run| run.position + run.length).max().unwrap_or(0);
@@ -331,7 +333,7 @@ impl Volume {
             Content::Slices(laid) => place_runs(laid, runs),
             _ if runs.is_empty() => Vec::new(),
             _ => {
-                let why = "what is written in runs lies in blocks";
+                let why = "the body of a write in runs is not in blocks";
                 return Err(VolumeError::Corrupt(why.to_owned()));
             }
         };

@@ -304,7 +304,8 @@ pub fn opaque_tag() -> Result<[u8; 16], VolumeError> {
 /// Returns random bytes, for identifiers that must be unique.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
     let mut bytes = [0; N];
-    let none = |error| VolumeError::Unavailable(format!("there are no random bits: {error}"));
+    let none =
+        |error| VolumeError::Unavailable(format!("the machine gives no random numbers: {error}"));
     getrandom::fill(&mut bytes).map_err(none)?;
     Ok(bytes)
 }

@@ -77,7 +77,7 @@ impl Volume {
         for (index, writes) in staged.ahead.iter().enumerate().rev() {
             let last = index == 0;
             if let Err(error) = self.session.run(&Unstage { ino: staged.ino, writes, last }).await {
-                warn!(ino = staged.ino.0, %error, "staged records left to the sweeper");
+                warn!(ino = staged.ino.0, %error, "cannot delete staged records: the sweeper deletes them after the session's end");
                 return;
             }
         }

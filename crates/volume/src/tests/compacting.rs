@@ -202,7 +202,7 @@ async fn stored_bytes_stay_within_twice_the_visible_bytes() {
         let done = settle(&volume).await;
         assert!(done.bytes > 0, "round {round}");
         let percent = percent(&blocks, size).await;
-        assert!(percent <= BOUND_PERCENT, "{percent} % are stored of what shows");
+        assert!(percent <= BOUND_PERCENT, "stored bytes are {percent} % of the visible bytes");
         file.assert_there(&volume, b"x").await;
         assert_eq!(findings(&store, &blocks).await, [], "round {round}");
     }

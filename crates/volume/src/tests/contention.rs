@@ -93,8 +93,8 @@ async fn an_unpublished_body_keeps_no_pack() {
     refused.unwrap_err();
     new.unwrap();
     let packs = counters(&*store).await;
-    assert_eq!(packs.len(), 1, "two left alone, and one with somebody who was refused");
-    assert_eq!(records(&*store, space::SHARE).await, 1, "who was refused has none");
+    assert_eq!(packs.len(), 1, "two left alone, and one with a refused body");
+    assert_eq!(records(&*store, space::SHARE).await, 1, "a refused body has none");
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"new").await;
     volume.reap_now().await.unwrap();

@@ -92,7 +92,7 @@ async fn many_completed_uploads_do_not_stop_the_reaper() {
     delete(&volume, b"gone").await;
     assert_eq!(records(&*store, space::ORPHAN).await, MANY + 1);
     volume.reap_now().await.unwrap();
-    assert_eq!(count_blocks(&blocks).await, 0, "what died behind them is gone");
+    assert_eq!(count_blocks(&blocks).await, 0, "files removed behind them are gone");
     assert_eq!(records(&*store, space::UPLOAD).await, MANY, "and they still answer");
 }
 
@@ -267,7 +267,7 @@ async fn a_concurrent_complete_returns_the_first_result() {
     };
     let (held_up, overtakes) = futures::join!(held_up, overtakes);
     assert_eq!(held_up.unwrap().tag, overtakes.unwrap().tag);
-    assert_eq!(records(&*store, space::STAGED).await, 0, "what was staged is taken back");
+    assert_eq!(records(&*store, space::STAGED).await, 0, "the staged records are taken back");
     first.close().await;
     assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }

@@ -35,11 +35,14 @@ async fn an_old_hint_never_leads_to_a_wrong_answer() {
     let (_store, one, other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     lookup(&other, b"a").await.unwrap();
-    let told = one.counters().feed_invalidations;
+    let before = one.counters().feed_invalidations;
     publish(&other, b"a", 4).await.unwrap();
     publish(&other, b"a", 5).await.unwrap();
     // Each changed a dentry and an inode.
-    assert!(eventually(|| one.counters().feed_invalidations >= told + 4).await, "it was not told");
+    assert!(
+        eventually(|| one.counters().feed_invalidations >= before + 4).await,
+        "the feed did not report it"
+    );
     lookup(&one, b"a").await.unwrap();
     publish(&one, b"a", 6).await.unwrap();
     assert_eq!(one.counters().refused, 0, "it knew that its hint was stale");
@@ -53,7 +56,7 @@ async fn own_changes_do_not_invalidate_the_cache() {
     assert_eq!(one.counters().feed_invalidations, 0);
     let (published, trips) = crate::count_round_trips(publish(&one, b"a", 4)).await;
     published.unwrap();
-    assert_eq!((trips.reads, trips.commits), (0, 1), "the overwrite rests on what was written");
+    assert_eq!((trips.reads, trips.commits), (0, 1), "the overwrite relies on the earlier write");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +91,7 @@ async fn a_gap_in_the_feed_drops_all_records() {
             break;
         }
     }
-    assert!(one.counters().feed_gaps >= 1, "it was not told");
+    assert!(one.counters().feed_gaps >= 1, "the feed did not report it");
     let refused = one.counters().refused;
     publish(&one, b"a", 4).await.unwrap();
     assert_eq!(one.counters().refused, refused + 1, "it had to find out again");

@@ -482,9 +482,9 @@ async fn each_file_of_a_fork_is_of_one_instant_beside_writers() {
 }
 
 /// Records the progress that it gets.
-struct Told(std::sync::Mutex<Vec<Forked>>);
+struct Recorder(std::sync::Mutex<Vec<Forked>>);
 
-impl ForkWatch for Told {
+impl ForkWatch for Recorder {
     fn started(&self, names: u64) {
         assert_eq!(names, 300);
     }
@@ -502,7 +502,7 @@ async fn a_fork_reads_many_names_and_needs_a_free_bucket_name() {
     for number in 0..300 {
         put(&world.volume, format!("w/{}/{number}", number % 3).as_bytes(), 100).await;
     }
-    let watch = Told(std::sync::Mutex::default());
+    let watch = Recorder(std::sync::Mutex::default());
     let forked = world.volume.fork_bucket("b", "c", &watch).await.unwrap();
     assert_eq!((forked.files, forked.directories, forked.omitted), (300, 4, 0));
     assert_eq!(watch.0.lock().unwrap().last(), Some(&forked));

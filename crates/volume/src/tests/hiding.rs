@@ -227,7 +227,7 @@ async fn a_block_hidden_during_the_wait_stays_for_later_readers() {
     };
     let (first, ()) = futures::join!(volume.upkeep.reap_once(Priority::Urgent), second);
     let first = first.unwrap().unwrap();
-    assert_eq!((first.orphans, first.blocks), (1, 0), "who reads since may have found it named");
+    assert_eq!((first.orphans, first.blocks), (1, 0), "a later reader may have found it named");
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::ORPHAN).await), (4, 1));
     assert_eq!(volume.reap_now().await.unwrap().blocks, 2);
     assert_eq!(findings(&store, &blocks).await, []);

@@ -60,7 +60,7 @@ async fn a_long_reader_holds_only_its_file() {
     assert_eq!(fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap().findings, []);
     let rest: Vec<Bytes> = stream.try_collect().await.unwrap();
     found.extend(rest.concat());
-    assert!(found == vec![5; 2_000_000], "what was deleted while it was read");
+    assert!(found == vec![5; 2_000_000], "objects deleted while they were read");
     sleep(Duration::from_secs(2)).await;
     assert_eq!(records(&*store, space::HOLD).await, 1, "the other one reads on");
     drop(beside);
@@ -158,7 +158,7 @@ async fn a_rewritten_pack_stays_for_its_readers() {
     timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
     assert_eq!(volume.repack_now().await.unwrap().packs, 1);
     timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
-    assert!(exists(&blocks, old).await, "somebody reads in it");
+    assert!(exists(&blocks, old).await, "a reader is active in it");
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert!(pieces.concat() == bytes_of(name, length));
     drop(object);
@@ -331,7 +331,7 @@ async fn a_lost_epoch_is_not_used_again() {
     delete(&deleting, b"slow").await;
     let began = Instant::now();
     timeout(NOTICED * 3, deleting.reap_now()).await.expect("held back").unwrap();
-    assert!(began.elapsed() > HOLD_AFTER / 2, "nobody waited for the reader");
+    assert!(began.elapsed() > HOLD_AFTER / 2, "no task waited for the reader");
     let rest: Vec<Bytes> = stream.try_collect().await.expect("its blocks are there");
     found.extend(rest.concat());
     assert!(found == vec![5; 2_000_000]);

@@ -233,7 +233,7 @@ async fn damaged_names_are_found() {
         vec![write(inos[1], &inode)]
     });
     assert!(matches!(links.await[..], [Finding::Links { recorded: 7, found: 1, .. }]));
-    let untold = broken(|bucket, inos| {
+    let unmarked = broken(|bucket, inos| {
         let mut inode = file(3, Content::Inline(Bytes::from_static(b"abc")));
         inode.bucket = bucket;
         *inode.links_mut().unwrap() = 2;
@@ -243,19 +243,19 @@ async fn damaged_names_are_found() {
         }
         vec![write(inos[0], &inode)]
     });
-    let untold = untold.await;
-    assert_eq!(untold.len(), 2, "each name: {untold:?}");
-    assert!(untold.iter().all(|finding| matches!(finding, Finding::SelfContainedMismatch(..))));
-    let told = broken(|bucket, inos| {
-        let told = Dentry { self_contained: Some(3), ..Dentry::file(inos[0]) };
-        renamed(bucket, b"one", told)
+    let unmarked = unmarked.await;
+    assert_eq!(unmarked.len(), 2, "each name: {unmarked:?}");
+    assert!(unmarked.iter().all(|finding| matches!(finding, Finding::SelfContainedMismatch(..))));
+    let marked = broken(|bucket, inos| {
+        let marked = Dentry { self_contained: Some(3), ..Dentry::file(inos[0]) };
+        renamed(bucket, b"one", marked)
     });
-    let told = told.await;
+    let marked = marked.await;
     assert!(
-        told.iter().any(|finding| matches!(finding, Finding::SelfContainedMismatch(..))),
-        "{told:?}"
+        marked.iter().any(|finding| matches!(finding, Finding::SelfContainedMismatch(..))),
+        "{marked:?}"
     );
-    assert!(told.iter().any(|finding| matches!(finding, Finding::NotSelfContained(..))));
+    assert!(marked.iter().any(|finding| matches!(finding, Finding::NotSelfContained(..))));
     for (parent, name) in [(0, &b"other"[..]), (9, b"implied")] {
         let moved = broken(|bucket, inos| {
             let parent = Ino(bucket.0 + parent);

@@ -62,7 +62,7 @@ async fn a_complete_whose_client_disconnects_finishes() {
     assert_eq!(records(&*store, space::STAGED).await, 1);
     store.release();
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(records(&*store, space::STAGED).await, 0, "what was staged is published");
+    assert_eq!(records(&*store, space::STAGED).await, 0, "the staged records are published");
     assert_eq!(volume.stat("b", b"whole").await.unwrap().size(), 150_000);
     // A repeated request gets the result, although the name is bound.
     let again = volume.complete("b", b"whole", id, whole(), finish).await.unwrap();

@@ -37,7 +37,7 @@ async fn a_swept_session_is_not_swept_again() {
     let second = volume.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!(second.listed, 2);
     let third = volume.sweep(SweepOptions::default()).await.unwrap();
-    assert_eq!(third.listed, 0, "what is left there has names, and goes by the reaper");
+    assert_eq!(third.listed, 0, "the rest has names, and is left to the reaper");
     assert_eq!(read(&volume, b"kept").await.unwrap(), vec![5; 100_000]);
 }
 
@@ -122,7 +122,7 @@ async fn a_long_sweep_does_not_delay_the_reaper() {
     delete(&volume, b"new").await;
     delete(&volume, b"kept").await;
     let reaped = tokio::time::timeout(Duration::from_mins(2), volume.reap_now()).await;
-    assert_eq!(reaped.expect("it waits for nobody").unwrap().blocks, 4);
+    assert_eq!(reaped.expect("it waits for no other").unwrap().blocks, 4);
     gate.open.notify_one();
     let swept = sweep.await.unwrap().unwrap();
     assert_eq!(swept.listed, 4);

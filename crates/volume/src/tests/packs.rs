@@ -193,7 +193,7 @@ async fn deleted_blocks_leave_the_memory_cache() {
     delete(&volume, b"b").await;
     volume.reap_now().await.unwrap();
     let seen = cache.counters();
-    assert_eq!((seen.memory_pages, seen.forgotten), (5, 3), "c lies in the fourth, too");
+    assert_eq!((seen.memory_pages, seen.forgotten), (5, 3), "c is in the fourth, too");
     let fetched = seen.fetched_bytes;
     for (name, length) in [members[0], members[2]] {
         assert_eq!(read(&volume, name.as_bytes()).await.unwrap(), bytes_of(name, length));
@@ -215,7 +215,7 @@ async fn members_deleted_together_are_reaped_in_one_pass() {
     let refused = volume.counters().refused;
     let reaped = volume.reap_now().await.unwrap();
     assert_eq!((reaped.orphans, reaped.blocks), (150, 1));
-    assert_eq!(volume.counters().refused, refused, "nobody vouched for somebody gone");
+    assert_eq!(volume.counters().refused, refused, "no plan was refused because an owner is gone");
     assert!(!exists(&blocks, id).await);
     assert_eq!(counters(&*store).await, BTreeMap::new());
 }

@@ -80,7 +80,7 @@ async fn deleted_and_replaced_objects_are_reaped_with_their_blocks() {
     publish(&volume, b"inline", 5).await.unwrap();
     delete(&volume, b"d/deleted").await;
     delete(&volume, b"inline").await;
-    assert_eq!(records(&*store, space::ORPHAN).await, 2, "what has no blocks is gone already");
+    assert_eq!(records(&*store, space::ORPHAN).await, 2, "files without blocks are gone already");
     assert_eq!(bytes_of(&*store, bucket).await, 540_000);
     assert_eq!(count_blocks(&blocks).await, 2 + 4 + 2 + 4);
     let reaped = volume.reap_now().await.unwrap();

@@ -149,5 +149,5 @@ async fn a_foreign_beat_ends_the_session() {
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at, foreign)] };
     store.commit(&[plan]).await.unwrap();
     tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;
-    assert!(!volume.check().await.is_ready(), "the store does not hold what was written");
+    assert!(!volume.check().await.is_ready(), "the store does not have the written value");
 }

@@ -35,7 +35,7 @@ async fn a_sweep_spares_live_sessions_and_named_blocks() {
     let volume = open(store.clone(), blocks.clone()).await;
     staged(&volume, 70_000).await.disarm();
     let early = volume.sweep(SweepOptions::default()).await.unwrap();
-    assert_eq!(early.listed, 0, "nobody has ended the killed one yet");
+    assert_eq!(early.listed, 0, "the killed session was not ended yet");
     tokio::time::sleep(SESSION_SILENCE * 2).await;
     let dry = SweepOptions { dry_run: true, ..SweepOptions::default() };
     let dry = volume.sweep(dry).await.unwrap();
@@ -60,7 +60,7 @@ async fn leftovers_of_a_killed_process_are_swept_in_the_background() {
     assert_eq!(count_blocks(&blocks).await, 2);
     delete(&volume, b"kept").await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(count_blocks(&blocks).await, 0, "the reaper was told");
+    assert_eq!(count_blocks(&blocks).await, 0, "the reaper was woken");
     volume.close().await;
 }
 

@@ -58,7 +58,7 @@ async fn the_reaper_pauses_while_requests_are_served() {
     assert!(alone >= READ * 10, "it read: {alone:?}");
     let beside = reap(Priority::Background, true).await;
     // The look at the sessions and the collection are no steps.
-    assert!(beside > alone * PAUSE_FACTOR / 2, "{beside:?}, and {alone:?} where nobody was served");
+    assert!(beside > alone * PAUSE_FACTOR / 2, "{beside:?} beside requests, and {alone:?} without");
     assert!(beside < alone * (PAUSE_FACTOR + 2), "{beside:?}, and {alone:?}");
 }
 
@@ -66,5 +66,5 @@ async fn the_reaper_pauses_while_requests_are_served() {
 async fn a_reaper_with_a_waiting_caller_does_not_pause() {
     let alone = reap(Priority::Urgent, false).await;
     let beside = reap(Priority::Urgent, true).await;
-    assert!(beside < alone * 2, "{beside:?}, and {alone:?} where nobody was served");
+    assert!(beside < alone * 2, "{beside:?} beside requests, and {alone:?} without");
 }

@@ -47,10 +47,10 @@ impl World {
     /// The items of the trash: keys and bytes.
     async fn lost(&self) -> Vec<(String, u64)> {
         let found = self.volume.trash(b"b".into(), b"", None).await.unwrap();
-        let told = |(key, trashed): (Vec<u8>, crate::Trashed)| {
+        let item = |(key, trashed): (Vec<u8>, crate::Trashed)| {
             (String::from_utf8(key).unwrap(), trashed.bytes)
         };
-        found.into_iter().map(told).collect()
+        found.into_iter().map(item).collect()
     }
 
     async fn restore(&self, place: usize, replaces: bool) -> Result<(), VolumeError> {
@@ -98,7 +98,7 @@ async fn objects_deleted_by_programs_are_in_the_trash() {
     assert_eq!(read(&world.volume, b"replaced").await.unwrap().len(), 70_000);
     world.restore(0, false).await.unwrap();
     assert_eq!(read(&world.volume, b"gone").await.unwrap().len(), 7);
-    assert_eq!(world.lost().await, [("replaced".to_owned(), 9)], "what made way");
+    assert_eq!(world.lost().await, [("replaced".to_owned(), 9)], "the replaced objects");
     world.ends_clean(&["gone", "replaced"]).await;
 }
 

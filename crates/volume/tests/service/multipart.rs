@@ -82,7 +82,7 @@ async fn completing_moves_no_data_and_repeats_its_answer() {
     volume.reap_now().await.unwrap();
     let reaped = volume.counters().blocks_reaped;
     assert_eq!(reaped, unused.part.slices.len() as u64, "the part that was sent twice");
-    assert_eq!(get(&volume, "d/k").await, whole, "what the object uses stays");
+    assert_eq!(get(&volume, "d/k").await, whole, "the blocks of the object stay");
     volume.delete("bkt", vec![(b"d/k".to_vec(), None)]).await.unwrap();
     volume.reap_now().await.unwrap();
     let counters = volume.counters();

@@ -154,5 +154,5 @@ async fn stored_bytes_stay_within_twice_the_live_bytes() {
     let worst_without = worst(false).await;
     assert!(worst_without > BOUND_PERCENT * 5 / 4, "{worst_without} % needs no rewriting");
     let worst = worst(true).await;
-    assert!(worst <= BOUND_PERCENT, "{worst} % are stored of what is alive");
+    assert!(worst <= BOUND_PERCENT, "stored bytes are {worst} % of the live bytes");
 }

@@ -62,7 +62,7 @@ async fn a_new_directory_answers_absent_names() {
     cached.commit(&[makes(made, &["a"])]).await.unwrap();
     assert_eq!(known(&cache, made, "a"), Some(true));
     assert_eq!(known(&cache, made, "b"), Some(false));
-    assert_eq!(known(&cache, other, "b"), None, "who knows who made that");
+    assert_eq!(known(&cache, other, "b"), None, "its maker is unknown");
     assert_eq!(known(&cache, ROOT, "b"), None);
     cached.commit(&[adds(made, "b")]).await.unwrap();
     assert_eq!(known(&cache, made, "b"), Some(true));
@@ -91,7 +91,7 @@ async fn names_in_flight_are_not_answered_as_absent() {
     let sending = cache.begin_batch(&making);
     assert_eq!(known(&cache, made, "a"), None, "it is not made yet");
     drop(sending);
-    assert_eq!(known(&cache, made, "a"), None, "nobody knows whether it was");
+    assert_eq!(known(&cache, made, "a"), None, "its outcome is unknown");
     let other = Ino(8);
     cached.commit(&[makes(other, &[])]).await.unwrap();
     let adding = [adds(other, "a")];
@@ -126,8 +126,8 @@ async fn directories_are_not_complete_with_peers() {
     assert_eq!(known(&cache, made, "a"), None);
     cache.extend_authority(for_long());
     sending.decided(&plans, &[store::Verdict::Committed]);
-    assert_eq!(known(&cache, made, "a"), None, "somebody was there meanwhile");
-    assert_eq!(known(&cache, later, "a"), None, "somebody was there when it was made");
+    assert_eq!(known(&cache, made, "a"), None, "another session existed in between");
+    assert_eq!(known(&cache, later, "a"), None, "another session existed when it was created");
     cache.forget(&name(made, "b"));
     assert_eq!(known(&cache, made, "a"), None);
 }

@@ -74,7 +74,7 @@ async fn written_and_read_records_are_answered_from_the_cache() {
     let (store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
     store.commit_now(&[put(&at(2), "two")]).await;
-    assert!(!knows(&cache, &at(2)), "nobody has read it");
+    assert!(!knows(&cache, &at(2)), "it was not read yet");
     for _ in 0..2 {
         assert_eq!(get(&cached, &at(1)).await.unwrap(), "one");
         assert_eq!(get(&cached, &at(2)).await.unwrap(), "two");
@@ -141,7 +141,7 @@ async fn a_read_sent_before_a_commit_is_a_hint() {
     cache.entries.remove(&at(1));
     reading.found(&both, &found);
     assert!(knows(&cache, &at(2)));
-    assert!(!knows(&cache, &at(1)), "what it brought is old");
+    assert!(!knows(&cache, &at(1)), "its result is old");
     assert_eq!(get(&cached, &at(1)).await.unwrap(), "new");
 }
 
@@ -223,7 +223,7 @@ async fn a_batch_that_never_commits_leaves_a_hint() {
     cached.commit(&[put(&at(1), "new")]).await.unwrap_err();
     assert_eq!(store.fired(), 1);
     assert_eq!(get(&cached, &at(1)).await.unwrap(), "old");
-    assert!(knows(&cache, &at(1)), "what was read afterwards is true");
+    assert!(knows(&cache, &at(1)), "a later read is current");
 }
 
 #[tokio::test(start_paused = true)]
@@ -299,7 +299,7 @@ async fn keys_written_during_reads_are_bounded() {
     }
     assert!(cache.currency.in_flight().held().1 <= WRITTEN_KEYS_MAX);
     reading.found(&asks(&at(1)), &found);
-    assert!(!knows(&cache, &at(1)), "nobody remembers that it was written");
+    assert!(!knows(&cache, &at(1)), "no session remembers the write");
     assert_eq!(cache.currency.in_flight().held().1, 0);
     assert_eq!(get(&cached, &at(1)).await.unwrap(), "new");
 }

@@ -120,7 +120,7 @@ fn cut_records_are_not_cached() {
     };
     hints.begin_read().found(&read, &found(b"whole"));
     assert_eq!(hints.record(&target), None);
-    assert_eq!(hints.record(&slot), Some(Some(bound.clone())), "what came whole is");
+    assert_eq!(hints.record(&slot), Some(Some(bound.clone())), "complete records are cached");
     hints.note_refusal(&target, Some(&Value::from_static(b"the record")));
     hints.begin_read().found(&read, &found(b"whole"));
     assert_eq!(hints.record(&target), Some(Some(Value::from_static(b"the record"))));

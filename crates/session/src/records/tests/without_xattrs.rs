@@ -60,7 +60,7 @@ fn change(ino: u64) -> [Plan; 1] {
 async fn a_listing_shows_which_inodes_have_no_xattrs() {
     let (store, cache, cached) = bench();
     store.commit_now(&[names(10..30)]).await;
-    assert!(!cache.has_no_xattrs(Ino(10)), "nobody has looked");
+    assert!(!cache.has_no_xattrs(Ino(10)), "no listing has read it");
     cached.read(&page()).await.unwrap();
     for ino in 10..30 {
         assert_eq!(cache.has_no_xattrs(Ino(ino)), ino % 3 != 0, "{ino}");
@@ -74,7 +74,7 @@ async fn a_changed_inode_may_have_xattrs_from_its_sending_on() {
     store.commit_now(&[names(10..30)]).await;
     cached.read(&page()).await.unwrap();
     let sending = cache.begin_batch(&change(10));
-    assert!(!cache.has_no_xattrs(Ino(10)), "it may have some by now");
+    assert!(!cache.has_no_xattrs(Ino(10)), "it may have some since then");
     assert!(cache.has_no_xattrs(Ino(11)));
     // A page that was sent before the change is no evidence.
     let reading = cache.begin_read();
@@ -98,10 +98,10 @@ async fn xattrs_are_unknown_with_peers() {
     assert!(!cache.has_no_xattrs(Ino(11)));
     store.commit_now(&change(11)).await;
     cache.extend_authority(for_long());
-    assert!(!cache.has_no_xattrs(Ino(11)), "somebody was there meanwhile");
+    assert!(!cache.has_no_xattrs(Ino(11)), "another session existed in between");
     drop(cache.begin_batch(&change(13)));
     cached.read(&page()).await.unwrap();
-    assert!(!cache.has_no_xattrs(Ino(13)), "nobody knows what became of its change");
+    assert!(!cache.has_no_xattrs(Ino(13)), "the outcome of its change is unknown");
     assert!(cache.has_no_xattrs(Ino(14)));
     cache.clear();
     assert!(!cache.has_no_xattrs(Ino(14)));

@@ -336,7 +336,7 @@ impl Volume {
         }
         // Checked before the read: one plan could not carry them, and neither could one reply.
         if names.len() > LONG_XATTRS_MAX || bytes > LONG_XATTRS_BYTES_MAX {
-            let why = format!("{bytes} bytes of extended attributes are too many to be copied");
+            let why = format!("{bytes} bytes of extended attributes do not fit into one plan");
             return Err(VolumeError::Refused(why));
         }
         let keys: Vec<Key> = names.iter().map(|name| key::xattr(source, name)).collect();
