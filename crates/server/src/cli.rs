@@ -128,6 +128,7 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// Runs the command. The log of a command that needs one starts after its settings are checked.
 fn run(cli: Cli) -> Result<Outcome, Problem> {
     // The file is read for each command, so that an invalid file is reported by the first command
     // that uses it, not only by `serve`.

@@ -94,6 +94,7 @@ pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
     Ok(root)
 }
 
+/// Fails if the access key or the secret has an invalid form.
 fn check(root: &Root) -> Result<(), String> {
     check_access_key(&root.user).map_err(|error| error.to_string())?;
     check_secret(root.password.expose()).map_err(|error| error.to_string())
@@ -179,6 +180,7 @@ pub(crate) fn fresh_master_key(
     parse_master_key(&secret_file(path)?, &path.display().to_string())
 }
 
+/// Parses a master key, in hexadecimal or base64. `place` is its origin for error texts.
 fn parse_master_key(text: &Secret, place: &str) -> Result<MasterKey, Problem> {
     MasterKey::parse(text.expose()).map_err(|error| {
         Problem::new(format!("use the master key in {place}"), error).remedy(

@@ -34,6 +34,7 @@ use crate::{operator, private};
 /// The file in a data directory that names its volume.
 pub(crate) const PLACE_FILE: &str = "volume.place";
 
+/// The prefixes of the lines of the file.
 const ID: &str = "volume = ";
 const META: &str = "meta = ";
 

@@ -167,6 +167,7 @@ pub(crate) fn keep(keeping: Keeping) -> Result<(), Problem> {
     ended
 }
 
+/// Returns a problem of the keeper.
 fn keeping_problem(folder: &Path, error: impl std::fmt::Display) -> Problem {
     Problem::new(format!("keep a mount on {}", folder.display()), error)
 }

@@ -58,6 +58,7 @@ struct Kind {
     kind: &'static str,
 }
 
+/// A histogram of seconds for each operation.
 type Seconds = Family<Operation, Histogram, fn() -> Histogram>;
 
 /// The time and the bytes of one request, as its connection measures them.
@@ -93,6 +94,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
+    /// Returns metrics that are all 0.
     pub(crate) fn new() -> Metrics {
         let histogram: fn() -> Histogram = || Histogram::new(SECONDS);
         let metrics = Metrics {
@@ -112,6 +114,7 @@ impl Metrics {
         metrics
     }
 
+    /// Registers the metrics of requests and connections under their names.
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // The encoder appends `_total` to the names of counters.

@@ -39,6 +39,7 @@ const HEAD_WAIT: Duration = Duration::from_secs(5);
 /// The time after which a connection ends if its client reads nothing.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The timeouts of responses, all the same.
 const RESPONSE_TIMEOUTS: ResponseTimeouts =
     ResponseTimeouts { download: READ_TIMEOUT, in_memory: READ_TIMEOUT };
 
@@ -167,11 +168,13 @@ pub(crate) async fn serve(
     }
 }
 
+/// Returns the response to a request with an unknown host name.
 fn misdirected() -> Response<Full<Bytes>> {
     let message = "this listener does not accept this host name; add it with --admin-host\n";
     text(StatusCode::MISDIRECTED_REQUEST, "text/plain", message.to_owned())
 }
 
+/// Returns the response to a request.
 async fn answer(
     request: &Request<Incoming>,
     metrics: &Metrics,
@@ -195,6 +198,7 @@ async fn answer(
     }
 }
 
+/// Returns a response with this body.
 fn text(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;

@@ -417,6 +417,7 @@ async fn root_of(volume: &Volume, settings: &MountSettings) -> Result<(Ino, Ino)
     Ok((at, bucket))
 }
 
+/// Returns the problem of a mounted directory that does not exist.
 fn not_found(settings: &MountSettings, error: &VolumeError) -> Problem {
     Problem::new(format!("mount the directory {:?}", settings.subdir.join("/")), error)
         .remedy("create it first, or mount the whole volume")

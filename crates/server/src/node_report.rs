@@ -71,6 +71,7 @@ pub(crate) fn json(report: &NodeReport, here: Option<MountState>) -> Value {
     Value::Object(all)
 }
 
+/// Returns the JSON of a block with content of the file.
 fn block(used: &BlockUse) -> Value {
     json!({
         "block": used.block.to_string(),
@@ -81,10 +82,12 @@ fn block(used: &BlockUse) -> Value {
     })
 }
 
+/// Returns the JSON of a session that delays the deletion of the node.
 fn holder(holder: &Holder) -> Value {
     json!({ "session": holder.session.to_string(), "place": holder.place })
 }
 
+/// Returns the kind of a node as text.
 fn kind(body: &InodeBody) -> &'static str {
     match body {
         InodeBody::Special(special) => match special.kind {

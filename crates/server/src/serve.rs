@@ -241,6 +241,7 @@ async fn first_master_key(
     made
 }
 
+/// Returns the problem of access keys that cannot be read.
 fn unreadable(error: volume::VolumeError) -> Problem {
     Problem::new("read access keys", error)
 }

@@ -46,6 +46,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Re
     done
 }
 
+/// Adds an account, and prints its number and its canonical id.
 async fn add(admin: &Admin, name: &str) -> Result<(), Problem> {
     let added = admin.add_account(name).await;
     let (id, account) =
@@ -55,6 +56,7 @@ async fn add(admin: &Admin, name: &str) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Prints a line for each account.
 async fn list(admin: &Admin) -> Result<(), Problem> {
     let accounts = admin.accounts().await;
     let accounts = accounts.map_err(|error| refusal::problem("list accounts".to_owned(), error))?;

@@ -127,6 +127,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
     done.map_err(|error| refusal::problem(doing, error))
 }
 
+/// Prints the settings and the usage of a bucket.
 async fn show(admin: &Admin, name: &str) -> Result<(), AdminError> {
     let used = admin.bucket_usage(name).await?;
     let found = &used.bucket;
@@ -137,6 +138,7 @@ async fn show(admin: &Admin, name: &str) -> Result<(), AdminError> {
     Ok(())
 }
 
+/// Changes the trash of a bucket if `days` or `none` is given, and prints its setting.
 async fn set_trash(
     admin: &Admin,
     name: &str,
@@ -153,6 +155,7 @@ async fn set_trash(
     Ok(())
 }
 
+/// Changes the quota of a bucket if one is given, and prints usage and quota.
 async fn set_quota(admin: &Admin, name: &str, quota: Quota, none: bool) -> Result<(), AdminError> {
     if none {
         admin.set_bucket(name, BucketChange::NoQuota).await?;
@@ -163,6 +166,7 @@ async fn set_quota(admin: &Admin, name: &str, quota: Quota, none: bool) -> Resul
     Ok(())
 }
 
+/// Prints the usage and the quota of a bucket.
 fn say_usage(used: &BucketUsage) {
     let Quota { bytes, objects } = used.bucket.quota;
     say(format_args!("objects       {}{}", used.objects, of(objects)));
@@ -174,6 +178,7 @@ fn of(limit: Option<u64>) -> String {
     limit.map_or_else(String::new, |limit| format!(" of {limit}"))
 }
 
+/// Prints a line for each bucket.
 async fn list(admin: &Admin) -> Result<(), AdminError> {
     for used in admin.buckets().await? {
         let Quota { bytes, objects } = used.bucket.quota;

@@ -219,6 +219,7 @@ async fn sessions(meta: &dyn MetaStore) -> Result<usize, store::StoreError> {
     }
 }
 
+/// Returns true if the file name means standard input or output.
 fn is_standard(file: &Path) -> bool {
     file.as_os_str() == STANDARD
 }
@@ -297,8 +298,10 @@ impl DumpOutput {
     }
 }
 
+/// The remedy if the file exists.
 const REPLACE: &str = "give another file, or replace it with --force";
 
+/// Returns the directory of a file, `.` for a bare name.
 fn folder(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

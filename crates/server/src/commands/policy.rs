@@ -54,6 +54,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Res
     done
 }
 
+/// Creates or replaces a policy, and prints a note for each action that it denies in part.
 async fn add(admin: &Admin, name: &str, file: &Path) -> Result<(), Problem> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Problem::new(format!("read the policy in {}", file.display()), error))?;
@@ -68,6 +69,7 @@ async fn add(admin: &Admin, name: &str, file: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Prints a line for each policy.
 async fn list(admin: &Admin) -> Result<(), Problem> {
     let policies = admin.policies().await;
     for policy in policies.map_err(|error| problem("list policies", error))? {
@@ -77,6 +79,7 @@ async fn list(admin: &Admin) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Prints the document of a policy.
 async fn show(admin: &Admin, name: &str) -> Result<(), Problem> {
     let document = admin.policy(name).await;
     let document = document.map_err(|error| problem(format!("show the policy {name:?}"), error))?;

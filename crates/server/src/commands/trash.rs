@@ -80,6 +80,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Resu
     done.map_err(|error| refusal::problem(doing, error))
 }
 
+/// Runs a command on an open trash.
 async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), AdminError> {
     match command {
         TrashCommand::List { prefix, .. } => list(trash, prefix.as_bytes()).await,
@@ -110,6 +111,7 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
     }
 }
 
+/// Prints a line for each item whose key has the prefix.
 async fn list(trash: &BucketTrash, prefix: &[u8]) -> Result<(), AdminError> {
     let mut after = None;
     loop {

@@ -125,6 +125,8 @@ async fn owning_account(admin: &Admin, named: Option<&str>) -> Result<AccountId,
     found.map_err(|error| refusal::problem(format!("use the account {named:?}"), error))
 }
 
+/// Creates an access key, and the master key if it is the first one of the volume. Prints the
+/// secret unless it is from a file.
 async fn add(
     settings: &VolumeSettings,
     admin: &Admin,
@@ -171,6 +173,7 @@ async fn add(
     Ok(())
 }
 
+/// Prints a line for each access key.
 async fn list(admin: &Admin) -> Result<(), Problem> {
     let users = admin.users().await;
     for user in users.map_err(|error| refusal::problem("list access keys", error))? {

@@ -222,6 +222,7 @@ impl Tally {
         Tally { files, bytes, found_bytes, failed, bar }
     }
 
+    /// Counts a file, and sends it to the readers.
     fn found(&self, path: PathBuf, seen: &Metadata, found: &SyncSender<PathBuf>) {
         let all = self.found_bytes.fetch_add(seen.len(), Ordering::Relaxed) + seen.len();
         self.bar.set_length(all);
@@ -235,6 +236,7 @@ impl Tally {
         self.bar.set_message(format!("{} files", self.files.load(Ordering::Relaxed)));
     }
 
+    /// Counts a failure, and prints the first ones.
     fn failed(&self, path: &Path, error: &io::Error) {
         if self.failed.fetch_add(1, Ordering::Relaxed) < FAILURES_PRINTED_MAX {
             self.bar.suspend(|| eprintln!("ashlar: cannot read {}: {error}", path.display()));

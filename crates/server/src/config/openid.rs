@@ -127,6 +127,7 @@ impl OpenIdRole {
         Ok(())
     }
 
+    /// Fails if a required claim has no name, no value, or too many values.
     fn check_required(&self) -> Result<(), String> {
         if self.require.len() > REQUIRED_CLAIMS_MAX {
             return Err(format!("require names more than {REQUIRED_CLAIMS_MAX} claims"));

@@ -61,8 +61,10 @@ pub(crate) struct BucketPlace {
     pub(crate) region: String,
 }
 
+/// The remedy for an invalid URL of a metadata store.
 const META_FORMS: &str = "--meta takes sqlite:PATH, postgres://USER@HOST:PORT/DATABASE, \
      mysql://USER@HOST:PORT/DATABASE, redis://HOST:PORT/?prefix=NAME or memory:";
+/// The remedy for an invalid URL of a block store.
 const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
      s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION";
 
@@ -72,6 +74,7 @@ impl MetaPlace {
         MetaPlace::Sqlite(data_dir.join("meta.db"))
     }
 
+    /// Parses the URL of a metadata store.
     pub(crate) fn parse(url: &str) -> Result<MetaPlace, Problem> {
         let problem = |wrong: String| {
             Problem::new(format!("use the metadata store {}", shown(url)), wrong).remedy(META_FORMS)
@@ -95,6 +98,7 @@ impl MetaPlace {
 }
 
 impl ServerPlace {
+    /// Parses the URL of a database server. The error is the cause, without secrets.
     fn parse(kind: ServerKind, text: &str) -> Result<ServerPlace, String> {
         // The driver knows the scheme `mysql` only.
         let text = match (kind, text.split_once(':')) {
@@ -145,6 +149,7 @@ impl fmt::Debug for ServerPlace {
 }
 
 impl BlocksPlace {
+    /// Parses the URL of a block store.
     pub(crate) fn parse(url: &str) -> Result<BlocksPlace, Problem> {
         let problem = |wrong: String| {
             Problem::new(format!("use the block store {}", shown(url)), wrong).remedy(BLOCKS_FORMS)
@@ -162,6 +167,7 @@ impl BlocksPlace {
 }
 
 impl BucketPlace {
+    /// Parses the URL of a bucket. The error is the cause, without secrets.
     fn parse(text: &str) -> Result<BucketPlace, String> {
         // Before the URL is parsed, because a slash in a secret would shift the parts of the URL.
         let authority = text.strip_prefix("s3://").unwrap_or_default();
@@ -195,6 +201,7 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'-'))
 }
 
+/// The error of a URL with credentials.
 const NO_CREDENTIALS: &str = "credentials do not belong in a URL: set ASHLAR_BLOCKS_ACCESS_KEY and \
      ASHLAR_BLOCKS_SECRET_KEY";
 

@@ -32,6 +32,7 @@ tokio::task_local! {
 #[derive(Debug, Default)]
 pub(crate) struct Flow(Mutex<FlowState>);
 
+/// The state of a flow.
 #[derive(Debug, Default)]
 struct FlowState {
     /// The time since which a frame is pending, if one is.
@@ -120,6 +121,7 @@ pub(crate) struct Streams {
     counts: Arc<Mutex<StreamCounts>>,
 }
 
+/// The streams of a connection.
 #[derive(Debug)]
 struct StreamCounts {
     /// Open streams.

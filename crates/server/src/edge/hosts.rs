@@ -42,6 +42,7 @@ pub(crate) struct Hosts {
     known: Mutex<HashMap<IpAddr, KnownHost>>,
 }
 
+/// An entry of the table.
 #[derive(Debug)]
 struct KnownHost {
     /// The number of [`Host`]s that refer to this entry.

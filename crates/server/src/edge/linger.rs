@@ -76,6 +76,7 @@ enum LingerState {
     Closed,
 }
 
+/// The limits of a connection that lingers.
 #[derive(Debug)]
 struct Discarding {
     /// The bytes that may still be discarded.

@@ -322,6 +322,7 @@ impl Health {
     }
 }
 
+/// Returns true if a response is an error.
 fn is_fault(response: &Response<HttpBody>) -> bool {
     response.status().is_client_error() || response.status().is_server_error()
 }
@@ -331,6 +332,7 @@ fn content_length(response: &Response<HttpBody>) -> Option<u64> {
     response.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
+/// Returns an empty body.
 fn empty() -> HttpBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }

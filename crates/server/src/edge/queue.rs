@@ -35,6 +35,7 @@ pub(super) enum WaitLimit {
 #[derive(Clone, Debug)]
 pub(super) struct Queue(Arc<State>);
 
+/// The shared state of a queue.
 #[derive(Debug)]
 struct State {
     permits: Arc<Semaphore>,
@@ -107,6 +108,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
+    /// Returns the place of a request that starts to wait.
     fn take(state: &State) -> Place<'_> {
         let given = state.given.load(Ordering::Relaxed);
         let ahead = state.waiting.fetch_add(1, Ordering::Relaxed);

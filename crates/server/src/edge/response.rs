@@ -86,6 +86,8 @@ pub(crate) struct ResponseBody {
 }
 
 impl ResponseBody {
+    /// Returns a body that writes `record` when it is dropped. `flow` is that of the stream, over
+    /// HTTP/2.
     pub(crate) fn new(
         body: HttpBody,
         record: RequestRecord,

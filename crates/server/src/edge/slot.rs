@@ -63,6 +63,7 @@ pub(super) struct RequestSlot {
     state: Mutex<SlotState>,
 }
 
+/// The state of a slot, as in the diagram of the module.
 #[derive(Debug)]
 enum SlotState {
     /// The request has its slot. `client_since` is the time since which it waits for its client, if
@@ -107,6 +108,7 @@ impl RequestSlots {
         }))
     }
 
+    /// Waits for the permits of a slot. Fails with the name of the limit that was reached.
     async fn permits(&self, host: &HostRequests, limit: WaitLimit) -> Result<Permits, NoSlot> {
         let reclaim = || self.reclaim();
         let of_host = match host.queue() {

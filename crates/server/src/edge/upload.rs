@@ -52,6 +52,7 @@ pub(crate) struct WatchedBody {
 }
 
 impl WatchedBody {
+    /// Returns a body for the gateway, and its watch for the edge.
     pub(crate) fn new(body: Incoming) -> (WatchedBody, Arc<BodyWatch>) {
         let watch = Arc::new(BodyWatch {
             read: AtomicU64::new(0),

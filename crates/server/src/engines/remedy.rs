@@ -11,12 +11,17 @@ use store::StoreError;
 
 use crate::config::BlocksPlace;
 
+/// The remedy for a server that does not answer.
 const ADDRESS: &str =
     "check that the database server runs and answers at this address, or correct --meta";
+/// The remedy for a server that speaks another protocol.
 const ANOTHER: &str = "another program answers at this address: correct host and port in --meta";
+/// The remedy for wrong credentials.
 const CREDENTIALS: &str =
     "correct the user in --meta, and the password in ASHLAR_META_PASSWORD (or its file)";
+/// The remedy for a database that does not exist.
 const DATABASE: &str = "create this database first, or correct its name in --meta";
+/// The remedy for a failed TLS handshake.
 const TLS: &str = "check that the server uses TLS as --meta requires, and that --meta names the \
                    certificate of its authority";
 

@@ -61,6 +61,7 @@ impl Announcement {
     }
 }
 
+/// Writes a report to the typed command.
 fn report(text: &str) {
     let mut output = std::io::stdout().lock();
     // The typed command may have been killed.
@@ -92,6 +93,7 @@ pub(crate) fn detach(arguments: &[OsString], data_dir: &Path) -> Result<(), Prob
     Err(Problem::rendered(report))
 }
 
+/// Opens the log file for appending, readable by its owner alone.
 fn open_log(data_dir: &Path) -> Result<File, Problem> {
     let path = data_dir.join(LOG_FILE);
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);

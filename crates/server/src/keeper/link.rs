@@ -68,6 +68,8 @@ pub(super) enum FromWorker {
 const FAILED: &str = "failed ";
 
 impl FromWorker {
+    /// Parses a line of a worker. Returns `None` for an unknown one, for example of a later
+    /// release.
     fn parse(line: &str) -> Option<FromWorker> {
         match line {
             "opened" => Some(FromWorker::Opened),
@@ -91,6 +93,7 @@ pub(crate) struct KeeperLink {
     is_new: bool,
 }
 
+/// Returns a problem of a worker without a keeper.
 fn failed(error: impl std::fmt::Display) -> Problem {
     Problem::new("serve a mount for its keeper", error)
         .remedy("--worker is for `ashlar mount` only; use `ashlar mount` without it")

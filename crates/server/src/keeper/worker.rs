@@ -78,6 +78,7 @@ impl Worker {
         Ok(worker)
     }
 
+    /// The number of this worker among those of the mount.
     pub(super) fn number(&self) -> u64 {
         self.number
     }

@@ -21,6 +21,7 @@ pub(super) struct Notices {
 }
 
 impl Notices {
+    /// Returns the kernel's number of an inode.
     fn node(&self, ino: Ino) -> NodeId {
         if ino == self.root { NodeId::ROOT } else { NodeId(ino.0) }
     }

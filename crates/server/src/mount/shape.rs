@@ -104,6 +104,7 @@ impl ShownAs {
     }
 }
 
+/// Returns the attributes of a node with its own owner and mode.
 fn attributes(stat: &NodeStat) -> NodeAttributes {
     NodeAttributes {
         inode: stat.ino.0,

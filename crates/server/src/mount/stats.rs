@@ -42,6 +42,7 @@ struct Open {
 }
 
 impl Stats {
+    /// Returns the stats file of a mount.
     pub(super) fn new(metrics: &Arc<Metrics>) -> Stats {
         Stats { metrics: Arc::clone(metrics), open: Mutex::default() }
     }

@@ -440,9 +440,9 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
                 "counters": {
                     "meta_reads": counters.meta_reads,
                     "meta_commits": counters.meta_commits,
-                    "reads_remembered": counters.reads_from_cache,
+                    "cached_reads": counters.reads_from_cache,
                     "plans": counters.plans,
-                    "refused": counters.refused,
+                    "plans_refused": counters.refused,
                     "block_puts": counters.block_puts,
                     "block_gets": counters.block_gets,
                 },

@@ -31,8 +31,6 @@ const NOT_YET: &[&str] = &[
     "gateway",
     "hashing",
     "load",
-    "runtime",
-    "server",
     "store",
     "store-mysql",
     "store-postgres",

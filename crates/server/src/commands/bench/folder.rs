@@ -46,6 +46,7 @@ pub(super) async fn run(options: Fs) -> Result<(), Problem> {
     watched(move |live| measure(&options, random, &live)).await
 }
 
+/// Creates the files, runs the rounds, deletes the files, and writes the JSON.
 fn measure(options: &Fs, random: u64, live: &Live) -> Result<(), Problem> {
     let doing = format!("measure {}", options.dir.display());
     let problem = |trouble| Problem::new(doing.clone(), trouble);
@@ -71,6 +72,7 @@ fn measure(options: &Fs, random: u64, live: &Live) -> Result<(), Problem> {
         .map_err(|error| Problem::new(format!("write {}", file.display()), error))
 }
 
+/// Runs the rounds, and prints the table. Returns the rounds of each workload.
 fn rows(
     options: &Fs,
     folder: &mut Folder,

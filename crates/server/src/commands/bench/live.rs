@@ -42,6 +42,8 @@ impl Live {
         self.bar.suspend(|| crate::output::say(line));
     }
 
+    /// Shows the rates since the last call. `since` is the gauge's operations and bytes at that
+    /// time.
     fn draw(&self, since: (u64, u64), took: Duration) {
         let (units, bytes, errors) = self.gauge.seen();
         let each_second = |now: u64, before: u64| {

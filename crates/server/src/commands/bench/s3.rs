@@ -121,6 +121,7 @@ pub(super) async fn run(options: S3) -> Result<(), Problem> {
     watched(move |live| measure(&options, &targets, random, &live)).await
 }
 
+/// Creates the buckets, runs the workloads, deletes the objects, and writes the JSON.
 fn measure(
     options: &S3,
     targets: &[TargetBucket],
@@ -195,6 +196,7 @@ fn rows(options: &S3, sides: &mut [Side], live: &Live) -> Result<Vec<Row>, Probl
     Ok(rows)
 }
 
+/// Deletes the objects of all endpoints.
 fn clean(sides: &mut [Side], live: &Live) -> Result<(), Problem> {
     for side in sides {
         let doing = format!("delete the objects at {}", side.endpoint);
@@ -220,6 +222,7 @@ fn verdict(sides: &[Side], rows: &[Row]) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Writes the figures of all rounds to a file.
 fn write_json(file: &Path, options: &S3, sides: &[Side], rows: &[Row]) -> Result<(), Problem> {
     let rows: Vec<_> = rows.iter().map(table::json).collect();
     let endpoints: Vec<&str> = sides.iter().map(|side| side.endpoint.as_str()).collect();
@@ -235,6 +238,7 @@ fn write_json(file: &Path, options: &S3, sides: &[Side], rows: &[Row]) -> Result
 }
 
 impl S3 {
+    /// Returns the workloads of all sizes, in the order of the options.
     fn workloads(&self) -> Vec<Workload> {
         let time = Duration::from_secs(self.seconds);
         let one = |bytes: u64, verb: Verb| {
@@ -257,6 +261,7 @@ impl S3 {
         all
     }
 
+    /// Returns the endpoints with their credentials, one or two.
     fn targets(&self) -> Result<Vec<TargetBucket>, Problem> {
         let own = credentials(self.access_key.clone(), ACCESS_KEY, &SECRET_KEYS, &SESSION_TOKENS)?
             .ok_or_else(|| {

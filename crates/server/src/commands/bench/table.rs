@@ -76,10 +76,12 @@ fn ratio(row: &Row) -> Option<f64> {
     }
 }
 
+/// Returns the median of a figure over the rounds.
 fn rates(rounds: &[Round], of: fn(&Round) -> f64) -> f64 {
     median(rounds.iter().map(of).collect())
 }
 
+/// Returns the median of a percentile of latencies over the rounds, in milliseconds.
 fn millis(rounds: &[Round], percent: f64) -> f64 {
     median(rounds.iter().map(|it| it.percentile(percent).as_secs_f64() * 1e3).collect())
 }
@@ -116,6 +118,7 @@ pub(super) fn file_line(verb: FileVerb, rounds: &[Round]) -> String {
     format!("{verb:<12} {rate:>12.1} {moved:>9.1} {p50:>10.1} {p90:>10.1} {p99:>10.1}")
 }
 
+/// Returns the figures of one round. Times are in microseconds.
 fn one_round(round: &Round) -> Value {
     let micros = |percent| round.percentile(percent).as_micros();
     json!({

@@ -135,6 +135,7 @@ impl Call {
         })
     }
 
+    /// Returns the entry of a virtual node.
     fn virtual_entry(&self, node: NodeId) -> NodeEntry {
         NodeEntry {
             node,
@@ -146,6 +147,8 @@ impl Call {
         }
     }
 
+    /// Returns the attributes of a virtual node. Its owner is the user of the process, or the one
+    /// that the mount shows.
     fn virtual_attributes(&self, node: NodeId) -> NodeAttributes {
         let shown = &self.context.shown;
         NodeAttributes {
