@@ -73,7 +73,7 @@ pub use node::{
     without_rights,
 };
 pub use object::{
-    DIRECTORY_MODE, ExpectedObject, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish,
+    CheckedObject, DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish,
     Published, RemoveCondition, SetObject, TagMatch, WriteCondition, self_contained,
     staged_inline_mark,
 };

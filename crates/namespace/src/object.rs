@@ -445,21 +445,21 @@ pub struct SetObject<'a> {
     pub version: Option<VersionRef>,
     /// The object on which the caller has based its permission check. With another object the
     /// operation fails with [`FsError::OtherObject`]. `None` accepts every object.
-    pub expected: Option<ExpectedObject<'a>>,
+    pub expected: Option<CheckedObject<'a>>,
     /// The change.
     pub change: ObjectChange<'a>,
 }
 
 /// An object on which a caller has based its permission check.
 #[derive(Clone, Copy, Debug)]
-pub struct ExpectedObject<'a> {
+pub struct CheckedObject<'a> {
     /// Its inode number.
     pub ino: Ino,
     /// Its file.
     pub file: &'a record::File,
 }
 
-impl ExpectedObject<'_> {
+impl CheckedObject<'_> {
     /// Returns true if this is the same object, and everything on which permissions depend is
     /// unchanged: the owner, the tags, the access control list and the lock.
     fn is(&self, ino: Ino, file: &record::File) -> bool {

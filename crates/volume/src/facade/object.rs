@@ -12,7 +12,7 @@ use content::{
     ContentStream, ContentWriter, RecordSlices, ReleaseMemory, SliceSource, StagedContent,
 };
 use namespace::{
-    ExpectedObject, FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
+    CheckedObject, FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
     SetObject, WriteCondition,
 };
 use record::{
@@ -274,8 +274,7 @@ impl Volume {
         change: ObjectChange<'_>,
     ) -> Result<Option<VersionRef>, VolumeError> {
         let path = Path::new(bucket, key);
-        let expected =
-            expected.map(|object| ExpectedObject { ino: object.ino, file: &object.file });
+        let expected = expected.map(|object| CheckedObject { ino: object.ino, file: &object.file });
         let operation = SetObject { path: &path, version, expected, change };
         self.detaching_object(&path, version, || self.session.run(&operation)).await
     }
