@@ -33,7 +33,7 @@ use crate::workspace::Workspace;
 
 /// Automation for this workspace.
 #[derive(clap::Parser, Debug)]
-#[command(name = "cargo xtask", version)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
 enum Task {
     /// Install the programs that tests need, start servers on private ports, run every test, and
     /// clean up.
