@@ -23,7 +23,6 @@ const NOT_YET: &[&str] = &[
     "docs/FORMAT.md",
     "docs/INVARIANTS.md",
     "docs/METADATA.md",
-    "docs/S3.md",
     "docs/internals/files.md",
     "docs/internals/put.md",
     "dump",
@@ -35,7 +34,6 @@ const NOT_YET: &[&str] = &[
     "store-postgres",
     "store-redis",
     "store-sqlite",
-    "workspace",
 ];
 
 /// The unit of the share of plain comments.
