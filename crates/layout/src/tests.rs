@@ -16,7 +16,7 @@ fn slice(block: u64, position: u64, offset: u32, length: u32) -> Slice {
     }
 }
 
-/// For each byte of the file, the block and the place in it that hold the byte.
+/// For each byte of the file, the block and the offset in it that hold the byte.
 fn painted(slices: &[Slice]) -> Vec<Option<(BlockId, u64)>> {
     let mut bytes = vec![None; 400];
     for slice in slices {
@@ -63,7 +63,7 @@ proptest! {
     }
 }
 
-/// Slices of these gaps and lengths, one behind the other, in blocks from `first` on.
+/// Slices with these gaps and lengths, one behind the other, in blocks from `first` on.
 fn apart(first: u64, gaps: &[(u64, u32)]) -> Vec<Slice> {
     let mut position = 0;
     let mut slices = Vec::new();
@@ -75,7 +75,7 @@ fn apart(first: u64, gaps: &[(u64, u32)]) -> Vec<Slice> {
     slices
 }
 
-/// How often each byte of a block stands in slices.
+/// The number of slices that hold each byte of a block.
 fn count(slices: &[Slice]) -> BTreeMap<(BlockId, u64), u32> {
     let mut counts = BTreeMap::new();
     for slice in slices {
@@ -100,7 +100,7 @@ proptest! {
         let mut expected = painted(&[&old[..], &new[..]].concat());
         expected[usize::try_from(size).unwrap()..].fill(None);
         prop_assert_eq!(painted(&slices), expected);
-        // What was there shows or is hidden, each byte once; and nothing new is hidden.
+        // Each old byte is visible or hidden, exactly once, and no new byte is hidden.
         let is_old = |slice: &&Slice| old.iter().any(|old| old.block == slice.block);
         let shown: Vec<Slice> = slices.iter().filter(is_old).copied().collect();
         prop_assert_eq!(count(&[shown, hidden].concat()), count(&old));

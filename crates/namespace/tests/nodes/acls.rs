@@ -9,7 +9,8 @@ use record::{Ino, Inode, SpecialKind, XATTR_INLINE_BYTES_MAX};
 use crate::costs::{Remembered, costs};
 use crate::world::{B, KEPT, World, at, inline};
 
-/// A list of the form of Linux: what the owner, user 1000, the group, the mask and the others may.
+/// A list in the Linux format with these permissions: the owner, user 1000, the group, the mask and
+/// others.
 fn list([owner, user, group, mask, others]: [u8; 5]) -> Acl {
     let mut bytes = vec![2, 0, 0, 0];
     let entries = [(1, owner), (2, user), (4, group), (16, mask), (32, others)];
@@ -21,7 +22,7 @@ fn list([owner, user, group, mask, others]: [u8; 5]) -> Acl {
     Acl::parse(&bytes).unwrap().unwrap()
 }
 
-/// One that says no more than permission bits.
+/// A list that permission bits alone can express.
 fn minimal([owner, group, others]: [u8; 3]) -> Acl {
     let mut bytes = vec![2, 0, 0, 0];
     for (whom, bits) in [(1, owner), (4, group), (32, others)] {
@@ -42,7 +43,7 @@ fn mode(world: &World, ino: Ino) -> u32 {
     world.node(ino).unwrap().inode.attributes.mode
 }
 
-/// Makes a node, which wants `mode` and is refused `umask`.
+/// Creates a node with the requested bits `mode` and the umask `umask`.
 fn make(world: &World, name: (Ino, &str), node: &NewNode, mode: u32, umask: u32) -> (Ino, Inode) {
     let (directory, name) = (name.0, Some(name.1.as_bytes()));
     let ino = world.ino();
@@ -73,7 +74,7 @@ fn list_equal_to_mode_bits_is_not_stored() {
     set(&world, ino, AclKind::Access, Some(&minimal([7, 5, 0]))).unwrap();
     assert_eq!(get(&world, ino, AclKind::Access), Err(FsError::NoSuchAttribute));
     assert_eq!(mode(&world, ino), 0o750);
-    // What a directory hands on is kept, whatever it says.
+    // A default list is stored even if permission bits could express it.
     set(&world, ino, AclKind::Default, Some(&minimal([7, 7, 7]))).unwrap();
     assert_eq!(get(&world, ino, AclKind::Default), Ok(minimal([7, 7, 7]).to_bytes()));
     assert_eq!(mode(&world, ino), 0o750, "and says nothing about the directory");
@@ -176,7 +177,8 @@ fn new_node_inherits_the_list_at_commit_time() {
     let world = World::new();
     let directory = world.mkdir(B, "d");
     let remembered = Remembered::of(&world, &[at(directory, "f")]);
-    // Somebody else sets it, and whoever makes the file remembers the directory without it.
+    // Another client sets the list, and the hints of this client still have the directory without
+    // it.
     set(&world, directory, AclKind::Default, Some(&minimal([7, 0, 0]))).unwrap();
     let (node, ino) = (NewNode::Directory, world.ino());
     let (mode, umask, uid, gid) = (0o777, 0, 3, 4);

@@ -1,4 +1,4 @@
-//! Operations of both kinds of clients as data: what laws and interleavings choose from.
+//! Operations of both kinds of clients as data, from which the laws and interleavings choose.
 
 use std::fmt::Debug;
 
@@ -14,7 +14,7 @@ use store::{MemoryStore, Verdict};
 
 use crate::world::{KEPT, NONCE, answers, branches, decision, inline, object_of, publish};
 
-/// What is made.
+/// The kind of a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Directory,
@@ -23,7 +23,7 @@ pub(crate) enum What {
     Fifo,
 }
 
-/// What somebody does.
+/// An operation of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Make {
@@ -45,13 +45,13 @@ pub(crate) enum Act {
     },
     Chmod(Ino),
     Touch(Ino),
-    /// An attribute of so many bytes; with none it goes.
+    /// Sets an attribute of this length; with `None`, removes it.
     Xattr {
         ino: Ino,
         known_name: Option<NodeName>,
         length: usize,
     },
-    /// The content becomes so many bytes.
+    /// Replaces the content by this number of bytes.
     Write {
         ino: Ino,
         known_name: Option<NodeName>,
@@ -65,7 +65,7 @@ pub(crate) enum Act {
     Find(NodeName),
     Look(Ino),
     Names(Ino),
-    /// Into bucket `b`, as all that S3 clients do here.
+    /// Puts an object into bucket `b`, which all S3 clients use here.
     Put {
         object: Vec<u8>,
         size: usize,
@@ -77,7 +77,8 @@ pub(crate) enum Act {
 /// An answer, as text.
 pub(crate) type Answer = Result<String, FsError>;
 
-/// An act with all that it was given before it began: numbers, a time, and what is written.
+/// An operation with all of its inputs, which are fixed before it starts: inode numbers, a time,
+/// and the bytes to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) act: Act,
@@ -92,11 +93,11 @@ pub(crate) struct Prepared {
     xattr: XattrChange,
 }
 
-/// So many bytes of an attribute stand apart from the inode.
+/// The shortest long value of an extended attribute.
 pub(crate) const LONG: usize = record::XATTR_INLINE_BYTES_MAX + 1;
 
 impl Prepared {
-    /// Prepares an act. Its numbers begin at `first`, and its time is told by that too.
+    /// Prepares an operation. Its inode numbers start at `first`, which also gives its time.
     pub(crate) fn new(act: &Act, first: u64) -> Prepared {
         let (mut object, mut size) = (&b""[..], 0);
         let mut removed: Vec<&[u8]> = Vec::new();
@@ -142,7 +143,7 @@ impl Prepared {
         }
     }
 
-    /// Begins the act and lends it out, to be taken step by step.
+    /// Starts the operation, and lends it to `body`, which runs it step by step.
     pub(crate) fn begin<R>(&self, hints: &dyn Hints, body: impl FnOnce(&mut dyn Actor) -> R) -> R {
         let env = self.env;
         match &self.act {
@@ -222,7 +223,7 @@ impl Prepared {
         }
     }
 
-    /// Runs the act to its answer.
+    /// Runs the operation to its answer.
     pub(crate) fn run(&self, store: &MemoryStore, hints: &dyn Hints) -> Answer {
         self.begin(hints, |actor| {
             while actor.answer().is_none() {
@@ -233,11 +234,11 @@ impl Prepared {
     }
 }
 
-/// An operation under way, one round trip a step.
+/// An operation in progress. Each step is one round trip.
 pub(crate) trait Actor {
-    /// Goes to the store once.
+    /// Executes one round trip.
     fn step(&mut self, store: &MemoryStore);
-    /// The answer, once it is there.
+    /// The answer, if the operation has ended.
     fn answer(&self) -> Option<&Answer>;
 }
 

@@ -1,4 +1,4 @@
-//! Attributes, and extended ones.
+//! Attributes, and extended attributes.
 
 use bytes::Bytes;
 use namespace::{
@@ -31,8 +31,8 @@ fn get(world: &World, ino: Ino, name: &str) -> Result<Bytes, FsError> {
     world.run(&FindXattr { ino, name: name.as_bytes() })
 }
 
-/// How many long attributes stand in records of their own.
-fn apart(world: &World) -> usize {
+/// The number of long attributes with a record of their own.
+fn long_values(world: &World) -> usize {
     world.state().keys(space::XATTR).len()
 }
 
@@ -82,11 +82,11 @@ fn long_xattr_has_its_own_record_and_returns_inline_when_short() {
     for length in lengths {
         change(&world, ino, None, "user.a", &Set(value(length))).unwrap();
         assert_eq!(get(&world, ino, "user.a"), Ok(value(length)));
-        assert_eq!(apart(&world), usize::from(length > XATTR_INLINE_BYTES_MAX), "{length}");
+        assert_eq!(long_values(&world), usize::from(length > XATTR_INLINE_BYTES_MAX), "{length}");
         world.audit();
     }
     change(&world, ino, None, "user.a", &Remove).unwrap();
-    assert_eq!(apart(&world), 0);
+    assert_eq!(long_values(&world), 0);
     world.audit();
 }
 
@@ -97,7 +97,7 @@ fn many_short_xattrs_move_to_their_own_records() {
     for n in 0..20 {
         change(&world, ino, None, &format!("user.{n:02}"), &Set(value(1_000))).unwrap();
     }
-    assert!(apart(&world) >= 12, "8 KiB are enough for 8 of them");
+    assert!(long_values(&world) >= 12, "8 KiB are enough for 8 of them");
     for n in 0..20 {
         assert_eq!(get(&world, ino, &format!("user.{n:02}")), Ok(value(1_000)));
     }
@@ -132,7 +132,7 @@ fn object_with_a_long_xattr_is_not_self_contained() {
     change(&world, ino, Some(&at(B, "a")), "user.a", &long).unwrap();
     world.audit();
     world.delete(&[b"a"]);
-    // The reaper looks at the inode, and finds what belongs to it.
+    // The reaper reads the inode, and finds its other records.
     assert_eq!(world.state().keys(space::ORPHAN).len(), 1);
     let inode = world.state().inode(ino);
     assert!(inode.xattrs.iter().any(|xattr| matches!(xattr.value, XattrPlace::Apart(_))));
@@ -163,9 +163,9 @@ fn removing_a_directory_removes_its_long_xattrs() {
     }
     world.mkdir(B, "over");
     world.rename(&at(B, "over"), &at(B, "e"), namespace::RenameMode::Replace).unwrap();
-    assert_eq!(apart(&world), 1);
+    assert_eq!(long_values(&world), 1);
     world.rmdir(B, "d").unwrap();
-    assert_eq!(apart(&world), 0);
+    assert_eq!(long_values(&world), 0);
     world.audit();
 }
 
@@ -222,8 +222,8 @@ fn item(
     world.run(&SetObjectItem { ino, item, value, must_exist: had })
 }
 
-/// What S3 keeps with a file.
-fn kept(world: &World, ino: Ino) -> ObjectHeaders {
+/// The S3 metadata of a file.
+fn s3_metadata(world: &World, ino: Ino) -> ObjectHeaders {
     world.node(ino).unwrap().inode.file().unwrap().object.clone()
 }
 
@@ -253,7 +253,7 @@ fn s3_metadata_changes_item_by_item_and_stays_sorted() {
         tags: pairs(&user[..2]),
         ..ObjectHeaders::default()
     };
-    assert_eq!(kept(&world, ino), expected);
+    assert_eq!(s3_metadata(&world, ino), expected);
     let after = world.node(ino).unwrap().inode;
     let file = |inode: &Inode| inode.file().map(|file| (file.tag, file.data_version)).unwrap();
     assert_eq!(file(&after), file(&before));
@@ -276,11 +276,11 @@ fn s3_item_must_exist_or_not_as_requested() {
         let there = item(&world, ino, &tag, Some("w"), Some(false));
         assert_eq!(there.unwrap_err(), FsError::AttributeExists);
         item(&world, ino, &tag, Some("w"), Some(true)).unwrap();
-        assert_eq!(tag.value(&kept(&world, ino)), Some("w"));
+        assert_eq!(tag.value(&s3_metadata(&world, ino)), Some("w"));
         item(&world, ino, &tag, None, Some(true)).unwrap();
         assert_eq!(item(&world, directory, &tag, Some("v"), None).unwrap_err(), FsError::NoObject);
     }
-    assert_eq!(kept(&world, ino), ObjectHeaders::default());
+    assert_eq!(s3_metadata(&world, ino), ObjectHeaders::default());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What must hold of every plan, and of every volume at rest.
+//! Invariants of every plan, and of every volume at rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,9 @@ use store::{CounterKey, Guard, Key, Plan, Write};
 
 use crate::world::State;
 
-/// Checks what engines rely on: whoever adds a name guards the directory's inode or its name,
-/// whoever relies on emptiness deletes both, and no record is written blindly.
+/// Checks the rules on which engines rely: a plan that adds a name guards the inode or the dentry
+/// of the directory, a plan that relies on an empty directory deletes both, and each write to a
+/// record is guarded.
 #[track_caller]
 pub(crate) fn contract(plan: &Plan) {
     let (mut owners, mut exact, mut absent) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -57,7 +58,7 @@ pub(crate) fn contract(plan: &Plan) {
                         _ => false,
                     });
                     let known = exact.contains(at) || absent.contains(at);
-                    // What loses its name becomes an orphan, and the name is guarded.
+                    // An inode that loses its last name becomes an orphan, and the name is guarded.
                     let known = known || at.space() == space::ORPHAN && named;
                     assert!(known, "{at:?} is written blindly in {plan:?}");
                 }
@@ -81,11 +82,11 @@ pub(crate) fn contract(plan: &Plan) {
     }
 }
 
-/// What a volume holds, by number.
+/// The records of a volume, by inode number.
 #[derive(Debug, Default)]
 struct Contents {
     inodes: BTreeMap<Ino, Inode>,
-    /// The names of each inode.
+    /// The dentries of each inode.
     names: BTreeMap<Ino, Vec<(Key, Dentry)>>,
     orphans: BTreeMap<Ino, Ino>,
     /// The version records that bind each inode.
@@ -94,8 +95,8 @@ struct Contents {
     hidden_pages: BTreeSet<(Ino, u32)>,
 }
 
-/// Checks a volume at rest: one tree, names that say what is true, counters as a recount tells,
-/// contents without overlaps, and nothing that belongs to nobody.
+/// Checks a volume at rest: it is one tree, the marks in dentries are true, counters equal a
+/// recount, contents do not overlap, and each record has an owner.
 #[track_caller]
 pub(crate) fn audit(state: &State) {
     let contents = Contents::of(state);
@@ -191,8 +192,8 @@ impl Contents {
         panic!("{ino:?} is below itself");
     }
 
-    /// Checks that the bucket of a name is that of what it binds, and that records which belong to
-    /// an inode have one.
+    /// Checks that a name and its inode are in the same bucket, and that the records of an inode
+    /// have one.
     fn check_belongings(&self, state: &State) {
         for (ino, names) in &self.names {
             for (slot, _) in names {
@@ -227,7 +228,7 @@ impl Contents {
         }
     }
 
-    /// What counters should say, but for times.
+    /// The expected values of all counters but times.
     fn recount(&self, state: &State) -> BTreeMap<CounterKey, i64> {
         let mut counts: BTreeMap<CounterKey, i64> = BTreeMap::new();
         let mut count = |ino, kind, by| *counts.entry(key::counter(ino, kind)).or_default() += by;
@@ -259,7 +260,7 @@ impl Contents {
     }
 }
 
-/// What counters say, but for times, which must be those of directories that are there.
+/// The stored values of all counters but times. Times must be those of existing directories.
 fn counters(state: &State) -> BTreeMap<CounterKey, i64> {
     let mut counters = state.counters.clone();
     counters.retain(|CounterKey(at), _| {
@@ -272,8 +273,8 @@ fn counters(state: &State) -> BTreeMap<CounterKey, i64> {
     counters
 }
 
-/// Checks that the state of an inode lists the versions that bind it, and that these know of other
-/// names.
+/// Checks that the inode's record lists the versions that bind it, and that these are marked as
+/// linked if there are other names.
 fn check_versions(
     state: &State,
     ino: Ino,
@@ -296,7 +297,7 @@ fn check_versions(
     }
 }
 
-/// Checks that the names of a file say what is true of it.
+/// Checks that the marks in the dentries of a file are true.
 fn check_names(ino: Ino, inode: &Inode, names: &[(Key, Dentry)], versions: &[(Key, Version)]) {
     let bound = names.len() + versions.len();
     if bound > 0 {
@@ -325,7 +326,7 @@ fn check_names(ino: Ino, inode: &Inode, names: &[(Key, Dentry)], versions: &[(Ke
     }
 }
 
-/// Checks that slices are in order, do not overlap, and end with the file.
+/// Checks that slices are sorted, do not overlap, and end within the file.
 fn check_content(state: &State, ino: Ino, file: &File) {
     let slices = slices_of(state, ino, file);
     let mut end = 0;
@@ -339,7 +340,7 @@ fn check_content(state: &State, ino: Ino, file: &File) {
     assert_eq!(staged, file.content.is_staged_inline(), "{ino:?}: the mark of staged bytes");
 }
 
-/// The slices of a file, in order.
+/// The slices of a file, sorted.
 pub(crate) fn slices_of(state: &State, ino: Ino, file: &File) -> Vec<Slice> {
     match &file.content {
         Content::Inline(_) => Vec::new(),

@@ -1,4 +1,4 @@
-//! Contents that are changed in place, against a map of bytes.
+//! Changes of content in place, compared with a map of bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::audit::{audit, slices_of};
 use crate::laws::seeded;
 use crate::world::{B, C, KEPT, NONCE, World, at};
 
-/// Where a byte of a file lies.
+/// The origin of a byte of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Hole,
@@ -23,11 +23,11 @@ pub(super) enum Place {
     Block(BlockId, u32),
 }
 
-/// What is done to a file.
+/// A change of a file.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// So many slices of so many bytes are written from a position on, each so far behind the one
-    /// before; to one pack, or each to a block of its own.
+    /// Writes `count` slices of `length` bytes from a position, with gaps between them: into one
+    /// pack, or each into a block of its own.
     Comb {
         from: u64,
         count: u64,
@@ -35,14 +35,14 @@ pub(super) enum Change {
         gap: u64,
         pack: bool,
     },
-    /// The file is cut, written to, and at least so long then.
+    /// Cuts the file, writes slices, and sets its least size.
     CutComb {
         cut: u64,
         from: u64,
         count: u64,
         end: u64,
     },
-    /// What the file names already is written to another position of it.
+    /// Shares a range of the file at another position of the same file.
     Share {
         slice: prop::sample::Index,
         to: u64,
@@ -52,13 +52,13 @@ pub(super) enum Change {
         from: u64,
         length: u64,
     },
-    /// What another file has in a range comes to be here, too.
+    /// Shares a range of another file.
     Take {
         from: u64,
         length: u64,
         to: u64,
     },
-    /// Every so manieth run within a range is copied to one new block, and named there.
+    /// Copies every n-th run within a range into one new block, and lets the file name the copy.
     Relocate {
         from: u64,
         length: u64,
@@ -95,22 +95,22 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// A file, its bytes, and everything that was ever seen of its map.
+/// A file, its bytes, and all slices that its content map ever had.
 pub(super) struct Model {
     pub(super) world: World,
     pub(super) ino: Ino,
     bytes: Vec<Place>,
     pub(super) blocks: u64,
-    /// Of each byte that was copied, where the first one lies that it is a copy of.
+    /// For each copied byte: the position of its first original.
     pub(super) copies: BTreeMap<(BlockId, u32), (BlockId, u32)>,
     pages: BTreeMap<Key, Value>,
     named: BTreeSet<BlockId>,
-    /// Another file, and what it has.
+    /// Another file, and its bytes.
     lender: Ino,
     lent: Vec<Slice>,
 }
 
-/// How long the file is that others take from.
+/// The size of the other file.
 const LENT: u64 = 600;
 
 impl Model {
@@ -134,7 +134,7 @@ impl Model {
         model
     }
 
-    /// A range of the other file, as it would be of this one.
+    /// A range of the other file, as a change of this one.
     fn taken(&self, from: u64, length: u64, to: u64) -> SharedRange {
         let range = from..(from + length).min(LENT);
         let within = self.lent.iter().filter_map(|slice| layout::clip(slice, &range));
@@ -148,8 +148,9 @@ impl Model {
         }
     }
 
-    /// Whether the file has let go of a block of these, which is not gone yet.
-    fn is_letting_go(&self, slices: &[Slice]) -> bool {
+    /// Returns true if the file has released one of these blocks, and the reaper has not processed
+    /// the release.
+    fn has_pending_release(&self, slices: &[Slice]) -> bool {
         let state = self.world.state();
         let named = slices_of(&state, self.ino, &self.file());
         slices.iter().any(|slice| {
@@ -184,7 +185,7 @@ impl Model {
         slices
     }
 
-    /// Where the first one lies of which this is a copy.
+    /// The position of the first original of a copied byte.
     fn first_of(&self, place: Place) -> Place {
         let Place::Block(block, offset) = place else { return place };
         let (block, offset) = self.copies.get(&(block, offset)).copied().unwrap_or((block, offset));
@@ -205,7 +206,7 @@ impl Model {
         self.world.state().inode(self.ino).file().unwrap().clone()
     }
 
-    /// Does it to the file and to the map of bytes.
+    /// Applies a change to the file and to the map of bytes.
     pub(super) fn apply(&mut self, change: &Change) {
         match *change {
             Change::Clear { from, length } => self.clear(&(from..from + length)),
@@ -275,7 +276,7 @@ impl Model {
         let answer = write(&self.world, self.ino, &change);
         if let Some(slices) = new {
             if has_inline {
-                // Whoever writes takes the bytes in the inode along.
+                // A writer replaces the inline bytes together with its own.
                 assert_eq!(answer.unwrap_err(), FsError::ContentReplaced);
                 return;
             }
@@ -312,7 +313,7 @@ impl Model {
         match write(&self.world, self.ino, &ContentChange::Clear(range.clone())) {
             Ok(found) => assert_eq!(found.inode, self.world.state().inode(self.ino)),
             Err(error) => {
-                // Bytes that are in the inode behind the range would have to move.
+                // Inline bytes behind the range would have to move.
                 assert_eq!(error, FsError::ContentReplaced);
                 let behind = usize::try_from(range.end).unwrap();
                 assert!(is_inline && self.bytes.get(behind) == Some(&Place::Inline));
@@ -323,14 +324,15 @@ impl Model {
     }
 
     fn take(&mut self, shared: &SharedRange) {
-        let (is_inline, letting_go) =
-            (self.bytes.contains(&Place::Inline), self.is_letting_go(&shared.slices));
+        let (is_inline, release_pending) =
+            (self.bytes.contains(&Place::Inline), self.has_pending_release(&shared.slices));
         let is_paged = matches!(self.file().content, Content::Pages(_));
         match write(&self.world, self.ino, &ContentChange::Share(shared.clone())) {
-            Ok(_) => assert!(!letting_go),
+            Ok(_) => assert!(!release_pending),
             Err(FsError::ContentReplaced) => return assert!(is_inline),
-            // Pages that are not written to are not looked at.
-            Err(FsError::BlockReleasePending) => return assert!(letting_go || is_paged),
+            // Pages that are not written to are not read, so a release may be refused although a
+            // page still names the block.
+            Err(FsError::BlockReleasePending) => return assert!(release_pending || is_paged),
             Err(error) => panic!("{error}"),
         }
         let end = usize::try_from(shared.range.end).unwrap();
@@ -346,7 +348,7 @@ impl Model {
         }
     }
 
-    /// Compares the file with the map, and its map with all that was seen of it.
+    /// Compares the file with the map of bytes, and its content map with all slices so far.
     pub(super) fn check(&mut self) {
         let state = self.world.state();
         audit(&state);
@@ -447,7 +449,7 @@ fn released_block_is_shared_again_only_after_its_release() {
         };
         model.apply(&Change::Truncate(0));
         assert_eq!(take(&model), None);
-        // It is named still, in part.
+        // The file still names a part of the block.
         model.apply(&Change::Truncate(length / 2));
         assert_eq!(take(&model), None);
         model.apply(&Change::Truncate(0));
@@ -559,7 +561,7 @@ fn write_clears_the_self_contained_mark_and_needs_its_name() {
     ];
     for change in &changes {
         let answer = write(&model.world, ino, change);
-        // Without its name the object cannot be changed while its name tells of it.
+        // The dentry of the object has the mark "self-contained", so a change needs its name.
         assert_eq!(answer.unwrap_err(), FsError::Stale);
     }
     for (n, change) in (1..).zip(&changes) {

@@ -1,4 +1,4 @@
-//! Round trips: what each operation asks of a store.
+//! The round trips of each operation.
 
 use bytes::Bytes;
 use namespace::{
@@ -13,7 +13,7 @@ use crate::acts::LONG;
 use crate::memory::Memory;
 use crate::world::{B, Cost, KEPT, NONCE, State, World, at, drive, inline};
 
-/// A volume of which everything is remembered, absent names too.
+/// A volume of which all records are cached, also the absence of names.
 pub(crate) struct Remembered {
     state: State,
     memory: Memory,
@@ -28,7 +28,7 @@ impl Remembered {
         Remembered { state, memory: world.memory.clone() }
     }
 
-    /// Runs an operation that remembers this volume in what it has become.
+    /// Runs an operation in a later state of the volume, with hints of the old one.
     pub(crate) fn run_in<O>(
         &self,
         world: &World,
@@ -41,7 +41,7 @@ impl Remembered {
         drive(&world.store, operation, world.env(), &self.memory, None)
     }
 
-    /// What an operation costs that succeeds, with everything remembered and with nothing.
+    /// The costs of a successful operation: with everything cached, and with nothing.
     pub(crate) fn costs<O>(&self, operation: &O) -> [Cost; 2]
     where
         O: Planner,
@@ -105,7 +105,7 @@ fn creating_a_node_takes_one_round_trip_if_its_parent_is_cached() {
         let name = Some(&b"n"[..]);
         let (mode, uid, gid) = (0o644, 1, 2);
         let make = MakeNode { directory: B, name, ino, node, mode, umask: 0, uid, gid };
-        // Whether the bucket keeps versions of its files its name says.
+        // The dentry of the bucket has its versioning state, which a new file needs.
         let cold = if matches!(node, NewNode::File(_)) { 2 } else { 1 };
         assert_eq!(volume.costs(&make), costs((0, 1), (cold, 1)), "{node:?}");
     }
@@ -145,12 +145,12 @@ fn rename_takes_one_round_trip_if_directories_and_names_are_cached() {
     let rename =
         |from: &NodeName, to: &NodeName, mode| volume.costs(&RenameNode { from, to, mode });
     let (f, g) = (at(a, "f"), at(a, "g"));
-    // And then the bucket, and its name: whether it keeps versions.
+    // The rename of a file also reads the bucket and its dentry, for the versioning state.
     assert_eq!(rename(&f, &at(a, "n"), RenameMode::Replace), costs((0, 1), (3, 1)));
     assert_eq!(rename(&f, &at(below, "n"), RenameMode::NoReplace), costs((0, 1), (3, 1)));
     assert_eq!(rename(&f, &g, RenameMode::Replace), costs((0, 1), (3, 1)));
     assert_eq!(rename(&f, &g, RenameMode::Exchange), costs((0, 1), (3, 1)));
-    // The directories above the new name are read one by one: `d`, and the bucket's.
+    // The directories above the new name are read one by one: `d`, and that of the bucket.
     let moved = rename(&at(B, "a"), &at(below, "n"), RenameMode::Replace);
     assert_eq!(moved, costs((0, 1), (3, 1)));
 }
@@ -204,7 +204,7 @@ fn uncached_xattr_takes_one_read_and_a_long_one_two() {
     assert_eq!(find(b"user.long"), costs((1, 0), (2, 0)));
 }
 
-/// A write of slices of a byte, each in a block of its own, two apart.
+/// A write of slices of one byte, each in a block of its own, at every second position.
 fn comb(from: u64, count: u64, block: u64) -> ContentChange {
     let slice = |n| Slice {
         position: from + 2 * n,
@@ -245,12 +245,12 @@ fn write_takes_one_round_trip_if_file_and_pages_are_cached() {
     let ino = world.file(B, "f", 0);
     let small = comb(0, 3, 0);
     let volume = Remembered::of(&world, &[]);
-    // Whether the bucket has object lock its name says.
+    // The dentry of the bucket shows whether it has object lock.
     assert_eq!(volume.costs(&write(ino, world.ino(), &small)), costs((0, 1), (3, 1)));
     let large = comb(0, 2_000, 100);
     world.run(&write(ino, world.ino(), &large)).unwrap();
     let volume = Remembered::of(&world, &[]);
-    // All pages that a change touches are read together.
+    // All pages that a change affects are read together.
     let changes = [comb(7, 3, 5_000), comb(0, 1_000, 5_000), ContentChange::Truncate(0)];
     for change in &changes {
         assert_eq!(volume.costs(&write(ino, world.ino(), change)), costs((0, 1), (3, 1)));

@@ -1,8 +1,8 @@
-//! Any interleaving of two operations is one of their two orders.
+//! Every interleaving of two operations equals one of their two orders.
 //!
-//! Until one of two operations commits, neither sees anything of the other, and the one that
-//! commits first sees nothing of the other at all. So it is enough to let the first go any number of
-//! steps, then the second to its end, and then the first to its own.
+//! Until one of the two operations commits, neither sees the other, and the one that commits first
+//! never sees the other. So it is enough to run any number of steps of the first, then all of the
+//! second, and then the rest of the first.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use crate::audit::audit;
 use crate::memory::Stale;
 use crate::world::{B, C, State, World, at};
 
-/// What two operations answered, and what they left.
+/// The answers of two operations, and the state after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ending {
     answers: [Answer; 2],
     state: State,
 }
 
-/// The endings of all interleavings in which the second operation commits first.
+/// The results of all interleavings in which the second operation commits first.
 fn endings(start: &State, acts: [&Prepared; 2], hints: &dyn Hints) -> Vec<Ending> {
     let mut endings = Vec::new();
     for steps in 0..1_000 {
@@ -76,7 +76,7 @@ fn one_of_two_orders(start: &State, pair: [&Act; 2], hints: &dyn Hints) -> usize
     all.len()
 }
 
-/// A volume in which the files, and the names of the acts below, may be there.
+/// A volume in which the files and names of the operations below may exist.
 struct Start {
     state: State,
     /// The directory `a`, the directory `d`, and the file `f`.
@@ -162,12 +162,13 @@ fn acts([a, d, f]: [Ino; 3]) -> Vec<Act> {
     ]
 }
 
-/// Looks that no other operation must disturb.
+/// Reads, which must not disturb any other operation.
 fn looks([a, _, f]: [Ino; 3]) -> Vec<Act> {
     vec![Act::Find(at(B, "f")), Act::Find(at(B, "a")), Act::Names(a), Act::Names(B), Act::Look(f)]
 }
 
-/// Every pair of operations from a start, with everything remembered; if `cold`, also with nothing.
+/// Runs every pair of operations from a start with everything cached; with `cold`, also with
+/// nothing cached.
 fn every_pair(name: &str, cold: bool) {
     let (_, start) = starts().into_iter().find(|(found, _)| *found == name).unwrap();
     let states: [BTreeMap<Key, Value>; 1] = [start.state.records.clone()];

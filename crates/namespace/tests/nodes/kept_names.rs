@@ -1,5 +1,5 @@
-//! Names of files in buckets with versions or a trash. Programs exchange a file with a directory or a link,
-//! move a directory in a bucket that begins to allow locks, bring a file back, and give it many links.
+//! Names of files in buckets with versions or a trash: exchanges with a directory or a link, moves
+//! of a directory while the bucket enables object lock, restored files, and files with many links.
 
 use namespace::{
     ContentChange, Exempt, FsError, Lookup, Path, RemoveVersion, RenameMode, Restore,
@@ -11,8 +11,8 @@ use crate::content::write_as;
 use crate::versions::{detach, versions_of, world_with};
 use crate::world::{B, World, at};
 
-/// If a file changes names with a directory or a symbolic link, its old key has no object any more, and a
-/// delete marker says so.
+/// If a file changes names with a directory or a symbolic link, its old key has no object any more,
+/// and a delete marker is added.
 #[test]
 fn exchange_with_a_node_that_is_no_object_leaves_a_delete_marker() {
     for versioning in [Versioning::Enabled, Versioning::Suspended] {
@@ -40,7 +40,7 @@ fn exchange_with_a_node_that_is_no_object_leaves_a_delete_marker() {
     }
 }
 
-/// A mount that has not heard that a bucket allows locks moves no directory of it.
+/// A mount that has not seen that a bucket has object lock does not move a directory of it.
 #[test]
 fn directory_is_not_moved_once_the_bucket_has_object_lock() {
     for mode in [RenameMode::Replace, RenameMode::Exchange] {
@@ -56,16 +56,16 @@ fn directory_is_not_moved_once_the_bucket_has_object_lock() {
             value: Some(&BucketConfig { bytes: b"locks"[..].into() }),
             default_retention: None,
         };
-        // The world remembers the bucket as it was.
+        // The hints still have the bucket without object lock.
         world.cold(&allow).0.unwrap();
         let moved = world.rename(&at(B, "d"), &at(B, "e"), mode);
         assert_eq!(moved.err(), Some(FsError::OtherBucket), "{mode:?}");
     }
 }
 
-/// A key comes back with its directory made anew, by the removal of a delete marker or of a newer version, or
-/// out of the trash. A program that has the file open knows the name that it had in the old directory: its
-/// writes succeed.
+/// A key is restored, and its directory is created again: after the removal of a delete marker or
+/// of a newer version, or from the trash. A program that has the file open knows only its name in
+/// the old directory, and its writes succeed.
 #[test]
 fn restored_file_in_a_new_directory_can_be_written_to() {
     for how in ["marker", "newer", "trash"] {
@@ -95,7 +95,7 @@ fn restored_file_in_a_new_directory_can_be_written_to() {
             let (_, version) = key::version_parts(state.keys(space::VERSION)[0]).unwrap();
             world.run(&Restore { path: &path, version, fresh: &fresh, replaces: false }).unwrap();
         } else {
-            // The marker is the newest, or is below the newer version.
+            // The marker is the newest record, or is older than the newer version.
             let newest = || match look() {
                 Ok(found) => found.version.unwrap(),
                 Err(FsError::Deleted(marker)) => marker,
@@ -112,11 +112,12 @@ fn restored_file_in_a_new_directory_can_be_written_to() {
     }
 }
 
-/// Each hard link of a file that loses its name becomes a version of the file. The file has no more links
-/// than its record of versions holds, so each of them can be removed, and the file can be written to.
+/// Each hard link of a file that is removed becomes a version of the file. The number of links is
+/// limited by the record of versions, so each of them can be removed, and the file can be written
+/// to.
 #[test]
 fn every_hard_link_of_a_file_can_be_removed() {
-    // The longest keys of objects.
+    // The longest object keys.
     let path = ["d".repeat(254), "e".repeat(254), "f".repeat(254)];
     let name = |number: u32| format!("{}{number:03}", "n".repeat(250));
     for kept in [Versioning::Enabled, Versioning::Trash] {

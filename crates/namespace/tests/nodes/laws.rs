@@ -1,5 +1,5 @@
-//! What holds of any sequence of operations by both kinds of clients: both views are as a model
-//! says, the volume passes its audit, and hints never change an answer.
+//! Laws for each sequence of operations by both kinds of clients: both views equal a model, the
+//! volume passes its audit, and hints never change an answer.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,19 +18,19 @@ use crate::memory::Stale;
 use crate::model::Model;
 use crate::world::{B, C, World, at, objects};
 
-/// Names that file programs give. One of them is no text.
+/// Names of file programs. One of them is not UTF-8.
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"a.x", b"c", b"\xff"];
 
-/// Ways to rename; one is the usual one.
+/// Modes of renames.
 const MODES: [RenameMode; 4] =
     [RenameMode::Replace, RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
 
-/// Keys that S3 clients use.
+/// Keys of S3 clients.
 const KEYS: [&[u8]; 12] = [
     b"a", b"b", b"c", b"a/", b"a/a", b"a/b", b"a/b/a", b"a/b/", b"b/a.x/", b"a.x", b"b//a", b"./a",
 ];
 
-/// So many cases, the same in every run: a failure need not be remembered.
+/// A fixed number of cases, the same in every run, so that a failure need not be stored.
 pub(crate) fn seeded(cases: u32) -> ProptestConfig {
     ProptestConfig {
         rng_seed: RngSeed::Fixed(0x00a5_41a2),
@@ -39,12 +39,12 @@ pub(crate) fn seeded(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A choice of an operation, made before it is known what there is to choose from.
+/// A choice of an operation, made before the possible operands are known.
 #[derive(Clone, Debug)]
 struct Choice {
     operation: u8,
     picks: [Index; 4],
-    /// Whether names that are there are taken, where there are any.
+    /// True to choose an existing name, if there is one.
     known: [bool; 2],
 }
 
@@ -57,7 +57,7 @@ fn pick<T: Clone>(from: &[T], index: Index) -> T {
     from[index.index(from.len())].clone()
 }
 
-/// A directory, mostly one that is there.
+/// A directory, in most cases an existing one.
 fn directory(model: &Model, index: Index) -> Ino {
     let directories = model.nodes.iter().filter(|(_, node)| node.kind() == Kind::Directory);
     let mut from: Vec<Ino> = directories.map(|(ino, _)| *ino).collect();
@@ -68,7 +68,7 @@ fn directory(model: &Model, index: Index) -> Ino {
     pick(&from, index)
 }
 
-/// A name, of which there is one in a directory if `known`.
+/// A name; an existing one if `known` is true and there is one.
 fn name(model: &Model, known: bool, index: Index, other: Index) -> NodeName {
     let directories = model.nodes.iter().filter(|(_, node)| node.kind() == Kind::Directory);
     let names = directories.flat_map(|(directory, _)| {
@@ -82,7 +82,7 @@ fn name(model: &Model, known: bool, index: Index, other: Index) -> NodeName {
     at(directory(model, index), pick(&NAMES, other))
 }
 
-/// A node of a kind that is wanted, or one that is gone.
+/// A node of a wanted kind, or a removed one.
 fn node(model: &Model, index: Index, wanted: impl Fn(Kind) -> bool) -> Option<Ino> {
     let nodes = model.nodes.iter().filter(|(_, node)| wanted(node.kind()));
     let nodes: Vec<Ino> = nodes.map(|(ino, _)| *ino).chain(model.gone.last().copied()).collect();
@@ -90,7 +90,7 @@ fn node(model: &Model, index: Index, wanted: impl Fn(Kind) -> bool) -> Option<In
 }
 
 impl Choice {
-    /// What is done to a volume as the model says that it is.
+    /// The operation for the state of the model.
     fn act(&self, model: &Model) -> Option<Act> {
         let [a, b, c, d] = self.picks;
         let size = d.index(50);
@@ -244,7 +244,7 @@ proptest! {
                 prop_assert_eq!(&found, &answer, "{:?} with stale hints", act);
                 prop_assert_eq!(&world.state(), &after, "{:?} with stale hints", act);
             }
-            // What was refused changes nothing, and the model knows that.
+            // A refused operation changes nothing, and the model predicts the refusal.
             prop_assert_eq!(answer.map(drop), model.apply(&prepared), "{:?}", act);
             state = after;
             states.push(state.records.clone());

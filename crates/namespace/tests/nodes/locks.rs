@@ -1,5 +1,5 @@
-//! Locks that sessions share: what each step costs, and that no two sessions hold what excludes the
-//! other, whatever is delivered late and whoever ends.
+//! Locks that sessions share: the cost of each step, and that no two sessions hold conflicting
+//! locks, even if plans are delivered late and sessions end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ fn shared() -> RangeLock {
     lock(1, 0, 9, RangeLockKind::Shared)
 }
 
-/// A store with sessions, each of which remembers what it has seen.
+/// A store with sessions. Each session caches the records that it has read.
 struct Bench {
     store: MemoryStore,
     memories: BTreeMap<Nonce, Memory>,
@@ -145,9 +145,9 @@ fn lock_takes_one_commit_if_its_record_is_cached() {
     let again = bench.set(1, &[shared(), other], Some(&other)).1;
     assert_eq!(again, Cost { reads: 0, commits: 1 });
     assert_eq!(bench.set(1, &[shared()], None).1, Cost { reads: 0, commits: 1 });
-    // The record that the other session does not know is met.
+    // The session does not know the record of the other one, and is refused once.
     assert_eq!(bench.set(2, &[shared()], Some(&shared())).1, Cost { reads: 0, commits: 2 });
-    // An answer is read, in one snapshot with who lives.
+    // An answer is read in one snapshot with the sessions that are alive.
     assert_eq!(bench.set(2, &[exclusive()], Some(&exclusive())).1, Cost { reads: 1, commits: 0 });
     let find = bench.run(2, &FindLock { ino: FILE, asked: &exclusive() });
     assert!(matches!(find.0, ConflictSearch::Conflict(held) if held.session == session(1)));
@@ -212,7 +212,7 @@ fn locks_of_a_file_and_sharers_of_a_volume_are_limited() {
     assert_eq!(begun, Ok(LockUse::TooMany));
 }
 
-/// Where a session thinks that locks are.
+/// The place of locks, as a session knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Unknown,
@@ -225,14 +225,14 @@ struct Sim {
     nonce: Nonce,
     place: Place,
     held: BTreeMap<Ino, RangeLock>,
-    /// Files of which a record may say something.
+    /// Files that may have a record with locks of this session.
     in_records: BTreeSet<Ino>,
 }
 
-/// What became of an operation: an answer, or nobody knows.
+/// The result of an operation; `None` if it is unknown.
 type Known<T> = Option<Result<T, FsError>>;
 
-/// Sessions of which some end, over a store that carries out some plans late.
+/// Sessions, some of which end, over a store that commits some plans late.
 struct Sims {
     store: MemoryStore,
     all: Vec<Sim>,
@@ -262,8 +262,8 @@ impl Sims {
         self.all.push(Sim { nonce, place, held, in_records: BTreeSet::new() });
     }
 
-    /// Runs an operation as a session does: its plans guard that it lives, and of some nobody knows
-    /// whether they happen.
+    /// Runs an operation as a session does: its plans guard that the session is alive, and the
+    /// outcome of some plans is unknown.
     fn drive<O: Planner>(&mut self, nonce: Nonce, operation: &O, doubt: bool) -> Known<O::Output> {
         let mut run = Run::new(operation, env(nonce));
         loop {
@@ -311,14 +311,14 @@ impl Sims {
         if before == Place::Unknown && self.all[at].place == Place::Records {
             let Sim { held, in_records, .. } = &mut self.all[at];
             in_records.extend(held.keys());
-            // What records say is set right before anything else.
+            // Records of unknown outcome are corrected before anything else.
             for ino in std::mem::take(in_records) {
                 self.write(at, ino, None, false);
             }
         }
     }
 
-    /// Writes what a session holds of a file, and a lock that it asks for.
+    /// Writes all locks of a session on a file, and a lock that it requests.
     fn write(&mut self, at: usize, ino: Ino, asked: Option<RangeLock>, doubt: bool) -> bool {
         let (nonce, count) = (self.all[at].nonce, self.count());
         let own: Vec<RangeLock> =
@@ -359,7 +359,7 @@ impl Sims {
     fn unlock(&mut self, at: usize, ino: Ino, doubt: bool) {
         self.all[at].held.remove(&ino);
         if self.all[at].place == Place::Records && !self.write(at, ino, None, doubt) {
-            // As when nobody knows: it is written again.
+            // The outcome may be unknown, so the record is written again.
             self.write(at, ino, None, false);
         }
     }

@@ -1,4 +1,4 @@
-//! Making nodes, and what shows of them.
+//! Creating nodes, and how both views show them.
 
 use namespace::{AttributeChange, DIRECTORY_MODE, FsError, NewNode, Path, RenameMode};
 use record::{Ino, InodeBody, Kind, SpecialKind};

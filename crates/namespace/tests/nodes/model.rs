@@ -1,4 +1,4 @@
-//! Both views of a volume, said as plainly as possible: a tree in memory.
+//! A model of both views of a volume: a tree in memory, as simple as possible.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use record::{Ino, Kind};
 use crate::acts::{Act, LONG, Prepared, What};
 use crate::world::{B, C, at};
 
-/// What a node is.
+/// The part of a node that depends on its kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     Directory(Directory),
     File {
         size: u64,
-        /// Whether it goes at once with its only name.
-        told: bool,
+        /// True if the file is self-contained and is deleted at once with its only name.
+        self_contained: bool,
     },
     Symlink,
     Fifo,
@@ -25,7 +25,7 @@ pub(crate) enum Body {
 pub(crate) struct Directory {
     pub(crate) parent: Ino,
     made: bool,
-    /// All but directories.
+    /// All nodes but directories.
     files: BTreeMap<Vec<u8>, Ino>,
     pub(crate) directories: BTreeMap<Vec<u8>, Ino>,
 }
@@ -35,9 +35,9 @@ pub(crate) struct Directory {
 pub(crate) struct Node {
     pub(crate) body: Body,
     pub(crate) bucket: Ino,
-    /// Names of anything but a directory.
+    /// The number of names of a node that is not a directory.
     pub(crate) links: u32,
-    /// Whether it was made without a name, and may get one.
+    /// True if it was created unlinked, and may be linked.
     nameless: bool,
     xattr: bool,
 }
@@ -61,8 +61,8 @@ impl Node {
     }
 
     fn untell(&mut self) {
-        if let Body::File { told, .. } = &mut self.body {
-            *told = false;
+        if let Body::File { self_contained, .. } = &mut self.body {
+            *self_contained = false;
         }
     }
 }
@@ -71,7 +71,7 @@ impl Node {
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) nodes: BTreeMap<Ino, Node>,
-    /// Numbers that were in use once.
+    /// Inode numbers of removed nodes.
     pub(crate) gone: Vec<Ino>,
 }
 
@@ -114,7 +114,7 @@ impl Model {
         found.or_else(|| directory.files.get(&name.name)).copied()
     }
 
-    /// The names that a directory has for file programs, in the order of their dentries.
+    /// The names of a directory for file programs, in the order of their dentries.
     pub(crate) fn names(&self, ino: Ino) -> Vec<(Vec<u8>, Ino, Kind)> {
         let directory = self.directory(ino).unwrap();
         let files = directory
@@ -130,7 +130,7 @@ impl Model {
         all.filter(|(name, ..)| !matches!(&name[..], b"" | b"." | b"..")).collect()
     }
 
-    /// The names of anything but a directory, hidden ones too.
+    /// The names of a node that is not a directory, including hidden ones.
     fn names_of(&self, ino: Ino) -> Vec<NodeName> {
         let mut names = Vec::new();
         for (directory, node) in &self.nodes {
@@ -146,7 +146,7 @@ impl Model {
         self.names_of(ino).pop()
     }
 
-    /// The keys below a directory, with sizes.
+    /// The keys below a directory, with their sizes.
     pub(crate) fn objects(&self, ino: Ino) -> Vec<(Vec<u8>, u64)> {
         let mut objects = Vec::new();
         self.collect(ino, b"", &mut objects);
@@ -172,7 +172,7 @@ impl Model {
         }
     }
 
-    /// Does what an act does.
+    /// Applies an operation to the model.
     pub(crate) fn apply(&mut self, prepared: &Prepared) -> Done {
         let ino = prepared.ino;
         match &prepared.act {
@@ -180,7 +180,7 @@ impl Model {
             Act::MakeNameless(directory) => {
                 self.directory(*directory)?;
                 let bucket = self.nodes[directory].bucket;
-                let body = Body::File { size: 7, told: false };
+                let body = Body::File { size: 7, self_contained: false };
                 let node = Node { body, bucket, links: 0, nameless: true, xattr: false };
                 self.nodes.insert(ino, node);
                 Ok(())
@@ -225,11 +225,11 @@ impl Model {
         names.remove(&name.name).expect("a name that is there");
     }
 
-    /// Takes one name of a node away, which is unbound already.
+    /// Removes one name of a node that is already unbound.
     fn release(&mut self, ino: Ino) {
         let node = self.nodes.get_mut(&ino).expect("a node");
         node.links -= 1;
-        if matches!(node.body, Body::File { told: true, .. }) {
+        if matches!(node.body, Body::File { self_contained: true, .. }) {
             self.forget(ino);
         }
     }
@@ -246,7 +246,7 @@ impl Model {
         }
         let body = match what {
             What::Directory => directory(name.directory, true),
-            What::File(size) => Body::File { size: size as u64, told: false },
+            What::File(size) => Body::File { size: size as u64, self_contained: false },
             What::Symlink => Body::Symlink,
             What::Fifo => Body::Fifo,
         };
@@ -278,7 +278,7 @@ impl Model {
         Ok(())
     }
 
-    /// Takes the object that stands for a directory away, if that is all there is.
+    /// Removes the directory object of a directory, if that is its only name.
     fn empty(&mut self, ino: Ino) -> Done {
         let directory = self.directory(ino)?;
         let others = directory.files.keys().any(|name| !name.is_empty());
@@ -291,7 +291,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a directory is another one, or below it.
+    /// Returns true if a directory is another one, or below it.
     fn is_within(&self, mut ino: Ino, other: Ino) -> bool {
         while ino != Ino::ROOT {
             if ino == other {
@@ -362,7 +362,7 @@ impl Model {
         Ok(())
     }
 
-    /// Binds a node to a new name, which tells nothing of it.
+    /// Binds a node to a new name, without the mark "self-contained".
     fn move_to(&mut self, name: &NodeName, ino: Ino) {
         self.bind(name, ino);
         if let Some(node) = self.nodes.get_mut(&ino) {
@@ -430,7 +430,7 @@ impl Model {
                 *fresh
             });
         }
-        let body = Body::File { size, told: true };
+        let body = Body::File { size, self_contained: true };
         self.nodes.insert(ino, Node { body, bucket: B, links: 1, nameless: false, xattr: false });
         if let Some(old) = self.directory_mut(parent).files.insert(name.to_vec(), ino) {
             self.release(old);

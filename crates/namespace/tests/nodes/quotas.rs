@@ -1,4 +1,4 @@
-//! Quotas: what grows a bucket is refused where there is no room, and nothing else is.
+//! Quotas: an operation that would grow a bucket beyond its quota is refused, and no other is.
 
 use namespace::{BucketChange, ContentChange, FsError, Path, Published, SetBucket};
 use record::Quota;
@@ -51,7 +51,7 @@ fn bucket_accepts_bytes_up_to_its_quota() {
     assert!(is_put(&world, "a", 6) && !is_put(&world, "b", 5) && is_put(&world, "b", 4));
     assert!(is_put(&world, "c", 0), "an object of no bytes takes no room");
     assert!(is_put(&world, "a", 5) && !is_put(&world, "a", 7) && is_put(&world, "a", 6));
-    // What there is more than may be stays, and may become less.
+    // A quota may be below the usage. The bucket may then only shrink.
     bound(&world, Some(3), None);
     assert!(!is_put(&world, "d", 1) && is_put(&world, "a", 1) && !is_put(&world, "a", 2));
     assert_eq!(world.delete(&[b"b"]), [Ok(true)]);
@@ -75,7 +75,7 @@ fn quota_applies_to_files_of_programs() {
     let node = namespace::NewNode::File(Box::new(inline(0)));
     assert_eq!(world.make(&at(B, "g"), &node), Err(FsError::QuotaExceeded));
     assert_eq!(world.link(ino, Some(&at(B, "f")), &at(B, "g")).err(), Some(FsError::QuotaExceeded));
-    // Names of anything else do not count.
+    // Names of other nodes than files do not count.
     world.mkdir(B, "d");
     world.symlink(B, "s");
     world.audit();
@@ -86,7 +86,7 @@ fn quota_costs_no_read_until_it_refuses() {
     let world = World::new();
     bound(&world, Some(10), Some(9));
     assert_eq!(put(&world, "a", 4).1, Cost { reads: 0, commits: 1 });
-    // The refusal is looked into once: nobody answers from a guard.
+    // The counter is read once after the refusal, because an answer needs a fact.
     assert_eq!(put(&world, "b", 7).1, Cost { reads: 1, commits: 1 });
     assert_eq!(world.warm(&namespace::FindBucket { name: b"b" }).0.unwrap().quota.bytes, Some(10));
 }

@@ -1,4 +1,4 @@
-//! Bytes of a file that come to lie elsewhere, and nothing else of it that changes.
+//! Relocating the bytes of a file to another block, without any other change of the file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::audit::slices_of;
 use crate::content::{Change, Model, write};
 use crate::world::{B, NONCE, World};
 
-/// A copy of runs, one behind the other in a new block. One that overlaps another is left out.
+/// A copy of runs into a new block, one behind the other. Overlapping runs are left out.
 fn copied(slices: &[Slice], block: BlockId) -> Relocation {
     let mut runs: BTreeMap<BlockId, Vec<(Range<u32>, u32)>> = BTreeMap::new();
     let mut length = 0;
@@ -38,8 +38,8 @@ fn relocate(
     world.run(&RelocateContent { ino, to, within, hidden_ino: world.ino() })
 }
 
-/// A file's record without where its bytes lie.
-fn besides(inode: &Inode) -> Inode {
+/// An inode without its content.
+fn without_content(inode: &Inode) -> Inode {
     let mut inode = inode.clone();
     let InodeBody::File(file) = &mut inode.body else { panic!("a file") };
     let nothing = Content::Slices(Vec::new());
@@ -53,12 +53,13 @@ impl Model {
         slices_of(&self.world.state(), self.ino, &self.file())
     }
 
-    /// Has every so manieth run within a range named where a copy of it lies.
+    /// Copies every n-th run within a range, and lets the file name the copies.
     pub(super) fn relocate(&mut self, within: Range<u64>, every: usize) {
         let before = self.world.state().inode(self.ino);
         let all = self.slices();
         let in_range = all.iter().filter(|it| it.position < within.end && within.start < it.end());
         let chosen: Vec<Slice> = in_range.step_by(every).copied().collect();
+        // The pages around it are read, and do not change.
         let to = copied(&chosen, BlockId::new(NONCE, self.blocks));
         self.blocks += 1;
         for (block, runs) in &to.runs {
@@ -75,7 +76,7 @@ impl Model {
             assert_eq!((relocated.bytes, after), (0, before));
             return;
         }
-        assert_eq!(besides(&after), besides(&before));
+        assert_eq!(without_content(&after), without_content(&before));
         assert_eq!(after.attributes, before.attributes);
         let left: Vec<Slice> = self.slices();
         let moved = |slice: &&Slice| to.locate(slice).is_some() && !left.contains(slice);

@@ -1,4 +1,4 @@
-//! Taking names away.
+//! Removing names.
 
 use namespace::{FsError, RemoveName, RemovedName};
 use record::{Kind, key::space};
@@ -124,7 +124,7 @@ fn unlink_does_not_remove_a_file_hidden_by_an_uncached_directory() {
     let world = World::new();
     let file = world.put("a", 1);
     assert_eq!(world.find(&at(B, "a")), Ok(file));
-    // Another process puts a key below the same name, and this one has not heard of it.
+    // Another process puts a key below the same name, and the hints of this one do not have it.
     let states = [world.state().records];
     world.put("a/x", 1);
     let stale = Stale { states: &states, choice: 0, absences: true, sure: true, fickle: None };

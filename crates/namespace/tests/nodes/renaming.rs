@@ -1,4 +1,4 @@
-//! Giving nodes other names.
+//! Renaming nodes.
 
 use namespace::{FsError, NodeName, RenameMode, RenameNode, Renamed, Whiteout};
 use record::{InodeBody, Special, SpecialKind, key::space};
@@ -8,12 +8,12 @@ use crate::world::{B, C, World, at, decision, drive};
 
 use RenameMode::{Exchange, NoReplace, Replace};
 
-/// What a rename answers that neither replaces nor exchanges anything.
+/// The answer of a rename that neither replaces nor exchanges a node.
 fn moved(ino: record::Ino) -> Renamed {
     Renamed { ino, replaced: None, exchanged: None, retention: None }
 }
 
-/// Where a directory says that it is.
+/// The parent and name in the inode of a directory.
 fn place(world: &World, name: &NodeName) -> (record::Ino, Vec<u8>) {
     let ino = world.find(name).unwrap();
     match world.node(ino).unwrap().inode.body {
@@ -315,7 +315,7 @@ fn file_is_not_moved_behind_an_uncached_directory() {
         let expected = match (from, to) {
             ("f", _) => Err(FsError::IsADirectory),
             (_, "f") => Err(FsError::NotADirectory),
-            // It is the directory that has the name.
+            // The directory has the name.
             _ => world.find(&at(B, "new")).map(moved),
         };
         assert_eq!(answer, expected);

@@ -1,5 +1,5 @@
-//! The states of an inode, each with every planner that changes an inode; directories that are moved in
-//! buckets with versions.
+//! The states of an inode, each with every planner that changes an inode; and moves of directories
+//! in buckets with versions.
 
 use std::fmt::Debug;
 
@@ -17,12 +17,12 @@ use record::{
 use crate::content::{write, write_as};
 use crate::world::{B, KEPT, World, at, inline, object_of, publish};
 
-/// What a planner is expected to answer.
+/// The expected answer of a planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// It commits.
     Yes,
-    /// It changes nothing, and that is no error.
+    /// It changes nothing, without an error.
     Nothing,
     Refused(FsError),
 }
@@ -39,7 +39,7 @@ pub(super) fn world_with(versioning: Versioning) -> World {
     world
 }
 
-/// Puts an object under a retention into bucket `b`.
+/// Puts an object with a retention into bucket `b`.
 fn put_locked(world: &World, object: &[u8]) -> Ino {
     let until = Timestamp(i64::MAX);
     let retention = Some(RetainUntil { mode: RetentionMode::Compliance, until });
@@ -52,7 +52,7 @@ fn put_locked(world: &World, object: &[u8]) -> Ino {
     ino
 }
 
-/// A state of a file, made anew in a world of its own. Where a dentry binds the file, it is `b`.
+/// A file in this state, in a new world. If a dentry binds the file, its name is `b`.
 fn state(name: &str) -> (World, Ino) {
     let in_versions = || world_with(Versioning::Enabled);
     match name {
@@ -112,8 +112,8 @@ where
     }
 }
 
-/// Runs a change in a state made anew and returns its answer. A change that is refused must leave the inode
-/// as it was.
+/// Runs a change in a new world of this state, and returns its answer. A refused change must not
+/// change the inode.
 fn run_in(state_name: &str, change: &dyn Fn(&World, Ino) -> Answer) -> Answer {
     let (world, ino) = state(state_name);
     let before = world.state().inode(ino);
@@ -125,7 +125,8 @@ fn run_in(state_name: &str, change: &dyn Fn(&World, Ino) -> Answer) -> Answer {
     said
 }
 
-/// Runs every planner that changes an inode, each in a state made anew, and returns their answers.
+/// Runs every planner that changes an inode, each in a new world of this state, and returns their
+/// answers.
 fn answers(state_name: &str) -> Vec<(&'static str, Answer)> {
     let named = ["current", "locked", "superseded and named"].contains(&state_name);
     let run = |change: &dyn Fn(&World, Ino) -> Answer| run_in(state_name, change);
@@ -207,7 +208,7 @@ fn answers_by_name(state_name: &str) -> [(&'static str, Answer); 2] {
     [("rename", rename), ("tags by S3", tags)]
 }
 
-/// Each state with its answers: first to the changes of an inode, then to those by a name.
+/// Each state with its answers: to changes of an inode, and to changes by a name.
 const STATES: [(&str, [Answer; 9], &[Answer]); 7] = [
     //            content      attributes   read time xattr        acl
     //            header         user           tag  link
@@ -278,7 +279,7 @@ fn each_state_admits_its_changes_and_no_others() {
     }
 }
 
-/// Gives the versions that bind a file a copy of it, as the volume does.
+/// Moves the versions that bind a file to a copy of it, as the volume does.
 pub(super) fn detach(world: &World, ino: Ino) -> Ino {
     let found = world.node(ino).unwrap();
     let copy_ino = world.ino();
@@ -287,7 +288,8 @@ pub(super) fn detach(world: &World, ino: Ino) -> Ino {
     copy_ino
 }
 
-/// The versions that the record of an inode lists, and the inodes that version records bind.
+/// The number of versions in the record of an inode, and the number of version records that bind
+/// it.
 pub(super) fn versions_of(world: &World, ino: Ino) -> (usize, usize) {
     let state = world.state();
     let at = key::superseded(ino);
@@ -370,8 +372,9 @@ fn two_versions_of_one_file_are_listed_and_released_one_by_one() {
     }
 }
 
-/// The keys whose current version is older than a noncurrent one or a marker come from directories that
-/// were moved. Each can be written, deleted, removed by id and renamed, in every state of versioning.
+/// A directory that was moved can bring a current version that is older than a noncurrent version
+/// or a marker. Such keys can be written, deleted, removed by id and renamed, in every versioning
+/// state.
 #[test]
 fn keys_below_a_moved_directory_can_be_changed_and_removed() {
     for versioning in [Versioning::Enabled, Versioning::Suspended] {
@@ -413,7 +416,7 @@ fn keys_below_a_moved_directory_can_be_changed_and_removed() {
             };
             assert!(ok, "{versioning:?}: {act}");
             world.audit();
-            // And again, as often as one likes.
+            // The operations can be repeated.
             for _ in 0..3 {
                 world.put(b"site/i", 7);
                 assert_eq!(world.delete(&[b"site/i"]), [Ok(true)], "{versioning:?}: {act}");
@@ -446,8 +449,8 @@ fn an_object_with_a_superseded_hard_link_is_renamed_once_its_versions_are_detach
     assert_eq!(world.find(&at(B, "c")), Ok(ino));
 }
 
-/// A file that comes to a key takes the place of the key's null version where versioning is suspended. The
-/// bucket's bytes are those that are left.
+/// With suspended versioning, a new file of a key replaces the null version of the key. The bucket
+/// counts only the bytes that remain.
 #[test]
 fn replacing_a_null_version_subtracts_its_bytes() {
     for act in ["make", "link"] {
@@ -468,8 +471,8 @@ fn replacing_a_null_version_subtracts_its_bytes() {
     }
 }
 
-/// A directory that was moved brings a current version that is older than a delete marker of its new key. A
-/// page that begins behind the current version shows the marker.
+/// A directory that was moved brings a current version that is older than a delete marker of its
+/// new key. A page behind the current version shows the marker.
 #[test]
 fn page_after_the_current_version_shows_newer_noncurrent_ones() {
     let world = world_with(Versioning::Enabled);
@@ -494,9 +497,9 @@ fn page_after_the_current_version_shows_newer_noncurrent_ones() {
     assert_eq!(behind(all[1].version), []);
 }
 
-/// A rename makes two versions in one commit: the file under its new key, and the marker of the old one; an
-/// exchange makes two files. Their ids differ, so a directory that is moved afterwards brings no version to
-/// a key that has another one of the same id.
+/// A rename makes two versions in one commit: the file under its new key, and the marker of the old
+/// key. An exchange makes two files. Their ids differ, so a directory that is moved afterwards
+/// never brings a version to a key that has another one of the same id.
 #[test]
 fn file_moved_back_with_its_directory_can_be_replaced() {
     for mode in [RenameMode::Replace, RenameMode::Exchange] {

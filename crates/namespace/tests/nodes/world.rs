@@ -1,5 +1,5 @@
-//! A store with two buckets, a clock, and what two kinds of clients do there: file programs by
-//! inode and name, S3 clients by key.
+//! A store with two buckets, a clock, and the operations of two kinds of clients: file programs by
+//! inode number and name, and S3 clients by key.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -70,7 +70,7 @@ pub(crate) fn empty() -> File {
     File { data_version: 0, ..File::new(0, Tag::Md5([0; 16]), Content::Inline(Bytes::new())) }
 }
 
-/// A file of so many bytes, which stand in its inode.
+/// A file with this number of inline bytes.
 pub(crate) fn inline(size: usize) -> File {
     let content = Content::Inline(Bytes::from(vec![b'i'; size]));
     File { size: size as u64, content, ..empty() }
@@ -116,7 +116,7 @@ impl World {
         world
     }
 
-    /// A volume in this state, of which nothing is remembered.
+    /// A volume in this state, of which nothing is cached.
     pub(crate) fn of(state: &State) -> World {
         let inodes = state.keys(space::INODE).into_iter();
         let next = inodes.map(|key| key.partition() + 1).max().unwrap_or(Ino::FIRST_LEASED.0);
@@ -136,7 +136,7 @@ impl World {
         world
     }
 
-    /// A number that was never drawn before.
+    /// A new inode number.
     pub(crate) fn ino(&self) -> Ino {
         self.next.set(self.next.get() + 1);
         Ino(self.next.get() - 1)
@@ -176,7 +176,7 @@ impl World {
         state
     }
 
-    /// Runs an operation that remembers nothing and leaves no memory.
+    /// Runs an operation without hints. Its records are not cached.
     pub(crate) fn cold<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
     where
         O: Planner,
@@ -185,7 +185,7 @@ impl World {
         drive(&self.store, operation, self.env(), &NoHints, None)
     }
 
-    /// Runs an operation with all that was seen and written so far remembered exactly.
+    /// Runs an operation with exact hints of all records that were read and written so far.
     pub(crate) fn warm<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
     where
         O: Planner,
@@ -194,7 +194,7 @@ impl World {
         drive(&self.store, operation, self.env(), &self.memory, Some(&self.memory))
     }
 
-    /// As [`World::warm`], whatever it costs.
+    /// As [`World::warm`], without its cost.
     pub(crate) fn run<O>(&self, operation: &O) -> Result<O::Output, FsError>
     where
         O: Planner,
@@ -203,7 +203,7 @@ impl World {
         self.warm(operation).0
     }
 
-    /// Checks everything that holds of a volume at rest.
+    /// Checks the invariants of a volume at rest.
     #[track_caller]
     pub(crate) fn audit(&self) {
         audit::audit(&self.state());
@@ -228,7 +228,7 @@ impl World {
         self.run(&make).map(|inode| (ino, inode))
     }
 
-    /// Makes a file that has no name.
+    /// Creates an unlinked file.
     pub(crate) fn make_nameless(&self, directory: Ino, size: usize) -> Result<Ino, FsError> {
         let (ino, node) = (self.ino(), NewNode::File(Box::new(inline(size))));
         let (name, mode) = (None, 0o600);
@@ -240,7 +240,7 @@ impl World {
         self.make(&at(directory, name), &NewNode::Directory).unwrap()
     }
 
-    /// Makes a file of so many bytes.
+    /// Creates a file of this size.
     pub(crate) fn file(&self, directory: Ino, name: impl AsRef<[u8]>, size: usize) -> Ino {
         let node = NewNode::File(Box::new(inline(size)));
         self.make(&at(directory, name), &node).unwrap()
@@ -292,7 +292,7 @@ impl World {
         self.run(&SetAttributes { ino, change: &change })
     }
 
-    /// What a name is bound to.
+    /// The inode number to which a name is bound.
     pub(crate) fn find(&self, name: &NodeName) -> Result<Ino, FsError> {
         self.run(&FindName { name }).map(|found| found.ino)
     }
@@ -305,7 +305,7 @@ impl World {
         self.node(ino).unwrap().links()
     }
 
-    /// The names in a directory, read in pages of so many.
+    /// The names in a directory, read in pages of `limit`.
     pub(crate) fn names(&self, directory: Ino, limit: u32) -> Vec<(Vec<u8>, Ino, Kind)> {
         let (mut names, mut from) = (Vec::new(), None);
         loop {
@@ -322,7 +322,7 @@ impl World {
 
 /// S3 clients.
 impl World {
-    /// Puts an object of so many bytes into bucket `b`.
+    /// Puts an object of this size into bucket `b`.
     pub(crate) fn put(&self, object: impl AsRef<[u8]>, size: usize) -> Ino {
         let (ino, path) = (self.ino(), Path::new(b"b", object.as_ref()));
         let fresh: Vec<Ino> = path.directories.iter().map(|_| self.ino()).collect();
@@ -330,13 +330,13 @@ impl World {
         ino
     }
 
-    /// Removes objects from bucket `b`; answers whether there were any, in the order of the keys.
-    /// Answers for each whether it was there.
+    /// Removes objects from bucket `b`. Returns for each, in the order of the keys, whether it
+    /// existed.
     pub(crate) fn delete(&self, objects: &[&[u8]]) -> Vec<Result<bool, FsError>> {
         self.remove(&branches(objects))
     }
 
-    /// Removes objects; answers for each whether it was there.
+    /// Removes objects. Returns for each whether it existed.
     pub(crate) fn remove(&self, branches: &[Branch]) -> Vec<Result<bool, FsError>> {
         let removed = self.run(&Remove { bucket: b"b".into(), branches }).unwrap();
         removed.into_iter().map(|removed| removed.map(|removed| removed.existed)).collect()
@@ -409,7 +409,7 @@ pub(crate) fn objects(store: &MemoryStore, bucket: &[u8]) -> Vec<(Vec<u8>, u64)>
     page.entries.into_iter().map(sized).collect()
 }
 
-/// Drives an operation to its answer.
+/// Runs an operation to its answer.
 pub(crate) fn drive<O>(
     store: &MemoryStore,
     operation: &O,
@@ -451,7 +451,7 @@ pub(crate) fn answers(store: &MemoryStore, reads: &[Read]) -> Vec<ReadResult> {
     block_on(store.read(reads)).unwrap()
 }
 
-/// Lets a store decide a plan that keeps to the contract.
+/// Lets a store decide on a plan, after a check that the plan keeps to the contract.
 pub(crate) fn decision(store: &MemoryStore, plan: &Plan) -> Verdict {
     audit::contract(plan);
     plan.check(&Limits::LEAST).unwrap();

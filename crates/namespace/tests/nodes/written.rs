@@ -1,4 +1,4 @@
-//! What goes with a change of a content: what names tell, sums, marks, rights.
+//! Effects of a content change: marks in dentries, checksums, marks of staged content, and rights.
 
 use bytes::Bytes;
 use namespace::{AttributeChange, ContentChange, FsError, WriteContent};

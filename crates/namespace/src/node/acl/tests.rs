@@ -1,10 +1,10 @@
-//! Lists: their form, and what they have to do with permission bits.
+//! Access control lists: their format, and their relation to permission bits.
 
 use proptest::prelude::*;
 
 use super::{Acl, ENTRIES_MAX, NotAnAcl};
 
-/// Numbers of Linux for whom an entry is about.
+/// The subjects of entries, as Linux numbers them.
 const OWNER: u16 = 1;
 const USER: u16 = 2;
 const OWNING_GROUP: u16 = 4;
@@ -14,8 +14,8 @@ const OTHERS: u16 = 32;
 
 fn bytes(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut bytes = vec![2, 0, 0, 0];
-    for (whom, permission, id) in entries {
-        bytes.extend_from_slice(&whom.to_le_bytes());
+    for (subject, permission, id) in entries {
+        bytes.extend_from_slice(&subject.to_le_bytes());
         bytes.extend_from_slice(&permission.to_le_bytes());
         bytes.extend_from_slice(&id.to_le_bytes());
     }
@@ -32,13 +32,13 @@ fn acl(entries: &[(u16, u16, u32)]) -> Acl {
 
 const ID: u32 = u32::MAX;
 
-/// What `setfacl -m u:1000:rw` makes of mode 0644.
+/// The list that `setfacl -m u:1000:rw` makes from mode 0644.
 const NAMED: [(u16, u16, u32); 5] =
     [(OWNER, 6, ID), (USER, 6, 1_000), (OWNING_GROUP, 4, ID), (MASK, 6, ID), (OTHERS, 4, ID)];
 
 #[test]
 fn linux_format_round_trips_byte_by_byte() {
-    let said = [
+    let bytes = [
         2, 0, 0, 0, // the version
         1, 0, 6, 0, 255, 255, 255, 255, // the owner
         2, 0, 6, 0, 0xe8, 3, 0, 0, // user 1000
@@ -46,9 +46,9 @@ fn linux_format_round_trips_byte_by_byte() {
         16, 0, 6, 0, 255, 255, 255, 255, // the mask
         32, 0, 4, 0, 255, 255, 255, 255, // the others
     ];
-    let parsed = Acl::parse(&said).unwrap().unwrap();
+    let parsed = Acl::parse(&bytes).unwrap().unwrap();
     assert_eq!(parsed, acl(&NAMED));
-    assert_eq!(&parsed.to_bytes()[..], said);
+    assert_eq!(&parsed.to_bytes()[..], bytes);
 }
 
 #[test]
@@ -72,12 +72,12 @@ fn invalid_lists_are_refused() {
     for entries in invalid {
         assert_eq!(parse(entries), Err(NotAnAcl::Invalid), "{entries:?}");
     }
-    let mut said = bytes(&minimal);
-    said.push(0);
-    assert_eq!(Acl::parse(&said), Err(NotAnAcl::Invalid));
+    let mut list = bytes(&minimal);
+    list.push(0);
+    assert_eq!(Acl::parse(&list), Err(NotAnAcl::Invalid));
     assert_eq!(Acl::parse(&[2, 0]), Err(NotAnAcl::Invalid));
-    said[0] = 3;
-    assert_eq!(Acl::parse(&said), Err(NotAnAcl::Form));
+    list[0] = 3;
+    assert_eq!(Acl::parse(&list), Err(NotAnAcl::Form));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn new_node_gets_permissions_that_list_and_mode_both_grant() {
     assert_eq!(acl(&minimal).inherited(0o666), (None, 0o640), "bits say it all");
 }
 
-/// Any list.
+/// All valid lists.
 fn lists() -> impl Strategy<Value = Acl> {
     let named = || proptest::collection::vec((0..8_u16, 0..5_u32), 0..4);
     (named(), named(), [0..8_u16, 0..8_u16, 0..8_u16, 0..8_u16], any::<bool>()).prop_map(
@@ -154,8 +154,8 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_are_a_list_that_round_trips_or_an_error(said in proptest::collection::vec(0..40_u8, 0..60)) {
-        if let Ok(Some(list)) = Acl::parse(&said) {
+    fn random_bytes_are_a_list_that_round_trips_or_an_error(bytes in proptest::collection::vec(0..40_u8, 0..60)) {
+        if let Ok(Some(list)) = Acl::parse(&bytes) {
             prop_assert_eq!(Acl::parse(&list.to_bytes()), Ok(Some(list)));
         }
     }
