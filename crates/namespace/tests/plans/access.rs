@@ -1,4 +1,4 @@
-//! Access keys and policies: answers, costs, and two operators at once.
+//! Access keys and policies: answers, costs, and two concurrent operators.
 
 use namespace::{
     AccessError, AddUser, FindPolicy, FindUser, ListPolicies, ListUsers, NoHints, Planner,
@@ -78,7 +78,7 @@ fn access_key_never_names_a_missing_policy() {
     let missing = || AccessError::NoSuchPolicy("q".to_owned());
     let wants = user(1, &["p", "readwrite", "q", "r"]);
     assert_eq!(world.cold(&add("A", &wants)), (Ok(Err(missing())), cost(1, 0)));
-    // A policy that is named twice is one.
+    // A policy that is named twice needs one guard.
     assert_eq!(world.cold(&add("A", &user(1, &["p", "p"]))).0, Ok(Ok(())));
     let change = |policies: &[&str]| {
         let policies: Vec<String> = policies.iter().map(|&name| name.to_owned()).collect();
@@ -106,7 +106,7 @@ fn access_key_never_names_a_missing_policy() {
     assert_eq!(world.cold(&nobody).0, Ok(Err(AccessError::NoSuchUser)));
 }
 
-/// Makes access keys without policies past all planners.
+/// Writes many access keys without policies directly into the store.
 fn crowd(world: &World, count: u32) {
     let write = |number: u32| {
         let at = key::user(&format!("crowd-{number:06}"));
@@ -121,7 +121,7 @@ fn policy_removal_checks_all_pages_of_access_keys() {
     let world = World::empty();
     set_policy(&world, "p", "{}");
     crowd(&world, 10_000);
-    // The last of all, behind the first page.
+    // The last access key, behind the first page.
     world.cold(&add("last", &user(1, &["p"]))).0.unwrap().unwrap();
     let (users, spent) = world.cold(&ListUsers);
     assert_eq!((users.unwrap().len(), spent), (10_001, cost(2, 0)));
@@ -131,9 +131,9 @@ fn policy_removal_checks_all_pages_of_access_keys() {
     assert_eq!(world.cold(&RemovePolicy { name: "p" }).0, Ok(Ok(())), "the plan is not too large");
 }
 
-/// An operator's change.
+/// A change of an operator.
 trait Change {
-    /// Begins it and lends it out, to be taken step by step.
+    /// Starts the change, and lends it to `body`, which runs it step by step.
     fn begin(&self, world: &World, body: &mut dyn FnMut(&mut dyn Actor));
 }
 
@@ -147,10 +147,10 @@ where
     }
 }
 
-/// What two changes answered, and what they left.
+/// The answers of two changes, and the state after them.
 type Ending = ([String; 2], State);
 
-/// Makes two changes at once, whose steps are taken as the bits say.
+/// Runs two changes concurrently. Each bit of `turns` selects the change that takes the next step.
 fn run(start: &State, [first, second]: [&dyn Change; 2], turns: u32) -> Ending {
     let world = World::of(start);
     let mut answers = Default::default();
@@ -174,7 +174,7 @@ fn run(start: &State, [first, second]: [&dyn Change; 2], turns: u32) -> Ending {
     (answers, world.state())
 }
 
-/// That no access key names a policy that stands neither in a record nor in the program.
+/// Checks that each policy of each access key has a record or is built in.
 #[track_caller]
 fn audit(state: &State) {
     for (at, value) in state.records.iter().filter(|(at, _)| at.space() == space::USER) {
@@ -217,7 +217,7 @@ fn concurrent_operators_equal_one_order() {
         for (n, first) in changes.iter().enumerate() {
             for (m, second) in changes.iter().enumerate() {
                 let pair = [*first, *second];
-                // The first to its end and then the second, and the other way round.
+                // The two sequential orders.
                 let orders = [run(start, pair, 0), run(start, pair, u32::MAX)];
                 for turns in 0..64 {
                     let ending = run(start, pair, turns);

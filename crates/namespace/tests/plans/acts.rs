@@ -1,4 +1,4 @@
-//! Operations as data: what the laws and interleavings choose from.
+//! Operations as data, from which the laws and interleavings choose.
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,10 +19,10 @@ use store::{MemoryStore, MetaStore, Plan, ReadResult, Value, Verdict, Write};
 use crate::audit;
 use crate::world::{NONCE, State, World, existed, file, tag};
 
-/// Names to remove from a directory, with what must hold of them.
+/// Names to remove from a directory, with their conditions.
 pub(crate) type Names = Vec<(&'static [u8], Option<TagMatch>)>;
 
-/// What somebody does to bucket `b`.
+/// An operation on bucket `b`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Put {
@@ -44,9 +44,9 @@ pub(crate) enum Act {
     Rename {
         from: &'static [u8],
         to: &'static [u8],
-        /// What must hold of what is renamed.
+        /// The condition on the renamed object.
         tags: Option<TagMatch>,
-        /// Whether nothing may have the new key.
+        /// True if the new key must be free.
         alone: bool,
     },
     MakeBucket,
@@ -107,7 +107,8 @@ fn branch(directory: &[u8], names: &Names) -> Branch {
 /// The id of every upload in these tests.
 pub(crate) const ID: [u8; 16] = [9; 16];
 
-/// An act with all that it was given before it began: numbers, times, and what was found.
+/// An operation with all of its inputs, which are fixed before it starts: inode numbers, times, and
+/// records that were read.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     act: Act,
@@ -128,8 +129,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Prepares an act from what can be seen in `state`. Its numbers begin at `first`, and its time
-    /// is told by that too.
+    /// Prepares an operation from the records in `state`. Its inode numbers start at `first`, which
+    /// also gives its time.
     pub(crate) fn new(act: &Act, state: &State, first: u64) -> Prepared {
         let (object, n) = match act {
             Act::Put { object, n, .. } => (*object, *n),
@@ -178,7 +179,7 @@ impl Prepared {
         prepared
     }
 
-    /// What a copy rests on: that its source is still what was found.
+    /// The assumptions of a copy: its source is unchanged.
     fn copy(&mut self, from: &[u8], state: &State) {
         let lookup = Lookup { path: &Path::new(b"b", from), version: None };
         let found = World::of(state).cold(&lookup).0.ok().filter(|f| f.inode.file().is_some());
@@ -191,14 +192,14 @@ impl Prepared {
         self.assumptions = records.into_iter().map(assume).collect();
     }
 
-    /// What the completion of an upload rests on: its record, as found beforehand.
+    /// The assumption of a completed upload: its record is unchanged.
     fn complete(&mut self, object: &[u8], state: &State) {
         let suffix = [object, b"\0", &ID].concat();
         let mut uploads = state.records.iter();
         let found = uploads
             .find(|(key, _)| key.space() == key::space::UPLOAD && key.suffix() == suffix)
             .map(|(key, value)| (key.clone(), value.clone()));
-        // With nothing to find, it rests on what is not there.
+        // Without an upload, the assumption is a record that does not exist.
         let key = key::upload(Ino(1_024), object, ID);
         let (key, value) = found.unwrap_or((key, Value::from_static(b"none")));
         if let Ok(open) = Upload::decode(&key, &value)
@@ -235,7 +236,7 @@ impl Prepared {
         }
     }
 
-    /// Begins the act and lends it out, to be taken step by step.
+    /// Starts the operation, and lends it to `body`, which runs it step by step.
     pub(crate) fn begin<R>(&self, hints: &dyn Hints, body: impl FnOnce(&mut dyn Actor) -> R) -> R {
         let env = self.env;
         let name = UploadName { bucket: b"b", object: &self.object(), id: ID };
@@ -326,7 +327,7 @@ impl Prepared {
         }
     }
 
-    /// Runs the act to its answer.
+    /// Runs the operation to its answer.
     pub(crate) fn run(&self, store: &MemoryStore, hints: &dyn Hints) -> String {
         self.begin(hints, |actor| {
             while actor.answer().is_none() {
@@ -337,12 +338,12 @@ impl Prepared {
     }
 }
 
-/// That an object has one of these tags.
+/// The condition that an object has one of these tags.
 fn conditions(tags: Option<TagMatch>) -> ObjectCondition {
     ObjectCondition { tags, ..ObjectCondition::default() }
 }
 
-/// That there is no object.
+/// The condition that there is no object, if `alone` is true.
 fn nothing_if(alone: bool) -> ObjectCondition {
     let other_tags = alone.then_some(TagMatch::Any);
     ObjectCondition { other_tags, ..ObjectCondition::default() }
@@ -377,11 +378,11 @@ pub(crate) fn part() -> Part {
     }
 }
 
-/// An operation under way, one round trip a step.
+/// An operation in progress. Each step is one round trip.
 pub(crate) trait Actor {
-    /// Goes to the store once.
+    /// Executes one round trip.
     fn step(&mut self, store: &MemoryStore);
-    /// The answer, once it is there.
+    /// The answer, if the operation has ended.
     fn answer(&self) -> Option<&str>;
     /// The plan that the next step commits, if it commits one.
     fn plan(&self) -> Option<&Plan>;
@@ -389,7 +390,7 @@ pub(crate) trait Actor {
     fn met(&self) -> Vec<u64>;
 }
 
-/// A removal that answers whether what it removes was there.
+/// A removal whose answer is whether each name existed.
 #[derive(Debug)]
 struct Existed<'a>(Remove<'a>);
 

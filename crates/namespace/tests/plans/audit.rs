@@ -1,4 +1,4 @@
-//! What must hold of every plan, and of every volume at rest.
+//! Invariants of every plan, and of every volume at rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,9 @@ use store::{Guard, Key, Plan, Write};
 
 use crate::world::State;
 
-/// Checks what engines rely on: whoever writes into a directory, an upload or what a bucket is set
-/// to do guards the record that stands for it, and whoever relies on emptiness deletes that record.
+/// Checks the rules on which engines rely: a plan that writes into a directory, an upload or a
+/// bucket's configurations guards the record of that owner, and a plan that relies on an empty
+/// range deletes that record.
 #[track_caller]
 pub(crate) fn contract(plan: &Plan) {
     let (mut guarded, mut made, mut deleted) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -56,7 +57,7 @@ pub(crate) fn contract(plan: &Plan) {
         .any(|write| matches!(write, Write::Delete(key) if key.space() == space::POLICY));
     for guard in &plan.guards {
         if let Guard::Empty(start, _) = guard {
-            // Whoever gives a policy to an access key guards the policy.
+            // A plan that gives a policy to an access key guards the record of the policy.
             if start.space() == space::USER && policy_goes {
                 continue;
             }
@@ -66,12 +67,13 @@ pub(crate) fn contract(plan: &Plan) {
     }
 }
 
-/// Names of a volume, by what they bind.
+/// The names of a volume, by inode.
 #[derive(Debug, Default)]
 struct Names {
-    /// Of each inode: the keys of its names, and what they say.
+    /// For each inode: the keys of its dentries, and the dentries.
     of: BTreeMap<u64, Vec<(Key, Dentry)>>,
-    /// Of each directory: how many names are in it, and how many of them are of directories.
+    /// For each directory: the number of names in it, and the number of those that bind
+    /// directories.
     inside: BTreeMap<u64, (i64, i64)>,
 }
 
@@ -109,7 +111,8 @@ fn inode(state: &State, ino: u64) -> Inode {
     Inode::decode(&key, &state.records[&key]).expect("an inode")
 }
 
-/// Checks a volume at rest: one tree, counters as a recount tells, no implied directory empty.
+/// Checks a volume at rest: it is one tree, counters equal a recount, and no implied directory is
+/// empty.
 #[track_caller]
 pub(crate) fn audit(state: &State) {
     let names = Names::read(state);
@@ -134,7 +137,7 @@ pub(crate) fn audit(state: &State) {
     counters(state, &names);
 }
 
-/// Checks a name against what it binds, which has so many names.
+/// Checks a dentry against its inode, which has this number of names.
 #[track_caller]
 fn binding(names: &Names, slot: &Key, dentry: &Dentry, inode: &Inode, count: usize) {
     let (ino, parent) = (dentry.ino.0, slot.partition());
@@ -153,16 +156,17 @@ fn binding(names: &Names, slot: &Key, dentry: &Dentry, inode: &Inode, count: usi
         assert_eq!(directory.parent.0, parent, "{slot:?} knows another parent");
         let name = [&directory.name[..], b"/"].concat();
         assert_eq!(slot.suffix(), name, "{slot:?} knows another name");
-        // So it is where S3 alone removes names.
+        // An implied directory with names stays. Here only S3 clients remove names.
         let stays = dentry.origin == Origin::Made || names.inside.contains_key(&ino);
         assert!(stays, "implied directory {ino} is empty");
     }
 }
 
-/// Checks that every long extended attribute belongs to an inode, which knows how long it is.
+/// Checks that each long extended attribute belongs to an inode, which has its length.
 #[track_caller]
 fn xattrs(state: &State) {
     let mut known = BTreeSet::new();
+    // Each file counts once, even with several names, and orphans count, too.
     for key in state.records.keys().filter(|key| key.space() == space::INODE) {
         for Xattr { name, value } in inode(state, key.partition()).xattrs {
             let XattrPlace::Apart(length) = value else { continue };

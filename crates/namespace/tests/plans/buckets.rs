@@ -71,8 +71,7 @@ fn bucket_configuration_is_found_replaced_and_removed() {
         assert_eq!(set(Some(&config(value))), (Ok(()), cost(0, 1)));
         assert_eq!(world.warm(&find), (Ok(Some(config(value))), cost(1, 0)));
     }
-    // What every request needs to know of the bucket stays as it was, and says that its
-    // configurations are others than before.
+    // The settings of the bucket stay, and only the version of its configurations changes.
     let settings = Bucket { configs_version: 3, ..Bucket::default() };
     assert_eq!(world.cold(&FindBucket { name: b"b" }).0.unwrap().settings, settings);
     let all = FindBucketConfigs { name: b"b" };
@@ -90,7 +89,7 @@ fn bucket_configuration_is_found_replaced_and_removed() {
     assert_eq!(world.cold(&find).0, Err(FsError::NoSuchBucket));
 }
 
-/// Also one of a kind that only a later release knows.
+/// Also removes a configuration of a kind that only a later release knows.
 #[test]
 fn removing_a_bucket_removes_all_its_configurations() {
     let world = World::new();
@@ -133,7 +132,7 @@ fn only_an_empty_bucket_is_removed() {
     let branches = [namespace::Branch { directories: vec![b"a".to_vec()], removals }];
     let remove = namespace::Remove { bucket: b"b".into(), branches: &branches };
     world.warm(&remove).0.unwrap();
-    // An open upload does not hold it, nor what its memory tells of a bucket that is gone.
+    // An open upload does not keep the bucket, and neither do hints of a removed bucket.
     begin(&world, b"a/x", ID);
     assert_eq!(world.warm(&delete), (Ok(()), cost(1, 1)));
     world.audit();

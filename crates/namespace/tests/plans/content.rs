@@ -1,4 +1,4 @@
-//! Content maps: slices strung together, cut, and laid out in pages.
+//! Content maps: concatenating slices, cutting them, and storing them in pages.
 
 use namespace::{build_content, concatenate, cut, pages_of, part_runs};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn slices(lengths: &[u32]) -> Vec<Slice> {
     (0..).zip(lengths).map(slice).collect()
 }
 
-/// Each byte of a file, told by its block and where it lies in that.
+/// Each byte of a file, with its block and its offset in the block.
 fn bytes(slices: &[Slice]) -> Vec<(u64, BlockId, u32)> {
     let of = |slice: &Slice| {
         let Slice { position, block, offset, .. } = *slice;

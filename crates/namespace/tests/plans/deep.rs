@@ -1,4 +1,4 @@
-//! Keys below very many directories: what is found, listed and removed, and what it costs.
+//! Keys below very many directories: lookups, listings, removals, and their costs.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use store::{MetaStore as _, Plan, Verdict};
 use crate::listing::put;
 use crate::world::{Cost, World, existed, file, path};
 
-/// What an operation asked for, and its round trips.
+/// The reads of an operation, and its round trips.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     trips: usize,
     questions: usize,
 }
 
-/// Drives an operation that only reads.
+/// Runs an operation that only reads.
 fn find<O: Planner>(world: &World, operation: &O, hints: &dyn Hints) -> (O::Output, Spent) {
     let mut run = Run::new(operation, world.env());
     let mut spent = Spent::default();
@@ -39,7 +39,7 @@ fn find<O: Planner>(world: &World, operation: &O, hints: &dyn Hints) -> (O::Outp
     }
 }
 
-/// A page, and what it cost from beginning to end.
+/// A page, and its complete cost.
 fn page(world: &World, query: &ListQuery) -> (Listing, Spent) {
     let (mut walk, mut spent) =
         find(world, &ListStart { bucket: b"b".into(), query }, &world.memory);
@@ -59,7 +59,7 @@ fn everything(limit: usize) -> ListQuery {
     ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit }
 }
 
-/// Turns pages until the last; answers the keys, and what each page cost.
+/// Lists all pages. Returns the keys, and the cost of each page.
 fn all_pages(world: &World, limit: usize) -> (Vec<Vec<u8>>, Vec<Spent>) {
     let (mut query, mut keys, mut costs) = (everything(limit), Vec::new(), Vec::new());
     loop {
@@ -78,7 +78,7 @@ fn deep(first: &str, directories: usize) -> Vec<u8> {
     format!("{first}{}x", "d/".repeat(directories)).into_bytes()
 }
 
-/// The key with the most directories, as long as a key may be.
+/// The longest key with the most directories.
 fn deepest() -> Vec<u8> {
     "d/".repeat(DIRECTORIES_MAX).into_bytes()
 }
@@ -97,7 +97,7 @@ fn remove(world: &World, keys: &[Vec<u8>]) -> Cost {
     cost
 }
 
-/// A chain of single directories whose numbers do not follow each other.
+/// A chain of directories with one name each, whose inode numbers are not consecutive.
 fn grow(world: &World, directories: usize) -> Vec<u8> {
     let keys: Vec<Vec<u8>> = (1..=directories).map(|levels| deep("", levels)).collect();
     keys.iter().for_each(|key| put(world, key));
@@ -124,7 +124,7 @@ fn directories_created_one_by_one_are_found_one_by_one() {
     let world = World::new();
     let key = grow(&world, 60);
     let (_, spent) = find(&world, &Lookup { path: &path(&key), version: None }, &NoHints);
-    // The bucket, each directory, the name; a number may follow the one above by chance.
+    // The bucket, each directory, and the name. Some numbers may be consecutive by chance.
     assert!((55..=62).contains(&spent.trips), "{spent:?}");
     let world = World::new();
     let key = grow(&world, 400);
@@ -160,7 +160,7 @@ fn put_into_an_uncached_deep_directory_is_refused_once() {
     world.audit();
 }
 
-/// Forty deep keys side by side: no page takes the work of all of them.
+/// Forty deep keys side by side: no page does the work for all of them.
 #[test]
 fn page_of_deep_keys_ends_early_and_the_next_continues() {
     let world = World::new();
@@ -171,7 +171,7 @@ fn page_of_deep_keys_ends_early_and_the_next_continues() {
         assert_eq!(listed, keys.iter().cloned().collect::<Vec<_>>(), "{limit} a page");
         assert!(costs.len() > 4, "{} pages of {limit}", costs.len());
         for spent in costs {
-            // Besides, the way down to where the page begins, and up from there again.
+            // In addition, the walk goes down to the start of the page, and up again.
             let most = PAGE_RANGES_MAX + 6 * DIRECTORIES_MAX;
             assert!(spent.questions <= most && spent.trips <= 100, "{spent:?}, {limit} a page");
         }
@@ -193,7 +193,7 @@ fn deep_keys_are_listed_in_order_among_others() {
     for limit in [1, 2, 7, 1_000] {
         assert_eq!(all_pages(&world, limit).0, keys, "{limit} a page");
     }
-    // Rolled up where the delimiter stands deep in the chain.
+    // The delimiter occurs deep in the chain.
     let query = ListQuery { delimiter: Some(b"d/d/d/d/d/".to_vec()), ..everything(1_000) };
     let (listing, _) = page(&world, &query);
     let rolled = listing.entries.iter().filter(|entry| entry.key().ends_with(b"d/d/d/d/d/"));

@@ -1,4 +1,4 @@
-//! The plans of the main operations as text. Set `GOLDEN_BLESS=1` to write them anew.
+//! The plans of the main operations as text. Set `GOLDEN_BLESS=1` to write the golden file.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::acts::{Act, Prepared, if_match, put, put_alone, put_if, remove, remov
 use crate::memory::Stale;
 use crate::world::World;
 
-/// A key in words.
+/// A key as text.
 fn words(key: &Key) -> String {
     let number = key.partition();
     let suffix = key.suffix();
@@ -67,7 +67,7 @@ fn write(write: &Write) -> String {
     }
 }
 
-/// The plan that an act commits, with what it cost until then.
+/// The plan that an operation commits, and its cost.
 fn show(world: &World, name: &str, act: &Act, hints: &dyn Hints) -> String {
     let prepared = Prepared::new(act, &world.state(), 2_000);
     let (mut text, mut cost) = (String::new(), (0, 0));

@@ -1,4 +1,4 @@
-//! Any interleaving of two operations is one of their two orders.
+//! Every interleaving of two operations equals one of their two orders.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::audit::audit;
 use crate::memory::Stale;
 use crate::world::{State, World};
 
-/// What two operations answered, and what they left.
+/// The answers of two operations, and the state after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ending {
     answers: [String; 2],
@@ -27,24 +27,24 @@ fn finish(actor: &mut dyn Actor, store: &MemoryStore) -> String {
     actor.answer().expect("just seen").to_owned()
 }
 
-/// What each of two operations has met so far. Until one of them has committed, and so ended,
-/// nothing else tells apart where they stand.
+/// The hashes of all results that each of two operations has received. Until one of them has
+/// committed, and so ended, this is their complete state.
 type Standing = [Vec<u64>; 2];
 
-/// The interleavings of two operations that are still to be tried.
+/// The interleavings of two operations that are not tried yet.
 struct Interleavings<'a> {
     start: &'a State,
     acts: &'a [Prepared; 2],
     hints: &'a dyn Hints,
-    /// How they begin: whose turn it is, `true` for the second.
+    /// Their first turns; `true` is a turn of the second operation.
     left: Vec<Vec<bool>>,
     seen: HashSet<Standing>,
 }
 
 impl Interleavings<'_> {
-    /// Lets two operations go to the store as `schedule` says, and then the first until one of them
-    /// has ended, noting where the second might go instead. Answers nothing when they come to
-    /// stand where they stood before: orders that neither operation can tell apart are one.
+    /// Runs two operations in the order of `schedule`, and then the first until one of them has
+    /// ended. Notes each point where the second could take a turn instead. Returns `None` if both
+    /// reach a state that was seen before: neither operation can distinguish the two orders.
     fn follow(&mut self, mut schedule: Vec<bool>) -> Option<(Vec<bool>, Ending)> {
         let world = World::of(self.start);
         let store = &world.store;
@@ -97,7 +97,7 @@ fn one_of_two_orders(start: &State, pair: [&Act; 2], hints: &[(&str, &dyn Hints)
     count
 }
 
-/// States to begin from.
+/// The initial states.
 fn starts() -> Vec<(&'static str, State)> {
     let grown = |acts: &[Act]| {
         let world = World::new();
@@ -154,7 +154,7 @@ fn acts() -> Vec<Act> {
     ]
 }
 
-/// Every pair of operations from the starts that `chosen` chooses.
+/// Runs every pair of operations from the states that `chosen` accepts.
 fn every_pair(chosen: impl Fn(usize) -> bool) {
     let mut count = 0;
     for (_, (name, start)) in starts().into_iter().enumerate().filter(|(index, _)| chosen(*index)) {
@@ -166,7 +166,8 @@ fn every_pair(chosen: impl Fn(usize) -> bool) {
         for (index, first) in acts.iter().enumerate() {
             for second in &acts[index..] {
                 let hints: [(&str, &dyn Hints); 2] = [("fresh", &present), ("no", &NoHints)];
-                // Whoever remembers nothing goes to the store often; two starts are enough of that.
+                // An operation without hints takes many round trips, so two initial states are
+                // enough for it.
                 let cold = ["one key", "made directories"].contains(&name);
                 let hints = &hints[..=usize::from(cold)];
                 count += one_of_two_orders(&start, [first, second], hints);

@@ -1,5 +1,5 @@
-//! What holds of any sequence of operations: hints never change an answer, counters equal a
-//! recount, no implied directory stays empty, and none that somebody made goes.
+//! Laws for each sequence of operations: hints never change an answer, counters equal a recount, no
+//! implied directory stays empty, and no made directory is removed.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const OBJECTS: [&[u8]; 12] = [
     b"a", b"b", b"c", b"a/", b"a/b", b"a/b/x", b"a/b/y", b"a//x", b"m/x", b"m/n/x", b"m/", b"c/d/e",
 ];
 
-/// Directories in the order of their paths, and the names that may be in them.
+/// Directories, sorted by path, and the names that may be in them.
 const DIRECTORIES: [(&[u8], [&[u8]; 3]); 7] = [
     (b"", [b"a", b"b", b"c"]),
     (b"a/", [b"", b"b", b"x"]),
@@ -37,7 +37,7 @@ fn condition() -> impl Strategy<Value = Option<TagMatch>> {
     ]
 }
 
-/// The names that are chosen, each with its condition.
+/// The chosen names, each with its condition.
 fn some(names: [&'static [u8]; 3], chosen: Vec<(bool, Option<TagMatch>)>) -> Names {
     let names = names.into_iter().zip(chosen).filter(|(_, (chosen, _))| *chosen);
     names.map(|(name, (_, condition))| (name, condition)).collect()
@@ -86,7 +86,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Objects by key, each told by its size; what S3 shows, said as plainly as possible.
+/// Objects by key, each identified by its size: a model of S3, as simple as possible.
 #[derive(Clone, Debug, Default)]
 struct Model(BTreeMap<Vec<u8>, u8>);
 
@@ -98,7 +98,7 @@ impl Model {
 
     fn overlaps(&self, object: &[u8]) -> Option<FsError> {
         let mut above = (0..object.len()).filter(|at| object[*at] == b'/').map(|at| &object[..at]);
-        // A name without bytes is not the twin of the directory that it stands in.
+        // The object `a/` in directory `a` does not overlap with the directory.
         if above.any(|above| self.0.contains_key(above)) {
             return Some(FsError::OverlapsFile);
         }
@@ -115,7 +115,7 @@ impl Model {
         }
     }
 
-    /// Does what an act does to objects; answers how its answer must begin.
+    /// Applies an operation to the model. Returns the expected beginning of its answer.
     fn act(&mut self, act: &Act) -> String {
         match act {
             Act::Put { object, n, condition, overlap } => {
@@ -192,7 +192,7 @@ impl Model {
         removed.collect()
     }
 
-    /// The keys that a listing shows: objects, and the deepest made directory while it is empty.
+    /// The keys of a listing: objects, and the deepest made directory while it is empty.
     fn shown(&self) -> Vec<Vec<u8>> {
         let mut keys: Vec<Vec<u8>> = self.0.keys().cloned().collect();
         if !self.0.keys().any(|key| key.starts_with(b"m/n/")) {
@@ -203,7 +203,7 @@ impl Model {
     }
 }
 
-/// A bucket in which somebody made `m/n`.
+/// A bucket with the made directories `m/n`.
 fn begin() -> World {
     let world = World::new();
     world.mkdir(Ino(1_024), &[b"m", b"n"]);
@@ -243,7 +243,8 @@ proptest! {
                 let found = prepared.run(&world.store, &stale);
                 prop_assert_eq!(&found, &answer, "{:?} with stale hints", act);
                 prop_assert_eq!(world.state().settled(), after.clone().settled(), "{:?}", act);
-                // Whose driver plans each pass twice, to see that it comes out the same.
+                // The driver plans each pass twice and compares the plans, so hints must not change
+                // in between.
                 let steady = Stale { fickle: None, ..stale };
                 prop_assert_eq!(&world.list(b"b", &everything(), &steady).0, &listing);
             }

@@ -1,4 +1,4 @@
-//! Listing against brute force over a sorted list of keys, and what a page costs.
+//! Listing, compared with brute force over a sorted list of keys, and the costs of a page.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use crate::world::{World, file, path};
 
 type Keys = BTreeSet<Vec<u8>>;
 
-/// What a page says: keys, and whether each is a common prefix; and whether there is more.
+/// A page: the keys, each with whether it is a common prefix, and whether there are more.
 type Page = (Vec<(Vec<u8>, bool)>, bool);
 
-/// S3's rules, said as plainly as possible.
+/// The rules of S3, as simple as possible.
 fn brute_force(keys: &Keys, query: &ListQuery) -> Page {
     let mut page = Vec::new();
     for key in keys {
@@ -71,7 +71,7 @@ pub(crate) fn put_inode(world: &World, object: &[u8], inode: &Inode) {
     world.warm(&publish).0.expect("a PUT");
 }
 
-/// A file with so many bytes in its record.
+/// A file with this number of inline bytes.
 fn long(length: usize) -> Inode {
     let mut inode = file(1);
     if let InodeBody::File(file) = &mut inode.body {
@@ -88,15 +88,14 @@ fn size(entry: &ListEntry) -> u64 {
     }
 }
 
-/// The key of the longest inode's record.
+/// The key of the longest inode record.
 fn large_inode(world: &World) -> Key {
     let state = world.state();
     let inodes = state.records.iter().filter(|(key, _)| key.space() == key::space::INODE);
     inodes.max_by_key(|(_, value)| value.len()).expect("an inode").0.clone()
 }
 
-/// A volume with these objects, and the directories that somebody made, which are objects while
-/// they are empty.
+/// A volume with these objects, and with made directories, which are objects while they are empty.
 fn planted(objects: &Keys, made: &Keys) -> (World, Keys) {
     let world = World::new();
     for directory in made {
@@ -138,7 +137,7 @@ fn prefixes(keys: &Keys) -> Keys {
     all
 }
 
-/// Every key, every common prefix, and strings between, before and behind them.
+/// All keys, all common prefixes, and strings between, before and behind them.
 fn markers(keys: &Keys, query: &ListQuery) -> Keys {
     let everything = ListQuery { after: None, limit: usize::MAX, ..query.clone() };
     let mut all: Keys = keys.clone();
@@ -161,7 +160,7 @@ fn agrees(world: &World, keys: &Keys, query: &ListQuery, hints: &dyn Hints) -> P
     page
 }
 
-/// Turns pages until the last; together they are the whole.
+/// Lists all pages, and compares them with the complete listing.
 fn turn_pages(world: &World, keys: &Keys, query: &ListQuery, hints: &dyn Hints) -> usize {
     let (mut query, mut all, mut pages) = (query.clone(), Vec::new(), 0);
     loop {
@@ -268,7 +267,7 @@ fn query(prefix: &[u8], delimiter: Option<&[u8]>, limit: usize) -> ListQuery {
     ListQuery { prefix: prefix.to_vec(), delimiter, after: None, limit }
 }
 
-/// How many entries a page has, whether there is more, and how many reads it took.
+/// The number of entries of a page, whether there are more, and the number of reads.
 fn page(world: &World, query: &ListQuery, hints: &dyn Hints) -> (usize, bool, usize) {
     let ((entries, truncated), reads) = listed(world, query, hints);
     (entries.len(), truncated, reads)
@@ -283,6 +282,7 @@ fn page_of_one_directory_takes_one_read() {
     put(&world, b"dir/other/deep/x");
     let memory = &world.memory;
     let slash = Some(&b"/"[..]);
+    // One read for each directory of the prefix that is not cached.
     assert_eq!(page(&world, &query(b"dir/sub/", slash, 1_000), memory), (1_000, true, 1));
     assert_eq!(page(&world, &query(b"dir/sub/", slash, 1), memory), (1, true, 1));
     assert_eq!(page(&world, &query(b"dir/", slash, 1_000), memory), (2, false, 1));
@@ -326,7 +326,7 @@ fn rolled_up_keys_are_not_read() {
     }
 }
 
-/// What a page reads of an object does not depend on how long its record is.
+/// The reads of a page do not depend on the length of inode records.
 #[test]
 fn page_reads_only_the_heads_of_objects() {
     let world = World::new();
@@ -351,7 +351,7 @@ fn page_reads_only_the_heads_of_objects() {
     let Ok(WalkStep::Page(page)) = walk.advance() else { panic!("the page is there") };
     let sizes: Vec<_> = page.entries.iter().map(size).collect();
     assert_eq!(sizes, [4_096, 1]);
-    // What was remembered of the large one still is, and is a whole record.
+    // The cached record of the large inode is still complete.
     let large = large_inode(&world);
     assert_eq!(world.memory.record(&large), before.record(&large));
     let record = world.memory.record(&large).flatten().expect("remembered since its PUT");

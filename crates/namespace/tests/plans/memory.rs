@@ -1,4 +1,4 @@
-//! What tests remember on behalf of planners.
+//! Caches of records that tests use as hints.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use namespace::Hints;
 use record::{Ino, key};
 use store::{Key, Plan, Read, ReadResult, Target, Value, Write};
 
-/// Remembers exactly what it was told: records and absences.
+/// Caches exactly the records and absences that it has seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     records: RefCell<BTreeMap<Key, Option<Value>>>,
 }
 
 impl Memory {
-    /// Takes note of what was read.
+    /// Caches the results of reads.
     pub(crate) fn learn(&self, reads: &[Read], found: &[ReadResult]) {
         let mut records = self.records.borrow_mut();
         for (read, found) in reads.iter().zip(found) {
@@ -41,7 +41,7 @@ impl Memory {
         }
     }
 
-    /// Takes note of what a committed plan wrote.
+    /// Caches the writes of a committed plan.
     pub(crate) fn apply(&self, plan: &Plan) {
         for write in &plan.writes {
             match write {
@@ -70,18 +70,19 @@ impl Hints for Memory {
     }
 }
 
-/// Hints from earlier states of a store: each record from one of them, chosen by its key, so that
-/// records which never stood together are believed together.
+/// Hints from earlier states of a store. The key of each record selects the state, so hints combine
+/// records that never existed together.
 #[derive(Clone, Debug)]
 pub(crate) struct Stale<'a> {
     pub(crate) states: &'a [BTreeMap<Key, Value>],
-    /// Which state tells of which record.
+    /// Selects the state for each record.
     pub(crate) choice: u64,
-    /// Whether it is also remembered what was absent.
+    /// True to cache also absences.
     pub(crate) absences: bool,
-    /// Whether something is known of every record.
+    /// True to have a hint for every record.
     pub(crate) sure: bool,
-    /// Calls so far, if each tells of another state: hints change while they are asked.
+    /// The number of calls so far, if each call uses another state: hints then change during a
+    /// pass.
     pub(crate) fickle: Option<Cell<u64>>,
 }
 

@@ -1,4 +1,4 @@
-//! Objects: what looking up, publishing and tagging answer and cost.
+//! Objects: answers and costs of lookups, publishing and tagging.
 
 use std::cell::Cell;
 
@@ -39,7 +39,7 @@ fn publish(
     answer
 }
 
-/// Puts an object; answers whether it replaced one, and the cost.
+/// Puts an object. Returns whether it replaced one, and the cost.
 fn put(world: &World, warm: bool, object: &[u8], n: u8) -> (bool, Cost) {
     let (answer, cost) = publish(world, warm, object, n, &WriteCondition::None, Overlap::Allow);
     (answer.expect("a PUT").replaced.is_some(), cost)
@@ -67,15 +67,15 @@ fn put_takes_one_commit_if_its_parents_are_cached() {
 #[test]
 fn uncached_put_is_refused_once_for_each_wrong_guess() {
     let world = World::new();
-    // The bucket, then the plan.
+    // One read of the bucket, then the plan.
     assert_eq!(put(&world, false, b"a/b/x", 1), (false, cost(1, 1)));
-    // Each directory that exists refuses one plan.
+    // Each existing directory refuses one plan.
     assert_eq!(put(&world, false, b"a/b/y", 2), (false, cost(1, 3)));
-    // And the file that is replaced another.
+    // The replaced file refuses one more.
     assert_eq!(put(&world, false, b"a/b/y", 3), (true, cost(1, 4)));
 }
 
-/// Four hundred directories, each of which takes a pass of its own when nothing is remembered.
+/// Four hundred directories. Without hints each of them takes a pass of its own.
 static DEEP: [u8; 400] = [b'/'; 400];
 
 #[test]
@@ -101,7 +101,7 @@ fn write_condition_is_decided_at_commit() {
     let any = WriteCondition::IfMatch(TagMatch::Any);
     let absent = WriteCondition::IfAbsent;
     assert_eq!(run(true, b"x", 1, absent.clone()), (Ok(false), cost(0, 1)));
-    // The refusal rests on what is remembered, and so is read before it is answered.
+    // The refusal is known from a hint, so it is read before the answer.
     assert_eq!(run(true, b"x", 2, absent.clone()), (Err(FsError::PreconditionFailed), cost(1, 0)));
     assert_eq!(run(false, b"x", 2, absent.clone()), (Err(FsError::PreconditionFailed), cost(2, 1)));
     assert_eq!(run(true, b"x", 3, if_match(1)), (Ok(true), cost(0, 1)));
@@ -114,12 +114,13 @@ fn write_condition_is_decided_at_commit() {
     assert_eq!(look(&world, true, b"x"), (Ok(Some(tag(6))), cost(1, 0)));
 }
 
-/// Says something else of one record when it is asked again, as a memory does that others write to.
+/// Hints that return another value of one record when it is requested again, as a cache does that
+/// other operations update.
 #[derive(Debug)]
 struct Moved<'a> {
     memory: &'a Memory,
     key: Key,
-    /// What it says first, and from then on.
+    /// The value for the first request, and for all others.
     says: [Value; 2],
     asked: Cell<bool>,
 }
@@ -138,8 +139,8 @@ impl Hints for Moved<'_> {
     }
 }
 
-/// The name is bound anew between the look at its tag and the guard on it, and the file that it was
-/// bound to before is still there, as it is until it is reaped.
+/// The key gets another file between the check of its tag and the guard of it. The old inode still
+/// exists until the reaper deletes it.
 #[test]
 fn condition_and_guard_apply_to_the_same_object() {
     let world = World::new();
@@ -209,7 +210,7 @@ fn lookup_takes_one_read_if_its_parents_are_cached() {
     put(&world, true, b"a/b/x", 1);
     assert_eq!(look(&world, true, b"a/b/x"), (Ok(Some(tag(1))), cost(1, 0)));
     assert_eq!(look(&world, true, b"a/b/y"), (Err(FsError::NoSuchKey), cost(1, 0)));
-    // The bucket, two directories, the file with its inode.
+    // The bucket, two directories, and the file with its inode.
     assert_eq!(look(&world, false, b"a/b/x"), (Ok(Some(tag(1))), cost(4, 0)));
     assert_eq!(look(&world, false, b"c/d/e"), (Err(FsError::NoSuchKey), cost(2, 0)));
     for absent in [&b"a"[..], b"a/b", b"a/", b"a/b/", b"a/b/x/", b"", b"a//b/x"] {
@@ -285,7 +286,7 @@ fn copy_is_refused_if_its_source_changes() {
             acts::put(b"a/x", 2),
             acts::remove(b"a/", &[b"x"]),
             Act::Tags(b"a/x"),
-            // Removed and put again, with the same bytes.
+            // The object is removed and put again, with the same bytes.
             acts::put(b"a/x", 1),
         ];
         for change in changes {
@@ -446,7 +447,7 @@ fn rename_beyond_the_plan_limit_fails_with_too_deep() {
     let before = world.state();
     assert_eq!(rename(&path(b"none"), &path(b"y")), Err(FsError::NoSuchKey));
     assert_eq!(world.state(), before);
-    // So many directories that no plan can make and remove them.
+    // With 400 directories no plan can create and remove all of them.
     let deep = |name: &[u8], levels| [&name.repeat(levels)[..], b"k"].concat();
     for (levels, verdict) in [(100, Ok(None)), (400, Err(FsError::TooDeep))] {
         let (from, to) = (deep(b"a/", levels), deep(b"b/", levels));

@@ -1,4 +1,4 @@
-//! Removing names: what goes, what stays, what it costs.
+//! Removing object keys: effects and costs.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn one(world: &World, warm: bool, directory: &[u8], name: &[u8]) -> (bool, Cost)
     (existed(answer.unwrap()) == [Ok(true)], cost)
 }
 
-/// How many directories there are below the bucket.
+/// The number of directories below the bucket.
 fn directories(world: &World) -> usize {
     let keys = world.state().records.into_keys();
     let is_directory = |key: &store::Key| key.suffix().ends_with(b"/") && key.partition() != 1;
@@ -73,7 +73,7 @@ fn uncached_removal_reads_each_level() {
     let world = World::new();
     put(&world, b"a/b/x");
     put(&world, b"a/b/y");
-    // The bucket, two directories, the name, what else is in its directories.
+    // Reads of the bucket, two directories, the name, and the other names in its directories.
     assert_eq!(one(&world, false, b"a/b/", b"x"), (true, cost(5, 1)));
     assert_eq!(one(&world, false, b"a/b/", b"x"), (false, cost(4, 0)));
     assert_eq!(one(&world, false, b"a/b/", b"y"), (true, cost(5, 1)));
@@ -143,7 +143,7 @@ fn failed_condition_keeps_only_its_own_name() {
     for object in [&b"a/x"[..], b"a/y", b"a/z"] {
         put(&world, object);
     }
-    // Keys of three bytes are files of four.
+    // The helper gives a key of three bytes a file of four.
     let (fits, other) = (TagMatch::OneOf(vec![tag(4)]), TagMatch::OneOf(vec![tag(9)]));
     let names = [
         (&b"x"[..], Some(fits.clone())),
@@ -191,7 +191,7 @@ fn size_and_time_conditions_are_decided_at_commit() {
     let failed = Err(FsError::PreconditionFailed);
     let second = changed(b"a");
     for warm in [false, true] {
-        // A key of one byte is a file of two.
+        // A key of one byte has a file of two.
         assert_eq!(remove(warm, b"a", Some(3), None), failed);
         assert_eq!(remove(warm, b"a", None, Some(second + 1)), failed);
         assert_eq!(remove(warm, b"a", Some(2), Some(second - 1)), failed, "all must hold");
@@ -209,7 +209,7 @@ fn removal_with_wrong_hints_has_the_right_answer() {
     for directory in [&b""[..], b"a/"] {
         let world = World::new();
         put(&world, &[directory, b"x"].concat());
-        // Memory says that y is absent, and it is not.
+        // The hints have `y` as absent, and it exists.
         assert!(!one(&world, true, directory, b"y").0);
         let mut elsewhere = World::of(&world.state());
         put(&elsewhere, &[directory, b"y"].concat());
@@ -222,7 +222,7 @@ fn removal_with_wrong_hints_has_the_right_answer() {
     }
 }
 
-/// Bytes that the bucket counts, and how many files await the reaper.
+/// The bytes that the bucket counts, and the number of orphans.
 fn left(world: &World) -> (i64, usize) {
     let state = world.state();
     let bytes = key::counter(Ino(1_024), key::CounterKind::Bytes);
@@ -279,7 +279,7 @@ fn dentry_mark_decides_if_a_file_is_deleted_at_once() {
         };
         let plan = Plan { guards: Vec::new(), writes: told.map(name).collect() };
         block_on(world.store.commit(std::slice::from_ref(&plan))).unwrap();
-        // What a file knows of its name is not remembered here.
+        // The model does not have the marks of the inodes.
         let files = state.records.iter().filter(|(key, _)| key.space() == key::space::INODE);
         let retold = |(key, value): (&Key, &Value)| {
             let mut inode = Inode::decode(key, value).unwrap();

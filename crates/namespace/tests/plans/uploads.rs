@@ -1,4 +1,4 @@
-//! Uploads: beginning, parts, completing, giving up, listing; staging.
+//! Uploads: creating, adding parts, completing, aborting and listing; and staging.
 
 use namespace::{
     AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListUploads, Overlap, Publish,
@@ -15,7 +15,7 @@ fn name(object: &[u8]) -> UploadName<'_> {
     UploadName { bucket: b"b", object, id: ID }
 }
 
-/// Begins an upload; answers the number that names its parts.
+/// Creates an upload. Returns the number of the partition of its parts.
 pub(crate) fn begin(world: &World, object: &[u8], id: [u8; 16]) -> Ino {
     let ino = world.ino();
     let name = UploadName { id, ..name(object) };
@@ -32,7 +32,7 @@ fn put_part(world: &World, object: &[u8], number: u16, size: u64) -> (Result<Ino
     (answer.map(|_| owner), spent)
 }
 
-/// Completes an upload as found when `seen` was read.
+/// Completes an upload that was found in the state `seen`.
 fn complete(world: &World, object: &[u8], seen: &Assumption) -> (Result<(), FsError>, Cost) {
     let at = path(object);
     let open = Upload::decode(&seen.key, &seen.value).unwrap();
@@ -69,7 +69,7 @@ fn upload_is_created_and_completed() {
     assert_eq!(put_part(&world, b"a/x", 1, 10).1, cost(0, 1));
     let open = seen(&world, b"a/x");
     assert_eq!(complete(&world, b"a/x", &open), (Ok(()), cost(0, 1)));
-    // It is no longer open, to nobody; whoever asks is told how it ended.
+    // The upload is not open any more, and its record shows how it ended.
     assert_eq!(complete(&world, b"a/x", &open).0, Err(FsError::NoSuchUpload));
     assert_eq!(put_part(&world, b"a/x", 3, 30).0, Err(FsError::NoSuchUpload));
     assert_eq!(world.warm(&AbortUpload { name: name(b"a/x") }).0, Err(FsError::NoSuchUpload));
@@ -119,7 +119,7 @@ fn transmissions_are_numbered_in_commit_order() {
     let owners: Vec<Ino> = (0..3)
         .map(|before| {
             let (owner, spent) = put_part(&world, b"x", 7, 10 + before);
-            // That it was sent before is remembered here, and how often is asked then.
+            // The hints show that the part was sent before, and a read shows how many times.
             assert_eq!(spent, if before == 0 { cost(0, 1) } else { cost(1, 1) });
             owner.unwrap()
         })

@@ -40,8 +40,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The same once the reaper has taken the files that are nothing but their inodes. Which of
-    /// them a plan ends itself depends on what it knows, and makes no other difference.
+    /// The state after the reaper has deleted self-contained files that are orphans. A plan deletes
+    /// such a file itself if the hints show that it is self-contained, and this must not make
+    /// another difference.
     pub(crate) fn settled(mut self) -> State {
         let (start, end) = key::partition(space::ORPHAN, 0);
         let orphans: Vec<(Key, Value)> = self
@@ -92,7 +93,7 @@ impl World {
         World::of(&State::default())
     }
 
-    /// A volume in this state, of which nothing is remembered.
+    /// A volume in this state, of which nothing is cached.
     pub(crate) fn of(state: &State) -> World {
         let inodes = state.records.keys().filter(|key| key.space() == key::space::INODE);
         let next = inodes.map(|key| key.partition() + 1).max().unwrap_or(Ino::FIRST_LEASED.0);
@@ -111,14 +112,14 @@ impl World {
         world
     }
 
-    /// Writes past all planners.
+    /// Writes directly into the store, without a planner.
     pub(crate) fn force(&self, writes: Vec<Write>) {
         let plan = Plan { guards: Vec::new(), writes };
         self.memory.apply(&plan);
         assert_eq!(block_on(self.store.commit(&[plan])).unwrap(), [Verdict::Committed]);
     }
 
-    /// A number that was never drawn before.
+    /// A new inode number.
     pub(crate) fn ino(&self) -> Ino {
         self.next.set(self.next.get() + 1);
         Ino(self.next.get() - 1)
@@ -155,7 +156,7 @@ impl World {
         state
     }
 
-    /// Runs an operation that remembers nothing and leaves no memory.
+    /// Runs an operation without hints. Its records are not cached.
     pub(crate) fn cold<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
     where
         O: Planner,
@@ -164,7 +165,7 @@ impl World {
         drive(&self.store, operation, self.env(), &NoHints, None)
     }
 
-    /// Runs an operation with all that was seen and written so far remembered exactly.
+    /// Runs an operation with exact hints of all records that were read and written so far.
     pub(crate) fn warm<O>(&self, operation: &O) -> (Result<O::Output, FsError>, Cost)
     where
         O: Planner,
@@ -186,7 +187,7 @@ impl World {
         (page, cost.reads)
     }
 
-    /// Makes a bucket and remembers it.
+    /// Creates a bucket and caches it.
     pub(crate) fn make_bucket(&self, name: &[u8]) -> Ino {
         let (ino, settings) = (self.ino(), Bucket::default());
         let make = namespace::MakeBucket {
@@ -202,7 +203,7 @@ impl World {
         ino
     }
 
-    /// Makes directories as the file view does, below `bucket`.
+    /// Creates directories as a mount does, below `bucket`.
     pub(crate) fn mkdir(&self, bucket: Ino, path: &[&[u8]]) -> Ino {
         let mut parent = bucket;
         for name in path {
@@ -233,7 +234,7 @@ impl World {
         parent
     }
 
-    /// Checks everything that holds of a volume at rest.
+    /// Checks the invariants of a volume at rest.
     #[track_caller]
     pub(crate) fn audit(&self) {
         audit::audit(&self.state());
@@ -252,8 +253,8 @@ fn finish(store: &MemoryStore, mut walk: Walk, reads: &mut usize) -> Listing {
     }
 }
 
-/// Drives an operation to its answer. A twin is driven beside it, so that everything is planned
-/// twice.
+/// Runs an operation to its answer. A second run receives the same results, and must return the
+/// same steps.
 pub(crate) fn drive<O>(
     store: &MemoryStore,
     operation: &O,
@@ -304,12 +305,12 @@ pub(crate) fn attributes() -> Attributes {
     Attributes::new(0o644, 1, 2, Timestamp(0))
 }
 
-/// The tag of the file that `n` names.
+/// The entity tag of the file [`file`] of `n`.
 pub(crate) fn tag(n: u8) -> Tag {
     Tag::Md5([n; 16])
 }
 
-/// A file whose bytes and tag are told by `n`; it is `n` bytes long.
+/// A file of `n` bytes, whose bytes and tag depend on `n`.
 pub(crate) fn file(n: u8) -> Inode {
     let file = File {
         size: u64::from(n),
@@ -335,7 +336,7 @@ pub(crate) fn path(object: &[u8]) -> Path {
     Path::new(b"b", object)
 }
 
-/// Whether what was to be removed was there, name by name.
+/// Returns for each removed name whether it existed.
 pub(crate) fn existed(removed: Vec<namespace::Removed>) -> Vec<Result<bool, FsError>> {
     removed.into_iter().map(|removed| removed.map(|removed| removed.existed)).collect()
 }

@@ -1,4 +1,4 @@
-//! Records at random, of every kind.
+//! Random records of every kind.
 
 use proptest::prelude::*;
 use record::{

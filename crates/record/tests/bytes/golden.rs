@@ -1,4 +1,5 @@
-//! Every record and key against its golden file. Set `GOLDEN_BLESS=1` to write them anew.
+//! Every record and key, compared with its golden file. Set `GOLDEN_BLESS=1` to write the golden
+//! files.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -24,7 +25,7 @@ fn check(name: &str, shown: &str) {
     assert_eq!(shown, expected, "{name} differs from its golden file");
 }
 
-/// Thirty-two bytes a line.
+/// Hexadecimal digits of 32 bytes in each line.
 fn hex(bytes: &[u8]) -> String {
     let mut lines = String::new();
     for line in bytes.chunks(32) {
@@ -35,7 +36,7 @@ fn hex(bytes: &[u8]) -> String {
     lines
 }
 
-/// Arrays of bytes on one line each.
+/// The debug text with each array of bytes on one line.
 fn folded(fields: &str) -> String {
     let mut lines = String::new();
     let mut within = false;
@@ -156,6 +157,6 @@ fn every_space_has_a_key_and_its_own_letter() {
         assert!(used.remove(&counters.0) && !listed.contains(&counters.0));
     }
     assert_eq!(used, listed);
-    // What names blocks is walked, and what is walked is a space of records.
+    // All spaces that reference blocks are spaces of records.
     assert!(space::REFERENCING_BLOCKS.iter().all(|space| listed.contains(&space.0)));
 }

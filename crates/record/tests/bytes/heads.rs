@@ -1,4 +1,4 @@
-//! Heads of inodes: read and verified from the first bytes of a record alone.
+//! Heads of inodes, which are read and verified from the first bytes of a record alone.
 
 use record::{
     AccountId, Attributes, Content, DecodeError, File, HeadBody, Header, Ino, Inode, InodeBody,
@@ -13,7 +13,7 @@ fn inodes() -> Vec<Sample> {
     inodes.collect()
 }
 
-/// Where the head ends that a record begins with: behind its format, length, fields and checksum.
+/// The end of the head of a record: behind its format, length, fields and checksum.
 fn head_bytes(value: &Value) -> usize {
     match [value[1], value[2]] {
         [length @ 0..0x80, _] => 2 + usize::from(length) + 4,
@@ -22,7 +22,7 @@ fn head_bytes(value: &Value) -> usize {
     }
 }
 
-/// What a head must say of an inode.
+/// Checks that a head has the fields of its inode.
 #[track_caller]
 fn says(head: &InodeHead, inode: &Inode) {
     assert_eq!((head.attributes, head.bucket), (inode.attributes, inode.bucket));
@@ -86,7 +86,8 @@ fn flipped_bit_in_a_head_is_refused() {
     }
 }
 
-/// A record that is cut right behind its head has a checksum at its end, but not a record's.
+/// A record that is cut directly behind its head ends with a checksum, but not with that of a
+/// record.
 #[test]
 fn head_alone_is_not_a_record() {
     for Sample { name, key, value, .. } in inodes() {
@@ -95,7 +96,8 @@ fn head_alone_is_not_a_record() {
     }
 }
 
-/// The largest numbers, and more checksums than a file has.
+/// An inode with the largest numbers and this number of checksums, which may be more than a file
+/// has.
 fn largest(sums: usize) -> Inode {
     let sum = |at: usize| Sum {
         algorithm: if at.is_multiple_of(2) {
@@ -112,7 +114,7 @@ fn largest(sums: usize) -> Inode {
             mode: u32::MAX,
             uid: u32::MAX,
             gid: u32::MAX,
-            // As far from each other as from 0: both are written at their longest.
+            // The differences to the other times are as long as the times themselves.
             changed: Timestamp(i64::MIN),
             modified: Timestamp(0),
             accessed: Timestamp(0),
@@ -145,8 +147,8 @@ fn encoded_record_has_no_unused_capacity() {
     for sums in [0, 1, 10] {
         let value = largest(sums).encode(&at);
         let bytes = value.len();
-        let room = value.try_into_mut().expect("nobody else has it").capacity();
-        assert_eq!(room, bytes, "{sums} checksums");
+        let capacity = value.try_into_mut().expect("the value has one owner").capacity();
+        assert_eq!(capacity, bytes, "{sums} checksums");
     }
 }
 

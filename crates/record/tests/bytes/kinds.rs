@@ -1,4 +1,4 @@
-//! One name for what all records can do.
+//! A common interface of all record types.
 
 use std::fmt::Debug;
 
@@ -10,7 +10,7 @@ use record::{
 };
 use store::{Key, Value};
 
-/// A record: something with bytes under a key.
+/// A record type: it has bytes under a key.
 pub(crate) trait Record: Sized + Debug + PartialEq {
     fn bytes(&self, key: &Key) -> Value;
     fn from_bytes(key: &Key, value: &Value) -> Result<Self, DecodeError>;
@@ -30,7 +30,7 @@ macro_rules! records {
             }
         )*
 
-        /// What each kind of record says of these bytes: its name, and why it refuses them.
+        /// The result of decoding these bytes as each type: its name, and the error.
         pub(crate) fn verdicts(key: &Key, value: &Value) -> Vec<(&'static str, Option<DecodeError>)> {
             vec![$((stringify!($name), $name::decode(key, value).err())),*]
         }
@@ -42,7 +42,7 @@ records!(
     NullVersion Orphan Part PartSums     PolicyRecord SessionRecord SweptRecord SlotRecord Superseded Upload User Version VolumeRecord XattrValue
 );
 
-/// The value whose bytes before the checksum are `body`, with the checksum that belongs to them.
+/// The record with the bytes `body` and the checksum that belongs to them.
 pub(crate) fn sealed(key: &Key, body: &[u8]) -> Value {
     let sum = crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), body);
     [body, &sum.to_be_bytes()].concat().into()

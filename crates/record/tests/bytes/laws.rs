@@ -1,4 +1,4 @@
-//! Decoding undoes encoding, and refuses whatever was damaged, misplaced or newer.
+//! Decoding reverses encoding, and refuses damaged, misplaced and newer records.
 
 use std::fmt::Debug;
 
@@ -21,7 +21,7 @@ use crate::samples;
 
 /// Encodes, decodes, and encodes again.
 #[track_caller]
-fn returns<R: Record>(key: &Key, record: &R) {
+fn round_trips<R: Record>(key: &Key, record: &R) {
     let value = record.bytes(key);
     let again = R::from_bytes(key, &value).expect("what was encoded decodes");
     assert_eq!(again, *record);
@@ -31,12 +31,12 @@ fn returns<R: Record>(key: &Key, record: &R) {
 proptest! {
     #[test]
     fn inodes_round_trip(key in any_key(), record in inode()) {
-        returns(&key, &record);
+        round_trips(&key, &record);
     }
 
     #[test]
     fn uploads_round_trip(key in any_key(), record in upload()) {
-        returns(&key, &record);
+        round_trips(&key, &record);
     }
 
     #[test]
@@ -46,22 +46,22 @@ proptest! {
     ) {
         let (owner, size, tag, shared, opaque) = numbers;
         let tag = if opaque { PartTag::Opaque(tag) } else { PartTag::Md5(tag) };
-        returns(&key, &MapPage(slices.clone()));
-        returns(&key, &PartSums { sums: sums.clone() });
-        returns(&key, &Part { owner: Ino(owner), size, arrived, tag, sums, shared, slices });
+        round_trips(&key, &MapPage(slices.clone()));
+        round_trips(&key, &PartSums { sums: sums.clone() });
+        round_trips(&key, &Part { owner: Ino(owner), size, arrived, tag, sums, shared, slices });
     }
 
     #[test]
     fn names_and_orphans_round_trip(
         key in any_key(), dentry in dentry(), version in version(), orphan in orphan(),
     ) {
-        returns(&key, &dentry);
-        returns(&key, &version);
+        round_trips(&key, &dentry);
+        round_trips(&key, &version);
         let id = VersionStamp::new(version.since, 7);
-        returns(&key, &NullVersion(id));
+        round_trips(&key, &NullVersion(id));
         let versions = vec![BoundVersion { object: b"a/b".to_vec(), id }; 1 + usize::from(version.is_null)];
-        returns(&key, &Superseded { versions });
-        returns(&key, &orphan);
+        round_trips(&key, &Superseded { versions });
+        round_trips(&key, &orphan);
     }
 
     #[test]
@@ -82,42 +82,42 @@ proptest! {
             block_bytes: gid,
             marked: refuse_overlap,
         };
-        returns(&key, &volume);
-        returns(&key, &Sequence(a));
-        returns(&key, &bucket);
+        round_trips(&key, &volume);
+        round_trips(&key, &Sequence(a));
+        round_trips(&key, &bucket);
         let config = BucketConfig::of_acl(&acl);
-        returns(&key, &config);
+        round_trips(&key, &config);
         prop_assert_eq!(config.acl(), Ok(acl));
         let canonical_id = CanonicalId([uid.to_le_bytes()[0]; 32]);
         prop_assert_eq!(canonical_id.to_string().parse(), Ok(canonical_id));
-        returns(&key, &Account { name: one.clone(), canonical_id });
+        round_trips(&key, &Account { name: one.clone(), canonical_id });
         let config = BucketConfig::of_tags(&tags);
-        returns(&key, &config);
+        round_trips(&key, &config);
         prop_assert_eq!(config.tags(), Ok(tags));
-        returns(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
-        returns(&key, &SessionRecord { began: at, place: one.clone() });
-        returns(&key, &HeartbeatRecord { count: a, passed: b });
-        returns(&key, &record::Hold { since: at, what: record::HoldScope::File });
+        round_trips(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
+        round_trips(&key, &SessionRecord { began: at, place: one.clone() });
+        round_trips(&key, &HeartbeatRecord { count: a, passed: b });
+        round_trips(&key, &record::Hold { since: at, what: record::HoldScope::File });
         let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));
         let kind = if opaque_tags { RangeLockKind::Shared } else { RangeLockKind::Exclusive };
         let lock =
             RangeLock { start: a, last: b, kind, owner: b, pid: gid, flock: refuse_overlap };
         let written = Written { by, count: a };
-        returns(&key, &FileLocks { written, held: vec![HeldLock { session, lock }; 3] });
+        round_trips(&key, &FileLocks { written, held: vec![HeldLock { session, lock }; 3] });
         let place = LockPlace::Records { sharers: vec![session, by] };
-        returns(&key, &LockKeeping { written, place });
+        round_trips(&key, &LockKeeping { written, place });
         let place = LockPlace::Memory { granter: session, asked: vec![by] };
-        returns(&key, &LockKeeping { written, place });
-        returns(&key, &SlotRecord { count: a, aborted: refuse_overlap });
-        returns(&key, &record::Mark);
+        round_trips(&key, &LockKeeping { written, place });
+        round_trips(&key, &SlotRecord { count: a, aborted: refuse_overlap });
+        round_trips(&key, &record::Mark);
         let account = AccountId(a % AccountId::END);
         let user = User { account, sealed_secret, enabled: opaque_tags, uid, gid, umask: uid ^ gid, policies };
-        returns(&key, &user);
-        returns(&key, &XattrValue(one.clone().into()));
-        returns(&key, &PolicyRecord(one));
+        round_trips(&key, &user);
+        round_trips(&key, &XattrValue(one.clone().into()));
+        round_trips(&key, &PolicyRecord(one));
     }
 
-    /// Bytes that carry the checksum that belongs to them reach the fields behind it.
+    /// With a valid checksum, random bytes reach the decoders of fields.
     #[test]
     fn random_bytes_never_panic_a_decoder(
         key in any_key(), bytes in prop::collection::vec(any::<u8>(), 0..120), format in 0_u8..3,
@@ -128,13 +128,14 @@ proptest! {
         prop_assert!(verdicts_of_noise.iter().all(|(_, e)| *e == Some(DecodeError::Checksum)));
         for (name, error) in verdicts(&key, &sealed(&key, &body)) {
             let refused = matches!(error, Some(DecodeError::Format(f)) if f == format);
-            // An inode's head has a checksum of its own, which noise does not have.
+            // The head of an inode has a checksum of its own, which random bytes do not match.
             let head = name == "Inode" && error == Some(DecodeError::Checksum);
             prop_assert!(format == 1 || refused || head, "{} said {:?}", name, error);
         }
     }
 
-    /// What is nearly a record, with a checksum that fits, is refused or decodes; no more.
+    /// Bytes that are almost a record, with a valid checksum, decode or are refused, without a
+    /// panic.
     #[test]
     fn sealed_random_bytes_never_panic_a_decoder(
         index in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(),
@@ -191,14 +192,15 @@ fn truncated_or_extended_record_is_refused() {
     }
 }
 
-/// The checksum of a shorter body fits, and still the record is not whole.
+/// The checksum of a truncated body is valid, so the fields must find the truncation.
 #[test]
 fn truncated_record_with_a_valid_checksum_is_refused() {
     for sample in samples::all() {
         let whole = body(&sample.value);
         for length in 1..whole.len() {
             let found = (sample.decode)(&sample.key, &sealed(&sample.key, &whole[..length]));
-            // Lists and sections without a count may end where one of their items does.
+            // A list or section without a count may be cut behind one of its items, and decodes as
+            // a shorter one.
             assert!(found != Ok(sample.fields.clone()), "{} cut {length}", sample.name);
         }
         let longer = sealed(&sample.key, &[whole, &[0]].concat());
@@ -236,7 +238,7 @@ fn unknown_section_is_refused_as_a_newer_format() {
     let named = |name: &str| name.starts_with("inode-file") || name.starts_with("upload");
     let mut tried = 0;
     for sample in samples::all().into_iter().filter(|sample| named(sample.name)) {
-        // Uploads have no extended attributes, no pages, and are not renamed; they have locks.
+        // Uploads have no extended attributes, no pages, and are not renamed. They have locks.
         let first = if sample.name.starts_with("upload") { 9 } else { 12 };
         for tag in (first..=u8::MAX).filter(|tag| !matches!(tag, 10 | 11)) {
             let newer = [body(&sample.value), &[tag, 1, 0]].concat();
@@ -257,7 +259,7 @@ fn sections_other_than_xattrs_are_refused_unless_in_a_file() {
         for tag in 1..=u8::MAX {
             let more = [body(&sample.value), &[tag, 4, 1, b'a', 0, 0]].concat();
             let found = Inode::decode(&sample.key, &sealed(&sample.key, &more));
-            // The head must say, too, that there are some.
+            // The head must have the flag for extended attributes, too.
             let unsaid = DecodeError::Field("extended attributes");
             let expected = if tag == 8 { unsaid } else { DecodeError::Format(tag) };
             assert_eq!(refused(&found), expected, "{}", sample.name);
@@ -276,7 +278,7 @@ fn symlink_with_a_wrong_length_in_its_head_is_refused() {
         Inode { attributes, bucket: samples::BUCKET, xattrs: Vec::new(), body }.encode(&at)
     };
     let (short, long) = (of(b"abc"), of(b"abcdef"));
-    // The head of one before the target of the other.
+    // The head of one link in front of the target of the other.
     let head = body(&long).len() - 7;
     assert_eq!(head, body(&short).len() - 4);
     let mixed = [&body(&long)[..head], &body(&short)[head..]].concat();
@@ -305,7 +307,7 @@ fn timestamps_convert_to_microseconds_rounded_down() {
 fn a_slice_beyond_its_block_or_the_end_of_numbers_is_refused() {
     let key = key::map_page(samples::INO, 0);
     let good = samples::slice(0, 1);
-    returns(&key, &MapPage(vec![good]));
+    round_trips(&key, &MapPage(vec![good]));
     for bad in [
         Slice { length: 0, ..good },
         Slice { offset: good.block_length, ..good },
@@ -317,7 +319,7 @@ fn a_slice_beyond_its_block_or_the_end_of_numbers_is_refused() {
     }
 }
 
-/// A count that the bytes behind it cannot hold costs no memory.
+/// A count that is larger than the remaining bytes allows must not allocate memory.
 #[test]
 fn huge_count_is_refused_without_allocation() {
     let huge = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];

@@ -1,4 +1,4 @@
-//! The bytes of every record and key: held to golden files, taken apart again, and damaged.
+//! The bytes of every record and key: compared with golden files, decoded again, and damaged.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! The order of keys, and what the ranges over them hold.
+//! The order of keys, and the contents of ranges.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,13 +8,13 @@ use record::key;
 use record::{BlockId, Ino, Nonce, SortKey, VersionStamp};
 use store::Key;
 
-/// Bytes of an object key, with the neighbours of `/` in byte order well represented.
+/// Random bytes of an object key, with many bytes next to `/` in byte order.
 fn object_key() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![6 => prop::sample::select(b"/ab-.0".to_vec()), 1 => 1_u8..];
     prop::collection::vec(byte, 1..12)
 }
 
-/// Directories by number, each a map from the bytes behind the parent in a dentry's key.
+/// Directories by inode number. Each is a map from the keys of its dentries to its subdirectories.
 type Tree = BTreeMap<u64, BTreeMap<Key, Option<u64>>>;
 
 fn plant(keys: &BTreeSet<Vec<u8>>) -> Tree {
@@ -65,7 +65,7 @@ proptest! {
         let within = |(start, end): (Key, Key), key: &Key| start <= *key && *key < end;
         let (block, owner) = (BlockId(mine), Ino(owner));
         prop_assert!(within(key::shares(block), &key::share(block, owner)));
-        // Another session's block with the same end stands in the same partition.
+        // A block of another session with the same end is in the same partition.
         let mut twin = other;
         twin[8..].copy_from_slice(&mine[8..]);
         for foreign in [BlockId(other), BlockId(twin)] {
@@ -138,7 +138,8 @@ proptest! {
         prop_assert_eq!((block.session(), block.counter()), (Nonce(nonce), counter));
         prop_assert_eq!(block.to_string().parse(), Ok(block));
         prop_assert_eq!(Nonce(nonce).to_string().parse(), Ok(Nonce(nonce)));
-        // Names in a listing of the bucket stand in the order in which a session wrote.
+        // A listing of the bucket shows the blocks of a session in the order in which it wrote
+        // them.
         prop_assert!(counter == 0 || BlockId::new(Nonce(nonce), counter - 1).to_string()
             < block.to_string());
     }

@@ -1,4 +1,4 @@
-//! One of every record, with every field set to something that is not its neighbour's value.
+//! One sample of every record. Each field has a value that differs from its neighbours' values.
 
 use bytes::Bytes;
 use record::{
@@ -25,7 +25,7 @@ pub(crate) const BUCKET: Ino = Ino(0x0400);
 pub(crate) const VERSION: VersionStamp =
     VersionStamp([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
-/// A record, with what the golden files, the laws and the damage need of it.
+/// A record, with the functions that golden files, laws and damage tests need.
 pub(crate) struct Sample {
     pub(crate) name: &'static str,
     pub(crate) key: Key,
@@ -424,7 +424,7 @@ fn volume() -> Vec<Sample> {
     ]
 }
 
-/// Every sample.
+/// All samples.
 pub(crate) fn all() -> Vec<Sample> {
     [inodes(), uploads(), names(), orphans(), locks(), sessions(), volume()]
         .into_iter()
