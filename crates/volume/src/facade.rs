@@ -29,7 +29,7 @@ use record::AccountId;
 
 pub use bucket::{BucketStat, NewBucket};
 pub use copy::CopyChanges;
-pub use expected::ExpectedObject;
+pub use expected::ObjectExpectation;
 pub use fork::{ForkWatch, Forked, OMITTED_PATHS_MAX};
 pub use multipart::{
     CompletePart, CompleteUpload, Completed, NewUpload, OBJECT_BYTES_MAX, ObjectDigests,

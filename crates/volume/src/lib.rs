@@ -24,9 +24,9 @@ pub use content::{
 };
 pub use counters::Counters;
 pub use facade::{
-    BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, Creator,
-    ExpectedObject, FileOwner, FileWrite, ForkWatch, Forked, Journaled, ListedAs, NewBucket,
-    NewObject, NewUpload, OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, OpenNode,
+    BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, Creator, FileOwner,
+    FileWrite, ForkWatch, Forked, Journaled, ListedAs, NewBucket, NewObject, NewUpload,
+    OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, ObjectExpectation, OpenNode,
     PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, RenameConditions, Resize, SeekTarget,
     Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry,
     VersionsListing, VersionsQuery, empty_file, opaque_tag, s3_file_of, size_and_tag,

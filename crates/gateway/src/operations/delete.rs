@@ -12,7 +12,9 @@ use s3::operation::Permission;
 use s3::request::{DeleteObject, DeleteObjects, Deletion};
 use s3::response::{DeleteError, DeleteObjectsOutput, DeletedObject};
 use s3::{Code, Fault};
-use volume::{Backoff, ExpectedObject, FsError, Object, RemoveCondition, VersionRef, VolumeError};
+use volume::{
+    Backoff, FsError, Object, ObjectExpectation, RemoveCondition, VersionRef, VolumeError,
+};
 
 use super::change::find;
 use super::locks;
@@ -193,9 +195,9 @@ impl<'d> Judgement<'d> {
         let mut backoff = Backoff::default();
         loop {
             let judged = match &self.seen {
-                Seen::Nothing => ExpectedObject::Any,
+                Seen::Nothing => ObjectExpectation::Any,
                 Seen::Object(object) => {
-                    object.as_deref().map_or(ExpectedObject::Absent, ExpectedObject::Object)
+                    object.as_deref().map_or(ObjectExpectation::Absent, ObjectExpectation::Object)
                 }
             };
             let condition = condition(deletion);

@@ -7,7 +7,7 @@ use s3::operation::Permission;
 use s3::request::RenameObject;
 use s3::{Code, CopySource, Fault, ObjectKey};
 use sha2::{Digest, Sha256};
-use volume::{Backoff, ExpectedObject, FsError, Object, RenameConditions, VolumeError};
+use volume::{Backoff, FsError, Object, ObjectExpectation, RenameConditions, VolumeError};
 
 use crate::call::Call;
 use crate::response::S3Response;
@@ -39,7 +39,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             };
         }
         let conditions = RenameConditions {
-            expected: source.as_ref().map_or(ExpectedObject::Absent, ExpectedObject::Object),
+            expected: source.as_ref().map_or(ObjectExpectation::Absent, ObjectExpectation::Object),
             source: object_condition(&request.source_conditions),
             target: object_condition(&request.target_conditions),
         };

@@ -17,7 +17,7 @@ use crate::{Volume, VolumeError};
 
 /// The object by which a caller has decided about a delete or a rename.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum ExpectedObject<'a> {
+pub enum ObjectExpectation<'a> {
     /// The decision does not depend on the object: any object is accepted.
     #[default]
     Any,
@@ -34,7 +34,7 @@ pub enum ExpectedObject<'a> {
 pub(super) struct IfExpected<'a, P> {
     pub(super) path: &'a Path,
     pub(super) version: Option<VersionRef>,
-    pub(super) expected: ExpectedObject<'a>,
+    pub(super) expected: ObjectExpectation<'a>,
     pub(super) condition: Option<&'a RemoveCondition>,
     pub(super) operation: P,
 }
@@ -44,7 +44,7 @@ impl<P: Planner> Planner for IfExpected<'_, P> {
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<P::Output>, Halt> {
         // Without an expectation the operation needs no lookup.
-        if matches!(self.expected, ExpectedObject::Any) && self.condition.is_none() {
+        if matches!(self.expected, ObjectExpectation::Any) && self.condition.is_none() {
             return self.operation.plan(view, env);
         }
         let lookup = Lookup { path: self.path, version: self.version };
@@ -69,9 +69,9 @@ impl<P> IfExpected<'_, P> {
     /// that the object stays as it is.
     fn accept(&self, found: &FoundObject) -> Result<Option<Guard>, Halt> {
         let is_expected = match self.expected {
-            ExpectedObject::Any => true,
-            ExpectedObject::Absent => false,
-            ExpectedObject::Object(expected) => is_same(expected, found),
+            ObjectExpectation::Any => true,
+            ObjectExpectation::Absent => false,
+            ObjectExpectation::Object(expected) => is_same(expected, found),
         };
         if !is_expected {
             return Err(FsError::OtherObject.into());
@@ -88,11 +88,11 @@ impl<P> IfExpected<'_, P> {
     /// which there is no object.
     fn accept_absence(&self, error: FsError) -> Result<Option<Guard>, Halt> {
         match self.expected {
-            ExpectedObject::Object(_) => Err(FsError::OtherObject.into()),
-            ExpectedObject::Any | ExpectedObject::Absent if self.condition.is_some() => {
+            ObjectExpectation::Object(_) => Err(FsError::OtherObject.into()),
+            ObjectExpectation::Any | ObjectExpectation::Absent if self.condition.is_some() => {
                 Err(error.into())
             }
-            ExpectedObject::Any | ExpectedObject::Absent => Ok(None),
+            ObjectExpectation::Any | ObjectExpectation::Absent => Ok(None),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Volume {
         &self,
         bucket: impl Into<NamedBucket<'_>>,
         key: &[u8],
-        expected: ExpectedObject<'_>,
+        expected: ObjectExpectation<'_>,
         condition: Option<RemoveCondition>,
     ) -> Result<RemovedKey, VolumeError> {
         let bucket = bucket.into();
@@ -149,7 +149,7 @@ impl Volume {
         version: VersionRef,
         bypasses_governance: bool,
     ) -> Result<RemovedVersion, VolumeError> {
-        let unconditional = (ExpectedObject::Any, None);
+        let unconditional = (ObjectExpectation::Any, None);
         self.delete_expected_version(bucket, key, version, bypasses_governance, unconditional).await
     }
 
@@ -167,7 +167,7 @@ impl Volume {
         key: &[u8],
         version: VersionRef,
         bypasses_governance: bool,
-        (expected, condition): (ExpectedObject<'_>, Option<&RemoveCondition>),
+        (expected, condition): (ObjectExpectation<'_>, Option<&RemoveCondition>),
     ) -> Result<RemovedVersion, VolumeError> {
         let path = Path::new(bucket, key);
         // If an older version becomes current, its directories may have to be created again.

@@ -6,14 +6,14 @@
 use namespace::{NamedBucket, ObjectCondition, Path, RenameKey};
 use record::RenameToken;
 
-use super::expected::{ExpectedObject, IfExpected};
+use super::expected::{IfExpected, ObjectExpectation};
 use crate::{Volume, VolumeError};
 
 /// The conditions of a rename.
 #[derive(Clone, Debug, Default)]
 pub struct RenameConditions<'a> {
     /// The object that the caller has found under the old key.
-    pub expected: ExpectedObject<'a>,
+    pub expected: ObjectExpectation<'a>,
     /// The condition on that object.
     pub source: ObjectCondition,
     /// The condition on the object that has the new key, if there is one.

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use record::Tag;
 use volume::{
-    ExpectedObject, FsError, ListQuery, RenameConditions, RoundTrips, Volume, VolumeError,
+    FsError, ListQuery, ObjectExpectation, RenameConditions, RoundTrips, Volume, VolumeError,
     count_round_trips,
 };
 
@@ -191,14 +191,15 @@ async fn a_delete_of_an_expected_object_is_one_commit() {
     let volume = volume().await;
     directory(&volume, 3).await;
     let object = volume.stat("bkt", b"a/b/0001").await.unwrap();
-    let judged = ExpectedObject::Object(&object);
+    let judged = ObjectExpectation::Object(&object);
     let (deleted, cost) = trips(volume.delete_expected("bkt", b"a/b/0001", judged, None)).await;
     assert!(deleted.unwrap().existed);
     check("a delete of a judged object", cost, 0, 1);
     let again = volume.delete_expected("bkt", b"a/b/0001", judged, None).await;
     assert!(matches!(again, Err(VolumeError::Fs(FsError::OtherObject))), "{again:?}");
-    let absent = volume.delete_expected("bkt", b"a/b/0001", ExpectedObject::Absent, None).await;
+    let absent = volume.delete_expected("bkt", b"a/b/0001", ObjectExpectation::Absent, None).await;
     assert!(!absent.unwrap().existed);
-    let replaced = volume.delete_expected("bkt", b"a/b/0002", ExpectedObject::Absent, None).await;
+    let replaced =
+        volume.delete_expected("bkt", b"a/b/0002", ObjectExpectation::Absent, None).await;
     assert!(matches!(replaced, Err(VolumeError::Fs(FsError::OtherObject))), "{replaced:?}");
 }
