@@ -1,19 +1,20 @@
-//! A bound on the work that one request makes others wait for.
+//! Limits the CPU time that one request takes on its thread.
 //!
-//! A policy may be long, and a request that deletes 1,000 keys asks it 1,000 times. Other tasks of the
-//! thread run in between, and a request whose policies take too long gets errors for the other keys.
+//! A policy may be long, and a request that deletes 1,000 keys evaluates it 1,000 times. Between
+//! the evaluations other tasks of the thread run. If the policies of a request take too long, the
+//! request gets errors for the remaining keys.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// How long one request works before other tasks of the thread get a chance to run.
+/// The time one request works before other tasks of the thread may run.
 const WORK_STEP: Duration = Duration::from_millis(2);
 
-/// How long one request works on permissions. The time in which it waits for a store does not count.
+/// The total time one request may spend on permissions. Waits for a store do not count.
 const WORK_MAX: Duration = Duration::from_secs(2);
 
-/// The work of one request.
+/// The CPU time of one request.
 #[derive(Debug, Default)]
 pub(crate) struct BoundedWork {
     spent: Duration,
@@ -21,12 +22,13 @@ pub(crate) struct BoundedWork {
 }
 
 impl BoundedWork {
-    /// Returns true if the request has worked for as long as it may.
+    /// Returns true if the request has used up [`WORK_MAX`].
     pub(crate) fn is_exhausted(&self) -> bool {
         self.spent >= WORK_MAX
     }
 
-    /// Carries out some of the work, after other tasks had a chance to run if it is time for that.
+    /// Runs `work` and adds its CPU time. Yields to other tasks first, if the last yield is
+    /// [`WORK_STEP`] or longer ago.
     pub(crate) async fn run<F: Future>(&mut self, work: F) -> F::Output {
         if self.since_pause >= WORK_STEP {
             self.since_pause = Duration::ZERO;

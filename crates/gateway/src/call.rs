@@ -1,4 +1,18 @@
-//! One request that has been authenticated and authorised.
+//! One authenticated request, as operations see it, and the checks of its permissions.
+//!
+//! [`Call`] has the parsed request, its sender, the rules of its bucket, and the demanded
+//! permissions. Most operations check permissions before they start. Three cases check later or
+//! twice:
+//!
+//! - A policy that depends on the body (for example on the tags in it) is evaluated when the body
+//!   has arrived: [`Call::demand_with_body`].
+//! - A policy that depends on the replaced object is evaluated again after the body, because the
+//!   object may have changed meanwhile: [`Call::asks_after_body`].
+//! - An operation that looked up an object checks the permissions for this same object:
+//!   [`Call::check_object`].
+//!
+//! For example, a bucket policy denies writes to objects with the tag `locked=yes`. A PUT takes
+//! minutes. If another client adds the tag meanwhile, the check after the body refuses the PUT.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,59 +36,59 @@ use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
 use crate::translate;
 
-/// What an operation knows of its request, and what it may use to carry it out.
+/// A request with the parts of the gateway that its operation uses.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) volume: &'a Arc<Volume>,
     pub(crate) sender: &'a Sender<'a>,
-    /// What the bucket says about who may do what to it, if the request is about one that there is.
+    /// The rules of the request's bucket; `None` if the request names no bucket or creates one.
     pub(crate) rules: Option<Arc<BucketRules>>,
     pub(crate) all_rules: &'a RulesCache,
     pub(crate) settings: &'a Settings,
     pub(crate) sending: &'a Arc<OutgoingBodies>,
-    /// Memory for XML documents that arrive, and for what is parsed from them.
+    /// Memory for incoming XML documents and for the values parsed from them.
     pub(crate) documents: &'a DocumentBudgets,
     pub(crate) operation: Operation,
     pub(crate) resource: &'a S3Resource,
     pub(crate) query: &'a Query,
     pub(crate) version: http::Version,
     pub(crate) headers: &'a HeaderMap,
-    /// Where the request was sent.
+    /// The host to which the request was sent.
     pub(crate) host: &'a RequestHost,
-    /// What the request demands.
+    /// The permissions that the request demands.
     pub(crate) demanded: &'a Demand,
-    /// The form that the request is, if it is one.
+    /// The parsed form, if the request is an HTML form upload.
     pub(crate) form: Option<&'a PostObject>,
-    /// Content bytes that arrived.
+    /// The number of content bytes that arrived.
     pub(crate) bytes_in: &'a AtomicU64,
 }
 
-/// The host that a request was sent to.
+/// The host to which a request was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestHost {
-    /// Its name, with a port if there is one.
+    /// The host name, with a port if there is one.
     pub(crate) name: Option<String>,
-    /// Whether it names the bucket.
+    /// True if the host name contains the bucket (virtual-hosted style).
     pub(crate) names_bucket: bool,
 }
 
-/// What stands in a URL's path as it is.
+/// Characters that remain unescaped in the path of a URL.
 const KEY_KEEPS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 impl<'a> Call<'a> {
-    /// Counts content that arrived.
+    /// Adds to the number of content bytes that arrived.
     pub(crate) fn count_in(&self, bytes: u64) {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The URL of the object that the request is about, as its client may ask for it.
+    /// Returns the URL of the object that the request names, in the style of the request.
     pub(crate) fn location(&self) -> Result<String, Fault> {
         let (bucket, key) = self.object()?;
         let tls = self.sender.client.is_some_and(|client| client.tls.is_some());
         let scheme = if tls { "https" } else { "http" };
         let key = utf8_percent_encode(key.as_str(), KEY_KEEPS);
-        // What no host is called does not go into an answer.
+        // A `Host` header with characters that no host name has is not copied into the response.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
         let host = self.host.name.as_deref().filter(|host| host.bytes().all(plain));
         let host = host.unwrap_or("localhost");
@@ -85,8 +99,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Refuses a client that lacks one of these permissions, and one that has not signed what S3
-    /// lets nobody do who has not.
+    /// Fails with `AccessDenied` if the client lacks one of these permissions, or if it is
+    /// anonymous and S3 refuses this operation to anonymous clients.
     pub(crate) async fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
         self.check_signed()?;
         self.check_source_owner().await?;
@@ -96,7 +110,8 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// As [`Call::demand`], for an operation on one object that is at hand; none if there is none.
+    /// As [`Call::demand`], for an operation on one object that the caller has looked up; `None` if
+    /// it does not exist.
     pub(crate) async fn demand_about(
         &self,
         permissions: &[Permission],
@@ -119,14 +134,14 @@ impl<'a> Call<'a> {
         Ok(permissions.iter().any(|permission| self.sender.object_decides(permission, rules)))
     }
 
-    /// Returns true if the permissions depend on the object that a write replaces. The write then asks
-    /// again when its body has arrived, which may take minutes: meanwhile another client can put
-    /// another object in its place.
+    /// Returns true if the permissions depend on the object that a write replaces. The write then
+    /// checks permissions again after its body. A body may take minutes, and another client can
+    /// replace the object meanwhile.
     pub(crate) fn asks_after_body(&self) -> Result<bool, Fault> {
         self.object_decides(self.permissions())
     }
 
-    /// Refuses a request that is not signed, for operations that S3 refuses to anonymous clients.
+    /// Fails if the request is anonymous and S3 refuses the operation to anonymous clients.
     fn check_signed(&self) -> Result<(), Fault> {
         match self.operation.anonymous_refusal() {
             Some(why) if self.sender.identity.is_none() => {
@@ -136,13 +151,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Refuses a client that lacks a permission.
+    /// Fails with `AccessDenied` if the client lacks a permission.
     pub(crate) async fn demand_one(&self, permission: &Permission) -> Result<(), Fault> {
         let own = self.rules.as_ref();
         let rules = match permission.resource.bucket() {
             None => None,
             Some(bucket) if self.resource.bucket() == Some(bucket) => own.cloned(),
-            // Of a copy, where it comes from.
+            // The source bucket of a copy.
             Some(bucket) => Some(self.all_rules.of(self.volume, bucket).await?),
         };
         if self.sender.may(permission, rules.as_deref()).await? {
@@ -152,13 +167,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether the client has a permission about an object of the request's bucket that is at hand.
+    /// Returns true if the client has a permission for `object`, an object of the request's bucket.
     pub(crate) fn may_with(&self, permission: &Permission, object: &Object) -> Result<bool, Fault> {
         Ok(self.sender.rule(permission, Some(self.rules()?), Some(object)))
     }
 
-    /// Returns true if the client has a permission about the object that the request names, which is
-    /// at hand if the permission depends on it.
+    /// Returns true if the client has a permission for the object that the request names. The
+    /// caller passes the object if the permission depends on it.
     pub(crate) fn may_about(
         &self,
         permission: &Permission,
@@ -167,9 +182,9 @@ impl<'a> Call<'a> {
         Ok(self.sender.rule(permission, Some(self.rules()?), object))
     }
 
-    /// The fault of a request whose object, or version of an object, is not there. A client that may
-    /// not list the bucket gets `AccessDenied` in its place: "If you don't have the `s3:ListBucket`
-    /// permission, Amazon S3 returns … 403" (API reference, `GetObject`).
+    /// Returns the fault for a missing object or version. If the client must not list the bucket,
+    /// it gets `AccessDenied` instead: "If you don't have the `s3:ListBucket` permission, Amazon S3
+    /// returns … 403" (API reference, `GetObject`).
     pub(crate) async fn hidden(&self, bucket: &BucketName, fault: Fault) -> Fault {
         match self.demand_one(&Permission::on_bucket("s3:ListBucket", bucket)).await {
             Ok(()) => fault,
@@ -177,11 +192,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Adds to a fault what S3 names with it: the key, the version or the upload that is not there.
+    /// Adds the elements that S3 puts into an error: the missing key, version or upload.
     pub(crate) fn named(&self, fault: Fault) -> Fault {
         let key = self.resource.key().map_or("", ObjectKey::as_str);
         let asked = |name| self.query.get(name).ok().flatten().unwrap_or_default();
-        // That of a copy's source has its names already.
+        // The fault of a copy's source has its elements already.
         let is_named = fault.extra.iter().any(|(element, _)| *element == "Key");
         #[expect(clippy::wildcard_enum_match_arm, reason = "no other code needs an element here")]
         match fault.code {
@@ -198,9 +213,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Refuses a client that may not do with this object what it asked for. It was allowed to do so
-    /// with the object that was looked at first. `version` is the one by which the request names the
-    /// object.
+    /// Fails if the client lacks a demanded permission for `object`. The first check may have seen
+    /// another object under the same key. `version` is the version that the request names.
     pub(crate) fn check_object(
         &self,
         object: &Object,
@@ -210,7 +224,7 @@ impl<'a> Call<'a> {
         if object.bucket != rules.ino {
             return Err(gone(bucket));
         }
-        // Those of a body are asked about the object when the body has been read.
+        // `demand_with_body` checks permissions that depend on the body.
         let (Demand::All(permissions) | Demand::WithUpload(permissions)) = self.demanded else {
             return Ok(());
         };
@@ -225,8 +239,8 @@ impl<'a> Call<'a> {
         if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
-    /// Refuses a request whose bucket is not the one any more that was looked at when it began, as
-    /// this process last saw it. For whoever has waited for a body.
+    /// Fails with `NoSuchBucket` if the bucket was replaced since the request began, according to
+    /// the cached record. Called after a wait for a body.
     pub(crate) async fn check_bound(&self) -> Result<(), Fault> {
         let (Some(rules), Some(name)) = (&self.rules, self.resource.bucket()) else {
             return Ok(());
@@ -235,7 +249,8 @@ impl<'a> Call<'a> {
         if now.ino == rules.ino { Ok(()) } else { Err(gone(name)) }
     }
 
-    /// As [`Call::check_bound`], by what the database says now. For changes of a bucket's settings.
+    /// As [`Call::check_bound`], but reads the bucket from the metadata store. For changes of a
+    /// bucket's settings.
     pub(crate) async fn check_bound_now(&self) -> Result<(), Fault> {
         let name = self.bucket()?;
         let now = self.volume.bucket(name.as_str()).await;
@@ -243,9 +258,9 @@ impl<'a> Call<'a> {
         if now.ino == self.rules()?.ino { Ok(()) } else { Err(gone(name)) }
     }
 
-    /// Refuses a client that lacks one of the permissions of a step of a multipart upload. If a policy
-    /// asks for values of the request that began the upload, they come from the upload's record. An
-    /// upload that does not exist has none.
+    /// Fails if the client lacks one of the permissions for a step of a multipart upload. A policy
+    /// may depend on values of the request that created the upload; these come from the upload's
+    /// record. If the upload does not exist, there are no such values.
     pub(crate) async fn demand_of_upload(&self, permissions: &[Permission]) -> Result<(), Fault> {
         if !self.sender.upload_decides(self.rules.as_deref()) {
             return self.demand(permissions).await;
@@ -273,8 +288,8 @@ impl<'a> Call<'a> {
         self.demand(&permissions).await
     }
 
-    /// Refuses a client before its body is read, unless a policy asks for a value that the body may
-    /// have. [`Call::demand_with_body`] asks again when the body has been read.
+    /// Checks permissions before the body is read, unless a policy depends on a value that the body
+    /// may contain. [`Call::demand_with_body`] checks after the body.
     pub(crate) async fn demand_before_body(&self, permissions: &[Permission]) -> Result<(), Fault> {
         if self.sender.body_decides(self.rules.as_deref()) && !self.is_stranger() {
             return Ok(());
@@ -282,8 +297,8 @@ impl<'a> Call<'a> {
         self.demand(permissions).await
     }
 
-    /// Refuses a client that lacks one of the permissions of its request, now that `learn` adds the
-    /// values that the body has for condition keys.
+    /// Fails if the client lacks one of the permissions of its request. `learn` adds the values for
+    /// condition keys that the body contains.
     pub(crate) async fn demand_with_body(
         &self,
         learn: impl Fn(&mut RequestFacts),
@@ -291,8 +306,8 @@ impl<'a> Call<'a> {
         self.demand(&self.permissions_with_body(learn)?).await
     }
 
-    /// Returns the permissions of the request; `learn` adds the values that the body has for
-    /// condition keys.
+    /// Returns the permissions of the request. `learn` adds the values for condition keys that the
+    /// body contains.
     pub(crate) fn permissions_with_body(
         &self,
         learn: impl Fn(&mut RequestFacts),
@@ -315,15 +330,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether nobody has signed the request, and its bucket lets in nobody but its owner's account.
+    /// Returns true if the request is anonymous and the bucket admits only its owner's account.
     pub(crate) fn is_stranger(&self) -> bool {
         let private = self.rules.as_ref().is_none_or(|rules| rules.is_private());
         self.sender.identity.is_none() && private
     }
 
-    /// Refuses a copy whose source's bucket belongs to another account than the request says.
-    ///
-    /// Fault: `AccessDenied`.
+    /// Fails with `AccessDenied` if the source bucket of a copy belongs to another account than the
+    /// one in `x-amz-source-expected-bucket-owner`.
     async fn check_source_owner(&self) -> Result<(), Fault> {
         if !matches!(self.operation, Operation::CopyObject | Operation::UploadPartCopy) {
             return Ok(());
@@ -337,9 +351,8 @@ impl<'a> Call<'a> {
         check_owner(expected, &rules.account)
     }
 
-    /// Refuses a request whose bucket belongs to another account than the request says.
-    ///
-    /// Fault: `AccessDenied`.
+    /// Fails with `AccessDenied` if the bucket belongs to another account than the one in
+    /// `x-amz-expected-bucket-owner`.
     pub(crate) fn check_owners(&self) -> Result<(), Fault> {
         let expected = self.fields().get("x-amz-expected-bucket-owner")?;
         match (expected, &self.rules) {
@@ -348,25 +361,26 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The rules of the bucket. An operation on a bucket that there is always has them.
+    /// Returns the rules of the bucket. Each operation on an existing bucket has them.
     pub(crate) fn rules(&self) -> Result<&BucketRules, Fault> {
         self.rules.as_deref().ok_or(Code::InvalidRequest.into())
     }
 
-    /// The bucket. An operation on a bucket always has one, because requests are routed by their
+    /// Returns the bucket. Each operation on a bucket has one, because requests are routed by their
     /// resource.
     pub(crate) fn bucket(&self) -> Result<&'a BucketName, Fault> {
         self.resource.bucket().ok_or(Code::InvalidRequest.into())
     }
 
-    /// The bucket that was looked at when the request began: one that got its name since is not
-    /// meant, and what this request was allowed says nothing about that one.
+    /// Returns the name of the bucket with the inode number from the permission check. If a new
+    /// bucket has the name since then, the operation fails, because the permissions do not cover
+    /// the new bucket.
     pub(crate) fn named_bucket(&self) -> Result<NamedBucket<'a>, Fault> {
         let name = self.bucket()?.as_str().as_bytes();
         Ok(NamedBucket { name, ino: Some(self.rules()?.ino) })
     }
 
-    /// The bucket and the key.
+    /// Returns the bucket and the key.
     pub(crate) fn object(&self) -> Result<(&'a BucketName, &'a ObjectKey), Fault> {
         match self.resource {
             S3Resource::Object(bucket, key) => Ok((bucket, key)),
@@ -383,8 +397,9 @@ impl<'a> Call<'a> {
         Arguments { query: self.query, fields: self.fields(), anonymous }
     }
 
-    /// Whom what this request creates belongs to. In a bucket where access control lists count, that
-    /// is the writer, unless the writer leaves it to the bucket's owner; elsewhere always that one.
+    /// Returns the owner for an object that this request creates. If ACLs are enabled in the
+    /// bucket, the writer is the owner, unless the writer gives the object to the bucket's owner.
+    /// Otherwise the bucket's owner is the owner.
     pub(crate) fn owner(&self, asked: Option<&RequestedAcl>) -> Result<FileOwner, Fault> {
         let rules = self.rules()?;
         let account = self.sender.account();
@@ -415,20 +430,21 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// How S3 shows whom an object belongs to.
+    /// Returns the owner of an object as S3 shows it. `writer` is the owner if it is not the
+    /// bucket's owner.
     pub(crate) fn owner_of(&self, writer: Option<AccountId>) -> Result<Owner, Fault> {
         Ok(self.sender.access.owner(writer.unwrap_or(self.rules()?.settings.owner)))
     }
 }
 
-/// Whether a fault lets its reader know that there is no such object or version, or that a delete
-/// marker is there.
+/// Returns true if a fault reveals that an object or version does not exist, or that the key has a
+/// delete marker.
 pub(crate) fn tells_of_absence(fault: &Fault) -> bool {
     matches!(fault.code, Code::NoSuchKey | Code::NoSuchVersion)
         || fault.code == Code::MethodNotAllowed && is_about_marker(fault)
 }
 
-/// Whether what is refused is refused because of a delete marker.
+/// Returns true if a fault is about a delete marker.
 fn is_about_marker(fault: &Fault) -> bool {
     fault.extra.iter().any(|(element, what)| *element == "ResourceType" && what == "DeleteMarker")
 }
@@ -437,11 +453,11 @@ fn gone(bucket: &BucketName) -> Fault {
     Fault::new(Code::NoSuchBucket).with("BucketName", bucket.as_str())
 }
 
-/// Refuses a bucket of another account than the request says. What is no number of an account is
-/// that of another one.
+/// Fails with `AccessDenied` if the bucket's account is not the expected one. A malformed account
+/// number never matches.
 fn check_owner(expected: &str, account: &str) -> Result<(), Fault> {
     if expected == account { Ok(()) } else { Err(Code::AccessDenied.into()) }
 }
 
-/// The user and group that own what anonymous clients create.
+/// The user and group that own files of anonymous clients.
 const NOBODY: u32 = 65_534;

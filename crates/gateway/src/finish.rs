@@ -1,4 +1,4 @@
-//! What every response carries, whether it comes from the gateway or from the edge in front of it.
+//! Headers of all responses: those of the gateway and those of the edge in front of it.
 
 use http::header::{CONTENT_LENGTH, SERVER};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -10,7 +10,7 @@ use crate::response::S3Response;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 
-/// A response that says why a request was refused. Its [`Served`] has the error code.
+/// Returns the error response for a refused request. Its [`Served`] has the error code.
 pub fn refuse(context: &RequestContext, fault: &Fault) -> Response<HttpBody> {
     let id = context.id.0.as_str();
     let mut refusal = S3Response::xml(fault.status(), fault.to_xml(context.uri.path(), id, id));
@@ -23,11 +23,11 @@ pub fn refuse(context: &RequestContext, fault: &Fault) -> Response<HttpBody> {
     response
 }
 
-/// Adds to a response what every response carries, refusals included, and removes what the
-/// request's method or the status forbids. Every response passes here once, just before it is sent.
+/// Adds the headers that all responses have, also refusals. Removes the body or the length if the
+/// method or the status forbids it. Each response passes here once, just before it is sent.
 ///
-/// Nothing is looked up here. What is known of the request by then is in the response's extensions:
-/// [`Served`] is one of them.
+/// This function looks nothing up. The facts about the request, such as [`Served`], are extensions
+/// of the response.
 pub fn finish(context: &RequestContext, response: Response<HttpBody>) -> Response<HttpBody> {
     let (mut head, mut body) = response.into_parts();
     let id = HeaderValue::from_str(&context.id.0).unwrap_or(HeaderValue::from_static("-"));
@@ -35,13 +35,14 @@ pub fn finish(context: &RequestContext, response: Response<HttpBody>) -> Respons
     head.headers.insert(REQUEST_ID, id);
     head.headers.insert(SERVER, HeaderValue::from_static("Ashlar"));
     if context.method == Method::HEAD {
-        // The operation has set the length that the body would have. It stays.
+        // The operation has set the length that a GET would return. It stays.
         body = empty_body();
     } else if matches!(head.status, StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT) {
         head.headers.remove(CONTENT_LENGTH);
         body = empty_body();
     } else if let Some(bytes) = http_body::Body::size_hint(&body).exact() {
-        // The length is decided here alone. A header that contradicts the body would break framing.
+        // Only this place sets the length. A header that contradicts the body would break HTTP
+        // framing.
         head.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes));
     }
     Response::from_parts(head, body)

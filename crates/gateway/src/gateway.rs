@@ -1,4 +1,11 @@
-//! The one function that every request passes.
+//! The gateway: authenticates each request, checks its permissions, and starts its operation.
+//!
+//! The order of the steps is fixed. [`Gateway::handle`] parses the request, verifies its signature,
+//! reads the rules of its bucket, and checks permissions. The operation runs last. STS requests and
+//! HTML forms have other credentials, so they branch off before the signature is verified.
+//!
+//! For example, a POST form carries its credentials in its fields. The gateway reads the fields
+//! first and then handles the file as the body of a PUT.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -44,20 +51,20 @@ pub struct Gateway {
     lifecycles: LifecycleMeters,
     known_passes: KnownPasses,
     sending: Arc<OutgoingBodies>,
-    /// Memory for XML documents that arrive, and for what is parsed from them.
+    /// Memory for incoming XML documents and for the values parsed from them.
     documents: DocumentBudgets,
-    /// As `documents`, of senders who are not known, or not yet.
+    /// As `documents`, for senders that are anonymous or not authenticated yet.
     strangers: DocumentBudgets,
     /// Memory for the tokens of web identities, and for the values parsed from them.
     tokens: ByteBudget,
 }
 
-/// What a request asks for, and who sends it.
+/// A parsed request with its sender: the input of `carry_out`.
 struct Asked<'a> {
     operation: Operation,
     resource: &'a S3Resource,
     query: &'a Query,
-    /// What counts as headers: of a form its fields.
+    /// The headers of the operation. For a form: its fields, as headers.
     headers: &'a HeaderMap,
     verified: &'a Verified,
     identity: Option<Arc<Identity>>,
@@ -66,7 +73,7 @@ struct Asked<'a> {
 }
 
 impl Gateway {
-    /// A gateway to a volume, for the clients that `access` permits.
+    /// Returns a gateway to a volume. `access` decides which clients it admits.
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let sending = OutgoingBodies::over(&volume);
         let documents = DocumentBudgets::new(BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX);
@@ -87,7 +94,7 @@ impl Gateway {
         })
     }
 
-    /// What it has done by lifecycle rules.
+    /// Returns counters of the actions that this gateway has taken for lifecycle rules.
     pub fn lifecycle_counters(&self) -> LifecycleCounters {
         self.lifecycles.read()
     }
@@ -108,16 +115,15 @@ impl Gateway {
         &self.lifecycles
     }
 
-    /// What a bucket says. Fault: `NoSuchBucket`.
+    /// Returns the rules of a bucket: its settings and configurations. Fault: `NoSuchBucket`.
     pub(crate) async fn bucket_rules(&self, name: &BucketName) -> Result<Arc<BucketRules>, Fault> {
         self.rules.of(&self.volume, name).await
     }
 
-    /// Responds to a request. A failure is a response too, with an error code and a document.
+    /// Responds to a request. A failure is a response too, with an error code and an XML document.
     ///
-    /// A body that is not read to its end is dropped; the caller must close the connection then.
-    /// The caller also passes every response through [`finish()`](crate::finish()), its own
-    /// responses included.
+    /// If the body is not read to its end, it is dropped, and the caller must close the connection.
+    /// The caller passes each response, also its own, through [`finish()`](crate::finish()).
     pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         let (head, body) = request.into_parts();
         let mut served = Served::default();
@@ -157,19 +163,19 @@ impl Gateway {
         let name = request.host()?.map(|host| String::from_utf8_lossy(host).into_owned());
         let resource = S3Resource::parse(name.as_deref(), path, &self.settings.domains)?;
         served.bucket = resource.bucket().map(ToString::to_string);
-        // The host names the bucket if and only if the path alone would mean something else.
+        // The host name contains the bucket if and only if the path alone gives another resource.
         let names_bucket = S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
         request.host_bucket =
             resource.bucket().filter(|_| names_bucket).map(s3::BucketName::as_str);
         let host = RequestHost { name, names_bucket };
         let query = Query::parse(raw_query)?;
-        // Whether the body may come in chunks, and whether a signature is needed at all, depends on
-        // the operation. The operation depends on headers, and those in a presigned URL count only
-        // once the signature is verified. Until then the operation is the one that the plain
-        // headers claim.
+        // The operation decides if the body may be chunked and if a signature is needed. The
+        // operation in turn depends on headers, and headers in a presigned URL count only after the
+        // signature is verified. Until then the gateway uses the operation that the plain headers
+        // claim.
         let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[])).ok();
         if resource == S3Resource::Service && asks_sts(head, &query) {
-            // Boxed, so that other requests hold no memory for it.
+            // Boxed, so that other requests do not reserve memory for this future.
             return Box::pin(self.serve_sts(head, &request, &query, body, served)).await;
         }
         if claimed == Some(Operation::PostObject) {
@@ -181,11 +187,11 @@ impl Gateway {
         let operation = route(&head.method, &resource, &query, fields)?;
         served.operation = operation.name();
         if operation == Operation::OptionsObject {
-            // A preflight that makes no sense is refused whatever it is about.
+            // An invalid preflight is refused for each kind of resource.
             Preflight::parse(&head.headers)?;
         }
         if let Some(name) = resource.bucket().filter(|_| operation != Operation::CreateBucket) {
-            // A bucket that is not there is told before anything that is wrong with the request.
+            // `NoSuchBucket` takes precedence over errors in the arguments of the request.
             self.rules.of(&self.volume, name).await?;
         }
         let demand = operation.demand(&resource, &query, fields)?;
@@ -202,7 +208,7 @@ impl Gateway {
         self.carry_out(head, asked, &demand, body, served).await
     }
 
-    /// Serves a form that a browser sends. Who sends it, and what for, stands in its fields, so these
+    /// Serves an HTML form upload (POST). The fields contain the credentials and the key, so they
     /// are read first.
     async fn serve_form(
         &self,
@@ -215,8 +221,7 @@ impl Gateway {
     ) -> Result<S3Response, Fault> {
         served.operation = Operation::PostObject.name();
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
-        // The sender of the fields is not known yet, so nothing is read for a bucket that does not
-        // exist.
+        // The sender of the fields is not known yet, so the form is read only if the bucket exists.
         self.rules.of(&self.volume, bucket).await?;
         let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
         let credentials = FormCredentials::parse(request, &form)?;
@@ -241,7 +246,7 @@ impl Gateway {
         self.carry_out(head, asked, &demand, file, served).await
     }
 
-    /// Carries out what has been asked for, if its sender may do so.
+    /// Carries out a request if its sender has the permissions.
     async fn carry_out(
         &self,
         head: &Parts,
@@ -277,12 +282,13 @@ impl Gateway {
             all_rules: &self.rules,
             settings: &self.settings,
             sending: &self.sending,
-            // What nobody has signed cannot take the memory of those who sign.
+            // Requests without a signature must not use up the memory of signed requests.
             documents: if is_stranger { &self.strangers } else { &self.documents },
             operation,
             resource,
             query,
-            // The file in a form has no length of its own: it ends where the form says.
+            // The file part of a form has no length of its own: it ends at the boundary. HTTP/2
+            // does not require a length.
             version: if form.is_some() { Version::HTTP_2 } else { head.version },
             headers,
             host,
@@ -295,14 +301,15 @@ impl Gateway {
             Demand::All(permissions) => call.demand(permissions).await?,
             Demand::WithBody(permissions) => call.demand_before_body(permissions).await?,
             Demand::WithUpload(permissions) => call.demand_of_upload(permissions).await?,
-            // The body says which permissions are needed. If the bucket lets in its owner's account
-            // alone, a body that is not signed need not be read.
+            // The body decides which permissions are needed. If the bucket admits only its owner's
+            // account, an unsigned request fails in any case, so its body is not read.
             Demand::FromBody if call.is_stranger() => return Err(Code::AccessDenied.into()),
             Demand::FromBody | Demand::Nothing => {}
         }
         let answer = operations::carry_out(&call, body).await;
         let answer = match answer {
-            // A copy hides its source itself, and has no other object that could be missing.
+            // A copy hides a missing source itself, and it names no other object that could be
+            // missing.
             Err(fault) if !operation.copies() && tells_of_absence(&fault) => {
                 match resource.bucket() {
                     Some(bucket) => Err(call.hidden(bucket, fault).await),
@@ -316,7 +323,7 @@ impl Gateway {
         answer
     }
 
-    /// Tells a browser what pages of other origins may do with a response, refusals included.
+    /// Adds the CORS headers of the bucket to a response, also to a refusal.
     async fn add_cors(&self, head: &Parts, served: &Served, response: &mut Response<HttpBody>) {
         let (Some(origin), Some(name)) = (head.headers.get(ORIGIN), &served.bucket) else { return };
         if head.method == Method::OPTIONS {
@@ -331,7 +338,8 @@ impl Gateway {
         }
     }
 
-    /// Whose an access key is, with the session token that came with it.
+    /// Returns the identity of an access key, or of a session if a session token came with the key.
+    /// Returns `None` for an anonymous request or an unknown key.
     ///
     /// Faults: `InvalidToken`, `ExpiredToken`.
     fn identify(
@@ -342,7 +350,8 @@ impl Gateway {
         let Some(access_key) = access_key else { return Ok(None) };
         let known = self.access.lookup(access_key);
         match token {
-            // A token with an access key that needs none is refused when its signature is verified.
+            // A token together with a permanent access key is refused when the signature is
+            // verified.
             Some(token) if known.is_none() => {
                 let now = translate::time(self.volume.now());
                 self.access.session(access_key, token, now).map(Some)
@@ -351,7 +360,7 @@ impl Gateway {
         }
     }
 
-    /// On which terms a signature is accepted.
+    /// Returns the rules by which a signature is accepted.
     fn terms(&self, claimed: Option<Operation>, identity: Option<&Identity>) -> SignatureRules<'_> {
         SignatureRules {
             region: &self.settings.region,
@@ -370,9 +379,9 @@ impl Gateway {
         request: &RequestHead<'_>,
         claimed: Option<Operation>,
     ) -> Result<(Verified, Option<Arc<Identity>>), Fault> {
-        // Where no signature is needed, one that is there may belong to another request: a
-        // browser's preflight has the presigned URL of the request that it is going to send. The
-        // signature is not looked at then, and the client is anonymous.
+        // An operation that needs no signature ignores one, because it may belong to another
+        // request. For example, a browser sends a preflight to the presigned URL of the request
+        // that follows it. The client is anonymous then.
         let credentials = match claimed {
             Some(operation) if operation.needs_no_permission() => Credentials::Anonymous,
             Some(_) | None => Credentials::parse(request)?,
@@ -386,7 +395,8 @@ impl Gateway {
     }
 }
 
-/// Whether a request on the service is one of STS: its parameters come as a form, or name an action.
+/// Returns true if a request on the service is an STS request: it has a form body or an `Action`
+/// parameter.
 fn asks_sts(head: &Parts, query: &Query) -> bool {
     let form = head
         .headers

@@ -1,6 +1,9 @@
-//! Who holds the memory that a request needs: its host, its account and its access key, each of
-//! which has a share. So one client leaves memory to all others, from how many hosts or with how
-//! many keys of one account it may come.
+//! The memory holder of a request: its host, its account and its access key, each with a share of
+//! the budget.
+//!
+//! The shares keep one client from taking all memory, even if it uses many hosts or many access
+//! keys of one account. For example, one access key holds at most a quarter of a budget while
+//! others wait.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,19 +13,19 @@ use content::{MemoryHolder, SHARE_PARTS, Share};
 use crate::access::Identity;
 use crate::http::ClientAddress;
 
-/// What one host may hold while others wait.
+/// The share of one host while others wait.
 const HOST_PARTS: u64 = SHARE_PARTS / 2;
 
-/// What the access keys of one account may hold together while others wait.
+/// The share of all access keys of one account together while others wait.
 const ACCOUNT_PARTS: u64 = SHARE_PARTS / 2;
 
-/// What one access key may hold while others wait.
+/// The share of one access key while others wait.
 const IDENTITY_PARTS: u64 = SHARE_PARTS / 4;
 
-/// The bits of an IPv6 address that identify a host.
+/// The number of leading bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;
 
-/// The holder for a client, with the identity that has signed the request.
+/// Returns the memory holder for a client and the identity that signed the request.
 pub(crate) fn holder(client: Option<ClientAddress>, identity: Option<&Identity>) -> MemoryHolder {
     let host = client.map(|client| share(("host", host(client.address)), HOST_PARTS));
     let account = identity.map(|identity| {

@@ -1,11 +1,19 @@
-//! What each S3 request means on a volume: buckets, keys, multipart uploads, conditions, access.
+//! Carries out S3 requests on a volume: buckets, keys, multipart uploads, conditions, access.
 //!
-//! `s3` knows the protocol, `volume` knows files and blocks; this crate translates between the two.
-//! It knows no socket, no TLS and no configuration file.
+//! `s3` knows the protocol, and `volume` knows files and blocks. This crate translates between the
+//! two. It knows no socket, no TLS and no configuration file.
 //!
-//! Every request passes one function, [`Gateway::handle`]. It parses the request once, verifies its
-//! signature, and compares the permissions that the request needs with those of its sender. Only
-//! then is anything looked up for the request.
+//! Each request passes one function, [`Gateway::handle`]. It parses the request once, verifies the
+//! signature, and compares the permissions that the request needs with those of the sender. Only
+//! then does an operation look up objects for the request.
+//!
+//! For example, a GET of a missing key by a client without `s3:ListBucket` gets `AccessDenied`, so
+//! a client cannot probe for keys.
+//!
+//! - [`access`] holds accounts, access keys, policies and sessions in memory.
+//! - `sender` decides if the sender of a request has a permission.
+//! - `operations` has one module for each kind of S3 operation.
+//! - `lifecycle` applies lifecycle rules in the background.
 
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 

@@ -1,4 +1,12 @@
-//! Who sends a request, and whether it may do what it asks for.
+//! Decides if the sender of a request has a permission.
+//!
+//! The decision combines the sender's policies, the session policy, the bucket policy, the access
+//! control lists (ACLs) and the public access block. `policy::authorise` has the rules of this
+//! combination; this module gives it the sources. `question` supplies the values of condition keys.
+//!
+//! For example, if a bucket policy allows `s3:GetObject` under the condition
+//! `s3:ExistingObjectTag/public`, the decision needs the object's tags, and [`Sender::may`] looks
+//! the object up. If no policy and no ACL depends on the object, there is no lookup.
 
 use std::sync::Arc;
 
@@ -21,7 +29,7 @@ use crate::http::ClientAddress;
 use crate::rules::BucketRules;
 use crate::translate;
 
-/// Who sends a request, and what policies may ask about it.
+/// The sender of a request, with the values that conditions of policies may use.
 #[derive(Debug)]
 pub(crate) struct Sender<'a> {
     pub(crate) access: &'a Access,
@@ -29,39 +37,40 @@ pub(crate) struct Sender<'a> {
     pub(crate) identity: Option<Arc<Identity>>,
     pub(crate) principal: Principal,
     pub(crate) verified: &'a Verified,
-    /// The headers of HTTP, of which policies ask for `Referer` and `User-Agent` alone.
+    /// The HTTP headers. Policies see only `Referer` and `User-Agent` from here.
     pub(crate) headers: &'a HeaderMap,
     pub(crate) client: Option<ClientAddress>,
     pub(crate) now: OffsetDateTime,
-    /// Patterns of policies with their variables filled in, for all permissions of the request.
+    /// Patterns of policies after variable substitution, cached for all permissions of the request.
     pub(crate) resolved: ResolvedPatterns,
 }
 
 impl Sender<'_> {
-    /// The account of the sender.
+    /// Returns the account of the sender; the anonymous account if the request is not signed.
     pub(crate) fn account(&self) -> AccountId {
         self.identity.as_ref().map_or(AccountId::ANONYMOUS, |identity| identity.account)
     }
 
-    /// Whether a policy asks for a value that the body of the request may have.
+    /// Returns true if a policy depends on a value that the body of the request may contain.
     pub(crate) fn body_decides(&self, rules: Option<&BucketRules>) -> bool {
         self.asks(rules, ConditionKey::may_be_in_body)
     }
 
-    /// Returns true if a policy asks for a value that a step of an upload gets from the request that
-    /// began the upload.
+    /// Returns true if a policy depends on a value that a step of a multipart upload takes from the
+    /// request that created the upload.
     pub(crate) fn upload_decides(&self, rules: Option<&BucketRules>) -> bool {
         self.asks(rules, ConditionKey::is_of_upload)
     }
 
-    /// Whether one of the policies that decide asks for such a key.
+    /// Returns true if a policy of the sender or of the bucket has a condition key for which
+    /// `wanted` is true.
     fn asks(&self, rules: Option<&BucketRules>, wanted: impl Fn(&ConditionKey) -> bool) -> bool {
         let of_bucket = rules.and_then(|rules| rules.policy.as_ref());
         let mut policies = self.own_policies().chain(of_bucket);
         policies.any(|policy| policy.keys().any(&wanted))
     }
 
-    /// The sender's own policies, and that of its session.
+    /// Returns the sender's own policies and its session policy.
     fn own_policies(&self) -> impl Iterator<Item = &Policy> {
         self.identity.iter().flat_map(|identity| {
             let session = identity.session.as_ref().and_then(|session| session.policy.as_deref());
@@ -69,10 +78,11 @@ impl Sender<'_> {
         })
     }
 
-    /// Whether the sender has a permission. `rules` are those of the bucket that it is about, unless
-    /// it is about none, or about one that is yet to be made.
+    /// Returns true if the sender has a permission. `rules` are the rules of the permission's
+    /// bucket; `None` if the permission is not about a bucket, or about a bucket that does not
+    /// exist yet.
     ///
-    /// Fault: if an object must be looked at for it, and cannot be.
+    /// Fails if the decision depends on an object and the lookup fails.
     pub(crate) async fn may(
         &self,
         permission: &Permission,
@@ -82,9 +92,9 @@ impl Sender<'_> {
         Ok(self.rule(permission, rules, object.as_ref()))
     }
 
-    /// As [`Sender::may`], where the object that the permission is about is at hand. Whoever has
-    /// looked an object up to do something with it asks this about that very one: since it was
-    /// looked at first, somebody may have put another one in its place.
+    /// As [`Sender::may`], for an object that the caller has looked up. An operation on an object
+    /// must use this with the same object: after a lookup of its own, the check could see another
+    /// object, because a client can replace the object between the two lookups.
     pub(crate) fn rule(
         &self,
         permission: &Permission,
@@ -130,7 +140,8 @@ impl Sender<'_> {
         ruling == Ruling::Allowed && !self.is_restricted(rules)
     }
 
-    /// Whether the sender is one whom the bucket keeps out for being public.
+    /// Returns true if the public access block of the bucket keeps the sender out. It does so if
+    /// the bucket policy is public and the sender is of another account.
     fn is_restricted(&self, rules: Option<&BucketRules>) -> bool {
         let Some(rules) = rules else { return false };
         rules.public_access().restrict_public_buckets
@@ -138,9 +149,9 @@ impl Sender<'_> {
             && rules.policy.as_ref().is_some_and(Policy::is_public)
     }
 
-    /// The object that a permission is about, in the version that it names, if the object decides:
-    /// because a policy asks for its tags or its lock, or because access control lists count in its
-    /// bucket. A delete marker is no object: the bucket alone decides about it.
+    /// Returns the object of a permission, in the version that it names, if the decision depends on
+    /// the object: a policy uses its tags or its lock, or ACLs are enabled in the bucket. For a
+    /// delete marker returns `None`, so that the bucket alone decides.
     async fn object_to_ask(
         &self,
         permission: &Permission,
@@ -152,7 +163,7 @@ impl Sender<'_> {
         if !self.object_decides(permission, rules) {
             return Ok(None);
         }
-        // No version has an id that cannot be read.
+        // A malformed version id names no version.
         let Ok(version) = translate::version(permission.version.as_ref()) else { return Ok(None) };
         let name = NamedBucket { name: bucket.as_str().as_bytes(), ino: Some(rules.ino) };
         match self.volume.stat_version(name, key.as_str().as_bytes(), version).await {
@@ -167,8 +178,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Returns true if a permission about an object depends on the object: because a policy asks for
-    /// its tags or its lock, or because access control lists count in its bucket.
+    /// Returns true if a permission for an object depends on the object: a policy uses its tags or
+    /// its lock, or ACLs are enabled in the bucket.
     pub(crate) fn object_decides(&self, permission: &Permission, rules: &BucketRules) -> bool {
         let of_object =
             required_acl(permission.action).is_none_or(|(of, _)| of == AclScope::Object);
@@ -185,10 +196,11 @@ impl Sender<'_> {
             })
     }
 
-    /// Whether an access control list gives the sender a permission.
+    /// Returns true if an ACL gives the sender a permission.
     ///
-    /// A row for an account leaves it to the account which of its users may use it, so one for the
-    /// sender's own account counts only where the owner is another one.
+    /// A grant to an account leaves it to the account's policies which of its users may use it. A
+    /// grant to the sender's own account therefore has no effect if that account owns the object or
+    /// bucket.
     fn acl_permits(
         &self,
         permission: &Permission,
@@ -215,9 +227,9 @@ impl Sender<'_> {
     }
 }
 
-/// The account that an object belongs to, if that is another one than the bucket's, and the
-/// permission is about what the object is itself: its bytes, its tags, its list. Who may replace or
-/// remove it, and who may do what with uploads, is the bucket's matter.
+/// Returns the account that owns an object, if it is not the bucket's owner and the action concerns
+/// the object itself: its content, tags or ACL. For all other actions, for example replacement,
+/// deletion and uploads, the bucket's owner decides.
 fn foreign_writer(
     permission: &Permission,
     rules: &BucketRules,
@@ -243,7 +255,8 @@ fn foreign_writer(
     object.file().writer.filter(|_| own && rules.acls_count())
 }
 
-/// Whether a list grants something to an account, to everybody, or to all who sign.
+/// Returns true if an ACL grants a permission to an account, to all users, or to all users with a
+/// signature.
 fn grants(
     acl: &S3Acl,
     wanted: AclPermission,

@@ -1,4 +1,8 @@
-//! Requests for temporary credentials, on the endpoint of S3.
+//! STS requests, which return temporary credentials. They share the endpoint of S3.
+//!
+//! `AssumeRole` and `GetCallerIdentity` are signed. `AssumeRoleWithWebIdentity` is not: its token
+//! is the proof. For example, a pod sends the token of its service account and gets an access key,
+//! a secret and a session token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +25,20 @@ use crate::receive::Frames;
 use crate::response::S3Response;
 use crate::translate;
 
-/// How long the body of a request may take to arrive: it is a small form.
+/// The time limit for the arrival of the body, which is a small form.
 const STS_BODY_WAIT: Duration = Duration::from_secs(5);
 
-/// Bytes of memory for each byte of a request with a token: one for itself, one for what is parsed from
-/// it.
+/// Bytes of memory for each byte of a request with a token: one for the token, one for the values
+/// parsed from it.
 const TOKEN_MEMORY: u64 = 2;
 
-/// How long a request with a token waits for memory.
+/// The longest wait of a request with a token for memory.
 const TOKEN_MEMORY_WAIT: Duration = Duration::from_secs(5);
 
 const HASH: &str = "x-amz-content-sha256";
 
 impl Gateway {
-    /// Serves a request for temporary credentials. A refusal has the form that STS has for it.
+    /// Serves an STS request. Returns errors in the XML format of STS.
     pub(super) async fn serve_sts(
         &self,
         head: &Parts,
@@ -62,8 +66,8 @@ impl Gateway {
         body: HttpBody,
         id: &str,
     ) -> Result<String, Fault> {
-        // No memory is taken for a body that is only announced. A signed request is then answered
-        // without a wait, so it needs none of a budget.
+        // No memory is reserved for a body before it arrives. A signed request is then answered
+        // without a wait, so it takes nothing from a memory budget.
         let bytes = self.small_body(body).await?;
         let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
         let sent = Query::parse(text)?;
@@ -75,7 +79,8 @@ impl Gateway {
         };
         match (StsRequest::parse(parameters)?, identity) {
             (StsRequest::AssumeRoleWithWebIdentity(asked), _) => {
-                // The issuer may have to be asked, which takes time.
+                // The gateway may have to fetch the issuer's keys, and holds the token for this
+                // time.
                 let holder = holder(head.extensions.get().copied(), None);
                 let needed = TOKEN_MEMORY * bytes.len() as u64;
                 let memory = self.tokens.acquire_for(&holder, needed, TOKEN_MEMORY_WAIT).await;
@@ -94,8 +99,8 @@ impl Gateway {
         }
     }
 
-    /// Whoever has signed a request of STS. What is hashed for the signature is the body itself:
-    /// unlike those of S3, these requests need not say its hash.
+    /// Verifies the signature of an STS request and returns its sender. The hash for the signature
+    /// is computed from the body, because STS requests, unlike those of S3, need no hash header.
     fn authenticate_sts(
         &self,
         head: &Parts,
@@ -142,8 +147,8 @@ impl Gateway {
         Ok(assumed_role(&credentials, &arn, &session, id))
     }
 
-    /// Receives a body of a few parameters. It is read before its sender is known, so it is short
-    /// and has to come at once.
+    /// Receives a small form body. The sender is not known yet, so the limits of size and time are
+    /// low.
     async fn small_body(&self, body: HttpBody) -> Result<Vec<u8>, Fault> {
         let patience = self.settings.body_patience.min(STS_BODY_WAIT);
         let mut frames = Frames::new(body, patience);
@@ -162,7 +167,7 @@ impl Gateway {
     }
 }
 
-/// Whether a policy can limit a session. Fault: `MalformedPolicy`.
+/// Fails with `MalformedPolicy` if a session policy cannot be parsed.
 pub(super) fn check_session_policy(policy: Option<&str>) -> Result<(), Fault> {
     let parsed = policy.map(|policy| Policy::parse_new(policy, PolicyKind::Session));
     match parsed.transpose() {

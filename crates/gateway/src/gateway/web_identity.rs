@@ -1,7 +1,8 @@
-//! Credentials for whom an OpenID issuer vouches for.
+//! `AssumeRoleWithWebIdentity`: temporary credentials for users of an OpenID issuer.
 //!
-//! Whoever sends such a request is a stranger until the token is verified. What a refusal says is
-//! what the sender knows already, or what it needs to get right.
+//! The sender is unknown until the token is verified. A refusal therefore contains only facts that
+//! the sender has already or needs in order to correct the request. For example, a refusal does not
+//! name the claim that a role requires.
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use crate::translate;
 
 const NOT_AUTHORIZED: &str = "Not authorized to perform sts:AssumeRoleWithWebIdentity";
 
-/// The most of an issuer's URL that a refusal repeats.
+/// The number of characters of an issuer's URL that a refusal repeats.
 const SHOWN_CHARS_MAX: usize = 200;
 
 impl Gateway {
-    /// Gives credentials to the holder of a token.
+    /// Returns temporary credentials for the holder of a token.
     pub(super) async fn assume_role_with_web_identity(
         &self,
         asked: &AssumeRoleWithWebIdentity,
@@ -51,8 +52,8 @@ impl Gateway {
     }
 }
 
-/// The role that a request is about: the one that it names, or else the first one that the token may
-/// be for.
+/// Returns the role for a request: the named role, or else the first role whose issuer and audience
+/// match the token.
 fn choose<'a>(
     roles: &'a [WebRole],
     arn: Option<&str>,
@@ -78,9 +79,9 @@ fn unknown_issuer(token: &UnverifiedToken<'_>) -> Fault {
     Fault::because(Code::InvalidIdentityToken, why)
 }
 
-/// Who a verified token says that its holder is.
+/// Returns the web identity in a verified token. Fails if the role does not admit it.
 fn identity(role: &WebRole, claims: &Claims) -> Result<WebIdentity, Fault> {
-    // Whoever the role is not for is told nothing else about it.
+    // The required claims come first: a user outside the role must not learn more about the role.
     let required = required(role, claims)?;
     let mut kept = Vec::with_capacity(role.claims.len());
     for name in &role.claims {
@@ -99,8 +100,8 @@ fn identity(role: &WebRole, claims: &Claims) -> Result<WebIdentity, Fault> {
     })
 }
 
-/// The claims that the role requires, each with the value that lets the user in. A refusal does not
-/// say what is missing: with an issuer that serves the public, anybody gets this far.
+/// Returns the claims that the role requires, each with the matching value. A refusal does not name
+/// the missing claim: if the issuer serves the public, any user gets this far.
 fn required(role: &WebRole, claims: &Claims) -> Result<Vec<(String, String)>, Fault> {
     let one = |(claim, values): (&String, &Vec<String>)| {
         let value = claims.first_match(claim, values).cloned().ok_or_else(|| {
@@ -112,8 +113,8 @@ fn required(role: &WebRole, claims: &Claims) -> Result<Vec<(String, String)>, Fa
     role.require.iter().map(one).collect()
 }
 
-/// The policies that a token names: a list of names, or names with commas between. A user without any
-/// is let in only where the role has some for everybody.
+/// Returns the policies that a token names: a list of names, or names separated by commas. Fails if
+/// there are none and the role has no policies of its own.
 fn claimed_policies(role: &WebRole, claims: &Claims) -> Result<Vec<String>, Fault> {
     let Some(name) = &role.policy_claim else { return Ok(Vec::new()) };
     let texts = texts(claims, name)?.unwrap_or_default();
@@ -141,7 +142,7 @@ fn texts(claims: &Claims, name: &str) -> Result<Option<Vec<String>>, Fault> {
     }
 }
 
-/// What STS calls it when a token does not count.
+/// Returns the STS fault for a token that failed verification.
 fn refused(error: TokenError) -> Fault {
     let invalid = |why: &'static str| Fault::because(Code::InvalidIdentityToken, why);
     match error {

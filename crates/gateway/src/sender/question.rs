@@ -1,8 +1,9 @@
-//! The question that policies are asked about one permission of a request.
+//! The condition values of one permission: the question to which policies answer.
 //!
-//! The code that carries an operation out makes the `Permission`, with the values that the operation
-//! uses. Conditions get their values from that permission, from its sender, and from the object that
-//! it is about. No value is taken from a header that the operation does not use.
+//! The code of an operation makes the `Permission`, with the values that the operation uses.
+//! Conditions take their values from this permission, from its sender, and from its object. No
+//! value comes from a header that the operation ignores. For example, `s3:x-amz-acl` has a value
+//! only for operations that set an ACL.
 
 use http::HeaderMap;
 use http::header::HeaderValue;
@@ -20,26 +21,26 @@ use crate::access::{Identity, Session, WebIdentity};
 use crate::http::ClientAddress;
 use crate::translate;
 
-/// A day, in which the rest of a retention is counted.
+/// The length of a day in seconds, for `s3:object-lock-remaining-retention-days`.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// The age of a signature that does not say when it was made, in milliseconds. A policy that denies
-/// old signatures denies it, because such a signature may be of any age.
+/// The age, in milliseconds, of a signature without a date. A policy that denies old signatures
+/// denies it, because its age is unknown.
 const UNKNOWN_AGE_MILLISECONDS: i64 = i64::MAX;
 
-/// May this sender have this permission for this object?
+/// One permission of a sender for an object, as policies evaluate it.
 pub(super) struct PermissionQuestion<'a> {
-    /// The sender; none if the request is not signed.
+    /// The sender; `None` for an anonymous request.
     pub(super) identity: Option<&'a Identity>,
     pub(super) verified: &'a Verified,
-    /// The headers of HTTP, of which policies ask for `Referer` and `User-Agent` alone.
+    /// The HTTP headers. Policies see only `Referer` and `User-Agent` from here.
     pub(super) headers: &'a HeaderMap,
     pub(super) client: Option<ClientAddress>,
     pub(super) now: OffsetDateTime,
-    /// Patterns of policies with their variables filled in, for all questions of the request.
+    /// Patterns of policies after variable substitution, cached for all questions of the request.
     pub(super) resolved: &'a ResolvedPatterns,
     pub(super) permission: &'a Permission,
-    /// The version of the object that the permission is about, if it was looked up and exists.
+    /// The object version of the permission, if it was looked up and exists.
     pub(super) object: Option<&'a Object>,
 }
 
@@ -87,7 +88,7 @@ impl ConditionValues for PermissionQuestion<'_> {
             }
             ConditionKey::CopySource => Values::from_borrowed(facts.copy_source.as_deref()),
             ConditionKey::LocationConstraint => Values::from_borrowed(facts.location.as_deref()),
-            // The table of keys has the names of these headers.
+            // The table of condition keys has the names of these headers.
             ConditionKey::Referer
             | ConditionKey::UserAgent
             | ConditionKey::Acl
@@ -121,13 +122,13 @@ impl ConditionValues for PermissionQuestion<'_> {
                 let hold = lock().legal_hold.map(|on| LegalHold::from_bool(on).as_str());
                 Values::from_borrowed(hold)
             }
-            // The policy crate answers these from the principal.
+            // The `policy` crate takes these from the principal.
             ConditionKey::Username
             | ConditionKey::UserId
             | ConditionKey::PrincipalArn
             | ConditionKey::PrincipalAccount
             | ConditionKey::PrincipalType
-            // No policy that names one of these is accepted.
+            // The parser refuses policies that use one of these.
             | ConditionKey::PrincipalOrgId
             | ConditionKey::MultiFactorAuthAge
             | ConditionKey::MultiFactorAuthPresent
@@ -160,7 +161,7 @@ impl PermissionQuestion<'_> {
         self.identity.and_then(|identity| identity.session.as_ref())
     }
 
-    /// The web identity that the sender's session is of, if it is of one.
+    /// Returns the web identity of the sender's session, if it has one.
     fn web(&self) -> Option<&WebIdentity> {
         self.session().and_then(|session| session.web.as_ref())
     }
@@ -186,7 +187,7 @@ impl PermissionQuestion<'_> {
         })
     }
 
-    /// The milliseconds since the request was signed.
+    /// Returns the milliseconds since the request was signed.
     fn signature_age(&self) -> Values<'_> {
         let verified = self.verified;
         let age = match (verified.kind(), verified.signed_at()) {
@@ -197,7 +198,7 @@ impl PermissionQuestion<'_> {
         Values::from_owned(age.map(|age| age.to_string()))
     }
 
-    /// Returns the value of a key that is the copy of one header, which the table of keys names.
+    /// Returns the value of a key that copies one header. The table of keys names the header.
     fn header(&self, key: &ConditionKey) -> Values<'_> {
         match key.source() {
             KeySource::Header(name) => Values::from_borrowed(self.permission.facts.header(name)),
@@ -226,7 +227,7 @@ impl PermissionQuestion<'_> {
         self.object.map_or(&[], |object| &object.file().object.tags)
     }
 
-    /// The lock that the action sets. For an action that sets none: the lock that the object has.
+    /// Returns the lock that the action sets. If the action sets none, returns the object's lock.
     fn lock(&self) -> LockFacts {
         let own = self.permission.facts.lock;
         own.or_else(|| self.object.map(lock_of)).unwrap_or_default()
@@ -238,7 +239,7 @@ fn value_of<'t>(tags: &'t [(String, String)], wanted: &str) -> Values<'t> {
     Values::from_borrowed(found.map(|(_, value)| value.as_str()))
 }
 
-/// The days until a retention ends; a part of a day counts as a day.
+/// Returns the days until a retention ends, rounded up.
 fn remaining_days(until: OffsetDateTime, now: OffsetDateTime) -> i64 {
     let rest = until - now;
     if !rest.is_positive() {
@@ -249,7 +250,7 @@ fn remaining_days(until: OffsetDateTime, now: OffsetDateTime) -> i64 {
     rest.whole_seconds() / DAY_SECONDS + begun
 }
 
-/// The lock that a version has.
+/// Returns the lock of an object version.
 fn lock_of(object: &Object) -> LockFacts {
     let lock = &object.file().object.lock;
     let mode = |retention: RetainUntil| match retention.mode {
@@ -263,7 +264,7 @@ fn lock_of(object: &Object) -> LockFacts {
     }
 }
 
-/// A version as answers name it, however the request has written its id.
+/// Returns a version id in the form that responses use, for each spelling in the request.
 fn version_text(version: &VersionId) -> String {
     match translate::version(Some(version)) {
         Ok(Some(known)) => translate::version_text(known),
