@@ -1,5 +1,5 @@
 //! The names in pages: each path, link, test, metric, variable and command that a page names
-//! exists.
+//! exists. Marks of merge conflicts are errors, too.
 //!
 //! A path in backticks may be short: `commit.rs` or `volume/src/tests/commit.rs` names each file
 //! whose path ends so. In a path, `*` replaces a part of a name and `…` replaces folders. Words
@@ -151,6 +151,9 @@ impl Repository {
             found.push(format!("{}:{line}: {error}", page.path));
         };
         for block in &page.blocks {
+            for (index, _) in block.text.lines().enumerate().filter(|(_, it)| is_conflict(it)) {
+                report(block.line + index, "a merge conflict is not resolved".to_owned());
+            }
             if let Kind::Code(language) = &block.kind {
                 self.check_code(block, language, &mut report);
                 continue;
@@ -293,6 +296,11 @@ impl Repository {
         let anchors = self.anchors.get(&path).filter(|_| !anchor.is_empty())?;
         (!anchors.contains(anchor)).then(|| format!("{path} has no heading for #{anchor}"))
     }
+}
+
+/// True if a line is the first mark of a merge conflict. Rust sources with a mark do not parse.
+fn is_conflict(line: &str) -> bool {
+    line.starts_with("<<<<<<< ")
 }
 
 /// The parts of a path of Rust, such as `store::Batch`.

@@ -134,6 +134,13 @@ fn commands_are_checked_in_text_and_in_shell_code() {
 }
 
 #[test]
+fn merge_conflicts_are_refused() {
+    let mark = "<".repeat(7);
+    let error = "2: a merge conflict is not resolved";
+    assert_eq!(found("", &format!("One.\n{mark} HEAD\nTwo.")), [error]);
+}
+
+#[test]
 fn the_page_of_changes_names_the_past() {
     let page = Page::parse(CHANGES, "`late.rs`, `ashlar --late`");
     assert!(repository("").violations(&page).is_empty());
