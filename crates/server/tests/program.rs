@@ -172,11 +172,11 @@ fn a_failed_start_prints_one_line_with_the_cause() {
         (&["--tls-cert", &file], &[], &["serve TLS", "both --tls-cert and --tls-key"]),
         (&["--tls-cert", &file, "--tls-key", &file], &[], &["read the TLS certificate in"]),
         (&["--log", "info,x=loud"], &[], &["log at the level"]),
-        (&["--log", "loud"], &[], &["log at the level", "\"loud\" is no level"]),
+        (&["--log", "loud"], &[], &["log at the level", "\"loud\" is not a level"]),
         (&["--block-bytes", "64MiB"], &[], &["block_bytes", "more than 16 MiB"]),
         (&["--listen", "192.0.2.1:9700"], &[], &["no such address"]),
         (&["--master-key-file", "/none/key"], &[], &["there is no directory /none"]),
-        (&[], &[("ASHLAR_ROOT_USER_FILE", "/none")], &["ASHLAR_ROOT_USER_FILE names a file"]),
+        (&[], &[("ASHLAR_ROOT_USER_FILE", "/none")], &["ASHLAR_ROOT_USER_FILE must name a file"]),
         (&[], &[("ASHLAR_ROOT_USER", "me")], &["ASHLAR_ROOT_PASSWORD is not"]),
         (&[], &[("ASHLAR_ROOT_USER", "me"), ("ASHLAR_ROOT_PASSWORD", "x")], &["access key has"]),
         (&[], &[("ASHLAR_MASTER_KEY", "short")], &["use the master key in ASHLAR_MASTER_KEY"]),
@@ -222,7 +222,7 @@ fn health_and_status_work_with_and_without_tls() {
     gateway.stop();
     let gone = folder.run(&["health", "--listen", &listen], &[]);
     assert_eq!(gone.code, Some(1));
-    assert!(gone.log.starts_with("ashlar: cannot find the gateway at "), "{}", gone.log);
+    assert!(gone.log.starts_with("ashlar: cannot check the gateway at "), "{}", gone.log);
 
     let issued = rcgen::generate_simple_self_signed(vec!["s3.example.com".to_owned()]);
     let issued = issued.expect("a certificate");
@@ -464,7 +464,7 @@ fn fsck_finds_planted_damage_and_nothing_else() {
     assert!(well.code == Some(0) && well.out.ends_with("no findings\n"), "{}", well.out);
     let gc = folder.run(&["gc", "--delete"], &[]);
     assert_eq!(gc.code, Some(0), "{}", gc.log);
-    assert!(gc.out.contains("no record names 0"), "{}", gc.out);
+    assert!(gc.out.contains("without a reference: 0"), "{}", gc.out);
     assert_eq!(folder.run(&["gc"], &[]).code, Some(2), "one of --dry-run and --delete");
     let block = folder.find("data/blocks", |name| name.len() >= 32);
     std::fs::remove_file(block).expect("removed");

@@ -115,7 +115,7 @@ fn open_permissions_of_existing_files_are_removed_and_logged() {
         assert!(done.log.contains(told), "{told:?} is not in {}", done.log);
     }
     let again = Gateway::start(&folder, &CACHED, &[]).stop();
-    assert!(!again.log.contains("others "), "nothing is left to tell: {}", again.log);
+    assert!(!again.log.contains("other users"), "nothing is left to tell: {}", again.log);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn a_misspelt_data_directory_or_metadata_store_is_refused_and_creates_nothing() 
     let (beside, deep) = (folder.path("dta"), folder.path("none/data"));
     // As variables, because a flag of the test harness would override them.
     let cases: [(&str, &str, &[&str]); 3] = [
-        ("ASHLAR_DATA_DIR", &beside, &["does not exist", "data beside it", "--create"]),
+        ("ASHLAR_DATA_DIR", &beside, &["does not exist", "data belongs to a volume", "--create"]),
         ("ASHLAR_DATA_DIR", &deep, &["create the data directory", "its parent directory"]),
         ("ASHLAR_META", &other, &["belongs to volume", "data/meta.db", "--create"]),
     ];
@@ -160,9 +160,11 @@ fn an_unusable_mount_point_fails_the_start_before_a_volume_is_created() {
     std::fs::create_dir(folder.path("full")).expect("a folder");
     folder.write("full/file", "x");
     let before = files(&folder);
-    for (name, part) in
-        [("none", "make the folder"), ("file", "name an empty folder"), ("full", "not empty")]
-    {
+    for (name, part) in [
+        ("none", "create the directory"),
+        ("file", "give an empty directory"),
+        ("full", "not empty"),
+    ] {
         let done = folder.run(&["serve", "--mount", &folder.path(name)], &[]);
         refused(&done, &["mount on", part]);
         assert_eq!(files(&folder), before, "{name}");

@@ -139,7 +139,7 @@ async fn a_loaded_store_dumps_the_same_bytes() {
 
     let refused = sentence(load(new, load_from(&first))).await;
     assert!(refused.contains("the store is not empty: it holds V/0/"), "{refused}");
-    assert!(refused.contains("new.db-… beside it"), "what to do: {refused}");
+    assert!(refused.contains("new.db-…, or give another file"), "what to do: {refused}");
 }
 
 #[tokio::test]

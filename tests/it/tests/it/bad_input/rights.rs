@@ -97,7 +97,8 @@ fn a_deny_of_the_object_is_none_of_its_version() {
         format!(r#"{all},{{"Effect":"Deny","Action":{actions},"Resource":"arn:aws:s3:::box/*"}}"#)
     };
     let said = policy(&scene, "half", &deny(r#"["s3:GetObject","s3:DeleteObject"]"#));
-    for pair in ["s3:GetObject and not s3:GetObjectVersion", "s3:DeleteObject and not s3:DeleteObj"]
+    for pair in
+        ["s3:GetObject, but not s3:GetObjectVersion", "s3:DeleteObject, but not s3:DeleteObj"]
     {
         assert!(said.contains(pair), "{said}");
     }
@@ -117,7 +118,7 @@ fn a_deny_of_the_object_is_none_of_its_version() {
     half.delete("/box/scratch?versionId=null").expect(204);
 
     let said = policy(&scene, "whole", &deny(r#"["s3:GetObject*","s3:DeleteObject*"]"#));
-    assert!(!said.contains("and not"), "{said}");
+    assert!(!said.contains("but not"), "{said}");
     let whole = key(&scene, "all-denied", "whole");
     for (method, path) in [
         ("GET", "/box/small"),
