@@ -6,8 +6,8 @@
 //! Ctrl-C during `cargo xtask test` stops MinIO, the databases and the gateway.
 //!
 //! The gateway is not linked into this program. Tasks use its command line and its S3 interface, as
-//! users do. The workspace's own crates that are linked are those in
-//! [`tidy`]'s list for xtask: the load of benchmarks and the start of databases.
+//! users do. Only two other parts of the workspace are linked: the load of benchmarks and the start
+//! of databases. [`tidy`] checks this.
 
 mod bench;
 mod certificate;

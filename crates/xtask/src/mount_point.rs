@@ -24,6 +24,7 @@ pub(crate) fn obstacle() -> Option<&'static str> {
         return Some("there is no /dev/fuse");
     }
     let root = rustix::process::geteuid().is_root();
+    // The suites run programs as several users.
     (!root).then_some("only root may mount for other users and change owners")
 }
 

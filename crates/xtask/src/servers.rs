@@ -73,6 +73,8 @@ impl Server {
         stop: &Stop,
     ) -> Result<Self> {
         let address = free_address()?;
+        // The log and the data are separate, because MinIO treats each entry of its data folder as
+        // a bucket.
         let data = folder.join("minio");
         std::fs::create_dir_all(&data)?;
         let mut command = Command::new(program);

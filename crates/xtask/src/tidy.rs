@@ -92,6 +92,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Report> {
         let names: Vec<&str> = workspace.members.iter().map(|it| it.name.as_str()).collect();
         report.errors.extend(dependencies::violations(&member.name, &reached, &names));
         check_sources(workspace, member, &mut report)?;
+        // The outline is read once and used by two rules.
         let outlines = outlines(member)?;
         if member.folder.starts_with(workspace.root.join("crates")) {
             outlines.iter().for_each(|outline| types.add(&member.name, outline));
@@ -146,6 +147,7 @@ fn programs(root: &Path) -> Result<Vec<Program>> {
 
 /// Reads the modules of a member's library and of its program.
 fn outlines(member: &Member) -> Result<Vec<Outline>> {
+    // A crate with a library and a program has two separate trees of modules.
     let roots = ["src/lib.rs", "src/main.rs"].map(|root| member.folder.join(root));
     roots.iter().filter(|root| root.is_file()).map(|root| Outline::read(root)).collect()
 }

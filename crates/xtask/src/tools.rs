@@ -277,6 +277,7 @@ impl<'a> Installer<'a> {
     fn go(&self, tool: &GoTool) -> Result<PathBuf> {
         let folder = self.folder.join("bin");
         let ours = folder.join(tool.program);
+        // A program of the user is fine if it has the exact version.
         let found = which(tool.program).into_iter().chain([ours.clone()]);
         if let Some(path) = found.into_iter().find(|path| has_version(path, tool)) {
             return Ok(path);
@@ -367,6 +368,7 @@ impl<'a> Installer<'a> {
         if !self.install {
             bail!("no sources in {}; run without --skip-install", folder.display());
         }
+        // A rename works within one file system only, so the temporary folder is in the same one.
         let scratch = tempfile::tempdir_in(&self.folder)?;
         let mut command = Command::new(python);
         command.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name]);

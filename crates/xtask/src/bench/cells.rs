@@ -43,6 +43,7 @@ impl Bench<'_> {
         let mut workload = row.workload(self.options.time());
         if row.cold {
             self.share_unread(&mut workload).context(row.name)?;
+            // The gateway restarts after the objects are written, so its caches do not have them.
             self.begin_cold()?;
         }
         let mut cells: [Vec<Cell>; 2] = [Vec::new(), Vec::new()];

@@ -154,6 +154,7 @@ fn one_engine(
     databases.prepare_log(engine)?;
     let metadata = Metadata::fresh(&databases, engine, folder, BUCKET)?;
     metadata.sync_redis(options.redis_fsync.name())?;
+    // SQLite is measured with blocks in a folder, so it needs no MinIO.
     let minio = engine.has_server().then(|| Server::minio(&programs.minio, folder, None, stop));
     let minio = minio.transpose()?;
     if let Some(minio) = &minio {
@@ -200,6 +201,7 @@ impl Stage<'_> {
             }
             figures.extend(group.measure(self).with_context(|| name.clone())?);
         }
+        // A group measures all its rows, also if the user wants one of them.
         figures.retain(|figure| self.options.wants(&figure.name));
         if let Some(ashlar) = self.ashlar.take() {
             ashlar.end()?;

@@ -190,6 +190,7 @@ enum Breadth {
 pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     let subjects = subjects(run.options.reference, &run.engines());
     let options = run.options;
+    // A user who names steps or engines gets all their suites.
     let plain = options.only.is_empty() && options.engine.is_empty() && !options.full;
     let breadth = if plain { Breadth::Plain(run.drawn) } else { Breadth::Every };
     cells(&subjects, breadth, |step| run.wants(step))
@@ -295,9 +296,8 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 
-/// Stops the server under test. Fails the step if the server ended before or if its exit status is
-/// not
-/// 0. The remark is its peak memory.
+/// Stops the server under test. The step fails if the server ended before, or if its exit status is
+/// an error. The remark is the peak memory.
 pub(super) fn end(server: &mut Server) -> Result<StepOutcome> {
     // The kernel forgets the peak memory when the process ends.
     let peak = crate::bench::peak_memory(server.child.pid());
@@ -375,6 +375,7 @@ pub(super) fn pytest(
     limit: Duration,
     server: &Path,
 ) -> Result<StepOutcome> {
+    // A suite over its time limit is a failed step with its log, and not the end of the run.
     let status = match Child::spawn(command, suite, log)?.wait(run.stop, limit) {
         Ok(status) => status,
         Err(error) => return Ok(unfinished(&format!("{error:#}\n{}", tail(log, TAIL_LINES)))),
@@ -414,6 +415,7 @@ pub(super) fn files(folder: &Path, suite: &str) -> Result<Vec<PathBuf>> {
     for entry in std::fs::read_dir(folder).context("cannot list the suites")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let rest = name.strip_prefix("test_").and_then(|rest| rest.strip_prefix(suite));
+        // `test_mc.py` is a file of the suite `mc`, and `test_mcfoo.py` is not.
         if rest.is_some_and(|rest| rest == ".py" || rest.starts_with('_')) {
             files.push(folder.join(name));
         }

@@ -31,6 +31,7 @@ impl Day {
 
     /// Draws one of `engines`, which must not be empty.
     pub(super) fn draw(self, engines: &[Engine]) -> Engine {
+        // Consecutive days give consecutive engines, so each engine is drawn equally often.
         let place = self.0 % u64::try_from(engines.len()).expect("a few engines");
         engines[usize::try_from(place).expect("smaller than a few")]
     }

@@ -172,6 +172,7 @@ fn start(
 ) -> Result<Server> {
     let (name, at) = (cell.name(), mount.folder().display().to_string());
     let meta = services.databases.fresh(cell.engine, folder, &name)?;
+    // Suites such as pjdfstest change to other users, who must be able to use the mount.
     let settings = [("ASHLAR_MOUNT", at.as_str()), ("ASHLAR_MOUNT_ALLOW_OTHER", "true")];
     let blocks = blocks(cell, &name, services);
     let server = Server::gateway(&run.gateway(), folder, &meta, blocks, None, &settings, run.stop)?;

@@ -298,6 +298,7 @@ impl Run<'_> {
 /// Returns true if a step's name contains these words as whole words. For example, `http` does not
 /// match `folder-https`.
 pub(super) fn has_words(name: &str, words: &str) -> bool {
+    // A hyphen separates words, so `redis` matches `redis-http`.
     let inside = |next: Option<char>| next.is_some_and(char::is_alphanumeric);
     name.match_indices(words).any(|(place, _)| {
         let (before, rest) = name.split_at(place);

@@ -16,6 +16,8 @@ use super::outline::{Kind, ModuleIndex, NamedPath, Outline};
 pub(super) fn circles(outline: &Outline) -> Vec<String> {
     let mut levels: BTreeMap<ModuleIndex, BTreeMap<Ends, String>> = BTreeMap::new();
     for ((from, to), (name, line)) in arrows(outline) {
+        // Arrows are compared between siblings, so both ends are raised to the children of the
+        // lowest common module.
         let (above, ends) = outline.apart(from, to);
         let (from, to) = (&outline.modules[from].name, &outline.modules[to].name);
         let words = || format!("{from} -> {to} ({name}, line {line})");
@@ -168,6 +170,7 @@ impl Names<'_> {
     /// Returns the target of a name in a module. If a module and an item have the same name, the
     /// last part of a path means the item, and other parts mean the module.
     fn look_up(&self, at: ModuleIndex, name: &str, last: bool, seen: &mut Seen) -> Option<Target> {
+        // A second lookup of the same name would not end.
         if !seen.insert((at, name.to_owned(), last)) {
             return None;
         }

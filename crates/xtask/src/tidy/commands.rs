@@ -178,6 +178,7 @@ impl Types {
         let is = |name: &str| derived.iter().any(|it| it == name);
         let Some(TokenTree::Ident(name)) = tokens.next() else { return };
         let Some(TokenTree::Group(body)) = tokens.next() else { return };
+        // Only types with these derives are parts of a command line.
         if !is("Parser") && !is("Args") && !is("Subcommand") {
             return;
         }

@@ -84,6 +84,7 @@ fn classify(trimmed: &str) -> (Kind, &str, bool) {
     if trimmed.starts_with('#') && trimmed.trim_start_matches('#').starts_with(' ') {
         return (Kind::Heading, trimmed.trim_start_matches('#').trim(), true);
     }
+    // Each row is a block, so that its errors have the number of its line.
     if trimmed.starts_with('|') {
         return (Kind::Row, trimmed, true);
     }

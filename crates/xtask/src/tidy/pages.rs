@@ -264,6 +264,7 @@ impl Repository {
         let Some(second) = parts.next() else {
             return CHECKED_ENDS.iter().any(|end| text.ends_with(end));
         };
+        // These folders have fixed names, so a path that begins with one claims to exist.
         let at_root = matches!(first, "crates" | "docs" | "tests" | "benches" | "config");
         let in_crate = self.members.contains(first) && CRATE_FOLDERS.contains(&second);
         at_root || in_crate || CHECKED_ENDS.iter().any(|end| text.ends_with(end))

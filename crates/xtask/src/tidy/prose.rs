@@ -171,6 +171,7 @@ impl Prose {
         for (unit, errors) in &held {
             match (not_yet.contains(unit), errors.is_empty()) {
                 (false, _) => found.extend(errors.iter().map(|error| format!("{unit}: {error}"))),
+                // Otherwise the unit could exceed the limits again without an error.
                 (true, true) => found.push(format!(
                     "{unit} holds the limits of prose: take it off NOT_YET in tidy/prose.rs"
                 )),
@@ -316,6 +317,7 @@ fn sentences<'a>(words: &'a [Word<'a>], text: &str) -> Vec<Sentence<'a>> {
     let chunks = words.chunk_by(|_, next| !ends_sentence(next.gap));
     let mut found: Vec<Sentence<'a>> =
         chunks.map(|words| Sentence { words, is_question: false }).collect();
+    // The mark that ends a sentence is in the gap before the next word.
     for index in 1..found.len() {
         found[index - 1].is_question = found[index].words[0].gap.contains('?');
     }

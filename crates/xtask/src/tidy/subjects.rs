@@ -58,6 +58,7 @@ fn violation(commit: &str, components: &BTreeSet<String>) -> Option<String> {
     if length > LENGTH {
         return Some(format!("commit {commit}: the subject has {length} characters, not {LENGTH}"));
     }
+    // A change may contain another colon, so the first one separates.
     let Some((before, change)) = subject.split_once(": ") else {
         return Some(format!("commit {commit}: the subject names no component before a colon"));
     };

@@ -37,6 +37,7 @@ impl Stage<'_> {
         let (mut seconds, mut trips, mut samples) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.options.rounds {
             self.start_ashlar()?;
+            // A gateway sends requests in the background, such as the renewal of its session.
             let idle = self.sample(1, |stage| stage.stop.sleep(IDLE).map(|()| IDLE))?;
             let sample = self.sample(files, Self::list)?;
             let took = number(files) / sample.rate;

@@ -47,6 +47,7 @@ impl FilePrograms {
                 workspace.gateway("release")
             }
         };
+        // The null file system is always built from this checkout, also with `--binary`.
         build(workspace, &["--package", "fuse", "--example", "null"], progress, stop)?;
         let null = workspace.target.join("release/examples/null");
         let (minio, mc) = Tools::prepare_servers(workspace, engines, stop)?;

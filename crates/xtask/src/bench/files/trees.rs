@@ -80,6 +80,7 @@ impl Stage<'_> {
                         let took = self.untar(&few, &folder)?;
                         there.push(number(self.amounts.unpacked_few) / took.as_secs_f64());
                     }
+                    // Without s3fs-fuse, only Ashlar is measured.
                     (0, None) => {}
                     _ => {
                         let folder = self.ashlar()?.root().join(format!("untar-{round}"));
