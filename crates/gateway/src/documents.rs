@@ -1,9 +1,11 @@
-//! Memory for the XML documents of requests, and for the values parsed from them.
+//! Memory for the XML documents of requests and for the values parsed from them.
 //!
-//! The beginning of a document takes memory in steps, as it arrives, so a client that only announces a
-//! long document holds none. A longer document then waits, in turn, for memory for all of it. Long
-//! documents of one access key are therefore received one after the other. If each of them took memory
-//! step by step, all of them could hold a part and wait for the rest, and none would be served.
+//! The beginning of a document takes memory in steps, as it arrives. A client that only announces a
+//! long document therefore holds none. A longer document waits in a queue for the memory of the
+//! whole document. Long documents of one access key are therefore received one after the other.
+//!
+//! Why not step by step: for example, ten long documents could each hold a part of the budget and
+//! wait for the rest. None of them would finish.
 
 use std::time::Duration;
 
@@ -13,30 +15,31 @@ use volume::Permit;
 
 use crate::translate;
 
-/// Bytes of memory for each byte of a document: one for itself, one for the values parsed from it.
+/// Bytes of memory for each byte of a document: one for the document, one for the values parsed
+/// from it.
 const DOCUMENT_MEMORY: u64 = 2;
 
-/// The beginning of a document, in bytes.
+/// The size of the beginning of a document, in bytes.
 const BEGINNING_BYTES: u64 = 64 << 10;
 
-/// Bytes of the beginning that memory is taken for in one step.
+/// The size of one step of memory for the beginning, in bytes.
 const STEP_BYTES: u64 = 16 << 10;
 
-/// How long a document waits for memory. Documents of one access key wait for each other, so this is
-/// longer than a server takes for several of them.
+/// The longest wait of a document for memory. Documents of one access key wait for each other, so
+/// the limit is longer than the server needs for several of them.
 pub(crate) const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(20);
 
-/// Memory for the documents of some senders.
+/// The memory budgets for documents of one group of senders.
 #[derive(Debug)]
 pub(crate) struct DocumentBudgets {
-    /// For the beginnings of documents. Short documents are nothing else.
+    /// For the beginnings of documents. A short document is only a beginning.
     beginnings: ByteBudget,
-    /// For whole documents that are longer.
+    /// For longer documents, each as a whole.
     wholes: ByteBudget,
 }
 
 impl DocumentBudgets {
-    /// So many bytes for the beginnings of documents, and for long documents.
+    /// Returns budgets of these sizes, in bytes, for beginnings and for longer documents.
     pub(crate) fn new(beginnings: u64, wholes: u64) -> DocumentBudgets {
         DocumentBudgets {
             beginnings: ByteBudget::with_fixed_shares(beginnings),
@@ -50,14 +53,15 @@ impl DocumentBudgets {
 pub(crate) struct DocumentMemory<'b> {
     budgets: &'b DocumentBudgets,
     holder: MemoryHolder,
-    /// The bytes that the document may have.
+    /// The announced size of the document, or its limit, in bytes.
     all: u64,
     held: Option<Permit>,
     is_whole: bool,
 }
 
 impl<'b> DocumentMemory<'b> {
-    /// Takes no memory yet. `all` are the bytes that the document has, or may have.
+    /// Creates the memory of a document, which holds no bytes yet. `all` is the announced size or
+    /// the limit.
     pub(crate) fn new(
         budgets: &'b DocumentBudgets,
         holder: MemoryHolder,
@@ -66,9 +70,9 @@ impl<'b> DocumentMemory<'b> {
         DocumentMemory { budgets, holder, all, held: None, is_whole: false }
     }
 
-    /// Waits until there is memory for the `here` bytes that have arrived.
+    /// Waits until there is memory for `here` bytes, all that have arrived.
     ///
-    /// Fault: `SlowDown` if there is none in time.
+    /// Fails with `SlowDown` if the wait is longer than [`DOCUMENT_MEMORY_WAIT`].
     pub(crate) async fn grow(&mut self, here: u64) -> Result<(), Fault> {
         let held = self.held.as_ref().map_or(0, Permit::bytes);
         if self.is_whole || DOCUMENT_MEMORY * here <= held {
@@ -94,7 +98,7 @@ impl<'b> DocumentMemory<'b> {
         permit.map_err(translate::fault)
     }
 
-    /// Returns the permit for a document of `bytes`, all of which have arrived.
+    /// Returns the permit for a complete document of `bytes` bytes.
     pub(crate) fn finish(self, bytes: u64) -> Option<Permit> {
         let mut held = self.held?;
         held.shrink_to(DOCUMENT_MEMORY * bytes);

@@ -1,4 +1,7 @@
-//! Forms of browsers: the fields are read first, and the file passes on as a body like any other.
+//! HTML form uploads. The fields are read first; the file then is a body like that of a PUT.
+//!
+//! For example, the policy of a form limits the length of the file. The body fails as soon as it
+//! exceeds the limit, and at its end if it is too short.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,23 +19,23 @@ use tokio::time::timeout;
 use crate::http::{BoxError, HttpBody};
 use crate::receive::Frames;
 
-/// What follows the fields of a form: its file.
+/// The file part of a form, which follows the fields.
 #[derive(Debug)]
 pub(crate) struct FormFile {
     frames: Frames,
     reader: FormReader,
-    /// What has arrived of the file.
+    /// Events of the file that are parsed and not yet read.
     arrived: VecDeque<FormEvent>,
 }
 
-/// How long all fields of a form may take to arrive. They are few and short, and their sender is not
-/// known before the last of them is here.
+/// The time limit for all fields of a form. They are few and short, and the sender is unknown until
+/// the last of them has arrived.
 const FIELDS_WAIT: Duration = Duration::from_secs(10);
 
 /// Reads the fields of a form, up to its file.
 ///
-/// Faults: those of `FormReader` and `Form`; `InvalidArgument` if there is no file; `RequestTimeout`
-/// if the file does not begin in time.
+/// Faults: those of `FormReader` and `Form`; `InvalidArgument` if there is no file;
+/// `RequestTimeout` if the file does not begin in time.
 pub(crate) async fn begin(
     headers: &HeaderMap,
     body: HttpBody,
@@ -86,8 +89,8 @@ fn no_file() -> Fault {
 }
 
 impl FormFile {
-    /// The file as a body. It ends with a fault if the file is not as long as it may be, or the form
-    /// does not end as it should.
+    /// Returns the file as a body. The body ends with a fault if the file is too short or too long,
+    /// or if the form is malformed.
     pub(crate) fn into_body(self, lengths: LengthRange) -> HttpBody {
         let pieces = stream::try_unfold((self, 0_u64), move |(mut file, sent)| async move {
             let Some(bytes) = file.next().await? else {
@@ -101,7 +104,7 @@ impl FormFile {
         StreamBody::new(pieces).boxed_unsync()
     }
 
-    /// The next bytes of the file; `None` at its end. What follows it is of no meaning.
+    /// Returns the next bytes of the file; `None` at its end. Fields after the file are ignored.
     async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         loop {
             while let Some(event) = self.arrived.pop_front() {

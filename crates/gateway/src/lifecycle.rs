@@ -1,21 +1,22 @@
-//! Following the lifecycle rules of buckets, and emptying their trash.
+//! Applies the lifecycle rules of buckets, and empties their trash.
 //!
-//! All actions of rules are due at midnight. So once a day, and whenever the rules of a bucket have
-//! changed, the gateways make a *pass* over the keys of the bucket: a listing of the versions that the
-//! rules may remove, page by page. A record of the bucket holds the position of the pass. Every gateway
-//! looks at the record from time to time and does the next page. If two gateways do the same page, the
-//! commit of the record lets one of them continue. A page may be done twice: the commit that removes a
-//! version checks the version again.
+//! All actions of rules are due at midnight. Once a day, and after each change of a bucket's rules,
+//! the gateways make a *pass* over the bucket: a listing of the versions that the rules may remove,
+//! page by page. A record of the bucket holds the position of the pass. Each gateway reads the
+//! record from time to time and does the next page. If two gateways do the same page, the commit of
+//! the record lets one of them continue. A page may be done twice, because the commit that removes
+//! a version checks the version again.
 //!
-//! Two rules keep a pass from blocking others:
-//! - Every page moves the pass forward, however few entries it has: see `Page::expire`.
-//! - A gateway leaves a bucket after [`TURN_PAGES`] pages and does the next bucket. For example, a
-//!   bucket of a billion keys does not keep the others from their passes.
+//! Two rules keep a pass from delaying others:
 //!
-//! `schedule` decides when a pass begins, also if clocks of gateways differ.
+//! - Each page moves the pass forward, however few entries it has; see `Page::expire`.
+//! - A gateway leaves a bucket after [`TURN_PAGES`] pages and continues with the next bucket. For
+//!   example, a bucket with a billion keys does not delay the passes of the others.
 //!
-//! The pass lists versions, instead of keeping an index by time. So rules cost nothing in writes, and
-//! the directories, tags and rules count as they are when the pass reaches a key.
+//! `schedule` decides when a pass begins, even if the clocks of gateways differ.
+//!
+//! The pass lists versions instead of keeping an index by time. So rules cost nothing in writes,
+//! and the pass applies the directories, tags and rules as they are when it reaches a key.
 
 mod expire;
 mod schedule;
@@ -36,34 +37,35 @@ use crate::lifecycle_meters::count;
 use crate::rules::BucketRules;
 use crate::translate;
 
-/// The time between two looks for passes that are due. If days are shorter, there are four looks a day.
+/// The time between two checks for due passes. If days are shorter than usual, there are four
+/// checks a day.
 const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The least time between two looks.
+/// The shortest time between two checks.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// Buckets that one request to the volume lists.
+/// The number of buckets in one listing.
 const BUCKETS_AT_ONCE: usize = 1_000;
 
-/// Pages of one bucket before the next bucket has its turn. A turn also ends no earlier than the pass
-/// has left a key behind, because a pass continues at the first version of a key.
+/// The number of pages of one bucket before the next bucket's turn. A turn ends only after the pass
+/// has completed a key, because the next turn continues with the first version of a key.
 const TURN_PAGES: usize = 16;
 
-/// After each page a pass rests for as long as the page took, but no longer than this: requests come
-/// first.
+/// The longest rest after a page. A pass rests as long as its page took, so that requests have
+/// priority.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// How a turn of a bucket ended.
+/// The result of a bucket's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// No pass is due, or another gateway does it, or it is done.
+    /// No pass is due, another gateway does it, or it is complete.
     Over,
-    /// The pass has more pages, and waits for the other buckets.
+    /// The pass has more pages and waits for the other buckets.
     Paused,
 }
 
 impl Gateway {
-    /// Follows the lifecycle rules of all buckets for as long as this is polled.
+    /// Applies the lifecycle rules of all buckets until the future is dropped.
     pub async fn follow_lifecycles(&self) {
         let interval = (self.settings().lifecycle_day / 4).clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL);
         loop {
@@ -75,7 +77,7 @@ impl Gateway {
         }
     }
 
-    /// Does the passes of all buckets that are due, to their ends.
+    /// Does all due passes of all buckets, to their ends.
     pub async fn follow_lifecycles_now(&self) -> Result<(), VolumeError> {
         let today = day_of(self.volume().passed(), self.settings().lifecycle_day);
         self.known_passes().keep_only(today);
@@ -108,7 +110,7 @@ impl Gateway {
         }
     }
 
-    /// Continues the pass over a bucket, if one is due, for a turn.
+    /// Continues the pass over a bucket for one turn, if one is due.
     async fn follow(&self, bucket: &BucketStat) -> Result<Turn, Fault> {
         let Ok(name) = BucketName::parse(&bucket.name) else { return Ok(Turn::Over) };
         let rules = self.bucket_rules(&name).await?;
@@ -148,7 +150,7 @@ impl Gateway {
                 return Ok(Turn::Over);
             }
             tokio::time::sleep(begun.elapsed().min(REST_MAX)).await;
-            // The next page must follow the rules as they are now: begin anew if they have changed.
+            // The next page must follow the current rules. If they have changed, a new pass begins.
             let seen = self.bucket_rules(&name).await?;
             if seen.ino != rules.ino || seen.settings != rules.settings {
                 return Ok(Turn::Over);
@@ -160,7 +162,7 @@ impl Gateway {
         }
     }
 
-    /// Removes the items of a bucket's trash that are older than the days that the bucket keeps them.
+    /// Removes the items in a bucket's trash that are older than the bucket keeps them.
     async fn empty_trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -182,8 +184,8 @@ impl Gateway {
         Page { volume, bucket, rules, day, limit, meters }
     }
 
-    /// Returns the pass over a bucket that is due, at the recorded position; none if there is nothing
-    /// to do now.
+    /// Returns the due pass over a bucket, at the recorded position; `None` if there is nothing to
+    /// do.
     async fn due(&self, name: &BucketName, rules: &BucketRules) -> Result<Option<Pass>, Fault> {
         let (volume, kind) = (self.volume(), BucketConfigKind::LifecyclePass);
         let was = volume.bucket_config(name.as_str(), kind).await.map_err(translate::fault)?;
@@ -210,9 +212,9 @@ impl Gateway {
 
 /// A pass in progress.
 struct Pass {
-    /// The record as it is.
+    /// The record as it is in the store.
     was: Option<BucketConfig>,
-    /// The record as the next page will write it.
+    /// The record that the next page will write.
     next: LifecyclePass,
     walk: Walk,
 }

@@ -1,8 +1,8 @@
-//! What gateways count of lifecycle rules.
+//! Counters of lifecycle passes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a gateway has done by lifecycle rules since it began.
+/// The counters of this gateway since its start, as it counts them.
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleMeters {
     pub(crate) expired: AtomicU64,
@@ -15,24 +15,24 @@ pub(crate) struct LifecycleMeters {
     pub(crate) failures: AtomicU64,
 }
 
-/// What a gateway has done by lifecycle rules since it began.
+/// The counters of a gateway since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LifecycleCounters {
-    /// Objects that expired: each was removed, or hidden behind a delete marker.
+    /// Expired objects: each was removed, or hidden behind a delete marker.
     pub expired: u64,
-    /// Versions, and delete markers among them, that were no longer current and were removed.
+    /// Removed noncurrent versions, including delete markers among them.
     pub noncurrent: u64,
-    /// Delete markers that hid nothing and were removed.
+    /// Removed delete markers that hid no version.
     pub markers: u64,
-    /// Uploads that were aborted.
+    /// Aborted uploads.
     pub uploads: u64,
-    /// What had been in the trash of its bucket for its days, and was removed.
+    /// Items that were removed from the trash when their days were over.
     pub trash: u64,
     /// Pages of passes over buckets.
     pub pages: u64,
-    /// Passes over buckets that came to their ends.
+    /// Completed passes over buckets.
     pub passes: u64,
-    /// Keys, uploads and buckets at which something failed. The next pass meets them again.
+    /// Keys, uploads and buckets for which an action failed. The next pass tries them again.
     pub failures: u64,
 }
 
@@ -62,7 +62,7 @@ impl LifecycleMeters {
     }
 }
 
-/// Adds to one of them.
+/// Adds `by` to a counter.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }

@@ -1,4 +1,8 @@
-//! What each operation of S3 does on a volume, with a file for each kind of operation.
+//! The S3 operations, with one module for each kind. [`carry_out`] is their table.
+//!
+//! For example, `PutObject` is in `write`, and completion of a multipart upload in `complete`. A
+//! request arrives here after authentication and, for most operations, after all checks of
+//! permissions; see `Call`.
 
 mod acl;
 mod append;
@@ -30,8 +34,8 @@ use crate::call::Call;
 use crate::http::HttpBody;
 use crate::response::S3Response;
 
-/// Carries an operation out. The client has been authenticated and authorised, as far as the
-/// operation demands it.
+/// Carries out an operation. The client is authenticated and has the permissions that can be
+/// checked before the body.
 #[expect(clippy::too_many_lines, reason = "a row for each operation, so that none is forgotten")]
 pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     match call.operation {
@@ -108,7 +112,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         | Operation::ListBucketAnalyticsConfigurations
         | Operation::ListBucketMetricsConfigurations
         | Operation::ListBucketIntelligentTieringConfigurations) => stub(call, other).await,
-        // No request is routed to one of these.
+        // The router never returns one of these.
         Operation::PutBucketEncryption
         | Operation::PutBucketReplication
         | Operation::PutBucketWebsite

@@ -1,8 +1,12 @@
-//! Bodies of requests: decoded, hashed, verified and stored.
+//! Receives request bodies: decodes, hashes, verifies and stages them.
 //!
-//! A body is decoded as it arrives, in one pass, and cut into blocks meanwhile. Its checksums are
-//! computed here, its MD5 by the writer that cuts the blocks. No caller sees a body before its
-//! length, its signature, its trailer and every checksum sent with it have been verified.
+//! A body passes through in one pass: the decoder removes the chunk framing, the hasher computes
+//! checksums, and the writer cuts blocks and computes the MD5. No caller sees a body before its
+//! length, signature, trailer and all sent checksums are verified.
+//!
+//! Memory: object content streams through the volume's writer. An XML document is held in memory,
+//! with a permit. For example, if a client stops in the middle of an upload, the writer gives its
+//! memory to other uploads.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -26,42 +30,43 @@ use crate::room::{self, Coming};
 use crate::settings::BODY_BYTES_PER_SECOND_MIN;
 use crate::translate::{self, checksum_algorithm, checksum_type, sum_algorithm};
 
-/// Bytes that are hashed before other tasks get a chance to run.
+/// The number of bytes that are hashed before other tasks of the thread may run.
 pub(crate) const HASH_STEP_BYTES: usize = 256 * 1024;
 
-/// Where the bytes of a body are stored.
+/// The destination of a body's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Placement<'a> {
-    /// In a record if they are few, in blocks otherwise.
+    /// In the inode record if they are few, otherwise in blocks.
     Any,
-    /// Always in blocks: for a part, with the checksum that its upload was begun with.
+    /// Always in blocks, for a part. The checksum is the one that its upload was created with.
     Blocks(Option<(SumAlgorithm, SumKind)>),
-    /// Behind what an object holds.
+    /// After the end of an object.
     Behind(&'a Object),
 }
 
-/// Which kind of entity tag the object gets.
+/// The kind of entity tag that an object gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EtagKind {
-    /// The MD5 of its bytes.
+    /// The MD5 of the content.
     Md5,
-    /// One that says nothing of its bytes. Their MD5 is computed only to verify one that was sent.
+    /// A tag without a relation to the content. The MD5 is computed only to verify one that the
+    /// client sent.
     Opaque,
 }
 
-/// A body that is durable and has been verified.
+/// A body that is durable and verified.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) staged: StagedContent,
-    /// Always there unless entity tags are opaque.
+    /// The MD5 of the content; `None` only if entity tags are opaque and no MD5 was needed.
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) sums: Vec<Sum>,
-    /// How many bytes arrived. More are staged where they are appended to others.
+    /// The number of bytes that arrived. For an append, more bytes are staged.
     pub(crate) bytes: u64,
 }
 
-/// Receives the bytes of an object or part. For an object, asks for the permissions once more if they
-/// depend on the object that it replaces.
+/// Receives the content of an object or part. If the permissions for an object depend on the object
+/// that it replaces, they are checked again after the body.
 pub(crate) async fn content(
     call: &Call<'_>,
     body: HttpBody,
@@ -87,7 +92,8 @@ pub(crate) async fn content(
             (writer.map_err(translate::fault)?, None)
         }
     };
-    // What is staged may begin with what was there before. That is not what the client has sent.
+    // For an append, the staged bytes may begin with the object's last bytes, so the writer's MD5
+    // is not the MD5 of the client's body. The hasher computes it then.
     let behind = matches!(placement, Placement::Behind(_));
     let wants_md5 = expectation.needs_md5() || also == Some(ChecksumAlgorithm::Md5);
     let early_md5 = wants_md5 && !behind;
@@ -121,7 +127,7 @@ pub(crate) async fn content(
     let bytes = digests.bytes();
     expectation.verify(&digests, &trailers)?;
     if !matches!(placement, Placement::Blocks(_)) && call.asks_after_body()? {
-        // Boxed, so that other requests hold no memory for it.
+        // Boxed, so that other requests do not reserve memory for this future.
         Box::pin(call.demand(call.permissions())).await?;
     }
     let staged = writer.finish().await.map_err(translate::fault)?;
@@ -130,8 +136,8 @@ pub(crate) async fn content(
     Ok(Received { md5: staged.md5(), staged, sums: kept(&digests, &wanted), bytes })
 }
 
-/// The next frame of an upload. While its client is waited for, the writer gives memory back if others
-/// need it more.
+/// Returns the next frame of an upload. While it waits for the client, the writer releases memory
+/// if other uploads need it.
 async fn next_of_upload(
     frames: &mut Frames,
     writer: &mut ContentWriter,
@@ -142,12 +148,12 @@ async fn next_of_upload(
             frame = frames.next() => return frame,
             () = writer.memory_wanted() => {}
         }
-        // Boxed, so that requests whose clients are fast hold no memory for it.
+        // Boxed, so that uploads of fast clients do not reserve memory for this future.
         Box::pin(writer.release_memory()).await.map_err(translate::fault)?;
     }
 }
 
-/// The checksums that are stored with the bytes.
+/// Returns the checksums that are stored with the content.
 fn kept(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
     let sums = digests.sums().filter(|(algorithm, _)| wanted.contains(&Some(*algorithm)));
     let sums = sums.map(|(algorithm, bytes)| Sum {
@@ -158,7 +164,7 @@ fn kept(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
     sums.collect()
 }
 
-/// An XML document that was received, and a permit for the memory of it and of what is parsed
+/// A received XML document, with a permit for the memory of the document and of the values parsed
 /// from it.
 #[derive(Debug)]
 pub(crate) struct Document {
@@ -174,7 +180,7 @@ impl Deref for Document {
     }
 }
 
-/// As [`document`], where there must be one. Fault: `MissingRequestBodyError`.
+/// As [`document`], but fails with `MissingRequestBodyError` if the body is empty.
 pub(crate) async fn required_document(
     call: &Call<'_>,
     body: HttpBody,
@@ -184,10 +190,10 @@ pub(crate) async fn required_document(
     if document.is_empty() { Err(Code::MissingRequestBodyError.into()) } else { Ok(document) }
 }
 
-/// Receives a document of at most `bytes_max` bytes. Documents are short, so all of it must arrive
-/// within the time in which other bodies need only make some progress.
+/// Receives an XML document of at most `bytes_max` bytes. Documents are short, so the whole
+/// document must arrive within the time in which other bodies need only make progress.
 ///
-/// Faults: `RequestTimeout` if it does not; `SlowDown` if there is no memory for it.
+/// Faults: `RequestTimeout` if it arrives too slowly; `SlowDown` if there is no memory for it.
 pub(crate) async fn document(
     call: &Call<'_>,
     body: HttpBody,
@@ -214,7 +220,8 @@ pub(crate) async fn document(
         for bytes in pieces.drain(..) {
             let waits = Instant::now();
             memory.grow((document.len() + bytes.len()) as u64).await?;
-            // The client is not read from meanwhile.
+            // The gateway does not read from the client during the wait for memory, so this time
+            // does not count.
             deadline += waits.elapsed();
             hasher.update(&bytes);
             document.extend_from_slice(&bytes);
@@ -228,16 +235,16 @@ pub(crate) async fn document(
     Ok(Document { bytes: document, _memory: memory })
 }
 
-/// The frames of a body, while they arrive fast enough.
+/// The frames of a body. A body that arrives too slowly fails.
 #[derive(Debug)]
 pub(crate) struct Frames {
     body: HttpBody,
     patience: Duration,
-    /// The time spent waiting for the client since the rate was last checked, and the bytes that
-    /// arrived in it.
+    /// The time spent on waits for the client since the last check of the rate. `arrived` counts
+    /// the bytes of this time.
     waited: Duration,
     arrived: u64,
-    /// Since when the next frame is waited for. A call of `next` that is dropped changes nothing.
+    /// The start of the wait for the next frame. It survives a dropped call of `next`.
     since: Option<Instant>,
 }
 
@@ -246,10 +253,10 @@ impl Frames {
         Frames { body, patience, waited: Duration::ZERO, arrived: 0, since: None }
     }
 
-    /// The next frame's bytes; `None` at the end.
+    /// Returns the bytes of the next frame; `None` at the end.
     ///
-    /// Faults: `RequestTimeout` for a body that is too slow; `IncompleteBody` for one that breaks
-    /// off. HTTP's own trailers are ignored: those of S3 are part of the body.
+    /// Faults: `RequestTimeout` if the body is too slow; `IncompleteBody` if the connection breaks.
+    /// HTTP trailers are ignored, because S3 sends its trailers inside the body.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         loop {
             let began = *self.since.get_or_insert_with(Instant::now);
@@ -260,7 +267,8 @@ impl Frames {
             let frame = match frame {
                 None => return Ok(None),
                 Some(Ok(frame)) => frame,
-                // What reads a form says what is wrong with it.
+                // The body of a form comes from the form parser, whose error is the fault for the
+                // client.
                 Some(Err(error)) => match error.downcast::<Fault>() {
                     Ok(fault) => return Err(*fault),
                     Err(_broken) => return Err(Code::IncompleteBody.into()),
@@ -268,6 +276,8 @@ impl Frames {
             };
             let Ok(bytes) = frame.into_data() else { continue };
             self.arrived += bytes.len() as u64;
+            // The rate is checked over whole periods, so that a short pause within a fast body is
+            // no error.
             if self.waited >= self.patience {
                 if self.arrived < self.patience.as_secs() * BODY_BYTES_PER_SECOND_MIN {
                     return Err(Code::RequestTimeout.into());

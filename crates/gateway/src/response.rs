@@ -1,4 +1,7 @@
-//! Responses under construction.
+//! A response under construction, with setters for the headers of S3.
+//!
+//! For example, a response with a document from [`S3Response::xml`] has its length and its content
+//! type. Only bodies in memory are marked with [`InMemory`].
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
@@ -14,13 +17,13 @@ pub(crate) struct S3Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: HttpBody,
-    /// Whether the whole body is in memory.
+    /// True if the whole body is in memory.
     in_memory: bool,
 }
 
 impl S3Response {
-    /// A response without a body. Where its status allows a body it has a length of 0, because
-    /// HTTP/1.1 closes the connection after a response to HEAD that has no length.
+    /// Returns a response without a body. If the status allows a body, it gets a length of 0,
+    /// because HTTP/1.1 closes the connection after a response to HEAD without a length.
     pub(crate) fn empty(status: StatusCode) -> S3Response {
         let headers = HeaderMap::new();
         let mut response = S3Response { status, headers, body: empty_body(), in_memory: true };
@@ -30,7 +33,7 @@ impl S3Response {
         response
     }
 
-    /// A response with an XML document.
+    /// Returns a response with an XML document.
     pub(crate) fn xml(status: StatusCode, document: String) -> S3Response {
         let length = document.len() as u64;
         let mut response = S3Response::empty(status);
@@ -40,7 +43,7 @@ impl S3Response {
         response
     }
 
-    /// A response with a document that is no XML.
+    /// Returns a response with a document of another type.
     pub(crate) fn bytes(status: StatusCode, document: Bytes) -> S3Response {
         let length = document.len() as u64;
         let mut response = S3Response::empty(status);
@@ -54,13 +57,12 @@ impl S3Response {
         (self.body, self.in_memory) = (full_body(bytes), true);
     }
 
-    /// Sets a body that is read while it is being sent.
+    /// Sets a body that is read while the response is sent.
     pub(crate) fn stream(&mut self, body: HttpBody) {
         (self.body, self.in_memory) = (body, false);
     }
 
-    /// Sets a header. A value that no header can carry is left out: it was stored by something
-    /// other than S3.
+    /// Sets a header. Skips a value that HTTP cannot represent; it was not stored through S3.
     pub(crate) fn set(&mut self, name: HeaderName, value: &str) {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
@@ -86,15 +88,15 @@ impl S3Response {
         self.set(http::header::ETAG, &format!("\"{}\"", translate::etag(tag)));
     }
 
-    /// Sets which version of its key an object is, if its bucket keeps any.
+    /// Sets the version id of an object, if its bucket has versions.
     pub(crate) fn version(&mut self, version: Option<VersionRef>) {
         if let Some(version) = version {
             self.set_named("x-amz-version-id", &translate::version_text(version));
         }
     }
 
-    /// Sets the checksum of an object, and whether it is that of the whole or of its parts'
-    /// checksums.
+    /// Sets the checksum of an object and its type: of the full object, or composed from those of
+    /// its parts.
     pub(crate) fn checksum(&mut self, sum: &record::Sum, parts: u32) {
         let checksum = translate::checksum(sum, parts);
         self.set_named(checksum.algorithm.header(), &checksum.value);
@@ -103,7 +105,7 @@ impl S3Response {
         }
     }
 
-    /// Sets the time when the object last changed.
+    /// Sets the time of the object's last change.
     pub(crate) fn last_modified(&mut self, at: OffsetDateTime) {
         self.set(http::header::LAST_MODIFIED, &s3::conditions::format_http_date(at));
     }

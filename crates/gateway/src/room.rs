@@ -1,7 +1,9 @@
-//! Whether a bucket has room for what a request brings, asked before its body is read.
+//! Checks a bucket's quota before the body of a write is read.
 //!
-//! It is asked of buckets with a quota alone, and costs one read of their counters. The commit decides
-//! again, exactly; here nothing is refused that the commit would surely take.
+//! The check costs one read of the bucket's counters, and only buckets with a quota need it. The
+//! commit checks again, exactly. This early check refuses no write that the commit would accept.
+//! For example, an overwrite frees the bytes of the old object, so a small object may replace
+//! another in a full bucket.
 
 use record::{INLINE_PERMANENT_MAX, Quota};
 use s3::{Code, Fault};
@@ -10,22 +12,21 @@ use volume::{FsError, VolumeError};
 use crate::call::Call;
 use crate::translate;
 
-/// What a write gives back at once, at most, of the object that it replaces: the bytes of one that is
-/// nothing but its record. All others the reaper gives back.
+/// The largest number of bytes that a write frees at once when it replaces an object: the content
+/// of an object that is stored in its record. The reaper frees all other content later.
 const REPLACED_BYTES_MAX: u64 = INLINE_PERMANENT_MAX as u64;
 
-/// What is about to come.
+/// The kind of incoming content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coming {
-    /// An object, which may be in place of another.
+    /// An object, which may replace another.
     Object,
-    /// What becomes part of an object later, or of one that is there.
+    /// A part of an upload, or bytes that are appended to an object.
     Bytes,
 }
 
-/// Refuses what has no room in its bucket, as far as that is known: `bytes` if they are announced.
-///
-/// Fault: `QuotaExceeded`.
+/// Fails with `QuotaExceeded` if the bucket has no capacity for the content. `bytes` is the
+/// announced length, if the client sent one.
 pub(crate) async fn refuse_early(
     call: &Call<'_>,
     coming: Coming,
@@ -36,7 +37,7 @@ pub(crate) async fn refuse_early(
     if seen.quota == Quota::NONE {
         return Ok(());
     }
-    // Boxed, so that requests to other buckets hold no memory for it.
+    // Boxed, so that requests to buckets without a quota do not reserve memory for this future.
     let held = Box::pin(call.volume.holdings(seen.ino)).await.map_err(translate::fault)?;
     let grown = bytes.unwrap_or(0).saturating_sub(REPLACED_BYTES_MAX);
     let exceeds = |most: u64| grown > 0 && held.bytes.saturating_add(grown) > most;
@@ -45,7 +46,7 @@ pub(crate) async fn refuse_early(
     }
     let full = seen.quota.objects.is_some_and(|most| held.names.saturating_sub(1) >= most);
     if coming == Coming::Object && full {
-        // What takes the place of another object is not one more.
+        // An object that replaces another does not add to the number of objects.
         match Box::pin(call.volume.stat(call.named_bucket()?, key.as_str().as_bytes())).await {
             Err(VolumeError::Fs(FsError::NoSuchKey | FsError::Deleted(_))) => {
                 return Err(Code::QuotaExceeded.into());

@@ -1,9 +1,12 @@
-//! What a bucket says about who may do what to it.
+//! The rules of buckets, in a cache: their settings and configurations, parsed.
 //!
-//! The rules of a bucket are read when a request needs them for the first time, and remembered
-//! together with the version that the bucket's record gives its configurations. Every request looks
-//! at that record as this process last saw it, which costs no round trip, so whoever changes a
-//! policy here sees it in force at once. Another gateway follows as soon as it hears of the change.
+//! The rules of a bucket are read at the first request that needs them. The cache keeps them with
+//! the version number of the configurations, which is in the bucket's record. Each request compares
+//! this number with the record as this process last saw it, without a round trip.
+//!
+//! A change of a policy through this gateway is therefore in force at once. Other gateways apply it
+//! when the notification of the change arrives. For example, a PUT of a bucket policy raises the
+//! version number, and the next request parses the new policy.
 
 use std::sync::Arc;
 
@@ -22,40 +25,41 @@ use volume::{BucketStat, Volume};
 
 use crate::translate;
 
-/// Buckets whose rules are about as many as are remembered.
+/// The expected number of buckets whose rules are in the cache.
 const BUCKETS_EXPECTED: usize = 4_096;
 
-/// Bytes that the rules of all buckets may take up in memory, about.
+/// The approximate limit of the memory for the rules of all buckets, in bytes.
 const RULES_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes of memory for each byte of a configuration: what is parsed from it is larger.
+/// Bytes of memory for each byte of a configuration: the parsed form is larger.
 const PARSED_BYTES: u64 = 32;
 
 /// Bytes of memory for a bucket without configurations.
 const PLAIN_BYTES: u64 = 512;
 
-/// What a bucket says about who may do what to it.
+/// The rules of one bucket.
 #[derive(Debug)]
 pub(crate) struct BucketRules {
-    /// The bucket's directory.
+    /// The inode number of the bucket's directory.
     pub(crate) ino: Ino,
-    /// Its settings.
+    /// The settings in the bucket's record.
     pub(crate) settings: Bucket,
-    /// The number of the account that it belongs to: 12 digits.
+    /// The number of the account that owns the bucket: 12 digits.
     pub(crate) account: String,
-    /// Its policy.
+    /// The bucket policy.
     pub(crate) policy: Option<Policy>,
-    /// That its objects may be locked, and how new ones are.
+    /// The object lock configuration with the default retention; `None` if object lock is off.
     pub(crate) object_lock: Option<ObjectLockConfiguration>,
-    /// What becomes of its objects in time.
+    /// The lifecycle rules.
     pub(crate) lifecycle: Option<LifecycleConfiguration>,
-    /// Days that what its keys lose stays in its trash, if it has one.
+    /// The number of days that deleted and replaced objects stay in the trash; `None` without a
+    /// trash.
     pub(crate) trash_days: Option<u32>,
-    /// Which pages of other origins may read it in browsers.
+    /// The CORS rules.
     pub(crate) cors: Option<CorsConfiguration>,
-    /// Bytes of its configurations.
+    /// The size of all configurations in bytes.
     config_bytes: u64,
-    /// Its own access control list. If it has none, its owner has full control, and nobody else.
+    /// The bucket's own ACL. Without one, the owner alone has full control.
     pub(crate) acl: Option<S3Acl>,
 }
 
@@ -76,27 +80,27 @@ impl BucketRules {
         }
     }
 
-    /// Whether access control lists count.
+    /// Returns true if ACLs are enabled in the bucket.
     pub(crate) fn acls_count(&self) -> bool {
         self.settings.ownership != Some(ObjectOwnership::BucketOwnerEnforced)
     }
 
-    /// What keeps the bucket from being public.
+    /// Returns the public access block.
     pub(crate) fn public_access(&self) -> PublicAccessBlock {
         self.settings.public_access.unwrap_or_default()
     }
 
-    /// Whether nobody but its owner's account can do anything in it.
+    /// Returns true if the bucket admits only its owner's account.
     pub(crate) fn is_private(&self) -> bool {
         self.policy.is_none() && !self.acls_count()
     }
 }
 
-/// The rules of buckets, as far as they were asked for.
+/// A cache of the rules of buckets.
 #[derive(Debug)]
 pub(crate) struct RulesCache(Cache<Ino, Arc<BucketRules>, Bytes>);
 
-/// Weighs rules by the memory that they take up.
+/// Computes the memory of cached rules.
 #[derive(Clone, Debug)]
 struct Bytes;
 
@@ -108,8 +112,8 @@ impl Weighter<Ino, Arc<BucketRules>> for Bytes {
 
 impl RulesCache {
     pub(crate) fn new() -> RulesCache {
-        // The capacity of a shard bounds what one bucket may weigh. With one shard a bucket with the
-        // longest configurations fits, so they are not parsed again for each request.
+        // The capacity of a shard limits the weight of one bucket. With one shard, a bucket with
+        // the longest configurations fits, so they are not parsed again for each request.
         let options = OptionsBuilder::new()
             .shards(1)
             .estimated_items_capacity(BUCKETS_EXPECTED)
@@ -126,7 +130,7 @@ impl RulesCache {
         RulesCache(cache)
     }
 
-    /// The rules of a bucket. Fault: `NoSuchBucket`.
+    /// Returns the rules of a bucket. Fault: `NoSuchBucket`.
     pub(crate) async fn of(
         &self,
         volume: &Volume,
@@ -157,8 +161,8 @@ impl RulesCache {
 }
 
 impl BucketRules {
-    /// Takes a configuration in. One that does not parse was written by a newer release or is
-    /// damaged. Nothing is decided without it: it may deny what others allow.
+    /// Adds a configuration. If it cannot be parsed, it is damaged or a newer release wrote it.
+    /// Then all requests to the bucket fail, because the configuration may deny what others allow.
     fn learn(
         &mut self,
         name: &BucketName,
@@ -187,7 +191,8 @@ impl BucketRules {
             BucketConfigKind::Policy => {
                 let text =
                     std::str::from_utf8(&config.bytes).map_err(|error| unreadable(&error))?;
-                // Those whom it names may have been removed since: it speaks of nobody then.
+                // Principals may have been removed since the policy was stored. The policy then
+                // matches no sender by these names.
                 let kind = PolicyKind::Bucket { bucket: name.as_str(), exists: &|_| true };
                 let policy = Policy::parse(text, kind).map_err(|error| unreadable(&error))?;
                 self.policy = Some(policy);

@@ -1,11 +1,12 @@
-//! Bodies of responses while they are sent, which give memory back while their client takes
-//! nothing.
+//! Bodies of responses, which release their memory while their client reads nothing.
 //!
-//! What a stream has read ahead of its client takes memory from a budget that all streams share.
-//! When a reader waits for that memory, streams whose client has taken nothing for a while release
-//! theirs. Blocks never change, so such a stream reads its bytes again when the client goes on.
-//! While most of the budget is in use, frames are sent as copies, so that what a client's
-//! connection still holds does not keep memory of the budget.
+//! Data that a stream has read ahead of its client takes memory from one budget. When a reader
+//! waits for this memory, streams whose client has read nothing for [`IDLE_MIN`] release theirs.
+//! Blocks never change, so such a stream reads its bytes again when the client continues.
+//!
+//! While most of the budget is in use, frames are sent as copies. Otherwise the buffers of slow
+//! connections would keep memory of the budget. For example, 1,000 clients that open a GET and read
+//! nothing do not block other readers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +28,7 @@ use volume::{ContentStream, Object, ReleaseMemory, Volume};
 use crate::http::{BoxError, HttpBody, empty_body};
 use crate::translate;
 
-/// A stream may release its memory when its client has taken nothing for this long.
+/// The time without a read of the client after which a stream may release its memory.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 
 /// All bodies that are being sent.
@@ -38,7 +39,7 @@ pub(crate) struct OutgoingBodies {
 }
 
 impl OutgoingBodies {
-    /// The bodies read from a volume, which asks them for memory when its readers wait for some.
+    /// Returns the bodies of a volume. The volume calls them when its readers wait for memory.
     pub(crate) fn over(volume: &Volume) -> Arc<OutgoingBodies> {
         let sending = Arc::<OutgoingBodies>::default();
         let holder: Weak<OutgoingBodies> = Arc::downgrade(&sending);
@@ -46,8 +47,9 @@ impl OutgoingBodies {
         sending
     }
 
-    /// The body with a range of an object, as soon as the checksum of its first bytes is verified.
-    /// Until then an error can still be a response; afterwards it can only break the connection.
+    /// Returns the body for a range of an object, after the checksum of its first bytes is
+    /// verified. Until then an error can become an error response; later it can only break the
+    /// connection.
     pub(crate) async fn send(
         self: &Arc<OutgoingBodies>,
         volume: &Arc<Volume>,
@@ -85,7 +87,7 @@ impl ReleaseMemory for OutgoingBodies {
     fn release_memory(&self) {
         let sources: Vec<_> = self.sources().values().filter_map(Weak::upgrade).collect();
         for source in sources {
-            // If it is locked, its client is taking something right now.
+            // A locked source is being read by its client right now.
             let Ok(mut source) = source.try_lock() else { continue };
             if source.idle_since.is_some_and(|since| since.elapsed() >= IDLE_MIN) {
                 (source.first, source.stream) = (None, None);
@@ -94,17 +96,17 @@ impl ReleaseMemory for OutgoingBodies {
     }
 }
 
-/// Where a body's bytes come from.
+/// The source of a body's bytes.
 struct BodySource {
     volume: Arc<Volume>,
     object: Object,
-    /// What has not been passed on yet.
+    /// The range that the client has not received yet.
     left: Range<u64>,
-    /// What was read before the response began.
+    /// The bytes that were read before the response began.
     first: Option<Bytes>,
-    /// `None` after it was released, until the client takes something again.
+    /// The content stream. `None` after its memory was released, until the client reads again.
     stream: Option<ContentStream>,
-    /// Since when the client has taken nothing; `None` while the stream is being read.
+    /// The time of the client's last read; `None` while the stream is being read.
     idle_since: Option<Instant>,
 }
 
@@ -119,8 +121,8 @@ impl BodySource {
         self.idle_since = None;
         let next = match self.first.take() {
             Some(first) => Some(Ok(first)),
-            // A stream that is there checks by itself that its end is good. One that was released
-            // at its end need not be opened again.
+            // An open stream verifies its end itself. A stream that was released at its end need
+            // not be opened again.
             None if self.left.is_empty() && self.stream.is_none() => None,
             None => {
                 let (volume, object, left) = (&self.volume, &self.object, &self.left);

@@ -1,48 +1,51 @@
-//! What an operator decides about a gateway, and limits that are fixed.
+//! Settings of a gateway, and fixed limits.
 
 use std::time::Duration;
 
 use record::ObjectOwnership;
 
-/// What an operator decides about a gateway.
+/// The settings that an operator chooses for a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The region that requests are signed for.
+    /// The region for which requests are signed.
     pub region: String,
-    /// Names below which the first label of a host is a bucket, in lower case, without ports.
+    /// Host names whose first label is a bucket (virtual-hosted style), in lower case, without
+    /// ports.
     pub domains: Vec<String>,
-    /// Whom the objects of a new bucket belong to if the request does not say.
+    /// The object ownership of a new bucket, if the request names none.
     pub object_ownership: ObjectOwnership,
-    /// Whether SigV2 presigned URLs of objects are accepted.
+    /// True if presigned URLs with SigV2 signatures are accepted for objects.
     pub sigv2_presign: bool,
-    /// How long the days of lifecycle rules are taken to be: 24 hours, but for tests.
+    /// The length of a day in lifecycle rules: 24 hours, shorter in tests.
     pub lifecycle_day: Duration,
-    /// Versions, or uploads, that one page of a lifecycle pass reads at most: 1,000, but for tests.
+    /// The limit of versions or uploads in one page of a lifecycle pass: 1,000, fewer in tests.
     pub lifecycle_page: usize,
-    /// How long a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
+    /// The time a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
     /// fails.
     pub body_patience: Duration,
 }
 
-/// A request fails if its body arrives more slowly than this for [`Settings::body_patience`].
+/// The lowest rate of a body. A request fails if its body is slower for
+/// [`Settings::body_patience`].
 pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
 
-/// Bytes of memory that the long XML documents of all requests may hold at a time. The contents of
-/// objects have a budget of their own, so documents cannot use it up.
+/// The memory limit for the long XML documents of all requests, in bytes. Object content has a
+/// budget of its own, so documents cannot use it up.
 pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
-/// Bytes of one configuration of a bucket. With what a record has besides, a store takes it as one value.
+/// The limit of one configuration of a bucket, in bytes. Together with the other fields of its
+/// record, it fits into one value of a store.
 pub(crate) const CONFIG_BYTES_MAX: usize = (1 << 20) - 1_024;
 
-/// Bytes of memory that the beginnings of XML documents may hold at a time. Long documents cannot use
-/// it up, so they do not hold up short ones.
+/// The memory limit for the beginnings of XML documents, in bytes. Long documents cannot use it up,
+/// so they do not delay short ones.
 pub(crate) const BEGINNINGS_BYTES_MAX: u64 = 16 << 20;
 
-/// As [`DOCUMENT_BYTES_MAX`] and [`BEGINNINGS_BYTES_MAX`], of documents whose senders are not known, or
-/// not yet.
+/// As [`DOCUMENT_BYTES_MAX`] and [`BEGINNINGS_BYTES_MAX`], for documents of senders that are
+/// anonymous or not authenticated yet.
 pub(crate) const STRANGERS_BYTES_MAX: u64 = 8 << 20;
 
-/// Bytes of memory that the tokens of web identities may hold at a time.
+/// The memory limit for the tokens of web identities, in bytes.
 pub(crate) const TOKENS_BYTES_MAX: u64 = 8 << 20;
 
 impl Default for Settings {

@@ -1,7 +1,8 @@
-//! Checksums of bytes that are stored already.
+//! Checksums of stored content.
 //!
-//! A copy moves no data. Only a checksum that nobody has computed yet makes it read what it copies:
-//! once, as it would be sent to a client, and without holding more of it than a reader does.
+//! A copy moves no data. Only if it needs a checksum that no write has computed, the gateway reads
+//! the content once, as a GET does, with the memory of one reader. For example, a copy with
+//! `x-amz-checksum-algorithm: SHA256` reads a source that has a CRC-64 only.
 
 use std::ops::Range;
 
@@ -16,8 +17,8 @@ use crate::call::Call;
 use crate::receive::HASH_STEP_BYTES;
 use crate::translate::{self, sum_algorithm};
 
-/// The checksum of a range of an object's bytes. That of all of them is taken from the object if it
-/// has one.
+/// Returns the checksum of a range of an object. For the whole object, it uses the stored checksum
+/// if there is one.
 pub(crate) async fn sum_of(
     call: &Call<'_>,
     object: &Object,
@@ -41,8 +42,8 @@ pub(crate) async fn sum_of(
     Ok(Sum { algorithm: wanted, kind: SumKind::FullObject, bytes: hasher.finish() })
 }
 
-/// The checksums of a copy that is to have one of this algorithm: that, and the CRC-64 of its source,
-/// which stays true.
+/// Returns the checksums of a copy: the one of this algorithm, and the CRC-64 of the source, which
+/// remains valid.
 pub(crate) async fn sums_of_copy(
     call: &Call<'_>,
     source: &Object,

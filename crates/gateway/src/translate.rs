@@ -1,5 +1,8 @@
-//! Translations between the volume's types and those of S3: entity tags, checksums, headers, times,
-//! errors.
+//! Translations between types of the volume and types of S3: entity tags, checksums, headers,
+//! times, errors.
+//!
+//! For example, [`fault`] turns `FsError::NoSuchKey` into the code `NoSuchKey`. The tables have no
+//! default row, so a new variant of the volume does not compile before it has a translation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,12 +22,13 @@ use volume::{FsError, ObjectCondition, TagMatch, VersionRef, VolumeError};
 
 use crate::access::Access;
 
-/// An entity tag as clients see it, without quotes.
+/// Returns an entity tag as clients see it, without quotes.
 pub(crate) fn etag(tag: &Tag) -> String {
     tag.to_string()
 }
 
-/// The tags that this text may stand for. One with a dash may be of two kinds.
+/// Returns the tags that this text may mean. A tag with a dash may be a multipart tag or an opaque
+/// one.
 pub(crate) fn tags_of(etag: &str) -> Vec<Tag> {
     let (digits, count) = match etag.split_once('-') {
         Some((digits, count)) => (digits, Some(count)),
@@ -40,7 +44,7 @@ pub(crate) fn tags_of(etag: &str) -> Vec<Tag> {
     multipart.into_iter().chain(opaque).collect()
 }
 
-/// A list of entity tags as a condition of the namespace. On a write, weak tags match nothing.
+/// Converts a list of entity tags to a condition of a write. Weak tags match nothing there.
 pub(crate) fn tag_match(list: &ETagList) -> TagMatch {
     match list {
         ETagList::Any => TagMatch::Any,
@@ -51,7 +55,7 @@ pub(crate) fn tag_match(list: &ETagList) -> TagMatch {
     }
 }
 
-/// A list of entity tags that an object must not have. There weak tags match, too.
+/// Converts a list of entity tags that an object must not have. Weak tags match there, too.
 fn weak_tag_match(list: &ETagList) -> TagMatch {
     match list {
         ETagList::Any => TagMatch::Any,
@@ -61,7 +65,7 @@ fn weak_tag_match(list: &ETagList) -> TagMatch {
     }
 }
 
-/// The precondition of a write, as a condition of the namespace.
+/// Converts the precondition of a write.
 pub(crate) fn write_condition(condition: &WritePrecondition) -> volume::WriteCondition {
     match condition {
         WritePrecondition::None => volume::WriteCondition::None,
@@ -74,7 +78,7 @@ pub(crate) fn write_condition(condition: &WritePrecondition) -> volume::WriteCon
     }
 }
 
-/// The conditions on an object that is renamed or replaced so, as a condition of the namespace.
+/// Converts the preconditions on an object that is renamed or replaced by a rename.
 pub(crate) fn object_condition(conditions: &ReadPreconditions) -> ObjectCondition {
     ObjectCondition {
         tags: conditions.if_match.as_ref().map(tag_match),
@@ -84,7 +88,7 @@ pub(crate) fn object_condition(conditions: &ReadPreconditions) -> ObjectConditio
     }
 }
 
-/// The header of a write's precondition, for the fault that says that it does not hold.
+/// Returns the header of a write's precondition, for the fault of a failed precondition.
 pub(crate) fn condition_name(condition: &WritePrecondition) -> &'static str {
     match condition {
         WritePrecondition::IfNoneMatchStar | WritePrecondition::IfNoneMatch(_) => "If-None-Match",
@@ -92,7 +96,7 @@ pub(crate) fn condition_name(condition: &WritePrecondition) -> &'static str {
     }
 }
 
-/// A version as a request names it. Fault: `InvalidArgument` for what can be the id of none.
+/// Converts a version id of a request. Fails with `InvalidArgument` if it is malformed.
 pub(crate) fn version(version: Option<&s3::VersionId>) -> Result<Option<VersionRef>, Fault> {
     Ok(match version {
         None => None,
@@ -104,7 +108,7 @@ pub(crate) fn version(version: Option<&s3::VersionId>) -> Result<Option<VersionR
     })
 }
 
-/// A version as responses name it.
+/// Returns a version id as responses show it.
 pub(crate) fn version_text(version: VersionRef) -> String {
     match version {
         VersionRef::Null => s3::VersionId::Null.as_str().to_owned(),
@@ -112,12 +116,12 @@ pub(crate) fn version_text(version: VersionRef) -> String {
     }
 }
 
-/// The version that a write has made: one that takes the place of the null version is not named.
+/// Returns the version that a write created, for its response. A null version is not shown.
 pub(crate) fn made(version: Option<VersionRef>) -> Option<VersionRef> {
     version.filter(|version| *version != VersionRef::Null)
 }
 
-/// A checksum algorithm, from S3 to the volume.
+/// Converts a checksum algorithm from S3 to the volume.
 pub(crate) fn sum_algorithm(algorithm: ChecksumAlgorithm) -> SumAlgorithm {
     match algorithm {
         ChecksumAlgorithm::Crc32 => SumAlgorithm::Crc32,
@@ -133,7 +137,7 @@ pub(crate) fn sum_algorithm(algorithm: ChecksumAlgorithm) -> SumAlgorithm {
     }
 }
 
-/// A checksum algorithm, from the volume to S3.
+/// Converts a checksum algorithm from the volume to S3.
 pub(crate) fn checksum_algorithm(algorithm: SumAlgorithm) -> ChecksumAlgorithm {
     match algorithm {
         SumAlgorithm::Crc32 => ChecksumAlgorithm::Crc32,
@@ -149,7 +153,7 @@ pub(crate) fn checksum_algorithm(algorithm: SumAlgorithm) -> ChecksumAlgorithm {
     }
 }
 
-/// The kind of a checksum, from the volume to S3.
+/// Converts the kind of a checksum from the volume to S3.
 pub(crate) fn checksum_type(kind: SumKind) -> ChecksumType {
     match kind {
         SumKind::FullObject => ChecksumType::FullObject,
@@ -157,7 +161,7 @@ pub(crate) fn checksum_type(kind: SumKind) -> ChecksumType {
     }
 }
 
-/// The kind of a checksum, from S3 to the volume.
+/// Converts the kind of a checksum from S3 to the volume.
 pub(crate) fn sum_kind(kind: ChecksumType) -> SumKind {
     match kind {
         ChecksumType::FullObject => SumKind::FullObject,
@@ -165,13 +169,13 @@ pub(crate) fn sum_kind(kind: ChecksumType) -> SumKind {
     }
 }
 
-/// The checksum that responses show: the one that the client sent, or else the one that is always
+/// Returns the checksum that responses show: the client's, otherwise the CRC-64 that is always
 /// computed.
 pub(crate) fn shown_sum(sums: &[Sum]) -> Option<&Sum> {
     sums.iter().find(|sum| sum.algorithm != SumAlgorithm::Crc64Nvme).or(sums.first())
 }
 
-/// A checksum as responses show it. A composite one ends in the number of parts.
+/// Returns a checksum as responses show it. A composite one ends with the number of parts.
 pub(crate) fn checksum(sum: &Sum, parts: u32) -> Checksum {
     let mut value = STANDARD.encode(&sum.bytes);
     if sum.kind == SumKind::Composite {
@@ -181,7 +185,7 @@ pub(crate) fn checksum(sum: &Sum, parts: u32) -> Checksum {
     Checksum { algorithm: checksum_algorithm(sum.algorithm), value, kind }
 }
 
-/// How many parts an object with this tag was completed from.
+/// Returns the number of parts from which an object with this tag was completed.
 pub(crate) fn part_count(tag: &Tag) -> u32 {
     match tag {
         Tag::Multipart(_, count) => u32::from(*count),
@@ -189,7 +193,7 @@ pub(crate) fn part_count(tag: &Tag) -> u32 {
     }
 }
 
-/// What is stored with an object, from S3 to the volume.
+/// Converts the metadata and tags of an object from S3 to the volume.
 pub(crate) fn object_headers(metadata: Metadata, tags: &[(String, String)]) -> ObjectHeaders {
     let Metadata {
         content_type,
@@ -221,8 +225,9 @@ pub(crate) fn object_headers(metadata: Metadata, tags: &[(String, String)]) -> O
     }
 }
 
-/// What is stored with a copy that takes its metadata from its source: all but the labels, which a
-/// copy has only if its own request names them. Nothing if that is what the source has.
+/// Returns the headers of a copy that takes its metadata from its source, without the source's
+/// labels: a copy has only the labels in its own request. Returns `None` if the headers are those
+/// of the source.
 pub(crate) fn copied_headers(source: &ObjectHeaders, labels: &CopyLabels) -> Option<ObjectHeaders> {
     const LABELS: [Header; 2] = [Header::WebsiteRedirect, Header::StorageClass];
     let has_labels = source.headers.iter().any(|(header, _)| LABELS.contains(header));
@@ -237,7 +242,7 @@ pub(crate) fn copied_headers(source: &ObjectHeaders, labels: &CopyLabels) -> Opt
     Some(ObjectHeaders { headers, ..source.clone() })
 }
 
-/// What is stored with an object, from the volume to S3.
+/// Converts the metadata of an object from the volume to S3.
 pub(crate) fn metadata(object: &ObjectHeaders) -> Metadata {
     let header = |header| object.header(header).map(str::to_owned);
     Metadata {
@@ -253,14 +258,14 @@ pub(crate) fn metadata(object: &ObjectHeaders) -> Metadata {
     }
 }
 
-/// An instant, from the volume to S3. One out of range, which no clock of ours produces, becomes
-/// 1970.
+/// Converts a time from the volume to S3. A time out of range, which no supported clock produces,
+/// becomes 1970.
 pub(crate) fn time(at: Timestamp) -> OffsetDateTime {
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.0))
         .unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
-/// Whom objects of a bucket belong to, from S3 to the volume.
+/// Converts object ownership from S3 to the volume.
 pub(crate) fn ownership(ownership: s3::request::OwnershipRule) -> ObjectOwnership {
     match ownership {
         s3::request::OwnershipRule::BucketOwnerEnforced => ObjectOwnership::BucketOwnerEnforced,
@@ -269,7 +274,7 @@ pub(crate) fn ownership(ownership: s3::request::OwnershipRule) -> ObjectOwnershi
     }
 }
 
-/// Whom objects of a bucket belong to, from the volume to S3.
+/// Converts object ownership from the volume to S3.
 pub(crate) fn shown_ownership(ownership: ObjectOwnership) -> s3::request::OwnershipRule {
     match ownership {
         ObjectOwnership::BucketOwnerEnforced => s3::request::OwnershipRule::BucketOwnerEnforced,
@@ -278,7 +283,7 @@ pub(crate) fn shown_ownership(ownership: ObjectOwnership) -> s3::request::Owners
     }
 }
 
-/// What a row of a list permits, from the volume to S3.
+/// Converts the permission of a grant from the volume to S3.
 pub(crate) fn acl_permission(permission: record::AclRight) -> AclPermission {
     match permission {
         record::AclRight::FullControl => AclPermission::FullControl,
@@ -289,8 +294,8 @@ pub(crate) fn acl_permission(permission: record::AclRight) -> AclPermission {
     }
 }
 
-/// An access control list, from S3 to the volume. Fault: `InvalidArgument` for an account that there
-/// is not.
+/// Converts an ACL from S3 to the volume. Fails with `InvalidArgument` if an account does not
+/// exist.
 pub(crate) fn acl(access: &Access, grants: &[AclGrant]) -> Result<S3Acl, Fault> {
     let mut rows = Vec::with_capacity(grants.len());
     for AclGrant { grantee, permission } in grants {
@@ -319,7 +324,7 @@ pub(crate) fn acl(access: &Access, grants: &[AclGrant]) -> Result<S3Acl, Fault> 
     Ok(S3Acl { grants: rows })
 }
 
-/// The list that headers ask for.
+/// Returns the ACL for which the headers of a request ask.
 pub(crate) fn asked_acl(
     access: &Access,
     asked: &RequestedAcl,
@@ -332,7 +337,7 @@ pub(crate) fn asked_acl(
     }
 }
 
-/// The rows of an access control list as S3 shows them, with the names of accounts.
+/// Returns the grants of an ACL as S3 shows them, with the names of accounts.
 pub(crate) fn shown_grants(access: &Access, acl: &S3Acl) -> Vec<(AclGrant, String)> {
     let row = |grant: &record::Grant| {
         let (grantee, name) = match grant.grantee {
@@ -354,7 +359,7 @@ pub(crate) fn shown_grants(access: &Access, acl: &S3Acl) -> Vec<(AclGrant, Strin
     acl.grants.iter().map(row).collect()
 }
 
-/// An error that came up about a bucket, as a fault that names it where it should.
+/// Converts an error of an operation on a bucket. Errors about the bucket itself get its name.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the table of `fault` has the others")]
 pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
     match error.into() {
@@ -376,7 +381,8 @@ pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
     }
 }
 
-/// An error of the volume, as a fault. What an operator must look at is logged here, once.
+/// Converts an error of the volume. Logs the errors that an operator must see; no caller logs them
+/// again.
 pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     match error.into() {
         VolumeError::Fs(error) => fs_fault(error),
@@ -403,7 +409,7 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
             error!(%what, "stored data does not check");
             Fault::because(Code::InternalError, "Stored data does not check.")
         }
-        // Only the opening of a volume is refused, and a gateway serves none that did not open.
+        // Only the opening of a volume returns this error, and a gateway needs an open volume.
         refused @ VolumeError::Refused(_) => {
             error!(error = %refused, "a failure that has no code of its own");
             Code::InternalError.into()
@@ -411,7 +417,8 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     }
 }
 
-/// A delete marker has no tags and no list, whether it is asked for by its id or is what the key says.
+/// Converts the fault of a delete marker for operations on tags and ACLs. A marker has neither,
+/// both if the request names it by its id and if it is the current version.
 pub(crate) fn no_object(fault: Fault) -> Fault {
     let is_marker = fault.headers.iter().any(|(name, _)| name == "x-amz-delete-marker");
     if !is_marker || fault.code != Code::NoSuchKey {
@@ -422,14 +429,14 @@ pub(crate) fn no_object(fault: Fault) -> Fault {
     Fault { headers, ..fault }.with_header(http::header::ALLOW, "DELETE")
 }
 
-/// Adds to a fault the delete marker that it is about.
+/// Adds the delete marker to a fault that it causes.
 fn marked(fault: Fault, marker: VersionRef) -> Fault {
     fault
         .with_header(HeaderName::from_static("x-amz-delete-marker"), "true")
         .with_header(HeaderName::from_static("x-amz-version-id"), &version_text(marker))
 }
 
-/// The table that gives each refusal of the namespace its code.
+/// The table from errors of the namespace to S3 codes.
 #[expect(clippy::too_many_lines, reason = "a row for each refusal, so that none is forgotten")]
 fn fs_fault(error: FsError) -> Fault {
     match error {
@@ -475,10 +482,11 @@ fn fs_fault(error: FsError) -> Fault {
             Code::InvalidRequest,
             "The keys have more directories than one request can make and remove.",
         ),
-        // Only a request that states a condition conflicts with others: see its operation.
+        // Only a request with a condition reports a conflict; its operation handles that. Others
+        // retry.
         FsError::Contended | FsError::OtherObject | FsError::SourceChanged => Code::SlowDown.into(),
-        // No request of S3 leads to these: a bucket's trash is the operator's, nodes are those of
-        // programs, and the session settles the others itself.
+        // No S3 request causes these: the trash belongs to the operator, some concern only programs
+        // on a mount, and the session handles the others itself.
         FsError::VersionsLeft
         | FsError::TrashLeft
         | FsError::HasTrash

@@ -1,7 +1,11 @@
-//! Who may do what: access keys, their secrets, and the policies that bind them.
+//! Access control in memory: accounts, access keys with their secrets, policies, and temporary
+//! sessions.
 //!
-//! Nothing here reads a store or a file. Records and keys come in as arguments, and the policies
-//! of `policy` decide what they permit. What a web identity is comes in as verified by `openid`.
+//! Nothing here reads a store or a file. Records and keys arrive as arguments, and the `policy`
+//! crate evaluates policies. `openid` verifies web identities before they arrive here.
+//!
+//! For example, when an operator disables a user, the server reads the records again and calls
+//! [`Access::replace`]. The next request of the user, also one with temporary credentials, fails.
 
 mod secret;
 mod session;

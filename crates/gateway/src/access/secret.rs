@@ -1,8 +1,8 @@
-//! Secrets, and how they are encrypted in the metadata store.
+//! Secret keys, and their encryption in the metadata store.
 //!
-//! A secret key is sealed with AES-256-GCM under the master key, which only gateways hold. It is
-//! bound to its access key: a record that was copied to another access key does not open. No type
-//! here shows a secret through `Debug` or `Display`.
+//! A secret key is sealed with AES-256-GCM under the master key, which only gateways have. The seal
+//! is bound to the access key. For example, a record that an attacker copies to another access key
+//! does not open. No type here shows a secret through `Debug` or `Display`.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use aes_gcm::{Aes256Gcm, Key, Nonce};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// A secret key. It is never printed; code that needs it must ask for it by name.
+/// A secret key. It is never printed; code must call [`Secret::expose`] for the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Makes a secret of a text.
+    /// Wraps a text as a secret.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// The text itself. It must not be logged.
+    /// Returns the text. The caller must not log it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -33,41 +33,41 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why a master key or a sealed secret cannot be used.
+/// The reason why a master key or a sealed secret cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The text is not 32 bytes in hexadecimal or base64.
+    /// The text is not 32 bytes in hexadecimal or Base64.
     #[error("a master key is 32 bytes, written as 64 hexadecimal digits or in base64")]
     MasterKey,
-    /// A newer release sealed it.
+    /// A newer release sealed the secret in an unknown format.
     #[error("the secret was sealed in format {0}, which this release does not know")]
     Format(u8),
-    /// It was sealed under another master key, for another access key, or it was changed.
+    /// The secret was sealed under another master key or for another access key, or it was changed.
     #[error("the secret does not open: it was sealed under another master key, or was changed")]
     Foreign,
 }
 
-/// The first byte of a sealed secret; 12 bytes of nonce and the ciphertext with its tag follow.
+/// The first byte of a sealed secret. 12 bytes of nonce follow, then the ciphertext with its tag.
 const FORMAT: u8 = 1;
 
-/// The key under which secrets are sealed.
+/// The key that seals secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey([u8; MasterKey::BYTES]);
 
 impl MasterKey {
-    /// Bytes of a master key.
+    /// The size of a master key in bytes.
     pub const BYTES: usize = 32;
 
-    /// Bytes of the nonce that [`MasterKey::seal`] takes.
+    /// The size in bytes of the nonce for [`MasterKey::seal`].
     pub const NONCE_BYTES: usize = 12;
 
-    /// A key from random bytes.
+    /// Wraps random bytes as a master key.
     pub fn new(bytes: [u8; MasterKey::BYTES]) -> MasterKey {
         MasterKey(bytes)
     }
 
-    /// Reads 64 hexadecimal digits or base64, with white space around.
+    /// Parses 64 hexadecimal digits or Base64, with optional white space around them.
     pub fn parse(text: &str) -> Result<MasterKey, SealError> {
         let text = text.trim();
         let bytes = hex::decode(text).or_else(|_| STANDARD.decode(text));
@@ -75,12 +75,12 @@ impl MasterKey {
         bytes.try_into().map(MasterKey).map_err(|_| SealError::MasterKey)
     }
 
-    /// The key as 64 hexadecimal digits, to be kept in a file that only its owner can read.
+    /// Returns the key as 64 hexadecimal digits, for a file that only its owner can read.
     pub fn expose(&self) -> String {
         hex::encode(self.0)
     }
 
-    /// Seals a secret for an access key. The nonce is random and never used again.
+    /// Seals a secret for an access key. The nonce must be random, and no other seal may use it.
     pub fn seal(
         &self,
         access_key: &str,
@@ -95,7 +95,7 @@ impl MasterKey {
         [&[FORMAT][..], &nonce, &sealed].concat()
     }
 
-    /// Opens what [`MasterKey::seal`] made for the same access key.
+    /// Opens a secret that [`MasterKey::seal`] sealed for the same access key.
     pub fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
         let (&format, rest) = sealed.split_first().ok_or(SealError::Foreign)?;
         if format != FORMAT {

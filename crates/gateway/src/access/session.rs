@@ -1,10 +1,12 @@
 //! Temporary credentials.
 //!
-//! A session stands in no record. All that is known of it is in its token, sealed under the master
-//! key and bound to its access key, so every gateway of the volume knows it, and nobody can make or
-//! change one. What its user may do is looked up with every request: a user who is disabled or
-//! removed takes its sessions along. So it is with a web identity, which has no user: its role must
-//! be there, and so must each policy that its rights come from.
+//! No record holds a session. All its facts are in the session token, which is sealed under the
+//! master key and bound to its access key. So each gateway of the volume can read the token, and no
+//! client can forge or change one.
+//!
+//! The permissions are looked up at each request, so they follow the records. For example, if a
+//! user is disabled or removed, its sessions end. A web identity has no user: its sessions end when
+//! its role is removed, or when one of the policies that give it permissions is removed.
 
 use std::sync::Arc;
 
@@ -21,59 +23,60 @@ use super::secret::{MasterKey, Secret};
 use super::snapshot::{Access, Identity, Session};
 use super::web::{WebIdentity, WebRole};
 
-/// Characters of an access key of a session: the prefix that AWS gives it, and random ones.
+/// The number of random characters in a session's access key, after the prefix of AWS.
 const ACCESS_KEY_RANDOM_CHARS: usize = 16;
 
-/// Characters of its secret.
+/// The number of characters in a session's secret.
 const SECRET_CHARS: usize = 40;
 
-/// The most bytes of all headers of a request together, as the edge takes them.
+/// The limit of all headers of a request together, in bytes, as the edge enforces it.
 const HEADERS_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of a request's other headers: its signature, its host, its client, and what it asks for.
+/// The allowance, in bytes, for the other headers of a request: signature, host, client and
+/// operation.
 const OTHER_HEADERS_BYTES: usize = 2 << 10;
 
-/// The longest token that is given or looked at, in bytes. It is a header of every request of its
-/// session, so it leaves room for the largest user metadata and for all other headers.
+/// The limit of a token, in bytes. Each request of the session sends it as a header, so it leaves
+/// room for the largest user metadata and all other headers.
 const TOKEN_BYTES_MAX: usize =
     HEADERS_BYTES_MAX - s3::Metadata::USER_BYTES_MAX - OTHER_HEADERS_BYTES;
 
-/// The longest session policy that AWS takes, in bytes. Its token always fits.
+/// The limit of a session policy in AWS, in bytes. A token with such a policy always fits.
 const AWS_POLICY_BYTES_MAX: usize = 2 << 10;
 
-/// Bytes of a user's token beside its policy, before they become Base64: its secret, the user's name
-/// of up to 128 characters, a hash, the session's name of up to 64, times, and the seal.
+/// Bytes of a user's token without its policy, before Base64: the secret, a user name of up to 128
+/// characters, a hash, a session name of up to 64 characters, times, and the seal.
 const SEALED_BYTES_BESIDE: usize = 512;
 
 const _: () = assert!((AWS_POLICY_BYTES_MAX + SEALED_BYTES_BESIDE) / 3 * 4 <= TOKEN_BYTES_MAX);
 
-/// The most of a policy's name that a refusal repeats, in characters: no policy has a longer one.
+/// The number of characters of a policy name that a refusal repeats. No policy has a longer name.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// Stands between the rest of a token and its policy. JSON never has this character.
+/// Separates the JSON of a token from its policy. JSON never contains this character.
 const POLICY_FOLLOWS: char = '\0';
 
-/// What a token holds, but for the policy of its session, which follows it.
+/// The JSON part of a token. The session policy follows it.
 #[derive(Deserialize, Serialize)]
 struct Sealed {
     secret: String,
     #[serde(flatten)]
     holder: Holder,
     name: String,
-    /// The policy, in tokens of earlier releases.
+    /// The session policy, in tokens of earlier releases.
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<String>,
     began: i64,
     expires: i64,
 }
 
-/// Whose a session is.
+/// The owner of a session.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 enum Holder {
     User {
         user: String,
-        /// Says that the user is the one that it was: a hash of its secret.
+        /// A hash of the user's secret. The session ends when the user gets another secret.
         proof: String,
     },
     Web {
@@ -81,7 +84,7 @@ enum Holder {
     },
 }
 
-/// What a session is to be.
+/// The parameters of a new session.
 #[derive(Clone, Debug)]
 pub(crate) struct NewSession<'a> {
     pub(crate) name: &'a str,
@@ -91,9 +94,9 @@ pub(crate) struct NewSession<'a> {
 }
 
 impl Access {
-    /// Makes temporary credentials of a user.
+    /// Creates temporary credentials for a user.
     ///
-    /// Faults: `PackedPolicyTooLarge`; `InternalError` if there are no random bytes.
+    /// Faults: `PackedPolicyTooLarge`; `InternalError` if the machine gives no random bytes.
     pub(crate) fn begin_session(
         &self,
         user: &Identity,
@@ -102,7 +105,7 @@ impl Access {
         self.begin(Holder::User { user: user.access_key.clone(), proof: proof(user) }, new)
     }
 
-    /// Makes temporary credentials of a web identity. Faults: as of [`Access::begin_session`].
+    /// Creates temporary credentials for a web identity. Faults: as [`Access::begin_session`].
     pub(crate) fn begin_web_session(
         &self,
         web: WebIdentity,
@@ -124,7 +127,7 @@ impl Access {
         };
         let mut text = serde_json::to_string(&sealed).map_err(|_| Code::InternalError)?;
         if let Some(policy) = new.policy {
-            // Behind the rest, where its quotes need no escapes, which could double its length.
+            // The policy follows the JSON, because escapes for its quotes could double its length.
             text.push(POLICY_FOLLOWS);
             text.push_str(policy);
         }
@@ -137,10 +140,10 @@ impl Access {
         Ok(SessionCredentials { access_key, secret, token, expires: new.expires })
     }
 
-    /// The identity of a session.
+    /// Returns the identity of a session, with the current permissions of its user or role.
     ///
-    /// Faults: `InvalidToken` for a token that is not the access key's, or whose user or role is
-    /// gone; `AccessDenied` for a web identity of whose policies one is gone; `ExpiredToken`.
+    /// Faults: `InvalidToken` if the token does not belong to the access key, or if the user or
+    /// role is gone; `AccessDenied` if a policy of a web identity is gone; `ExpiredToken`.
     pub(crate) fn session(
         &self,
         access_key: &str,
@@ -197,8 +200,9 @@ impl Access {
         }
     }
 
-    /// The policies of a role and of one of its users. Fault: `AccessDenied` if the role gives
-    /// nothing to anybody now, or if one of the policies is gone or asks for what is not known.
+    /// Returns the policies of a role and of one of its users. Fails with `AccessDenied` if the
+    /// role gives no permissions now, if one of the policies is missing, or if one depends on a
+    /// claim that sessions do not keep.
     pub(crate) fn web_policies(
         &self,
         role: &WebRole,
@@ -206,7 +210,7 @@ impl Access {
     ) -> Result<Vec<Arc<Policy>>, Fault> {
         let denied = |why: String| Fault::new(Code::AccessDenied).detail(why);
         if self.lookup(&role.name).is_some() {
-            // Its sessions could not be told from those of the user.
+            // Policies could not distinguish the sessions of the role from those of the user.
             return Err(denied(format!("The role {:?} has the name of an access key.", role.name)));
         }
         if !self.has_account(role.account) {
@@ -226,12 +230,14 @@ impl Access {
     }
 }
 
-/// What a token is sealed for. No access key looks like this, so that no user's sealed secret is one.
+/// Returns the name to which a token's seal is bound. No access key has this form, so a user's
+/// sealed secret is never accepted as a token.
 fn bound_to(access_key: &str) -> String {
     format!("session/{access_key}")
 }
 
-/// Changes when a user gets another secret, or is another one of the same name.
+/// Returns a hash that changes when the user gets another secret, or when another user gets its
+/// name.
 fn proof(user: &Identity) -> String {
     let of = format!("{}/{}", user.account, user.secret.expose());
     hex::encode(Sha256::digest(of))
@@ -240,7 +246,8 @@ fn proof(user: &Identity) -> String {
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Random characters of an alphabet whose length divides 256, so that all are equally likely.
+/// Returns random characters of an alphabet. Its length divides 256, so that all characters are
+/// equally likely.
 fn random_text<const N: usize>(alphabet: &[u8; N], chars: usize) -> Result<String, Fault> {
     const { assert!(256_usize.is_multiple_of(N), "some characters would be likelier") };
     let mut bytes = vec![0; chars];

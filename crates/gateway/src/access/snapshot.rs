@@ -1,8 +1,11 @@
-//! Accounts and access keys in memory.
+//! A snapshot of accounts, access keys and policies in memory.
 //!
-//! A request looks its key up without a round trip. When the records have changed, the owner of an
-//! [`Access`] reads them again and replaces the snapshot as a whole, so that a request sees one
-//! state. A record that cannot be understood grants nothing.
+//! A request looks up its access key without a round trip. When the records change, the owner of an
+//! [`Access`] reads them and replaces the whole snapshot, so a request sees one consistent state. A
+//! record that this release cannot decode grants nothing.
+//!
+//! For example, a user has a policy that a newer release has written in an unknown form. The access
+//! key is then unusable, because this policy might deny an action that another policy allows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,37 +19,37 @@ use time::OffsetDateTime;
 use super::secret::{MasterKey, SealError, Secret};
 use super::web::{WebIdentity, WebRole};
 
-/// Permissions that nothing is created with, unless its access key says otherwise.
+/// The umask of files whose access key has no umask of its own.
 pub const UMASK_DEFAULT: u32 = 0o022;
 
-/// The canonical id of whoever sends no credentials, as S3 shows it.
+/// The canonical id of anonymous clients, as S3 shows it.
 const ANONYMOUS_ID: &str = "65a011a29cdf8ec533ec3d1ccaae921c";
 
-/// A user: the holder of an access key and its secret.
+/// The sender of a signed request: a user, a user's session, or a web identity.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The access key. Of a web identity's session, which has no user, its own.
+    /// The access key of the user. For a web identity, which has no user: the session's access key.
     pub access_key: String,
-    /// Its secret.
+    /// The secret with which requests are signed.
     pub secret: Secret,
-    /// The account that it belongs to.
+    /// The account that the sender belongs to.
     pub account: AccountId,
-    /// The user id of files that it creates.
+    /// The user id that owns files created by this sender.
     pub uid: u32,
-    /// The group id of files that it creates.
+    /// The group id that owns files created by this sender.
     pub gid: u32,
-    /// Permissions that it does not create them with.
+    /// The umask of files created by this sender: mode bits that they do not get.
     pub umask: u32,
-    /// Whether it is the operator's own key, which may do everything in its account.
+    /// True for the operator's own key, which has all permissions in its account.
     pub root: bool,
     pub(crate) policies: Vec<Arc<Policy>>,
-    /// The session of temporary credentials. The access key is that of the user then, if there is
-    /// one.
+    /// The session, if the credentials are temporary. `access_key` is then the key of the user, if
+    /// there is a user.
     pub(crate) session: Option<Session>,
 }
 
 impl Identity {
-    /// The operator's own key.
+    /// Returns the identity of the operator's own key.
     pub fn root(access_key: impl Into<String>, secret: Secret) -> Identity {
         Identity {
             access_key: access_key.into(),
@@ -61,13 +64,14 @@ impl Identity {
         }
     }
 
-    /// The user's access key, if there is a user.
+    /// Returns the access key of the user; `None` for a web identity.
     fn user(&self) -> Option<&str> {
         let of_web = self.session.as_ref().is_some_and(|session| session.web.is_some());
         Some(self.access_key.as_str()).filter(|_| !of_web)
     }
 
-    /// What STS and conditions call it: the session's role and name, or the access key.
+    /// Returns the user id in STS responses and conditions: the session's role and name, or the
+    /// access key.
     pub(crate) fn user_id(&self) -> String {
         match &self.session {
             Some(session) => format!("{}:{}", session.role, session.name),
@@ -76,22 +80,22 @@ impl Identity {
     }
 }
 
-/// What is known of a session besides its user.
+/// A session without its user.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    /// The role that it has: a user's access key, or a web role's name.
+    /// The role: a user's access key, or the name of a web role.
     pub(crate) role: String,
-    /// Its name.
+    /// The session name that the client chose.
     pub(crate) name: String,
-    /// What limits it.
+    /// The session policy, which limits the permissions.
     pub(crate) policy: Option<Arc<Policy>>,
-    /// When it began.
+    /// The start of the session.
     pub(crate) began: OffsetDateTime,
-    /// Whose it is, if it has no user.
+    /// The web identity; `None` if a user began the session.
     pub(crate) web: Option<WebIdentity>,
 }
 
-/// Why a record grants nothing, in a sentence for the operator: it cannot be understood.
+/// The reason why a record grants nothing, as a sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable(String);
 
@@ -101,7 +105,7 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// The records that say who there is and what they may do.
+/// The records of accounts, users and policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRecords {
     /// Accounts, by number.
@@ -112,7 +116,7 @@ pub struct AccessRecords {
     pub policies: Vec<(String, PolicyRecord)>,
 }
 
-/// What the records say, to be looked up.
+/// The decoded records, as lookup tables.
 #[derive(Debug, Default)]
 struct Known {
     accounts: HashMap<AccountId, Account>,
@@ -122,43 +126,44 @@ struct Known {
 }
 
 impl Known {
-    /// The policy of a name: one of the volume, or one that is built in.
+    /// Returns the policy of this name: one of the volume, or a built-in one.
     fn policy(&self, name: &str) -> Option<Arc<Policy>> {
         self.policies.get(name).cloned().or_else(|| Policy::canned(name).map(Arc::new))
     }
 }
 
-/// Accounts, access keys, and what they may do.
+/// All accounts, access keys and policies, as of the last [`Access::replace`].
 #[derive(Debug)]
 pub struct Access {
     root: Arc<Identity>,
     master: MasterKey,
     known: RwLock<Arc<Known>>,
-    /// The records that `known` was made from. Nothing is decrypted again while they stay the same.
+    /// The records from which `known` was made. If they have not changed, no secret is decrypted
+    /// again.
     seen: Mutex<AccessRecords>,
     web_roles: Vec<WebRole>,
 }
 
 impl Access {
-    /// Access for the operator's key alone, until [`Access::replace`] brings users.
+    /// Returns an access control with the operator's key alone. [`Access::replace`] adds users.
     pub fn new(root: Identity, master: MasterKey) -> Access {
         let (known, seen) = (RwLock::default(), Mutex::default());
         Access { root: Arc::new(root), master, known, seen, web_roles: Vec::new() }
     }
 
-    /// The same, with roles for web identities.
+    /// Adds the roles for web identities.
     #[must_use]
     pub fn with_web_roles(self, web_roles: Vec<WebRole>) -> Access {
         Access { web_roles, ..self }
     }
 
-    /// The roles for web identities, in the order in which they were given.
+    /// Returns the roles for web identities, in the order of the configuration.
     pub(crate) fn web_roles(&self) -> &[WebRole] {
         &self.web_roles
     }
 
-    /// Replaces all accounts, users and policies. Returns what cannot be used, but only if something
-    /// has changed, so that it is reported once.
+    /// Replaces all accounts, users and policies. Returns the unusable records, but only if the
+    /// records have changed, so that each problem is logged once.
     pub fn replace(&self, records: AccessRecords) -> Vec<Unusable> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == records {
@@ -191,8 +196,8 @@ impl Access {
         unusable
     }
 
-    /// The identity of a user. If one of its policies cannot be understood, the access key is not
-    /// usable at all: that policy may deny what others allow.
+    /// Returns the identity of a user. If one of its policies is unusable, the access key is
+    /// unusable too, because this policy may deny actions that others allow.
     fn identity(&self, access_key: &str, user: &User, known: &Known) -> Result<Identity, Unusable> {
         let problem = |what: String| Unusable(format!("access key {access_key:?}: {what}"));
         let secret = self.master.open(access_key, &user.sealed_secret);
@@ -221,7 +226,7 @@ impl Access {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The identity with an access key. A disabled key has none.
+    /// Returns the identity with an access key; `None` if the key is unknown or disabled.
     pub fn lookup(&self, access_key: &str) -> Option<Arc<Identity>> {
         if access_key == self.root.access_key {
             return Some(Arc::clone(&self.root));
@@ -229,8 +234,8 @@ impl Access {
         self.known().users.get(access_key).cloned()
     }
 
-    /// The policies of these names, as they are now. Error: the name of one that is not there or
-    /// cannot be understood, because that one may deny what others allow.
+    /// Returns the current policies of these names. Fails with the name of a policy that is missing
+    /// or unusable, because this policy may deny actions that others allow.
     pub(crate) fn policies<'a>(
         &self,
         names: impl Iterator<Item = &'a String>,
@@ -239,12 +244,12 @@ impl Access {
         names.map(|name| known.policy(name).ok_or(name.as_str())).collect()
     }
 
-    /// Whether there is an account.
+    /// Returns true if the account exists.
     pub(crate) fn has_account(&self, account: AccountId) -> bool {
         account == AccountId::MAIN || self.known().accounts.contains_key(&account)
     }
 
-    /// The principal that policies are asked about.
+    /// Returns the principal of a sender, which policies match.
     pub(crate) fn principal(&self, identity: Option<&Identity>) -> Principal {
         let Some(identity) = identity else { return Principal::Anonymous };
         Principal::User {
@@ -259,7 +264,7 @@ impl Access {
         }
     }
 
-    /// Whether a policy may name this principal.
+    /// Returns true if the principal exists, so that a new policy may name it.
     pub(crate) fn exists(&self, principal: &PrincipalName) -> bool {
         let known = self.known();
         let account = |number: &str| {
@@ -281,13 +286,13 @@ impl Access {
         }
     }
 
-    /// The account with a canonical id.
+    /// Returns the account with a canonical id.
     pub(crate) fn account_of(&self, canonical_id: &str) -> Option<(AccountId, CanonicalId)> {
         let id = canonical_id.parse().ok()?;
         self.known().numbers.get(&id).map(|number| (*number, id))
     }
 
-    /// An account as S3 shows it. Of one that was removed nothing but its number is known.
+    /// Returns an account as S3 shows it as an owner. A removed account is shown by its number.
     pub(crate) fn owner(&self, account: AccountId) -> Owner {
         match self.known().accounts.get(&account) {
             Some(Account { name, canonical_id }) => {
@@ -300,12 +305,12 @@ impl Access {
         }
     }
 
-    /// The canonical id of an account.
+    /// Returns the canonical id of an account.
     pub(crate) fn canonical_id(&self, account: AccountId) -> Option<CanonicalId> {
         self.known().accounts.get(&account).map(|known| known.canonical_id)
     }
 
-    /// Opens what was sealed for an access key.
+    /// Opens a secret or token that was sealed for an access key.
     pub(super) fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
         self.master.open(access_key, sealed)
     }

@@ -1,8 +1,11 @@
-//! Web identities: users of an OpenID issuer, who have no access key here.
+//! Web identities: users of an OpenID issuer, who have no permanent access key.
 //!
-//! An operator gives the users of an issuer a *web role*. What they may do there is policies by name,
-//! some for all of them, some by what the issuer says of each; and who they are is in the sealed
-//! token of their session, and nowhere else.
+//! An operator defines a *web role* for the users of an issuer. Its permissions are policies, by
+//! name: some for all users of the role, some named in a claim of the user's token. The sealed
+//! session token holds the user's identity, and no record does.
+//!
+//! For example, a role admits service accounts of a cluster, gives all of them the policy
+//! `read-only`, and adds the policies in the claim `ashlar_policies`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,46 +15,47 @@ use policy::{ConditionKey, Policy, Values};
 use record::AccountId;
 use serde::{Deserialize, Serialize};
 
-/// Policies that the token of a web identity may name.
+/// The limit of policies that the token of a web identity may name.
 pub(crate) const CLAIMED_POLICIES_MAX: usize = 32;
 
-/// Claims that every session has, whatever its role keeps.
+/// Claims that each session keeps, in addition to those of its role.
 const CLAIMS_ALWAYS: [&str; 3] = ["sub", "aud", "iss"];
 
-/// What the users of an issuer get.
+/// A web role: the permissions of the users of an issuer.
 #[derive(Clone, Debug)]
 pub struct WebRole {
     /// The role's name, unique in its account.
     pub name: String,
     /// The account that its sessions belong to.
     pub account: AccountId,
-    /// Who vouches for its users.
+    /// The issuer that signs the users' tokens.
     pub issuer: Arc<Issuer>,
-    /// Whom tokens must be meant for: one of these.
+    /// The accepted audiences. A token must have one of these.
     pub audiences: Vec<String>,
-    /// What tokens must say besides: claims, each with the values of which it must have one.
+    /// Further claims that tokens must have, each with its accepted values.
     pub require: BTreeMap<String, Vec<String>>,
-    /// The policies that all of its users have.
+    /// The policies that all users of the role have.
     pub policies: Vec<String>,
-    /// The claim that names policies of the user.
+    /// The claim that names further policies of the user.
     pub policy_claim: Option<String>,
-    /// Claims that conditions of policies may ask for as `jwt:NAME`, besides `sub`, `aud` and `iss`.
+    /// The claims that conditions may use as `jwt:NAME`, in addition to `sub`, `aud` and `iss`.
     pub claims: Vec<String>,
-    /// The user id of files that its users create.
+    /// The user id that owns files of the role's users.
     pub uid: u32,
-    /// The group id of files that its users create.
+    /// The group id that owns files of the role's users.
     pub gid: u32,
-    /// Permissions that these are not created with.
+    /// The umask of these files: mode bits that they do not get.
     pub umask: u32,
 }
 
 impl WebRole {
-    /// Its ARN, as requests name it.
+    /// Returns the ARN by which requests name the role.
     pub(crate) fn arn(&self) -> String {
         format!("arn:aws:iam::{}:role/{}", self.account, self.name)
     }
 
-    /// Whether it is the role that a web identity was given, and still would be.
+    /// Returns true if this is the role that a web identity was given, and the role would still
+    /// admit it.
     pub(crate) fn is_of(&self, web: &WebIdentity) -> bool {
         self.name == web.role
             && self.account.to_string() == web.account
@@ -61,12 +65,13 @@ impl WebRole {
             && self.require.iter().all(|(claim, values)| {
                 web.required.iter().any(|(had, value)| had == claim && values.contains(value))
             })
-            // What has not been kept would be taken for a claim that its token did not have.
+            // A claim that the session has not kept would look like a claim that the token did not
+            // have.
             && self.claims.iter().all(|claim| web.claims.iter().any(|(kept, _)| kept == claim))
     }
 
-    /// A claim that one of these policies asks for and that sessions of the role do not have. To a
-    /// policy it is absent then, whatever the token has said, so that a Deny would deny nothing.
+    /// Returns a claim on which one of these policies depends and which sessions of the role do not
+    /// keep. For the policy the claim would be absent, so a Deny statement would not match.
     pub(crate) fn claim_not_kept<'a>(&self, policies: &'a [Arc<Policy>]) -> Option<&'a str> {
         let kept = |claim: &str| {
             CLAIMS_ALWAYS.contains(&claim) || self.claims.iter().any(|kept| kept == claim)
@@ -78,7 +83,7 @@ impl WebRole {
     }
 }
 
-/// A user of an issuer, as the token of its session holds it.
+/// A user of an issuer, as the session token holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct WebIdentity {
     pub(crate) role: String,
@@ -86,18 +91,18 @@ pub(crate) struct WebIdentity {
     pub(crate) issuer: String,
     pub(crate) audience: String,
     pub(crate) subject: String,
-    /// The claims that its role required, each with the value that let it in.
+    /// The claims that the role required, each with the value that matched.
     pub(crate) required: Vec<(String, String)>,
-    /// The claim that named policies then.
+    /// The claim that named the user's policies, at the start of the session.
     pub(crate) policy_claim: Option<String>,
-    /// The policies that the issuer has named.
+    /// The policies that the claim named.
     pub(crate) policies: Vec<String>,
-    /// What conditions may ask for besides; without values if the token did not have it.
+    /// Further claims for conditions. A claim that the token did not have has no values.
     pub(crate) claims: Vec<(String, Vec<String>)>,
 }
 
 impl WebIdentity {
-    /// What `jwt:NAME` says.
+    /// Returns the values of `jwt:NAME`.
     pub(crate) fn claim(&self, name: &str) -> Values<'_> {
         match name {
             "sub" => Values::from_borrowed(Some(&self.subject)),
@@ -114,7 +119,7 @@ impl WebIdentity {
         }
     }
 
-    /// What `aws:FederatedProvider` says: the ARN that AWS gives to an issuer.
+    /// Returns the value of `aws:FederatedProvider`: the ARN of the issuer in the form of AWS.
     pub(crate) fn provider_arn(&self) -> String {
         let issuer = self.issuer.split_once("://").map_or(&*self.issuer, |(_, rest)| rest);
         format!("arn:aws:iam::{}:oidc-provider/{issuer}", self.account)

@@ -1,4 +1,9 @@
-//! What rules say of the keys, versions and uploads of a bucket, and doing it.
+//! One page of a pass: finds the versions and uploads that lifecycle rules expire, and removes
+//! them.
+//!
+//! The listing and the removal are separate commits, so a removal carries the facts of its decision
+//! as a condition. For example, a rule expires objects with the tag `tmp=yes`. If a client changes
+//! the tags between listing and removal, the object stays.
 
 use std::sync::atomic::AtomicU64;
 
@@ -16,7 +21,7 @@ use volume::{
 use crate::lifecycle_meters::{LifecycleMeters, count};
 use crate::translate;
 
-/// Versions that are removed at a time.
+/// The number of versions that are removed concurrently.
 const VERSIONS_AT_ONCE: usize = 16;
 
 /// The position of a pass among the versions of a bucket.
@@ -24,18 +29,19 @@ const VERSIONS_AT_ONCE: usize = 16;
 pub(super) struct Walk {
     /// The last key of which the pass has seen all versions.
     pub(super) whole: Option<Vec<u8>>,
-    /// The last version that the pass has seen. Each page moves it forward: see [`Page::expire`].
+    /// The last version that the pass has seen. Each page moves it forward; see [`Page::expire`].
     pub(super) after: Option<(Vec<u8>, Option<VersionRef>)>,
     /// The key of that version.
     key: Vec<u8>,
     /// The number of noncurrent versions of `key` that the pass has seen.
     noncurrent: u32,
-    /// The time at which the last seen version of `key` was made.
+    /// The creation time of the last seen version of `key`.
     newer: Option<Timestamp>,
 }
 
 impl Walk {
-    /// A walk that begins behind all versions of the key `whole`, or at the first key if it is none.
+    /// Returns a walk that begins after all versions of the key `whole`; at the first key if it is
+    /// `None`.
     pub(super) fn behind(whole: Option<Vec<u8>>) -> Walk {
         Walk { after: whole.clone().map(|key| (key, None)), whole, ..Walk::default() }
     }
@@ -55,46 +61,46 @@ impl Walk {
     }
 }
 
-/// What is known of the versions of a key that are newer than one of them.
+/// The newer versions of the same key, as facts about one version.
 struct Newer {
-    /// How many of them are no longer current.
+    /// The number of noncurrent versions among them.
     noncurrent: u32,
-    /// When the next newer one was made, or took the place of this one; nothing if there is none.
+    /// The time at which the next newer version replaced this one; `None` if there is none.
     made: Option<Timestamp>,
 }
 
-/// That a rule is due, by the facts that it rests on.
+/// A due rule, with the facts on which it depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Due {
-    /// The tags of the version, if a rule that is due asks for tags. A removal checks them again.
+    /// The tags of the version, if the rule filters by tags. The removal checks them again.
     tags: Option<Vec<(String, String)>>,
 }
 
-/// What is to be removed.
+/// The versions to remove.
 #[derive(Debug, Default)]
 pub(super) struct Expired {
-    /// Current objects, which must be what they were when they were looked at.
+    /// Current objects. They must not have changed since the listing.
     current: Vec<(Vec<u8>, Option<RemoveCondition>)>,
-    /// Versions that are no longer current.
+    /// Noncurrent versions.
     noncurrent: Vec<(Vec<u8>, VersionRef, Due)>,
-    /// Delete markers that hide nothing.
+    /// Delete markers that hide no version.
     markers: Vec<(Vec<u8>, VersionRef, Due)>,
 }
 
-/// What a page of a pass goes by.
+/// The inputs of one page of a pass.
 pub(super) struct Page<'a> {
     pub(super) volume: &'a Volume,
     pub(super) bucket: NamedBucket<'a>,
     pub(super) rules: &'a [Rule],
-    /// How long a day is.
+    /// The length of a day.
     pub(super) day: Duration,
-    /// The most versions, or uploads, that one page reads.
+    /// The limit of versions or uploads that one page reads.
     pub(super) limit: usize,
     pub(super) meters: &'a LifecycleMeters,
 }
 
 impl Page<'_> {
-    /// Aborts the uploads that are due.
+    /// Aborts the due uploads.
     pub(super) async fn abort_uploads(&self, name: &BucketName) -> Result<(), VolumeError> {
         let now = translate::time(self.volume.passed());
         let mut after = None;
@@ -127,20 +133,19 @@ impl Page<'_> {
         }
     }
 
-    /// Removes the versions that are due of the next page. Returns true if there are more versions
-    /// behind the page.
+    /// Removes the due versions of the next page. Returns true if more versions follow.
     ///
-    /// The walk moves behind every entry of the page, also behind the only entry of a page that has
-    /// one. For example, one key below 100 directories may cost all that a page may cost. So a pass
-    /// ends after as many pages as there are versions at most.
+    /// The walk moves past each entry of the page, even past the only one. For example, one key
+    /// below 100 directories may use up the cost limit of a page. A pass therefore has at most as
+    /// many pages as there are versions.
     pub(super) async fn expire(&self, walk: &mut Walk) -> Result<bool, VolumeError> {
         let (expired, more) = self.look(walk).await?;
         self.remove(expired).await?;
         Ok(more)
     }
 
-    /// Finds what is due of the next page, with what must still hold when it is removed. Returns true
-    /// with it if there are more versions behind the page.
+    /// Finds the due versions of the next page, with the conditions for their removal. Also returns
+    /// true if more versions follow.
     pub(super) async fn look(&self, walk: &mut Walk) -> Result<(Expired, bool), VolumeError> {
         let (prefix, limit) = (self.prefix(), self.limit);
         let query = VersionsQuery { prefix, delimiter: None, after: walk.after.clone(), limit };
@@ -152,8 +157,8 @@ impl Page<'_> {
             else {
                 continue;
             };
-            // The removals below may remove the null version, which has no id. So the next page
-            // continues behind its place.
+            // The null version has no id, and a removal below may remove it. The next page
+            // therefore continues after its place in the order.
             let seen = place.map_or(*version, VersionRef::Id);
             walk.after = Some((key.clone(), Some(seen)));
             let made = match what {
@@ -163,8 +168,9 @@ impl Page<'_> {
             let newer = walk.advance(key, *is_latest, made);
             match what {
                 _ if !is_latest => {
-                    // A marker was replaced when the newer version was made. A directory that was
-                    // moved may have brought a newer version that is older than the marker.
+                    // A delete marker was replaced when the newer version was created. If a
+                    // directory with older files was moved there, the newer version can be older
+                    // than the marker; then the time of the marker counts.
                     let replaced = replaced.or(newer.made.map(|newer| newer.max(made)));
                     let newer = Newer { made: replaced, ..newer };
                     let due = self.noncurrent_is_due(key, *version, what, &newer).await?;
@@ -190,8 +196,8 @@ impl Page<'_> {
         Ok((expired, listing.truncated))
     }
 
-    /// Finds the entry behind a version, for the last entry of a page: the next version of the key,
-    /// or the first one of a key that begins with it.
+    /// Returns the entry after the last version of a page: the next version of the key, or the
+    /// first version of the next key with this key as a prefix.
     async fn version_behind(
         &self,
         key: &[u8],
@@ -206,7 +212,7 @@ impl Page<'_> {
         self.rules.iter().filter(|rule| rule.enabled)
     }
 
-    /// What all keys begin with that a rule may be about.
+    /// Returns the common prefix of all keys to which a rule may apply.
     fn prefix(&self) -> Vec<u8> {
         let mut prefixes = self.enabled().map(|rule| rule.prefix().as_bytes());
         let mut common = prefixes.next().unwrap_or_default();
@@ -249,9 +255,9 @@ impl Page<'_> {
         self.any(key, Some(version), inode, is_due).await
     }
 
-    /// Returns true if a rule removes a delete marker that hides no version. Such a rule asks for all
-    /// of them, or for those that are old enough by its days or its date (user guide, "Removing
-    /// expired object delete markers").
+    /// Returns true if a rule removes a delete marker that hides no version. Such a rule applies to
+    /// all of these markers, or to those that are old enough by its days or its date (user guide,
+    /// "Removing expired object delete markers").
     fn marker_is_due(&self, key: &[u8], made: Timestamp) -> bool {
         let now = translate::time(self.volume.passed());
         let key = String::from_utf8_lossy(key);
@@ -266,8 +272,8 @@ impl Page<'_> {
         rules.into_iter().any(is_due)
     }
 
-    /// Returns the facts if one of the rules is about an object, or a marker, and due. Tags are looked
-    /// up only if that depends on them.
+    /// Returns the facts if a due rule applies to an object or marker. Looks up tags only if the
+    /// result depends on them.
     async fn any(
         &self,
         key: &[u8],
@@ -296,13 +302,13 @@ impl Page<'_> {
                 let is_due = due.iter().any(|rule| holds(rule, tags));
                 Ok(is_due.then(|| Due { tags: Some(tags.clone()) }))
             }
-            // It has gone by itself, or is a directory, which has no tags.
+            // It was removed meanwhile, or it is a directory, which has no tags.
             Err(VolumeError::Fs(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Removes expired versions that have not changed since the pass read them.
+    /// Removes expired versions that have not changed since the listing.
     pub(super) async fn remove(&self, expired: Expired) -> Result<(), VolumeError> {
         let Expired { current, noncurrent, markers } = expired;
         if !current.is_empty() {
@@ -346,8 +352,8 @@ impl Page<'_> {
         }
     }
 
-    /// Notes what could not be ended. What is locked, and what has changed since it was looked at, is
-    /// not meant to be.
+    /// Logs and counts a failed removal. A locked version, and one that has changed since the
+    /// listing, is not a failure.
     fn failed(&self, key: &[u8], error: &VolumeError) {
         use FsError::{
             Deleted, Locked, NoSuchKey, NoSuchUpload, NoSuchVersion, PreconditionFailed,
@@ -368,8 +374,8 @@ fn is_past(due: Option<OffsetDateTime>, now: OffsetDateTime) -> bool {
     due.is_some_and(|due| due <= now)
 }
 
-/// That an object is what it was when it was looked at. An empty directory has no content that might
-/// be another one.
+/// Returns the condition that an object has not changed since the listing. An empty directory needs
+/// none, because it has no content.
 fn condition(inode: &InodeHead, due: Due) -> Option<RemoveCondition> {
     let file = inode.file()?;
     let changed = inode.attributes.changed.0.div_euclid(1_000_000_000);

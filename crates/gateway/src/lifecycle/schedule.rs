@@ -1,10 +1,10 @@
-//! Deciding when a pass over a bucket begins.
+//! Decides when a pass over a bucket begins.
 //!
-//! The record of a pass holds the day of the gateway that began it, and clocks of gateways differ.
-//! A single start with a clock that is ahead records a day of the future. So a recorded day of the
-//! future must not keep gateways with other clocks from a pass of their own, and two gateways
-//! whose clocks differ for long must not begin one pass after the other. Each gateway therefore
-//! remembers the pass of its own day, and begins it once:
+//! The record of a pass holds the day of the gateway that began it, and the clocks of gateways
+//! differ. A single start with a fast clock records a future day. This must not keep gateways with
+//! other clocks from passes of their own. On the other hand, two gateways whose clocks differ
+//! permanently must not begin one pass after the other. Each gateway therefore remembers the pass
+//! of its own day, and begins it once:
 //!
 //! | recorded day | own pass of today | result |
 //! |---|---|---|
@@ -15,9 +15,9 @@
 //! | earlier | done | wait for tomorrow |
 //! | earlier | not begun, or begun and replaced | begin |
 //!
-//! So there is at most one pass a day for each clock, and one more for each start of a gateway.
-//! The recorded day decides only when a pass begins. Each page compares dates with the clock of the
-//! gateway that does the page, as locks do: see [`volume::Volume::passed`].
+//! For each clock there is at most one pass a day, and one more for each start of a gateway. The
+//! recorded day decides only when a pass begins. Each page compares dates with the clock of the
+//! gateway that does the page, as locks do; see [`volume::Volume::passed`].
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -25,13 +25,13 @@ use std::time::Duration;
 
 use record::{Ino, LifecyclePass, PassPosition, Timestamp};
 
-/// Clocks that differ by this part of a day are taken for equal: an hour of 24.
+/// The part of a day by which clocks may differ and still count as equal: one hour of 24.
 const SKEW_PART: u32 = 24;
 
 /// The pass that a gateway needs by its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// The version of the bucket's configurations that this gateway knows.
+    /// The version number of the bucket's configurations that this gateway knows.
     pub(super) configs_version: u64,
     /// The day, counted from 1970.
     pub(super) day: i64,
@@ -40,7 +40,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The pass of the instant `now`, by days of such length.
+    /// Returns the pass that is due at `now`, for days of this length.
     pub(super) fn at(now: Timestamp, day: Duration, configs_version: u64) -> Wanted {
         let skew = i64::try_from((day / SKEW_PART).as_nanos()).unwrap_or(i64::MAX);
         let day_max = day_of(Timestamp(now.0.saturating_add(skew)), day);
@@ -48,13 +48,13 @@ impl Wanted {
     }
 }
 
-/// The day of an instant, of such length, counted from 1970.
+/// Returns the number of the day at `now`, counted from 1970 in days of this length.
 pub(super) fn day_of(now: Timestamp, day: Duration) -> i64 {
     let day = i64::try_from(day.as_nanos()).unwrap_or(i64::MAX).max(1);
     now.0.div_euclid(day)
 }
 
-/// What a gateway does about a bucket.
+/// The decision of a gateway about a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Begin a pass at the first key.
@@ -65,7 +65,7 @@ pub(super) enum Decision {
     Wait,
 }
 
-/// The progress of the last pass of a bucket that was of this gateway's own day.
+/// The progress of the last pass over a bucket on this gateway's own day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     configs_version: u64,
@@ -73,7 +73,7 @@ struct Known {
     is_done: bool,
 }
 
-/// The passes that this gateway has begun, or found in a record, by its own clock.
+/// The passes of this gateway's own day: those it has begun or found in a record.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPasses(Mutex<HashMap<Ino, Known>>);
 
@@ -87,7 +87,7 @@ impl KnownPasses {
     ) -> Decision {
         let Some(noted) = noted else { return Decision::Begin };
         if noted.configs_version > own.configs_version {
-            // This gateway has not yet read the rules that another one follows.
+            // This gateway has not yet read the rules that another gateway follows.
             return Decision::Wait;
         }
         if noted.configs_version < own.configs_version {
@@ -116,7 +116,7 @@ impl KnownPasses {
         self.lock().insert(bucket, known);
     }
 
-    /// Forgets the passes of other days than `day`, also those of buckets that were deleted.
+    /// Forgets the passes of other days than `day`, also those of deleted buckets.
     pub(super) fn keep_only(&self, day: i64) {
         self.lock().retain(|_, known| known.day == day);
     }

@@ -1,4 +1,9 @@
-//! Access control lists of buckets and objects.
+//! Access control lists (ACLs) of buckets and objects.
+//!
+//! If the object ownership of a bucket is `BucketOwnerEnforced`, its ACLs are disabled. Then a GET
+//! shows full control of the owner, and a PUT may only set this same ACL. For example, `x-amz-acl:
+//! private` succeeds without a change, and `public-read` fails with
+//! `AccessControlListNotSupported`.
 
 use http::StatusCode;
 use record::{BucketConfig, BucketConfigKind, Grantee, ObjectOwnership, S3Acl};
@@ -35,7 +40,8 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     Ok(S3Response::empty(StatusCode::OK))
 }
 
-/// Reads what a request sets. Where lists do not count, it does not matter what is wrong with one.
+/// Parses the ACL of a request. If ACLs are disabled, a malformed ACL is refused like each other
+/// ACL.
 fn parse(call: &Call<'_>, document: &[u8]) -> Result<PutAcl, Fault> {
     match PutAcl::parse(&call.arguments(), document) {
         Err(_) if !call.rules()?.acls_count() => Err(Code::AccessControlListNotSupported.into()),
@@ -64,7 +70,7 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     Ok(response)
 }
 
-/// The list of a new object, as its headers ask for it; nothing if it is the owner's alone.
+/// Returns the ACL of a new object from its headers; `None` if it gives access to the owner alone.
 pub(super) fn of_new(
     call: &Call<'_>,
     asked: Option<&RequestedAcl>,
@@ -87,7 +93,8 @@ pub(super) fn of_new(
     Ok(Some(acl))
 }
 
-/// The list that a request sets; nothing if it changes nothing.
+/// Returns the ACL that a request sets; `None` if ACLs are disabled and the request asks for the
+/// owner's access alone.
 fn asked(
     call: &Call<'_>,
     request: &PutAcl,
@@ -105,7 +112,7 @@ fn asked(
     let acl = match request {
         PutAcl::Headers(asked) => translate::asked_acl(access, asked, owner, bucket_owner)?,
         PutAcl::Document(AclDocument { owner: named, grants }) => {
-            // Whom something belongs to is not changed by its list.
+            // An ACL cannot change the owner.
             if named != owner {
                 return Err(Code::AccessDenied.into());
             }
@@ -116,8 +123,8 @@ fn asked(
     Ok(Some(acl))
 }
 
-/// Whether a request says what holds where lists do not count: the owner has full control, and
-/// nobody else anything.
+/// Returns true if a request asks for the state of a bucket with disabled ACLs: full control of the
+/// owner and no other grants.
 fn says_owner_alone(request: &PutAcl, owner: &str) -> bool {
     match request {
         PutAcl::Headers(asked) => asked.grants_only_owners(),
@@ -128,7 +135,8 @@ fn says_owner_alone(request: &PutAcl, owner: &str) -> bool {
     }
 }
 
-/// Refuses a list that grants something to everybody, where the bucket is not to be public.
+/// Fails with `AccessDenied` if an ACL grants something to all users and the bucket blocks public
+/// ACLs.
 fn refuse_public(call: &Call<'_>, acl: &S3Acl) -> Result<(), Fault> {
     let public = |grantee| matches!(grantee, Grantee::AllUsers | Grantee::AuthenticatedUsers);
     let public = acl.grants.iter().any(|grant| public(grant.grantee));
@@ -138,7 +146,7 @@ fn refuse_public(call: &Call<'_>, acl: &S3Acl) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A list as S3 shows it. Where lists do not count, the owner has full control.
+/// Returns an ACL as S3 shows it. If ACLs are disabled, the owner has full control.
 fn shown(
     call: &Call<'_>,
     object: Option<&Object>,

@@ -1,7 +1,8 @@
-//! Appending to an object: `PutObject` with `x-amz-write-offset-bytes`.
+//! Appends to an object: `PutObject` with `x-amz-write-offset-bytes`.
 //!
-//! The object keeps what is kept with it: what the request says of metadata, tags and grants counts
-//! only where it makes the object.
+//! An append keeps the object's metadata, tags and ACL. Those of the request have an effect only if
+//! it creates the object. For example, an append with a `Content-Type` header to an existing object
+//! does not change the type.
 
 use record::{Sum, SumKind, Tag};
 use s3::checksum::{Combined, combine};
@@ -16,12 +17,13 @@ use crate::http::HttpBody;
 use crate::receive::{self, EtagKind, Placement};
 use crate::translate::{self, checksum_algorithm, etag};
 
-/// Appends to the object that is there; the first bytes make it. Answers how long it is then, too.
+/// Appends to the object. If there is none and the offset is 0, creates it. Returns the object with
+/// its new size.
 ///
-/// Faults: `InvalidWriteOffset` if it is not as long as the request says; `NoSuchKey` for an offset
-/// in an object that there is not; `InvalidRequest` for one that hard links have given other names,
-/// about which the request's permissions say nothing; `ConditionalRequestConflict` if somebody else has written to it
-/// meanwhile.
+/// Faults: `InvalidWriteOffset` if the offset is not the object's size; `NoSuchKey` if there is no
+/// object and the offset is not 0; `InvalidRequest` if the object has further hard links, because
+/// the client's permissions do not cover their names; `ConditionalRequestConflict` if another
+/// client changed the object meanwhile.
 pub(super) async fn object(
     call: &Call<'_>,
     request: PutObject,
@@ -30,7 +32,7 @@ pub(super) async fn object(
 ) -> Result<(PublishedObject, u64), Fault> {
     let Some(object) = look(call, &request.condition, offset).await? else {
         let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
-        // Somebody else may have made it meanwhile.
+        // Another client may have created the object since the lookup.
         return publish::replace(call, first, body).await.map_err(|fault| {
             let taken = fault.code == Code::PreconditionFailed;
             if taken { Code::InvalidWriteOffset.into() } else { fault }
@@ -63,14 +65,14 @@ pub(super) async fn object(
     }
 }
 
-/// The object, if there is one and it is as long as the request says.
+/// Returns the object if it exists. Fails if its size is not the offset.
 async fn look(
     call: &Call<'_>,
     condition: &WritePrecondition,
     offset: u64,
 ) -> Result<Option<Object>, Fault> {
     let found = match read::find(call, None).await {
-        // A directory that somebody has made is no object yet.
+        // A directory that a program made is not an object yet.
         Ok(object) => Some(object).filter(|object| object.inode.file().is_some()),
         Err(fault) if fault.code == Code::NoSuchKey => None,
         Err(fault) => return Err(fault),
@@ -86,7 +88,7 @@ async fn look(
     }
 }
 
-/// The checksums of an object with what is appended to it: those that can be put together.
+/// Returns the checksums of the extended object: those that can be combined from both parts.
 fn joined(object: &Object, appended: &[Sum], bytes: u64) -> Vec<Sum> {
     let join = |before: &Sum| {
         let is_same = |sum: &&Sum| sum.algorithm == before.algorithm;

@@ -1,4 +1,4 @@
-//! Buckets.
+//! Creates, lists, looks up and deletes buckets.
 
 use http::StatusCode;
 use http::header::LOCATION;
@@ -14,10 +14,10 @@ use crate::receive::document;
 use crate::response::S3Response;
 use crate::translate::{self, time};
 
-/// The most buckets in a response that the client did not ask to be paged.
+/// The limit of buckets in a response, if the client sets none.
 const BUCKETS_MAX: u32 = 10_000;
 
-/// The region in which it is no error to create one's own bucket again, as in S3.
+/// The region in which a client may create its own bucket again without an error, as in S3.
 const FORGIVING_REGION: &str = "us-east-1";
 
 pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -129,7 +129,8 @@ pub(super) async fn location(call: &Call<'_>) -> Result<S3Response, Fault> {
     Ok(S3Response::xml(StatusCode::OK, LocationConstraint { region }.to_xml()))
 }
 
-/// Makes sure that the bucket is there now, whatever is remembered of it.
+/// Returns the bucket from the metadata store, not from the cache. Fails with `NoSuchBucket` if it
+/// does not exist.
 pub(super) async fn found(call: &Call<'_>) -> Result<BucketStat, Fault> {
     let bucket = call.bucket()?;
     let found = call.volume.bucket(bucket.as_str()).await;

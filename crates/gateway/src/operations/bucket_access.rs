@@ -1,5 +1,8 @@
-//! What a bucket says about who may do what to it: its policy, its ownership controls, its public
-//! access block and its CORS configuration.
+//! Configurations that decide about access to a bucket: policy, object ownership, public access
+//! block and CORS.
+//!
+//! For example, `PutBucketPolicy` with a public policy fails if the public access block has
+//! `BlockPublicPolicy`.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -21,9 +24,10 @@ use crate::response::S3Response;
 use crate::settings::CONFIG_BYTES_MAX;
 use crate::translate;
 
-/// Refuses whom the policy may allow all, and who is not of the owner's account: "if you have the correct
-/// permissions, but you're not using an identity that belongs to the bucket owner's account, Amazon S3
-/// returns a 405" (API reference, `GetBucketPolicy`, `PutBucketPolicy`, `DeleteBucketPolicy`).
+/// Fails if the sender is not of the bucket owner's account, even if a policy allows it: "if you
+/// have the correct permissions, but you're not using an identity that belongs to the bucket
+/// owner's account, Amazon S3 returns a 405" (API reference, `GetBucketPolicy`, `PutBucketPolicy`,
+/// `DeleteBucketPolicy`).
 fn check_is_owners(call: &Call<'_>) -> Result<(), Fault> {
     if call.sender.account() == call.rules()?.settings.owner {
         return Ok(());
@@ -94,7 +98,7 @@ pub(super) async fn put_ownership(call: &Call<'_>, body: HttpBody) -> Result<S3R
     settle(call, change, StatusCode::OK).await
 }
 
-/// Whether the bucket's list grants something to anybody but its owner.
+/// Returns true if the bucket's ACL has a grant to anyone except its owner.
 fn is_shared(call: &Call<'_>) -> Result<bool, Fault> {
     let rules = call.rules()?;
     let own = call.sender.access.canonical_id(rules.settings.owner);
@@ -163,7 +167,8 @@ pub(super) async fn get_cors(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn put_cors(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, CorsConfiguration::BYTES_MAX).await?;
     CorsConfiguration::parse(&document)?;
-    // As it came, since what parses now must parse again.
+    // The document is stored as it arrived. Later releases must parse all documents that this one
+    // accepts.
     let document = Bytes::copy_from_slice(&document);
     set(call, BucketConfigKind::Cors, Some(document)).await?;
     Ok(S3Response::empty(StatusCode::OK))
@@ -173,8 +178,8 @@ pub(super) async fn delete_cors(call: &Call<'_>) -> Result<S3Response, Fault> {
     set(call, BucketConfigKind::Cors, None).await
 }
 
-/// Responds to a browser that asks what it may send. No proof of who sends it is looked at, since
-/// the browser asks with the URL of the request that it is going to send.
+/// Responds to a CORS preflight. Its signature is not verified, because a browser sends the
+/// preflight to the URL of the request that follows.
 pub(super) fn preflight(call: &Call<'_>) -> Result<S3Response, Fault> {
     let preflight = Preflight::parse(call.headers)?;
     let about = match call.resource {
@@ -189,7 +194,7 @@ pub(super) fn preflight(call: &Call<'_>) -> Result<S3Response, Fault> {
     Ok(response)
 }
 
-/// What the bucket is set to do, of one kind, as it stands now.
+/// Returns a configuration of the bucket from the metadata store.
 pub(super) async fn config(
     call: &Call<'_>,
     kind: BucketConfigKind,
@@ -199,7 +204,7 @@ pub(super) async fn config(
     found.map_err(|error| translate::on(name, error))
 }
 
-/// Sets what the bucket is to do, of one kind.
+/// Sets or removes a configuration of the bucket.
 pub(super) async fn set(
     call: &Call<'_>,
     kind: BucketConfigKind,

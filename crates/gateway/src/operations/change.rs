@@ -1,10 +1,11 @@
-//! Changes of what S3 keeps with an object: its tags, its access control list, its lock.
+//! Changes of an object's tags, ACL or lock.
 //!
-//! Policies may ask for the tags, the lock and the owner of the object, and an access control list
-//! belongs to one object. The commit therefore changes the very object about which the permissions
-//! were asked, as it was then. For example, a client may change the tags of objects with the tag
-//! `team=a`. If another client replaces the object after the permission was asked, the commit fails,
-//! and the permission is asked about the new object.
+//! Policies may depend on the tags, the lock and the owner of an object. The commit therefore
+//! succeeds only if the object is still in the state for which the permissions were checked.
+//!
+//! For example, a client may change the tags of objects with the tag `team=a`. If another client
+//! replaces the object after the check, the commit fails, and the gateway checks the permissions
+//! for the new object.
 
 use s3::operation::Permission;
 use s3::{Fault, ObjectKey};
@@ -13,12 +14,11 @@ use volume::{Backoff, FsError, Object, ObjectChange, VersionRef, VolumeError};
 use crate::call::Call;
 use crate::translate;
 
-/// Changes the object that the request names. `change` says how, by the object if that was looked
-/// at. Returns the version, if the bucket keeps any.
+/// Changes the object that the request names. Returns its version id, if the bucket has versions.
 ///
-/// `permissions` are those of the request, with the values that its body has. The object is looked
-/// at if one of them depends on it, or if `looks` is true. `change` returns nothing if the object
-/// stays as it is.
+/// `permissions` are those of the request, with the values from its body. The object is looked up
+/// if a permission depends on it or if `looks` is true. `change` gets the object that was looked up
+/// and returns the change; `None` if the object stays as it is.
 pub(super) async fn object<'c>(
     call: &Call<'_>,
     permissions: &[Permission],
@@ -31,6 +31,8 @@ pub(super) async fn object<'c>(
     let looks = looks || call.object_decides(permissions)?;
     let mut backoff = Backoff::default();
     loop {
+        // If another client changes the object between this lookup and the commit, the commit fails
+        // with `OtherObject`, and the loop checks the permissions for the new object.
         let judged = if looks { Some(find(call, key, version).await?) } else { None };
         let found = judged.as_ref().and_then(|found| found.as_ref().ok());
         call.demand_about(permissions, found).await?;
@@ -46,8 +48,8 @@ pub(super) async fn object<'c>(
     }
 }
 
-/// Finds the object. The inner fault says that there is none, which only clients with the permission
-/// may know.
+/// Finds the object. The inner error is the fault for a missing object. It is returned separately
+/// because only a client with the permission may see it.
 pub(super) async fn find(
     call: &Call<'_>,
     key: &ObjectKey,

@@ -1,7 +1,10 @@
-//! Completion of a multipart upload.
+//! Completes a multipart upload.
 //!
-//! What an object is, is computed from what is kept with its parts. No content is read. The upload is
-//! looked for before anything that the client says of its parts is found wrong.
+//! The object's entity tag and checksums are computed from those of its parts, without a read of
+//! the content. For example, the CRC-64 of the object is combined from the CRC-64 and the length of
+//! each part.
+//!
+//! A missing upload takes precedence over errors in the list of parts.
 
 use http::StatusCode;
 use http::header::HOST;
@@ -29,7 +32,8 @@ use crate::translate::{
     tags_of, write_condition,
 };
 
-/// Why an upload is not completed. The volume passes a fault on without knowing the type.
+/// The reason why an upload was not completed. The volume passes the fault through without
+/// knowledge of its type.
 #[derive(Debug)]
 enum Refusal {
     Volume(VolumeError),
@@ -57,7 +61,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     };
     let wanted = CompleteUpload {
         parts: &parts,
-        // It is compared where the parts' sizes are known.
+        // `finish` compares it, with the sizes of the parts.
         object_size: None,
         condition: write_condition(&request.condition),
     };
@@ -86,7 +90,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     Ok(response)
 }
 
-/// The fault of an upload that the volume has not completed.
+/// Returns the fault for an upload that the volume has not completed.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`publish::refusal` has all other errors")]
 fn refused(error: VolumeError, request: &CompleteMultipartUpload) -> Fault {
     let part = |number: u16| request.parts.iter().find(|part| part.number.get() == number);
@@ -116,8 +120,7 @@ fn invalid_part(request: &CompleteMultipartUpload, part: &CompletedPart) -> Faul
         .with("ETag", &part.etag)
 }
 
-/// The object's URL, as the client came here: with the host that it named, and over TLS if it spoke
-/// that.
+/// Returns the object's URL, with the host name and the scheme of the request.
 fn location(call: &Call<'_>, bucket: &BucketName, key: &ObjectKey) -> String {
     let key = s3::xml::url_encode(key.as_str());
     let Some(host) = call.headers.get(HOST).and_then(|host| host.to_str().ok()) else {
@@ -131,7 +134,7 @@ fn location(call: &Call<'_>, bucket: &BucketName, key: &ObjectKey) -> String {
     }
 }
 
-/// The parts as the client lists them.
+/// Returns the parts in the client's list.
 fn listed(request: &CompleteMultipartUpload) -> Result<Vec<CompletePart>, Fault> {
     let of_a_part = |tag: &Tag| !matches!(tag, Tag::Multipart(..));
     let listed = |part: &CompletedPart| {
@@ -144,7 +147,7 @@ fn listed(request: &CompleteMultipartUpload) -> Result<Vec<CompletePart>, Fault>
     request.parts.iter().map(listed).collect()
 }
 
-/// Computes what is stored with the object from what is stored with its parts.
+/// Computes the digests of the object from those of its parts.
 fn finish(
     upload: &Upload,
     parts: &[FoundPart],
@@ -175,8 +178,8 @@ fn finish(
     Ok(ObjectDigests { tag, sums: sum.into_iter().collect(), part_sums })
 }
 
-/// Refuses a list whose parts do not state the checksum that the upload was begun with. Where the
-/// object's checksum is not made of them they may be left out.
+/// Fails if a part in the list lacks the checksum algorithm of the upload. For a full-object
+/// checksum, the client may omit the checksums of parts.
 fn check_parts(
     wanted: ChecksumAlgorithm,
     kind: SumKind,
@@ -226,7 +229,7 @@ fn check_size(parts: &[FoundPart], expected: Option<u64>) -> Result<(), Fault> {
     }
 }
 
-/// Compares the object's checksum with the one that the client expects.
+/// Compares the object's checksum with the one that the client sent.
 fn check_whole(
     expected: &FinalChecksum,
     wanted: ChecksumAlgorithm,
@@ -238,7 +241,7 @@ fn check_whole(
     }
     let computed = sum.map_or(&[][..], |sum| &sum.bytes);
     let counts = match sum.map(|sum| sum.kind) {
-        // Some clients leave out the number of parts.
+        // Some clients omit the number of parts.
         Some(SumKind::Composite) => expected.parts.is_none_or(|parts| parts == u32::from(count)),
         Some(SumKind::FullObject) | None => expected.parts.is_none(),
     };
@@ -249,8 +252,8 @@ fn check_whole(
     }
 }
 
-/// Refuses a completion that believes the object's checksum to come about in another way. An upload
-/// that was begun with no checksum ends with one of all bytes.
+/// Fails if the client names another checksum type than that of the upload. An upload without a
+/// checksum algorithm gets a full-object checksum.
 fn check_type(stated: Option<ChecksumType>, upload: &Upload) -> Result<(), Fault> {
     let kind = upload.checksum.map(|(_, kind)| checksum_type(kind));
     match stated {
@@ -268,7 +271,7 @@ fn check_type(stated: Option<ChecksumType>, upload: &Upload) -> Result<(), Fault
     }
 }
 
-/// The checksum of the object, from those of its parts.
+/// Computes the checksum of the object from those of its parts.
 fn whole(algorithm: SumAlgorithm, kind: SumKind, parts: &[FoundPart], sums: &[Sum]) -> Option<Sum> {
     let algorithm_name = checksum_algorithm(algorithm);
     let bytes = match kind {

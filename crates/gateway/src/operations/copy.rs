@@ -1,6 +1,7 @@
-//! Copies by reference.
+//! Copies by reference: the copy shares the blocks of its source.
 //!
-//! What is copied is read only where the copy is to have a checksum that its source has not.
+//! The gateway reads the content only if the copy needs a checksum that the source does not have.
+//! For example, a copy of 5 GiB within a volume is a single commit.
 
 use http::StatusCode;
 use record::Sum;
@@ -21,11 +22,12 @@ use crate::translate::{
     self, checksum, checksum_algorithm, etag, part_count, shown_sum, time, write_condition,
 };
 
-/// The most bytes of one `CopyObject`, and of a part (S3's limits: 5 GiB).
+/// The limit of the source of `CopyObject` and of a copied part, in bytes. S3 has the same limit, 5
+/// GiB.
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
-/// Whether the client may give the copy the tags of its source. It is checked this late because
-/// only the source says whether there are any.
+/// Checks if the client may copy the tags of the source to another key. The check needs the source,
+/// because a source without tags needs no permission.
 async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
     let tags = &object.file().object.tags;
@@ -41,7 +43,8 @@ async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     let rules = call.all_rules.of(call.volume, &source.bucket).await?;
     let bucket = NamedBucket { name: source.bucket.as_str().as_bytes(), ino: Some(rules.ino) };
     match call.volume.stat_version(bucket, key.as_bytes(), version).await {
-        // Between two tries somebody may have put another object in its place.
+        // On a retry the key may have another object, so the permissions are checked for the object
+        // that this attempt copies.
         Ok(object) => {
             let about = (&source.bucket, &source.key, source.version.as_ref());
             call.check_object(&object, about, &rules)?;
@@ -77,6 +80,8 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let lock = locks::of_new(call)?;
     let mut backoff = Backoff::default();
     let (object, published) = loop {
+        // If the source changes before the commit, the commit fails with `SourceChanged`, and the
+        // loop checks its conditions and permissions again.
         let object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
@@ -126,7 +131,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     Ok(response)
 }
 
-/// Tells which version was copied.
+/// Adds the version id of the source.
 fn describe_source(response: &mut S3Response, source: &Object) {
     if let Some(version) = source.version {
         let version = translate::version_text(version);
@@ -140,7 +145,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     let id = upload_id(&request.upload)?;
     let number = PartNumber::get(request.part);
-    // What can be refused before anything is read is refused here. The commit decides again.
+    // This early check saves work for requests that would fail. The commit checks again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let wanted = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
     let mut backoff = Backoff::default();

@@ -1,7 +1,9 @@
-//! Deletes.
+//! Deletes objects and versions.
 //!
-//! If permissions depend on the object, the commit removes the very object that was asked about: see
-//! `change.rs`.
+//! If permissions depend on the object, the commit removes only the object for which they were
+//! checked; see `change`. For example, a policy denies the deletion of objects with the tag
+//! `team=b`. If another client gives the object this tag meanwhile, the deletion is checked again
+//! and fails.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +27,7 @@ use crate::receive::required_document;
 use crate::response::S3Response;
 use crate::translate;
 
-// Every key that can be stored can be deleted.
+// Each key that can be stored can be deleted.
 const _: () = assert!(s3::ObjectKey::SLASHES_MAX <= volume::DIRECTORIES_MAX);
 
 pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -64,7 +66,7 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
         match work.run(Box::pin(judge)).await {
             Err(fault) => output.errors.push(error(deletion, fault)),
             Ok(_) if translate::version(deletion.version.as_ref()).is_err() => {
-                // Here, and only here, S3 says of an id that is none that it is not there.
+                // Only `DeleteObjects` reports a malformed version id as a missing version.
                 output.errors.push(error(deletion, Code::NoSuchVersion.into()));
             }
             Ok(judged) => allowed.push(judged),
@@ -85,14 +87,13 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
     Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }
 
-/// Objects that one request has removed at a time, each by a commit of its own.
+/// The number of objects that one `DeleteObjects` removes concurrently, each in its own commit.
 const REMOVED_AT_ONCE: usize = 16;
 
-/// The result for one object: the marker that the deletion made or removed, if any.
+/// The result for one object: the delete marker that the deletion created or removed, if any.
 type Outcome = Result<Option<VersionRef>, Fault>;
 
-/// Removes objects and versions. Those about which permissions did not depend on the object go in
-/// few commits.
+/// Removes objects and versions. Objects on which no permission depends share a few commits.
 async fn remove(call: &Call<'_>, judged: Vec<Judgement<'_>>) -> Result<Vec<Outcome>, Fault> {
     let bucket = call.named_bucket()?;
     let (mut keys, mut others) = (Vec::new(), Vec::new());
@@ -123,27 +124,27 @@ async fn remove(call: &Call<'_>, judged: Vec<Judgement<'_>>) -> Result<Vec<Outco
     Ok(outcomes.into_values().collect())
 }
 
-/// A deletion that its client may carry out.
+/// A deletion whose permissions are checked.
 struct Judgement<'d> {
     deletion: &'d Deletion,
     permissions: Vec<Permission>,
-    /// The permission to go past a retention in governance mode, if the request asks for that. Each
-    /// version has a lock of its own, and the permission is one on the object.
+    /// The permission to bypass a retention in governance mode, if the request asks for it. Each
+    /// version has its own lock, so the permission is checked for each object.
     bypass: Option<Permission>,
     bypasses: bool,
     seen: Seen,
 }
 
-/// The object by which the permissions of a deletion were decided.
+/// The object for which the permissions of a deletion were checked.
 enum Seen {
-    /// They do not depend on the object.
+    /// The permissions do not depend on the object.
     Nothing,
-    /// The object; none if there was none.
+    /// The object; `None` if it did not exist.
     Object(Option<Box<Object>>),
 }
 
 impl<'d> Judgement<'d> {
-    /// Asks whether the client may delete the object, and go past its retention.
+    /// Checks if the client may delete the object, and if it may bypass its retention.
     ///
     /// Fault: `AccessDenied`.
     async fn of(
@@ -163,14 +164,14 @@ impl<'d> Judgement<'d> {
         Ok(judged)
     }
 
-    /// Asks about the object as it is now, or about none if the permissions do not depend on it.
+    /// Checks the permissions for the current object. Looks it up only if `looks` is true.
     async fn ask(&mut self, call: &Call<'_>, looks: bool) -> Result<(), Fault> {
         let Deletion { key, version, .. } = self.deletion;
         self.seen = match translate::version(version.as_ref()) {
             Ok(version) if looks => {
                 Seen::Object(find(call, key, version).await?.ok().map(Box::new))
             }
-            // No version has an id that cannot be read.
+            // A malformed version id names no version.
             Ok(_) | Err(_) => Seen::Nothing,
         };
         let object = match &self.seen {
@@ -187,8 +188,9 @@ impl<'d> Judgement<'d> {
         Ok(())
     }
 
-    /// Removes the object that was asked about, if its condition holds. If it is another one by now,
-    /// or has other tags or another lock, asks about that one.
+    /// Removes the object for which the permissions were checked, if its condition holds. If
+    /// another client has replaced or changed it meanwhile, checks the permissions for the new
+    /// object and tries again.
     async fn remove(mut self, call: &Call<'_>, version: Option<VersionRef>) -> Outcome {
         let deletion = self.deletion;
         let (bucket, key) = (call.named_bucket()?, deletion.key.as_str().as_bytes());
@@ -245,7 +247,8 @@ fn condition(deletion: &Deletion) -> Option<RemoveCondition> {
     })
 }
 
-/// Where several conditions were stated, the first of them is named, whichever failed.
+/// Returns the fault of a failed deletion. If several conditions were sent, the fault names the
+/// first one, because the commit does not report which one failed.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the table of `translate::fault` has the others"

@@ -1,4 +1,7 @@
-//! Lifecycle configurations, and what responses tell of when objects and uploads go by them.
+//! Lifecycle configurations, and the response headers that announce expirations.
+//!
+//! For example, a rule expires `logs/` after 30 days. A GET of `logs/a` then has the header
+//! `x-amz-expiration` with the date and the id of the rule.
 
 use http::StatusCode;
 use record::{BucketConfigKind, Timestamp};
@@ -16,12 +19,12 @@ use crate::receive::required_document;
 use crate::response::S3Response;
 use crate::translate::time;
 
-/// The header by which S3 says which objects are too small for a cheaper class of storage. There is
-/// one class here, so it is shown as S3 has it unless somebody asks for something else.
+/// The header for the minimum size of objects that move to a cheaper storage class. This gateway
+/// has one class, so the header always has the default of S3.
 const TRANSITION_SIZE: (&str, &str) =
     ("x-amz-transition-default-minimum-object-size", "all_storage_classes_128K");
 
-/// Bytes of an id that a rule without one is given.
+/// The size in bytes of a generated rule id.
 const ID_BYTES: usize = 18;
 
 pub(super) async fn get(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -60,12 +63,12 @@ fn fresh_id() -> Result<String, Fault> {
     Ok(hex::encode(bytes))
 }
 
-/// The configured length of a day.
+/// Returns the configured length of a day.
 pub(crate) fn day(call: &Call<'_>) -> Duration {
     call.settings.lifecycle_day.try_into().unwrap_or(Duration::DAY)
 }
 
-/// Tells when an object goes, if a rule says so.
+/// Adds the header with the expiration of an object, if a rule expires it.
 pub(super) fn describe(
     call: &Call<'_>,
     response: &mut S3Response,
@@ -83,7 +86,7 @@ pub(super) fn describe(
     Ok(())
 }
 
-/// As [`describe`], of an object that was found.
+/// As [`describe`], for an object that was looked up.
 pub(super) fn describe_object(
     call: &Call<'_>,
     response: &mut S3Response,
@@ -93,7 +96,7 @@ pub(super) fn describe_object(
     describe(call, response, object.size(), tags, object.changed())
 }
 
-/// As [`describe`], of the object that the key has now. It is looked at only if there are rules.
+/// As [`describe`], for the current object of the key. Looks it up only if the bucket has rules.
 pub(super) async fn describe_current(
     call: &Call<'_>,
     response: &mut S3Response,
@@ -102,8 +105,9 @@ pub(super) async fn describe_current(
         return Ok(());
     }
     let (_, key) = call.object()?;
-    // Another one, or none, may have the key by now. What was done is done, and told.
-    // Boxed, so that requests hold no memory for it where there are no rules.
+    // The operation has succeeded. If another client has changed or removed the object since then,
+    // the header describes the new object or is missing, and the operation is still a success.
+    // Boxed, so that requests to buckets without rules do not reserve memory for this future.
     let found = Box::pin(call.volume.stat(call.named_bucket()?, key.as_str().as_bytes()));
     match found.await {
         Ok(object) => describe_object(call, response, &object),
@@ -111,7 +115,7 @@ pub(super) async fn describe_current(
     }
 }
 
-/// Tells when an upload is aborted, if a rule says so.
+/// Adds the headers with the abort date of an upload, if a rule aborts it.
 pub(super) fn describe_upload(
     call: &Call<'_>,
     response: &mut S3Response,

@@ -1,4 +1,8 @@
-//! Listings of keys.
+//! Lists objects, versions and common prefixes.
+//!
+//! All three operations read pages from the volume and return a position for the next page. For
+//! example, `ListObjectsV2` returns a continuation token that contains the last key or prefix of
+//! the page.
 
 use http::StatusCode;
 use record::{InodeHead, SumAlgorithm, SumKind};
@@ -20,7 +24,7 @@ use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, checksum_algorithm, checksum_type, etag, on, time};
 
-/// What the requests of all listings have in common.
+/// The parameters that all listings of objects have.
 struct PageQuery<'a> {
     prefix: &'a str,
     delimiter: Option<&'a str>,
@@ -29,14 +33,14 @@ struct PageQuery<'a> {
     with_owner: bool,
 }
 
-/// A page: its objects, its common prefixes, and the last entry of both if more entries follow.
+/// A page of objects and common prefixes. `last` is the last entry if more entries follow.
 struct Page {
     contents: Vec<ObjectEntry>,
     common_prefixes: Vec<String>,
     last: Option<LastEntry>,
 }
 
-/// The last entry of a page.
+/// The last entry of a page, at which the next page continues.
 struct LastEntry {
     text: String,
     is_prefix: bool,
@@ -90,19 +94,19 @@ fn object_entry(key: String, inode: &InodeHead, owner: Option<Owner>) -> ObjectE
     }
 }
 
-/// The algorithm and type of an object's checksum, as lists show them.
+/// Returns the algorithm and type of an object's checksum for a listing.
 fn shown_checksum(inode: &InodeHead) -> Option<(ChecksumAlgorithm, ChecksumType)> {
     let (algorithm, kind) = inode.file().and_then(|file| shown_kind(&file.sums))?;
     Some((checksum_algorithm(algorithm), checksum_type(kind)))
 }
 
-/// The kind of the checksum that responses show for an object.
+/// Returns the kind of the checksum that responses show for an object.
 fn shown_kind(sums: &[(SumAlgorithm, SumKind)]) -> Option<(SumAlgorithm, SumKind)> {
     let theirs = sums.iter().find(|(algorithm, _)| *algorithm != SumAlgorithm::Crc64Nvme);
     theirs.or(sums.first()).copied()
 }
 
-/// A prefix or marker, or the one that changes nothing.
+/// Returns the text of a prefix or marker; the empty text if there is none.
 fn text_of(place: Option<&KeyPrefix>) -> &str {
     place.map_or("", KeyPrefix::as_str)
 }
@@ -270,11 +274,11 @@ fn version_entry(
     })
 }
 
-/// A key as text.
+/// Returns a key as text.
 fn text(bytes: Vec<u8>) -> String {
     match String::from_utf8(bytes) {
         Ok(text) => text,
-        // A name that was not made through S3, which cannot express it.
+        // A program made a name that is not UTF-8. S3 cannot represent it exactly.
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
     }
 }

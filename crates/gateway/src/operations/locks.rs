@@ -1,4 +1,4 @@
-//! Locks of objects as other operations ask for them and tell of them.
+//! Object locks in requests and responses of other operations.
 
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp};
 use s3::object_lock::{LegalHold, LockMode, ObjectLockHeaders, Retention, bypasses_governance};
@@ -11,7 +11,8 @@ use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate;
 
-/// The lock of a new object: what its headers ask for, and else what its bucket is set to.
+/// Returns the lock of a new object: from its headers, otherwise from the default retention of its
+/// bucket.
 pub(super) fn of_new(call: &Call<'_>) -> Result<ObjectLock, Fault> {
     let now = now(call);
     let asked = ObjectLockHeaders::parse(call.fields(), now)?;
@@ -28,7 +29,7 @@ pub(super) fn of_new(call: &Call<'_>) -> Result<ObjectLock, Fault> {
     Ok(ObjectLock { retention: retention.map(kept), legal_hold: asked.legal_hold })
 }
 
-/// Adds the headers that say until when the object is kept, for a client that may know.
+/// Adds the lock headers of an object. Each needs its own permission.
 pub(super) fn describe(
     call: &Call<'_>,
     response: &mut S3Response,
@@ -58,8 +59,8 @@ pub(super) fn describe(
     Ok(())
 }
 
-/// Returns true if the request says that it goes past retentions in governance mode. A policy then
-/// says for which versions it may.
+/// Returns true if the request asks to bypass retentions in governance mode. Policies then decide
+/// for each version.
 ///
 /// Fault: `InvalidArgument` if the bucket has no object lock.
 pub(super) fn asks_to_bypass(call: &Call<'_>) -> Result<bool, Fault> {
@@ -80,12 +81,12 @@ pub(super) fn not_locking() -> Fault {
     Fault::because(Code::InvalidRequest, "Bucket is missing Object Lock Configuration")
 }
 
-/// The time by the clock that decides about locks.
+/// Returns the time by the clock that decides about locks.
 pub(super) fn now(call: &Call<'_>) -> OffsetDateTime {
     translate::time(call.volume.now())
 }
 
-/// A mode of retention, from S3 to the volume.
+/// Converts a retention mode from S3 to the volume.
 pub(super) fn mode_of(mode: LockMode) -> RetentionMode {
     match mode {
         LockMode::Governance => RetentionMode::Governance,
@@ -93,14 +94,14 @@ pub(super) fn mode_of(mode: LockMode) -> RetentionMode {
     }
 }
 
-/// A retention, from S3 to the volume.
+/// Converts a retention from S3 to the volume.
 pub(super) fn kept(retention: Retention) -> RetainUntil {
     let mode = mode_of(retention.mode);
     let until = i64::try_from(retention.until.unix_timestamp_nanos()).unwrap_or(i64::MAX);
     RetainUntil { mode, until: Timestamp(until) }
 }
 
-/// A retention, from the volume to S3.
+/// Converts a retention from the volume to S3.
 pub(super) fn shown(retention: RetainUntil) -> Retention {
     let mode = match retention.mode {
         RetentionMode::Governance => LockMode::Governance,

@@ -1,4 +1,5 @@
-//! Multipart uploads, but for their completion.
+//! Creates, lists and aborts multipart uploads, and receives their parts. `complete` completes
+//! them.
 
 use http::StatusCode;
 use record::{ObjectHeaders, PartTag, Upload};
@@ -24,7 +25,7 @@ use crate::translate::{
     time,
 };
 
-/// An upload's id, if it can be one of ours.
+/// Parses an upload id. Fails with `NoSuchUpload` if it is malformed.
 pub(super) fn upload_id(id: &s3::request::UploadIdText) -> Result<UploadId, Fault> {
     id.as_str().parse().map_err(|_| Code::NoSuchUpload.into())
 }
@@ -67,13 +68,13 @@ pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     let id = upload_id(&request.upload)?;
-    // What can be refused before the body arrives is refused here. The commit decides again.
+    // This early check refuses a part of a missing upload before its body. The commit checks again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let etag_kind = etag_kind(call)?;
     let placement = Placement::Blocks(upload.checksum);
     let received = receive::content(call, body, placement, etag_kind).await?;
-    // If the MD5 was computed anyway, it is the part's tag: some clients send an MD5 with each part
-    // and compare the object's tag with what they compute from them.
+    // If the MD5 was computed, it becomes the part's entity tag. Some clients send an MD5 with each
+    // part and compare the object's tag with the one that they compute from these.
     let tag = match received.md5 {
         Some(md5) => PartTag::Md5(md5),
         None => PartTag::Opaque(opaque_tag().map_err(translate::fault)?),
@@ -95,8 +96,8 @@ pub(super) async fn abort(call: &Call<'_>) -> Result<S3Response, Fault> {
     let (bucket, key) = call.object()?;
     let (bucket, key) = (bucket.as_str(), key.as_str().as_bytes());
     let id = upload_id(&request.upload)?;
-    // When an upload was begun never changes, so that it need not be decided by the commit. A time
-    // that is yet to come is no condition in S3.
+    // The creation time of an upload never changes, so the check need not be part of the commit. S3
+    // ignores a condition with a future time.
     if let Some(initiated) = request.initiated.filter(|at| *at <= call.sender.now) {
         let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
         if time(upload.begun).unix_timestamp() != initiated.unix_timestamp() {

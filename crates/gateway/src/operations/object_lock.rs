@@ -1,4 +1,7 @@
-//! Object Lock: of a bucket how new objects are locked, of a version until when it stays.
+//! Object Lock: the default retention of a bucket, and the retention and legal hold of versions.
+//!
+//! For example, `PutObjectRetention` in compliance mode keeps a version until a date. No client can
+//! delete it before, and no client can shorten the time.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -113,7 +116,7 @@ async fn set(
     Ok(response)
 }
 
-/// Returns the permission to go past a retention in governance mode, if the request asks for that.
+/// Returns the permission to bypass a retention in governance mode, if the request asks for it.
 fn bypass(call: &Call<'_>, lock: Option<LockFacts>) -> Result<Option<Permission>, Fault> {
     let version = call.arguments().version()?;
     let (bucket, key) = call.object()?;

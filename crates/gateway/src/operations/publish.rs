@@ -1,4 +1,7 @@
-//! Binding a key to bytes that were sent, and what every write checks before they are.
+//! Publishes uploaded content under a key, with the checks that all writes make before their body.
+//!
+//! For example, a PUT with `If-None-Match: *` to an existing key fails before its body is read. If
+//! another client creates the object during the body, the commit fails.
 
 use record::{ObjectHeaders, Tag};
 use s3::conditions::{WritePrecondition, failed};
@@ -12,7 +15,7 @@ use crate::http::HttpBody;
 use crate::receive::{self, EtagKind, Placement};
 use crate::translate::{self, condition_name, etag, write_condition};
 
-/// Receives the bytes of an object and binds it to its key, in place of the one that has it.
+/// Receives the content of an object and publishes it under its key. Replaces an existing object.
 pub(super) async fn replace(
     call: &Call<'_>,
     request: PutObject,
@@ -20,7 +23,7 @@ pub(super) async fn replace(
 ) -> Result<(PublishedObject, u64), Fault> {
     let (bucket, key) = call.object()?;
     let key = key.as_str().as_bytes();
-    // What can be refused before the body arrives is refused here. The commit decides again.
+    // These early checks refuse a request before its body. The commit checks again.
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::of_new(call, request.acl.as_ref(), &owner)?;
     let lock = locks::of_new(call)?;
@@ -51,14 +54,14 @@ pub(super) async fn replace(
     published.map_err(|error| refusal(error, &request.condition)).map(|published| (published, size))
 }
 
-/// The kind of entity tag that uploads into a bucket get, as this process last saw the bucket. That
-/// needs no round trip, and a change is noticed soon.
+/// Returns the kind of entity tag for uploads into a bucket, from the cached record. This needs no
+/// round trip, and a change of the setting arrives soon.
 pub(super) fn etag_kind(call: &Call<'_>) -> Result<EtagKind, Fault> {
     let opaque = call.rules()?.settings.opaque_tags;
     Ok(if opaque { EtagKind::Opaque } else { EtagKind::Md5 })
 }
 
-/// Refuses a write whose precondition does not hold now.
+/// Fails if the precondition of a write does not hold now.
 pub(super) async fn refuse_early(
     call: &Call<'_>,
     bucket: &str,
@@ -75,7 +78,7 @@ pub(super) async fn refuse_early(
     }
 }
 
-/// The fault of a write that did not happen.
+/// Returns the fault of a failed write.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the table of `translate::fault` has the others"
@@ -83,7 +86,7 @@ pub(super) async fn refuse_early(
 pub(super) fn refusal(error: VolumeError, condition: &WritePrecondition) -> Fault {
     match error {
         VolumeError::Fs(FsError::PreconditionFailed) => failed(condition_name(condition)),
-        // The client that states a condition decides again. Any other only retries.
+        // A client with a condition must decide again. A client without one just retries.
         VolumeError::Fs(FsError::Contended) if *condition != WritePrecondition::None => {
             Code::ConditionalRequestConflict.into()
         }

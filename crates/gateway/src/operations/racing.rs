@@ -1,5 +1,5 @@
-//! The world of the tests of changes, deletes and renames: a gateway whose objects another gateway
-//! replaces or changes between a permission and the commit.
+//! A test fixture for changes, deletes and renames: a gateway with a rival gateway, which replaces
+//! or changes the object between the check of permissions and the commit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,16 +26,16 @@ use crate::access::{Access, Identity, MasterKey, Secret};
 use crate::http::{BoxError, HttpBody, Served};
 use crate::{Gateway, Settings};
 
-/// How another gateway changes the object.
+/// The change that the rival gateway makes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Meanwhile {
-    /// It replaces the object by one with these tags.
+    /// It replaces the object by one with the tag `team` of this value.
     Replaces(&'static str),
-    /// It gives the object these tags.
+    /// It sets the tag `team` of the object to this value.
     Retags(&'static str),
 }
 
-/// The other gateway. Counts its changes.
+/// The rival gateway. Counts its changes.
 #[derive(Debug)]
 struct Rival {
     volume: Arc<Volume>,
@@ -77,8 +77,8 @@ async fn put(volume: &Volume, team: &str, mark: u8) -> Option<VersionRef> {
     volume.put("bkt", b"k", body, new, WriteCondition::None).await.unwrap().version
 }
 
-/// A bucket whose object `k` is of team `a`. Clients that do not sign may change and delete all
-/// objects but those of team `b`. Another gateway changes the object at a commit.
+/// A bucket with the object `k` of team `a`. Anonymous clients may change and delete all objects
+/// except those of team `b`. The rival gateway changes the object at a commit.
 pub(super) struct World {
     gateway: Arc<Gateway>,
     store: Arc<Faulty>,
@@ -88,7 +88,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// A bucket that keeps versions has object locks, too.
+    /// Creates the fixture. A bucket with versions has object lock, too.
     pub(super) async fn new(meanwhile: Meanwhile, versioning: Versioning) -> World {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
         let options = VolumeOptions::default;
@@ -127,8 +127,8 @@ impl World {
         self.rival.volume.change_object("bkt", b"k", None, None, change).await.unwrap();
     }
 
-    /// Sends a change during which the other gateway changes the object, once. Returns the status and
-    /// the error code.
+    /// Sends a request, during whose commit the rival changes the object once. Returns the status,
+    /// the error code and the body.
     pub(super) async fn send(
         &self,
         sent: (&str, &str, &str),
@@ -138,8 +138,7 @@ impl World {
         self.send_body(sent, body.map_err(|never| match never {}).boxed_unsync(), &[]).await
     }
 
-    /// Sends the request with a body whose first bytes arrive once the other gateway has changed the
-    /// object.
+    /// Sends a request whose body arrives after the rival has changed the object.
     pub(super) async fn send_slowly(
         &self,
         sent: (&str, &str, &str),
@@ -163,7 +162,7 @@ impl World {
         self.send_body(sent, body, &[header]).await
     }
 
-    /// Has the other gateway change the object at the next commit.
+    /// Makes the rival change the object at the next commit.
     fn arm(&self) {
         *self.store.interruption.lock().unwrap() = Some(Arc::clone(&self.rival) as _);
     }
@@ -198,22 +197,23 @@ impl World {
         (head.status.as_u16(), code, String::from_utf8(body.to_vec()).unwrap())
     }
 
-    /// The header by which a request goes past a retention. A bucket without locks refuses `true`.
+    /// Returns the value of the header that bypasses a retention. A bucket without locks refuses
+    /// `true`.
     fn bypasses(&self) -> &'static str {
         if self.version.is_some() { "true" } else { "false" }
     }
 
-    /// Returns what S3 keeps with the object now.
+    /// Returns the headers, tags and lock of the current object.
     pub(super) async fn kept(&self) -> ObjectHeaders {
         self.find().await.unwrap().file().object.clone()
     }
 
-    /// Returns the object, if there is one.
+    /// Returns the object, if it exists.
     pub(super) async fn find(&self) -> Option<Object> {
         self.rival.volume.stat("bkt", b"k").await.ok()
     }
 
-    /// Returns how often the other gateway has changed the object.
+    /// Returns the number of the rival's changes.
     pub(super) fn changes(&self) -> u64 {
         self.rival.changes.load(Ordering::SeqCst)
     }

@@ -1,4 +1,7 @@
-//! Reads of one object: its bytes, its headers, its attributes.
+//! Reads one object: its content, its headers, its attributes.
+//!
+//! `GetObject` and `HeadObject` share one function. For example, a HEAD with `partNumber=2` returns
+//! the headers of the second part without its content.
 
 use std::ops::Range;
 
@@ -20,10 +23,10 @@ use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
 
-/// The type of an object that was stored without a Content-Type, as in S3.
+/// The content type of an object that was stored without one, as in S3.
 const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 
-/// Finds the object that the request names.
+/// Returns the object that the request names. Checks the permissions for this object.
 pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result<Object, Fault> {
     let (bucket, key) = call.object()?;
     let (named, found) = (call.named_bucket()?, translate::version(version)?);
@@ -39,7 +42,7 @@ pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result
     }
 }
 
-/// Carries out `GetObject`, or `HeadObject`, which is the same without the bytes.
+/// Carries out `GetObject` and `HeadObject`. A HEAD has no body.
 pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response, Fault> {
     let request = GetObject::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
@@ -85,7 +88,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     response.length(range.end - range.start);
     if !head {
         match &object.file().content {
-            // A file that a program has made longer has a hole behind these.
+            // A program may have extended the file. The hole after these bytes reads as zeros.
             Content::Inline(bytes) if !object.file().sparse => {
                 response.send(part(bytes, &range)?);
             }
@@ -97,17 +100,17 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     Ok(response)
 }
 
-/// Which bytes a request wants.
+/// The part of an object's content that a request reads.
 #[derive(Debug)]
 enum Wanted {
     Whole,
     Range(Span),
     Part {
-        /// Its position among the parts, from 0.
+        /// The index of the part, from 0.
         index: u32,
-        /// How many there are, if the object was made of parts.
+        /// The number of parts; `None` if the object was not uploaded in parts.
         parts: Option<u32>,
-        /// `None` for the one part of an empty object.
+        /// The range of the part; `None` for the single part of an empty object.
         span: Option<Span>,
     },
 }
@@ -157,7 +160,8 @@ impl Wanted {
         }
     }
 
-    /// Adds the checksum of what is sent: that of the object or of the part. A range has none.
+    /// Adds the checksum of the response's content: that of the object or of the part. A range has
+    /// no checksum.
     async fn describe_checksum(
         &self,
         call: &Call<'_>,
@@ -190,7 +194,7 @@ fn count(runs: &[PartRun]) -> u32 {
     runs.iter().map(|run| run.count).sum()
 }
 
-/// The range of a part. An object that was not made of parts counts as one part.
+/// Returns the range of a part. An object without parts counts as one part.
 fn part_range(runs: &[PartRun], index: u32, size: u64) -> Option<Range<u64>> {
     if runs.is_empty() {
         return (index == 0).then_some(0..size);
@@ -207,7 +211,7 @@ fn part_range(runs: &[PartRun], index: u32, size: u64) -> Option<Range<u64>> {
     None
 }
 
-/// Adds the headers that every response about an object carries.
+/// Adds the headers that all responses about an object have.
 fn describe(response: &mut S3Response, object: &Object) {
     response.etag(object.tag());
     response.last_modified(time(object.changed()));
@@ -239,7 +243,7 @@ fn describe_tags(
     Ok(())
 }
 
-/// A range of content that is stored in the record.
+/// Returns a range of content that is stored in the inode record.
 fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
     let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
     match (start, end) {
@@ -291,7 +295,7 @@ async fn object_parts(
     let sums = call.volume.part_sums(object).await.map_err(translate::fault)?;
     let first = request.part_marker.min(total);
     let last = first.saturating_add(request.max_parts).min(total);
-    // Without checksums of the parts, S3 reports their number and no entries.
+    // Without checksums of parts, S3 returns the number of parts and no entries.
     let has_sums = sums.iter().any(|sum| sum.kind == SumKind::FullObject) && !sums.is_empty();
     let mut parts = Vec::new();
     for index in (first..last).filter(|_| has_sums) {

@@ -1,4 +1,8 @@
-//! `RenameObject`: another key for an object, in one commit.
+//! `RenameObject`: moves an object to another key, in one commit.
+//!
+//! A client token makes a retry safe. For example, the response to a rename from `a` to `b` is
+//! lost, and then another client creates `a`. The retry finds the token on `b` and succeeds without
+//! a second rename.
 
 use http::StatusCode;
 use record::RenameToken;
@@ -13,8 +17,8 @@ use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate::{self, etag, object_condition, time};
 
-/// What the client may do with the object it may do with the one that is looked at here; so it is
-/// that one which is renamed, or another try is made.
+/// Renames the object for which the permissions were checked. If another client replaces it before
+/// the commit, the loop checks the new object.
 pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let (bucket, key) = call.object()?;
     let request = RenameObject::parse(&call.arguments(), bucket, key)?;
@@ -29,8 +33,9 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         if let Some(object) = &source
             && let Err(fault) = check_both(call, &request, object).await
         {
-            // What has the old key may have come since this request was carried out, and its answer
-            // lost. It is not meant then.
+            // An earlier attempt of this request may have renamed the object, with a lost response,
+            // and another client may have created the old key since. Then the target has this
+            // request's token, and the object with the old key is not the one to rename.
             return match stat(call, key).await? {
                 Some(target) if token.is_some() && target.file().renamed_by == token => {
                     Ok(S3Response::empty(StatusCode::OK))
@@ -59,7 +64,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     }
 }
 
-/// An object, if there is one of this key.
+/// Returns the object with a key; `None` if there is none.
 async fn stat(call: &Call<'_>, key: &ObjectKey) -> Result<Option<Object>, Fault> {
     let bucket = call.bucket()?;
     match call.volume.stat(call.named_bucket()?, key.as_str().as_bytes()).await {
@@ -69,8 +74,8 @@ async fn stat(call: &Call<'_>, key: &ObjectKey) -> Result<Option<Object>, Fault>
     }
 }
 
-/// Refuses to rename what the client may not have, and early, with the name of the condition, what
-/// the commit refuses again.
+/// Fails if the client lacks permissions for the source, or if a condition does not hold. The
+/// commit checks the conditions again, but only this check can name the failed condition.
 async fn check_both(call: &Call<'_>, request: &RenameObject, object: &Object) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
     call.check_object(object, (bucket, &request.source, None), call.rules()?)?;
@@ -98,7 +103,7 @@ fn check_target(conditions: &ReadPreconditions, target: Option<&Object>) -> Resu
     }
 }
 
-/// Whether the client may give the object's tags to another key, if it has any.
+/// Checks if the client may copy the object's tags, if it has any, to another key.
 async fn check_tags(call: &Call<'_>, object: &Object, source: &ObjectKey) -> Result<(), Fault> {
     let tags = &object.file().object.tags;
     if tags.is_empty() {
@@ -109,7 +114,7 @@ async fn check_tags(call: &Call<'_>, object: &Object, source: &ObjectKey) -> Res
     call.demand(&Permission::copy_tags(&from, tags, bucket, key)).await
 }
 
-/// What a request is known by: what the client calls it, and what it renames.
+/// Returns the token that identifies a request: a hash of the client token and of the source key.
 fn token_of(token: &str, source: &ObjectKey) -> RenameToken {
     let mut bytes = [0; 16];
     let halves = bytes.chunks_exact_mut(8).zip([token, source.as_str()]);

@@ -1,4 +1,4 @@
-//! Tags of objects and buckets.
+//! Reads, sets and deletes tags of objects and buckets.
 
 use http::StatusCode;
 use s3::operation::Permission;

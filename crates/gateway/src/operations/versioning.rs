@@ -1,4 +1,4 @@
-//! Whether a bucket keeps versions.
+//! The versioning state of a bucket: off, enabled or suspended.
 
 use http::StatusCode;
 use record::Versioning;

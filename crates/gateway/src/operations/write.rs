@@ -1,4 +1,4 @@
-//! Writes of one object.
+//! `PutObject` and HTML form uploads.
 
 use http::header::LOCATION;
 use http::{HeaderValue, StatusCode};
@@ -17,7 +17,7 @@ use crate::translate::{etag, made, shown_sum};
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let request = PutObject::parse(&call.arguments())?;
     let appends = request.append_at.is_some();
-    // They are needed twice only where rules go by them.
+    // Lifecycle rules may need the tags after the request is consumed. The copy is made only then.
     let tags = call.rules()?.lifecycle.is_some().then(|| request.tags.as_slice().to_vec());
     let (published, size) = receive(call, request, body).await?;
     let mut response = S3Response::empty(StatusCode::OK);
@@ -34,7 +34,7 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     Ok(response)
 }
 
-/// Responds to a form. Its headers, too, tell the entity tag, and where the object is.
+/// Responds to a form upload. The headers, too, have the entity tag and the location of the object.
 pub(super) async fn post_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let post = call.form.ok_or(Code::InvalidRequest)?;
     let (published, _) = receive(call, post.put.clone(), body).await?;
@@ -65,7 +65,7 @@ pub(super) async fn post_object(call: &Call<'_>, body: HttpBody) -> Result<S3Res
     Ok(response)
 }
 
-/// Tells of an object that was written.
+/// Adds the headers that describe a written object.
 fn describe(response: &mut S3Response, published: &PublishedObject) {
     response.etag(&published.tag);
     response.version(made(published.version));
@@ -74,8 +74,8 @@ fn describe(response: &mut S3Response, published: &PublishedObject) {
     }
 }
 
-/// Receives the bytes of an object and binds it to its key, or appends them to the one that has it;
-/// how long it is comes with it.
+/// Receives the content of an object, and publishes it under its key or appends it to the existing
+/// object. Returns the object and its size.
 async fn receive(
     call: &Call<'_>,
     request: PutObject,
