@@ -1,11 +1,12 @@
 //! Access keys.
 //!
-//! Access keys and policies are changed without a session. A gateway reads all of their records again
-//! when the change feed reports a change, so it never answers from cached records that are out of date.
-//! A change of a bucket's settings, in contrast, waits for gateways that answer from memory.
+//! Access keys and policies are changed without a session. A gateway reads all of their records
+//! again when the change feed reports a change, so it never answers from cached records that are
+//! out of date. A change of a bucket's settings, in contrast, waits for gateways that answer from
+//! memory.
 //!
-//! For example, `set_user_owner("anna", (Some(1000), None, None))` changes the owner of the files that
-//! `anna` creates later, and leaves her existing files.
+//! For example, `set_user_owner("anna", (Some(1000), None, None))` changes the owner of the files
+//! that `anna` creates later, and leaves her existing files.
 
 use std::fmt;
 
@@ -104,8 +105,8 @@ impl fmt::Debug for IssuedKey {
 }
 
 impl Admin {
-    /// Returns all access keys in order of name. The root key of the operator is not among them, because it
-    /// has no record.
+    /// Returns all access keys in order of name. The root key of the operator is not among them,
+    /// because it has no record.
     pub async fn users(&self) -> Result<Vec<AccessKey>, AdminError> {
         let users = self.run(&ListUsers, None).await?;
         Ok(users.into_iter().map(|(name, user)| AccessKey::new(name, user)).collect())
@@ -121,8 +122,8 @@ impl Admin {
         Ok(AccessKey::new(access_key.to_owned(), user))
     }
 
-    /// Checks that `new` could be added now, and changes nothing. A caller uses it before a step that is
-    /// necessary only if the access key will be accepted.
+    /// Checks that `new` could be added now, and changes nothing. A caller uses it before a step
+    /// that is necessary only if the access key will be accepted.
     ///
     /// # Errors
     /// Those of [`Admin::add_user`].
@@ -166,8 +167,8 @@ impl Admin {
         Ok(self.run(&RemoveUser { access_key }, None).await??)
     }
 
-    /// Sets the owner and the umask of files that the access key creates from now on. A value that is
-    /// `None` does not change. Existing files do not change either.
+    /// Sets the owner and the umask of files that the access key creates from now on. A value that
+    /// is `None` does not change. Existing files do not change either.
     ///
     /// # Errors
     /// [`AdminError::NoSuchUser`], and if the store refuses the change.
@@ -183,7 +184,8 @@ impl Admin {
     /// Replaces the policies of an access key.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchUser`], [`AdminError::NoSuchPolicy`], and if the store refuses the change.
+    /// [`AdminError::NoSuchUser`], [`AdminError::NoSuchPolicy`], and if the store refuses the
+    /// change.
     pub async fn set_user_policies(
         &self,
         access_key: &str,

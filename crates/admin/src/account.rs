@@ -12,7 +12,8 @@ use crate::{Admin, AdminError};
 /// The number of attempts to find a free random number for a new account.
 const NUMBER_ATTEMPTS: u32 = 8;
 
-/// The smallest random number of an account. Smaller numbers begin with zeros and are easily mistyped.
+/// The smallest random number of an account. Smaller numbers begin with zeros and are easily
+/// mistyped.
 const NUMBER_MIN: u64 = 100_000_000_000;
 
 impl Admin {
@@ -62,8 +63,8 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::NoSuchAccount`], [`AdminError::AccountHasUsers`],
-    /// [`AdminError::AccountHasBuckets`], [`AdminError::AccountIsBuiltIn`], and if the store refuses the
-    /// change.
+    /// [`AdminError::AccountHasBuckets`], [`AdminError::AccountIsBuiltIn`], and if the store
+    /// refuses the change.
     pub async fn remove_account(&self, named: &str) -> Result<(), AdminError> {
         let id = self.account(named).await?;
         if id == AccountId::MAIN {

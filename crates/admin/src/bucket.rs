@@ -28,8 +28,8 @@ pub struct BucketUsage {
 }
 
 impl Admin {
-    /// Returns all buckets in order of name, with their usage. The list is not a snapshot: each page shows
-    /// the buckets at the time of its read.
+    /// Returns all buckets in order of name, with their usage. The list is not a snapshot: each
+    /// page shows the buckets at the time of its read.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -86,9 +86,9 @@ impl Admin {
 
     /// Changes one setting of a bucket. The objects in the bucket do not change.
     ///
-    /// The change runs in a session. A gateway that was the only session of the volume answers from memory;
-    /// the new session makes it stop, which may take a second. Gateways learn of the change from the change
-    /// feed, like of changes of each other.
+    /// The change runs in a session. A gateway that was the only session of the volume answers from
+    /// memory; the new session makes it stop, which may take a second. Gateways learn of the change
+    /// from the change feed, like of changes of each other.
     ///
     /// # Errors
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store does not take it.
@@ -99,8 +99,9 @@ impl Admin {
 }
 
 impl Admin {
-    /// Removes one configuration of a bucket, for example its policy or its lifecycle rules. An account
-    /// that has locked itself out by a policy needs this. Runs in a session, as [`Admin::set_bucket`].
+    /// Removes one configuration of a bucket, for example its policy or its lifecycle rules. An
+    /// account that has locked itself out by a policy needs this. Runs in a session, as
+    /// [`Admin::set_bucket`].
     ///
     /// # Errors
     /// Those of [`Admin::set_bucket`].

@@ -1,11 +1,12 @@
 //! Runs operations of the namespace without opening the volume: read, plan, commit.
 //!
-//! This is the loop of `session` for a caller that makes one change. It has no cache, and a batch has one
-//! plan. It has no idempotency slots either, so it resolves a commit with an unknown outcome in another
-//! way: it sends the plan again, which is safe because the guards of a plan let it commit only once. If
-//! the second attempt is refused, it reads the records that the plan should have written. For example,
-//! if the connection breaks after the COMMIT of `user add`, the second attempt is refused because the
-//! user exists, the record equals the plan's, and the result is success.
+//! This is the loop of `session` for a caller that makes one change. It has no cache, and a batch
+//! has one plan. It has no idempotency slots either, so it resolves a commit with an unknown
+//! outcome in another way: it sends the plan again, which is safe because the guards of a plan let
+//! it commit only once. If the second attempt is refused, it reads the records that the plan should
+//! have written. For example, if the connection breaks after the COMMIT of `user add`, the second
+//! attempt is refused because the user exists, the record equals the plan's, and the result is
+//! success.
 
 use std::slice;
 
@@ -25,8 +26,8 @@ enum Decision {
 }
 
 impl Admin {
-    /// Runs an operation until it has its result. If `session` is given, the plan also guards that the
-    /// session is not fenced.
+    /// Runs an operation until it has its result. If `session` is given, the plan also guards that
+    /// the session is not fenced.
     pub(crate) async fn run<O>(
         &self,
         operation: &O,
@@ -49,8 +50,8 @@ impl Admin {
         }
     }
 
-    /// Returns the result that an operation would have now, and commits nothing. Another change can come
-    /// before the operation itself.
+    /// Returns the result that an operation would have now, and commits nothing. Another change can
+    /// come before the operation itself.
     pub(crate) async fn dry_run<O>(&self, operation: &O) -> Result<O::Output, AdminError>
     where
         O: Planner + Sync,
@@ -81,8 +82,8 @@ impl Admin {
         }
     }
 
-    /// Returns the environment of a plan. The nonce of the session is zero, because no operation of this
-    /// crate stores it.
+    /// Returns the environment of a plan. The nonce of the session is zero, because no operation of
+    /// this crate stores it.
     fn env(&self) -> Env {
         let clock = &self.surroundings.clock;
         let (now, earliest_now) = (clock.now(), clock.passed());
@@ -131,7 +132,8 @@ impl Admin {
             return if records_match(&*self.store, &sent.writes).await? {
                 Ok(Decision::Committed)
             } else {
-                // Either the plan never committed, or another change has replaced its records since.
+                // Either the plan never committed, or another change has replaced its records
+                // since.
                 Err(AdminError::Unknown(AdminError::Contended.to_string()))
             };
         }

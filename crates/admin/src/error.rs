@@ -1,7 +1,7 @@
 //! The error of an administrative operation. The variants differ by the next step of the caller.
 //!
-//! For example, after `Contended` the caller can repeat the operation, and after `Unknown` it must look
-//! first.
+//! For example, after `Contended` the caller can repeat the operation, and after `Unknown` it must
+//! look first.
 
 use namespace::{AccessError, FsError};
 use session::VolumeError;
@@ -60,7 +60,8 @@ pub enum AdminError {
     /// A bucket of this name exists.
     #[error("there is a bucket of this name")]
     BucketExists,
-    /// Another client removed the new bucket, or enabled versions on it, before the fork was complete.
+    /// Another client removed the new bucket, or enabled versions on it, before the fork was
+    /// complete.
     #[error(
         "another client removed the new bucket, or enabled versions on it, before the fork was complete"
     )]

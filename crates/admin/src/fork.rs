@@ -1,7 +1,7 @@
 //! Forks of buckets: new buckets with the content of an existing one, by reference.
 //!
-//! For example, a fork of `data` as `data-test` copies no block. It makes names and inodes in a session
-//! of its own.
+//! For example, a fork of `data` as `data-test` copies no block. It makes names and inodes in a
+//! session of its own.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -23,19 +23,20 @@ pub struct BucketFork<'a> {
     pub source: &'a str,
     /// The name of the new bucket.
     pub target: &'a str,
-    /// True if no other process uses the metadata store. Open sessions then belong to processes that were
-    /// killed, and are fenced without a wait.
+    /// True if no other process uses the metadata store. Open sessions then belong to processes
+    /// that were killed, and are fenced without a wait.
     pub sole: bool,
 }
 
 impl Admin {
     /// Creates a bucket with the current content of another one, in a session of its own; see
-    /// [`Volume::fork_bucket`]. If `stop` completes, the fork ends and the part that exists remains.
+    /// [`Volume::fork_bucket`]. If `stop` completes, the fork ends and the part that exists
+    /// remains.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], [`AdminError::BucketName`], [`AdminError::NoSuchBucket`],
-    /// [`AdminError::BucketExists`], [`AdminError::Interrupted`], [`AdminError::ForkTargetChanged`], and if
-    /// the volume cannot be opened, or a store fails.
+    /// [`AdminError::BucketExists`], [`AdminError::Interrupted`],
+    /// [`AdminError::ForkTargetChanged`], and if the volume cannot be opened, or a store fails.
     pub async fn fork_bucket(
         &self,
         blocks: Arc<dyn BlockStore>,
@@ -61,8 +62,8 @@ impl Admin {
         }
     }
 
-    /// Opens the volume in a session of its own. `sole` is true if no other process uses the metadata
-    /// store.
+    /// Opens the volume in a session of its own. `sole` is true if no other process uses the
+    /// metadata store.
     pub(crate) async fn volume(
         &self,
         blocks: Arc<dyn BlockStore>,

@@ -1,14 +1,15 @@
-//! The administration of a volume as an API: access keys, accounts, policies, settings of buckets, forks,
-//! trash, sessions, garbage collection and checks.
+//! The administration of a volume as an API: access keys, accounts, policies, settings of buckets,
+//! forks, trash, sessions, garbage collection and checks.
 //!
 //! The commands of the program use this crate; another interface for operators can use it, too. For
 //! example, `ashlar user add anna` calls [`Admin::add_user`] and prints the [`IssuedKey`].
 //!
-//! The invariant: a change is safe while gateways and other operators make changes. Each change is an
-//! operation of the namespace, whose plan guards the records on which it depends. If the outcome of a
-//! change is unknown, the error is [`AdminError::Unknown`].
+//! The invariant: a change is safe while gateways and other operators make changes. Each change is
+//! an operation of the namespace, whose plan guards the records on which it depends. If the outcome
+//! of a change is unknown, the error is [`AdminError::Unknown`].
 //!
-//! The crate prints nothing, reads no environment, opens no store, and does not know the master key.
+//! The crate prints nothing, reads no environment, opens no store, and does not know the master
+//! key.
 
 mod access;
 mod account;
@@ -58,7 +59,8 @@ pub struct Surroundings {
 
 /// The administration of the volume in a metadata store.
 ///
-/// Each call reads the store; nothing is cached between calls. The caller opens and closes the store.
+/// Each call reads the store; nothing is cached between calls. The caller opens and closes the
+/// store.
 #[derive(Clone)]
 pub struct Admin {
     store: Arc<dyn MetaStore>,
@@ -66,7 +68,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Creates the administration of the volume in `store`. Other processes may use the store meanwhile.
+    /// Creates the administration of the volume in `store`. Other processes may use the store
+    /// meanwhile.
     pub fn over(store: Arc<dyn MetaStore>, surroundings: Surroundings) -> Admin {
         Admin { store, surroundings }
     }

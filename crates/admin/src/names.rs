@@ -22,8 +22,8 @@ pub struct NameError(String);
 /// The `aws:userid` of anonymous clients in policies.
 const ANONYMOUS: &str = "anonymous";
 
-/// Checks a new access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash is refused because it
-/// would make the credential scope of a signature ambiguous.
+/// Checks a new access key: 3 to 128 letters, digits, and `. _ - @ + =`. A slash is refused because
+/// it would make the credential scope of a signature ambiguous.
 ///
 /// Twelve digits and `anonymous` are refused, because a policy would read them as an account and as
 /// anonymous clients.
@@ -38,8 +38,8 @@ pub fn check_access_key(text: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Checks the name of an existing access key. Earlier releases accepted names that are refused for new
-/// access keys.
+/// Checks the name of an existing access key. Earlier releases accepted names that are refused for
+/// new access keys.
 pub(crate) fn check_written_access_key(text: &str) -> Result<(), NameError> {
     check("an access key", text, ACCESS_KEY_CHARS, "._-@+=")
 }
@@ -49,8 +49,8 @@ pub fn check_policy_name(text: &str) -> Result<(), NameError> {
     check("a policy's name", text, POLICY_NAME_CHARS, "._-")
 }
 
-/// Checks an account name: 1 to 64 letters, digits, and `. _ -`. Twelve digits are refused, because they
-/// would be the number of an account.
+/// Checks an account name: 1 to 64 letters, digits, and `. _ -`. Twelve digits are refused, because
+/// they would be the number of an account.
 pub fn check_account_name(text: &str) -> Result<(), NameError> {
     check("an account's name", text, ACCOUNT_NAME_CHARS, "._-")?;
     if text.parse::<record::AccountId>().is_ok() {
@@ -59,8 +59,8 @@ pub fn check_account_name(text: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Checks a secret: 8 to 128 printable ASCII characters without spaces. The error does not repeat the
-/// secret.
+/// Checks a secret: 8 to 128 printable ASCII characters without spaces. The error does not repeat
+/// the secret.
 pub fn check_secret(text: &str) -> Result<(), NameError> {
     let (shortest, longest) = (SECRET_CHARS.start(), SECRET_CHARS.end());
     if !SECRET_CHARS.contains(&text.chars().count()) {

@@ -1,4 +1,5 @@
-//! The report about a node: its inode, the blocks of its content, and the sessions that hold it open.
+//! The report about a node: its inode, the blocks of its content, and the sessions that hold it
+//! open.
 //!
 //! All facts come from the metadata store; no block is read. The sizes of blocks are those of their
 //! content. A stored block is a few bytes larger, because it also has a header and checksums. For
@@ -18,7 +19,8 @@ use crate::{Admin, AdminError};
 /// The largest number of blocks that a report lists: those with the first bytes of the file.
 pub const BLOCKS_LISTED_MAX: usize = 256;
 
-/// The largest number of content-map pages that a report reads. Slices in later pages are not counted.
+/// The largest number of content-map pages that a report reads. Slices in later pages are not
+/// counted.
 pub const PAGES_READ_MAX: usize = 1_024;
 
 /// The largest number of sessions that a report lists.
@@ -42,7 +44,8 @@ pub struct NodeReport {
     pub blocks_count: u64,
     /// The first blocks, at most [`BLOCKS_LISTED_MAX`].
     pub blocks: Vec<BlockUse>,
-    /// True if the content map has more than [`PAGES_READ_MAX`] pages. The figures then leave out the rest.
+    /// True if the content map has more than [`PAGES_READ_MAX`] pages. The figures then leave out
+    /// the rest.
     pub partial: bool,
     /// The sessions that have the node open or read it, and so delay its deletion.
     pub holders: Vec<Holder>,
@@ -124,8 +127,8 @@ impl Admin {
         })
     }
 
-    /// Returns the inode number of `BUCKET/KEY`: of the object with this key, or of the node that a mount
-    /// shows at this path.
+    /// Returns the inode number of `BUCKET/KEY`: of the object with this key, or of the node that a
+    /// mount shows at this path.
     ///
     /// # Errors
     /// [`AdminError::NoSuchNode`], and if the store cannot be read.

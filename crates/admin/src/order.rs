@@ -1,6 +1,7 @@
 //! Garbage collection, and checks of a whole volume.
 //!
-//! For example, `ashlar gc --dry-run` calls [`Admin::collect`], and `ashlar fsck` calls [`Admin::check`].
+//! For example, `ashlar gc --dry-run` calls [`Admin::collect`], and `ashlar fsck` calls
+//! [`Admin::check`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +16,19 @@ use crate::{Admin, AdminError};
 /// Options of garbage collection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collection {
-    /// True if no other process uses the metadata store. Open sessions then belong to processes that were
-    /// killed, and are fenced without a wait.
+    /// True if no other process uses the metadata store. Open sessions then belong to processes
+    /// that were killed, and are fenced without a wait.
     pub sole: bool,
-    /// The time for which a block is kept after a commit has freed it. `None` for the default of the store.
+    /// The time for which a block is kept after a commit has freed it. `None` for the default of
+    /// the store.
     pub deletion_grace: Option<Duration>,
     /// The limits of the sweep.
     pub sweep: SweepOptions,
 }
 
 impl Admin {
-    /// Deletes unreferenced records and blocks, in a session of its own; see [`Volume::gc`]. A dry run only
-    /// counts them. The result shows if there was more than the limit of one run.
+    /// Deletes unreferenced records and blocks, in a session of its own; see [`Volume::gc`]. A dry
+    /// run only counts them. The result shows if there was more than the limit of one run.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], and if the volume cannot be opened or collected to the end.
@@ -71,8 +73,8 @@ impl Admin {
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
     }
 
-    /// Fails with `NoVolume` if the store has no volume. Without this check a mistyped address would create
-    /// an empty volume, in which a check finds nothing wrong.
+    /// Fails with `NoVolume` if the store has no volume. Without this check a mistyped address
+    /// would create an empty volume, in which a check finds nothing wrong.
     pub(crate) async fn check_volume(&self) -> Result<(), AdminError> {
         if self.has_volume().await? { Ok(()) } else { Err(AdminError::NoVolume) }
     }

@@ -26,8 +26,8 @@ pub struct NamedPolicy {
 pub struct PolicySet {
     /// True if a policy of this name was replaced.
     pub existed: bool,
-    /// Actions that the policy denies, each with the related action that it does not deny. S3 checks one of
-    /// the two if a request names a version, and the other one if it names none.
+    /// Actions that the policy denies, each with the related action that it does not deny. S3
+    /// checks one of the two if a request names a version, and the other one if it names none.
     pub half_denied: Vec<(&'static str, &'static str)>,
 }
 
@@ -67,9 +67,9 @@ impl Admin {
         Ok(PolicySet { existed, half_denied: policy.half_denied(&Operation::versioned_actions()) })
     }
 
-    /// Removes a policy that no access key has. A policy that access keys have cannot be removed: it can
-    /// contain a Deny, so the keys would gain permissions. Gateways refuse all requests of a key with a
-    /// missing policy.
+    /// Removes a policy that no access key has. A policy that access keys have cannot be removed:
+    /// it can contain a Deny, so the keys would gain permissions. Gateways refuse all requests of a
+    /// key with a missing policy.
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`], [`AdminError::PolicyInUse`],

@@ -20,7 +20,8 @@ pub trait Random: Debug + Send + Sync + 'static {
 
 /// Seals secrets under the master key.
 pub trait SecretSealer: Sync {
-    /// Returns the sealed secret for the record of an access key. The nonce is random and never used again.
+    /// Returns the sealed secret for the record of an access key. The nonce is random and never
+    /// used again.
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8>;
 }
 
@@ -34,8 +35,8 @@ pub fn random_text(random: &dyn Random, chars: usize) -> Result<String, AdminErr
     while text.len() < chars {
         let mut bytes = [0; 64];
         random.fill(&mut bytes).map_err(AdminError::Random)?;
-        // The six low bits have two values beyond the alphabet. They are skipped, so that all characters
-        // have the same probability.
+        // The six low bits have two values beyond the alphabet. They are skipped, so that all
+        // characters have the same probability.
         let chosen = bytes.iter().filter_map(|&byte| ALPHABET.get(usize::from(byte & 63)));
         text.extend(chosen.take(chars - text.len()).map(|&byte| char::from(byte)));
     }

@@ -1,6 +1,7 @@
 //! The status of a volume, read from its metadata store.
 //!
-//! For example, `ashlar status` shows the durability of the store and the hosts of all open sessions.
+//! For example, `ashlar status` shows the durability of the store and the hosts of all open
+//! sessions.
 
 use record::key::{self, space};
 use record::{Nonce, SessionRecord, Timestamp, VolumeRecord};
@@ -20,8 +21,8 @@ pub struct Status {
     pub volume: VolumeRecord,
     /// The current durability of the metadata store.
     pub durability: Durability,
-    /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. The session of a process that was killed is
-    /// listed until it is fenced.
+    /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. The session of a process that was killed
+    /// is listed until it is fenced.
     pub sessions: Vec<OpenSession>,
 }
 
@@ -66,7 +67,8 @@ impl Admin {
             Ok(OpenSession { nonce, place, began })
         });
         let sessions = sessions.collect::<Result<_, AdminError>>()?;
-        // The store learns of changed server settings when it reads, so its durability comes after that.
+        // The store learns of changed server settings when it reads, so its durability comes after
+        // that.
         Ok(Status { volume, durability: self.store.durability(), sessions })
     }
 }

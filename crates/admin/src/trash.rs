@@ -1,7 +1,7 @@
 //! The trash of buckets, in which deleted and replaced objects remain for some days.
 //!
-//! For example, after `set_trash("box", Some(30))` an object that a client deletes can be restored for
-//! 30 days.
+//! For example, after `set_trash("box", Some(30))` an object that a client deletes can be restored
+//! for 30 days.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ pub struct Restored {
 }
 
 impl Admin {
-    /// Sets the number of days for which the trash of a bucket keeps deleted and replaced objects. `None`
-    /// removes the trash, which must be empty. Runs in a session, as [`Admin::set_bucket`].
+    /// Sets the number of days for which the trash of a bucket keeps deleted and replaced objects.
+    /// `None` removes the trash, which must be empty. Runs in a session, as [`Admin::set_bucket`].
     ///
     /// # Errors
     /// Those of [`Admin::set_bucket`]; [`AdminError::KeepsVersions`], [`AdminError::TrashLeft`].
@@ -51,7 +51,8 @@ impl Admin {
         .await
     }
 
-    /// Returns the number of days for which the trash keeps objects. `None` if the bucket has no trash.
+    /// Returns the number of days for which the trash keeps objects. `None` if the bucket has no
+    /// trash.
     ///
     /// # Errors
     /// Those of [`Admin::bucket`].
@@ -99,8 +100,8 @@ impl BucketTrash {
         self.volume.trash(self.bucket(), prefix, after).await.map_err(refused)
     }
 
-    /// Restores an object of the key: the one with `id`, or the last one that was deleted or replaced. An
-    /// object that has the key now goes to the trash.
+    /// Restores an object of the key: the one with `id`, or the last one that was deleted or
+    /// replaced. An object that has the key now goes to the trash.
     ///
     /// # Errors
     /// [`AdminError::NotInTrash`], and if the store refuses the change.
@@ -116,8 +117,8 @@ impl BucketTrash {
         self.volume.restore(self.bucket(), key, id, true).await.map_err(refused)
     }
 
-    /// Restores the last object of each key with `prefix`, except for keys that have an object now. `done`
-    /// is called after each key.
+    /// Restores the last object of each key with `prefix`, except for keys that have an object now.
+    /// `done` is called after each key.
     ///
     /// # Errors
     /// As [`BucketTrash::restore`]. Objects that were restored before the error remain.

@@ -1,5 +1,5 @@
-//! What operators ask of a volume over a store in memory, one at a time, at once, and while answers
-//! are lost.
+//! Operations of operators on a volume over a store in memory: alone, concurrently, and while
+//! answers are lost.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -46,7 +46,7 @@ impl Random for Drained {
     }
 }
 
-/// Seals nothing: what was sealed can be read.
+/// A sealer without encryption, so that tests can read the secret.
 struct Open;
 
 impl SecretSealer for Open {
@@ -61,7 +61,7 @@ fn over(store: Arc<dyn MetaStore>) -> Admin {
     Admin::over(store, Surroundings { place: PLACE.to_owned(), clock, random })
 }
 
-/// A volume in a store, with a bucket `box`, which nobody has open any more.
+/// A closed volume in a store, with a bucket `box`.
 async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
     let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
     let volume = open(store, &blocks).await;

@@ -1,10 +1,12 @@
-//! Errors, as fragments that fit after "cannot …:".
+//! The errors of dumps. Their texts are fragments that fit after "cannot …:".
+//!
+//! For example, "cannot load the dump: it is cut off after 4096 bytes".
 
 use std::io;
 
 use store::{Key, StoreError};
 
-/// Why a dump was not written, or not taken.
+/// The reason why a dump was not written or not loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpError {
@@ -17,15 +19,16 @@ pub enum DumpError {
     /// The dump's bytes could not be read.
     #[error("reading the dump: {0}")]
     Read(#[source] io::Error),
-    /// The store holds what a dump has no room for, or gave it out of order. Nothing was finished.
+    /// The store has a record that a dump cannot hold, or returned records out of order. The output
+    /// is not a dump.
     #[error("the store cannot be dumped: {what} at {key:?}")]
     Undumpable {
-        /// What is wrong.
+        /// The mistake.
         what: &'static str,
-        /// Where.
+        /// The key of the record or counter.
         key: Key,
     },
-    /// The bytes are something else.
+    /// The input is not a dump.
     #[error("it is not a dump of Ashlar's metadata")]
     NotADump,
     /// A newer release wrote the dump.
@@ -33,41 +36,41 @@ pub enum DumpError {
             format = crate::FORMAT)]
     Format(u8),
     /// The dump ends before its trailer.
-    #[error("it is cut off after {0} bytes: a dump without its end is none")]
+    #[error("it is cut off after {0} bytes: a dump without its trailer is not complete")]
     Cut(u64),
-    /// The dump is not what was written.
+    /// The bytes differ from those that were written.
     #[error("it is damaged at byte {at}: {what}")]
     Damaged {
-        /// Where the damaged piece begins.
+        /// The offset of the damaged piece in bytes.
         at: u64,
-        /// What does not fit.
+        /// The mistake.
         what: &'static str,
     },
-    /// The dump's bytes were others when they were read again.
+    /// The second read of the dump returned other bytes than the first one.
     #[error("it changed while it was read")]
     Changed,
-    /// The engine that is to be filled does not take such records.
+    /// The record exceeds a limit of the engine that the load fills.
     #[error("{key:?} does not fit into this kind of store: {size} {what} are more than {limit}")]
     TooLarge {
-        /// The record.
+        /// The key of the record or counter.
         key: Key,
-        /// What is too large.
+        /// The quantity that is too large.
         what: &'static str,
-        /// What there is.
+        /// The quantity of the record.
         size: u64,
-        /// What the engine takes.
+        /// The limit of the engine.
         limit: u64,
     },
-    /// The record that makes a store a whole is not in the dump.
-    #[error("it holds no record {0:?}, without which nothing is a whole")]
+    /// The dump does not have the record that makes a store complete.
+    #[error("it has no record {0:?}, without which a store is not complete")]
     NoKeystone(Key),
-    /// The store that is to be filled is not empty.
+    /// The store is not empty; it has this key.
     #[error("the store is not empty: it holds {0:?}")]
     NotEmpty(Key),
-    /// An earlier load began to fill the store and did not end, or has not ended yet.
-    #[error("another load has begun to fill the store, and did not finish")]
+    /// Another load has begun to fill the store. It was interrupted, or is still running.
+    #[error("another load has begun to fill the store and has not finished")]
     Unfinished,
-    /// While the store was being filled somebody else took or changed it.
-    #[error("somebody else uses the store at the same time")]
+    /// Another process changed the store during the load.
+    #[error("another process uses the store at the same time")]
     Contested,
 }

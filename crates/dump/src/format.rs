@@ -1,4 +1,4 @@
-//! The bytes of a dump: how each piece is laid out, and what a piece may be.
+//! The format of a dump: the layout and the limits of each piece.
 //!
 //! ```text
 //! header   "ASHDUMP"  format u8  label length u8  label                          CRC
@@ -7,38 +7,39 @@
 //! trailer  3  records u64  counters u64  SHA-256 of all bytes before it
 //! ```
 //!
-//! Integers are big-endian, a CRC is the CRC-32C of its own piece. Keys of records ascend, and
-//! then those of counters. A header is laid out like this in every format.
+//! Integers are big-endian. A CRC is the CRC-32C of its own piece. First come the records in
+//! ascending order of key, then the counters in ascending order of key. For example, an empty store
+//! has a dump of a header and a trailer. All formats have the same layout of the header.
 
 use store::Key;
 
 /// The format that this crate writes, and the only one that it reads.
 pub const FORMAT: u8 = 1;
 
-/// Bytes of a label, at most.
+/// The largest label in bytes.
 pub const LABEL_BYTES_MAX: usize = 255;
 
-/// Bytes of a value, at most: more than any engine takes. A damaged length asks for no more memory
-/// than this.
+/// The largest value in bytes, which is more than an engine accepts. It also limits the memory that
+/// a reader allocates for a damaged length.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// What a dump begins with.
+/// The first bytes of a dump.
 pub(crate) const MAGIC: &[u8; 7] = b"ASHDUMP";
 
-/// Bytes of a CRC.
+/// The size of a CRC in bytes.
 pub(crate) const CRC_BYTES: usize = 4;
 
-/// Bytes of the sum over the whole.
+/// The size of the SHA-256 in the trailer, in bytes.
 pub(crate) const SUM_BYTES: usize = 32;
 
-/// How pieces begin.
+/// The first byte of each kind of piece.
 pub(crate) mod kind {
     pub(crate) const RECORD: u8 = 1;
     pub(crate) const COUNTER: u8 = 2;
     pub(crate) const TRAILER: u8 = 3;
 }
 
-/// Lays out pieces one behind the other.
+/// A buffer to which pieces are appended.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) bytes: Vec<u8>,
@@ -84,7 +85,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// The trailer but for its sum.
+    /// Appends the trailer without its SHA-256.
     pub(crate) fn trailer(&mut self, records: u64, counters: u64) {
         self.bytes.push(kind::TRAILER);
         self.bytes.extend_from_slice(&records.to_be_bytes());

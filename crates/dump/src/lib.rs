@@ -1,16 +1,16 @@
-//! A metadata store as one stream of bytes, and back into any other.
+//! Dumps: a metadata store as a stream of bytes, which a load writes to another store.
 //!
-//! A dump is what [`store::MetaStore::snapshot`] gives: every record and every counter of one
-//! instant, in byte order of their keys, with a CRC for each, counts, and a sum over the whole at
-//! the end. It holds nothing of the engine and nothing of the moment at which it was written. So
-//! a store that was filled from a dump gives the same bytes again, whatever engines the two are.
+//! A dump has all records and counters of one snapshot ([`store::MetaStore::snapshot`]) in byte
+//! order of their keys, a CRC for each, and a trailer with counts and a SHA-256 of all bytes. It
+//! depends neither on the engine nor on the time of writing. For example, a dump of SQLite that is
+//! loaded into PostgreSQL and dumped again has the same bytes.
 //!
-//! A dump is verified to its last byte before anything of it is written to a store, and the record
-//! that makes a store complete is written last ([`Keystone`]). So a store is either filled completely or
-//! not taken for a store.
+//! The invariant of a load: the store is filled completely, or it is not accepted as a store. The
+//! load verifies the dump to its last byte before it writes anything, and writes the record that
+//! makes a store complete ([`Keystone`]) last.
 //!
-//! This crate knows keys, values and integers; neither what they mean nor where bytes come from
-//! and go to.
+//! The crate knows keys, values and integers. It does not know their meaning, nor the source and
+//! the destination of the bytes.
 
 mod error;
 mod format;
@@ -26,42 +26,42 @@ pub use write::dump;
 
 use bytes::Bytes;
 
-/// What a dump holds.
+/// The facts about a complete dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// A label that the writer has chosen.
+    /// The label that the writer chose.
     pub label: Bytes,
-    /// How much there is, the bytes of header and trailer included.
+    /// The size of the dump, including header and trailer.
     pub counts: DumpSize,
-    /// SHA-256 of all bytes before it: dumps with equal sums are equal.
+    /// The SHA-256 of all bytes before it. Dumps with equal sums are equal.
     pub sum: [u8; 32],
 }
 
-/// How much of a dump was written or read.
+/// The size of a dump, or of the part that was written or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpSize {
-    /// Records.
+    /// The number of records.
     pub records: u64,
-    /// Counters.
+    /// The number of counters.
     pub counters: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// What is being done with a dump.
+/// The phase of an operation on a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It is being written.
+    /// The dump is written.
     Dump,
-    /// It is being verified.
+    /// The dump is verified.
     Verify,
-    /// A store is being filled from it.
+    /// A store is filled from the dump.
     Fill,
 }
 
 /// Receives reports on the progress of a phase. The size restarts with each phase.
 pub trait Watcher: Sync {
-    /// So much of this phase is done.
+    /// Reports the part of the phase that is done.
     fn passed(&self, phase: Phase, size: DumpSize);
 }
 

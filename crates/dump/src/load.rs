@@ -1,11 +1,14 @@
-//! From a verified dump to a store.
+//! The load of a dump into an empty store.
 //!
-//! The load first claims the store: it puts other bytes where the keystone belongs, the record that
-//! makes a store complete. Every plan that fills the store guards these bytes, and the last one replaces
-//! them with the keystone. So nobody takes a half-filled store for a complete one, and two loads do not
-//! mix. A commit may be repeated because its outcome is not known, and its original may arrive late. If
-//! that is after the end of the load, its guard does not hold any more. Before, it writes what is there
-//! already, since counters are set and not added to.
+//! The load first claims the store: it writes a placeholder under the key of the keystone, the
+//! record that makes a store complete. Each plan that fills the store guards the placeholder, and
+//! the last plan replaces it with the keystone. So a gateway never opens a half-filled store, and
+//! two loads never mix.
+//!
+//! A commit with an unknown outcome is repeated, and its first attempt can arrive late. For
+//! example, if it arrives after the end of the load, its guard fails, because the placeholder is
+//! gone. If it arrives earlier, it writes the same values again, because counters are set and not
+//! incremented.
 
 use std::io::{Read, Seek};
 use std::time::Duration;
@@ -21,59 +24,61 @@ use store::{
 use crate::read::{Piece, Reader};
 use crate::{DumpError, Phase, Summary, Watcher};
 
-/// Commits under way at a time.
+/// The largest number of commits in flight.
 const COMMITS_AT_ONCE: usize = 4;
 
-/// Records and counters of one commit, at most: no database is held up for long.
+/// The largest number of records and counters per commit. It keeps the transactions of a database
+/// short.
 const COMMIT_ITEMS: usize = 2_000;
 
-/// Bytes of one commit from which on nothing is added to it.
+/// The size of a commit in bytes at which the load sends it.
 const COMMIT_BYTES: usize = 1 << 20;
 
-/// How often a commit is tried that did not happen, or whose outcome is unknown.
-const TRIES: u32 = 8;
+/// The largest number of attempts of a commit that fails or whose outcome is unknown.
+const ATTEMPTS: u32 = 8;
 
-/// How long it pauses after the first try; then twice as long each time, up to the second.
+/// The pause after the first attempt. It doubles after each further attempt, up to `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Spaces that are looked into at the same time.
-const LOOKS_AT_ONCE: usize = 8;
+/// The largest number of concurrent reads in the check for an empty store.
+const READS_AT_ONCE: usize = 8;
 
-/// What stands in the keystone's place while a store is being filled.
+/// The first bytes of the placeholder that has the key of the keystone during a load.
 const UNFINISHED: &[u8] = b"ashlar load has not finished ";
 
-/// The record without which a store is not complete. It is written last.
+/// The record without which a store is not complete. A load writes it last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keystone {
     key: Key,
-    meanwhile: Value,
+    placeholder: Value,
 }
 
 impl Keystone {
-    /// The record under this key, for a load whose name is random.
+    /// Creates the keystone with this key, for a load with this random name.
     pub fn new(key: Key, name: [u8; 16]) -> Keystone {
-        Keystone { key, meanwhile: [UNFINISHED, &name].concat().into() }
+        Keystone { key, placeholder: [UNFINISHED, &name].concat().into() }
     }
 
-    /// Whether this record's bytes say that a load began to fill the store and did not finish.
+    /// Returns true if the value is the placeholder of a load that has not finished.
     pub fn is_unfinished(value: &[u8]) -> bool {
         value.starts_with(UNFINISHED)
     }
 
     fn guard(&self) -> Guard {
-        Guard::Equals(self.key.clone(), self.meanwhile.clone())
+        Guard::Equals(self.key.clone(), self.placeholder.clone())
     }
 }
 
-/// Fills an empty store with what a dump holds. The dump is read twice: nothing is written before
-/// all of it was verified, and found to fit this kind of store.
+/// Fills an empty store from a dump. The dump is read twice: the first read verifies it and checks
+/// that each record fits the engine, and the second read writes.
 ///
 /// # Errors
-/// As [`crate::verify`]; [`DumpError::TooLarge`] and [`DumpError::NoKeystone`] if the store cannot
-/// hold it, [`DumpError::NotEmpty`] and [`DumpError::Unfinished`] if it is not empty: until here
-/// nothing was written. Then [`DumpError::Contested`], [`DumpError::Changed`] and errors of the
-/// store: what it was filled with until then has to be removed before another try.
+/// Before anything is written: the errors of [`crate::verify`]; [`DumpError::TooLarge`] and
+/// [`DumpError::NoKeystone`] if the store cannot hold the dump; [`DumpError::NotEmpty`] and
+/// [`DumpError::Unfinished`] if the store is not empty. Afterwards: [`DumpError::Contested`],
+/// [`DumpError::Changed`], and errors of the store. The operator must then empty the store before
+/// another attempt.
 pub async fn load<I: Read + Seek + Send>(
     store: &dyn MetaStore,
     input: &mut I,
@@ -86,14 +91,15 @@ pub async fn load<I: Read + Seek + Send>(
     let room = Room::of(&limits, keystone);
     let summary = check(input, &room, keystone, progress)?;
     input.seek(std::io::SeekFrom::Start(begin)).map_err(DumpError::Read)?;
-    // A while has passed.
+    // The verification may have taken long, and another process may have filled the store
+    // meanwhile.
     check_empty(store, &keystone.key).await?;
     claim(store, keystone).await?;
     fill(store, input, &room, (keystone, &summary), progress).await?;
     Ok(summary)
 }
 
-/// Verifies the dump, and that every piece fits.
+/// Verifies the dump and checks that each piece fits the engine.
 fn check<I: Read + Send>(
     input: &mut I,
     room: &Room,
@@ -104,7 +110,8 @@ fn check<I: Read + Send>(
     let mut misfit = None;
     let mut whole = false;
     while let Some(piece) = pieces.next()? {
-        // If the dump is damaged, that is the error to report, and not that a piece is too large.
+        // A piece that is too large is reported at the end only: damage is the more important
+        // error.
         misfit = misfit.or_else(|| room.misfit(&piece));
         whole |= matches!(&piece, Piece::Record(key, _) if *key == keystone.key);
         pieces.report(Phase::Verify, progress);
@@ -117,7 +124,7 @@ fn check<I: Read + Send>(
     }
 }
 
-/// What an engine takes of one commit of ours, beside its guard.
+/// The limits of the engine for one commit of the load, without the guard.
 struct Room {
     limits: Limits,
     items: usize,
@@ -136,7 +143,7 @@ impl Room {
         }
     }
 
-    /// Why a piece cannot be written to the engine at all.
+    /// Returns the error of a piece that exceeds a limit of the engine; `None` if it fits.
     fn misfit(&self, piece: &Piece) -> Option<DumpError> {
         let (key, size, number) = match piece {
             Piece::Record(key, value) => (key, value.len(), 0),
@@ -163,7 +170,7 @@ impl Room {
     }
 }
 
-/// An error unless the store is empty. Counters of 0 do not count.
+/// Fails if the store is not empty. Counters of 0 are ignored.
 async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpError> {
     let found = store.read(&[store::Read::Record { key: keystone.clone(), follow: None }]).await?;
     if let Some(ReadResult::Record(Some(entry))) = found.first() {
@@ -174,7 +181,7 @@ async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpEr
         });
     }
     let looks = stream::iter(0..=u8::MAX).map(|space| first(store, Space(space)));
-    let mut looks = looks.buffer_unordered(LOOKS_AT_ONCE);
+    let mut looks = looks.buffer_unordered(READS_AT_ONCE);
     while let Some(found) = looks.try_next().await? {
         if let Some(key) = found {
             return Err(DumpError::NotEmpty(key));
@@ -183,7 +190,7 @@ async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpEr
     Ok(())
 }
 
-/// Some key of a space, if it has any.
+/// Returns a key of the space; `None` if the space is empty.
 async fn first(store: &dyn MetaStore, space: Space) -> Result<Option<Key>, StoreError> {
     let mut resume = None;
     loop {
@@ -213,17 +220,17 @@ async fn first(store: &dyn MetaStore, space: Space) -> Result<Option<Key>, Store
 async fn claim(store: &dyn MetaStore, keystone: &Keystone) -> Result<(), DumpError> {
     let plan = Plan {
         guards: vec![Guard::Absent(keystone.key.clone())],
-        writes: vec![Write::Put(keystone.key.clone(), keystone.meanwhile.clone())],
+        writes: vec![Write::Put(keystone.key.clone(), keystone.placeholder.clone())],
     };
     match commit(store, plan).await? {
         Verdict::Committed => Ok(()),
-        // An earlier try of this very plan.
-        Verdict::Refused { found, .. } if found.as_ref() == Some(&keystone.meanwhile) => Ok(()),
+        // An earlier attempt of this plan has committed.
+        Verdict::Refused { found, .. } if found.as_ref() == Some(&keystone.placeholder) => Ok(()),
         Verdict::Refused { .. } | Verdict::Failed(_) => Err(DumpError::Contested),
     }
 }
 
-/// Writes everything, and the keystone last.
+/// Writes all pieces, and the keystone last.
 async fn fill<I: Read + Send>(
     store: &dyn MetaStore,
     input: &mut I,
@@ -265,6 +272,7 @@ async fn fill<I: Read + Send>(
     }
     let found = pieces.end(Phase::Fill, progress).map_err(changed)?;
     commits.push(lay(store, keystone, load.writes));
+    // The keystone must not be visible before all other commits are durable.
     while commits.try_next().await?.is_some() {}
     match last {
         Some(value) if found == *expected => finish(store, keystone, value).await,
@@ -272,7 +280,7 @@ async fn fill<I: Read + Send>(
     }
 }
 
-/// What goes into the next commit.
+/// The writes of the next commit.
 #[derive(Default)]
 struct Load {
     writes: Vec<Write>,
@@ -287,7 +295,7 @@ impl Load {
     }
 }
 
-/// The dump was whole when it was verified.
+/// Maps the errors of the second read: the dump was complete in the first one, so it has changed.
 fn changed(error: DumpError) -> DumpError {
     match error {
         DumpError::Read(_) => error,
@@ -306,7 +314,7 @@ async fn lay(
     }
 }
 
-/// Puts the keystone in its place.
+/// Replaces the placeholder with the keystone.
 async fn finish(store: &dyn MetaStore, keystone: &Keystone, value: Bytes) -> Result<(), DumpError> {
     let plan = Plan {
         guards: vec![keystone.guard()],
@@ -314,17 +322,17 @@ async fn finish(store: &dyn MetaStore, keystone: &Keystone, value: Bytes) -> Res
     };
     match commit(store, plan).await? {
         Verdict::Committed => Ok(()),
-        // An earlier try of this very plan.
+        // An earlier attempt of this plan has committed.
         Verdict::Refused { found, .. } if found == Some(value) => Ok(()),
         Verdict::Refused { .. } | Verdict::Failed(_) => Err(DumpError::Contested),
     }
 }
 
-/// Commits a plan that does no harm when it is sent again.
+/// Commits a plan that may be sent several times.
 async fn commit(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, StoreError> {
     let plans = [plan];
     let mut pause = PAUSE_MIN;
-    for _ in 1..TRIES {
+    for _ in 1..ATTEMPTS {
         match store.commit(&plans).await {
             Err(error) if may_pass(&error) => {}
             decided => return verdict(decided),

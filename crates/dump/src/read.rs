@@ -1,6 +1,8 @@
-//! From a stream of bytes to verified pieces.
+//! The reader of dumps, which verifies each piece.
 //!
-//! A piece is used only after its CRC was verified, and the whole counts only after its trailer was.
+//! A piece is used only after its CRC is verified, and the dump is complete only after its trailer
+//! is verified. For example, a dump that was cut between two records has intact pieces and no
+//! trailer, so it fails with `Cut`.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -11,14 +13,14 @@ use store::{CounterKey, Key, Value};
 use crate::format::{CRC_BYTES, FORMAT, MAGIC, SUM_BYTES, VALUE_BYTES_MAX, kind};
 use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 
-/// Pieces between two reports of progress.
+/// The number of pieces between two reports of progress.
 const REPORT_EVERY: u64 = 1_000;
 
-/// Reads a dump from its first byte to its last and says what it holds.
+/// Reads and verifies a complete dump. Returns its summary.
 ///
 /// # Errors
 /// [`DumpError::NotADump`], [`DumpError::Format`], [`DumpError::Cut`] and [`DumpError::Damaged`] if
-/// it is not a whole dump, [`DumpError::Read`] if it cannot be read.
+/// it is not a complete dump, [`DumpError::Read`] if it cannot be read.
 pub fn verify(input: &mut (dyn Read + Send), progress: &dyn Watcher) -> Result<Summary, DumpError> {
     let mut pieces = Reader::begin(input)?;
     while pieces.next()?.is_some() {
@@ -34,22 +36,22 @@ pub(crate) enum Piece {
     Counter(CounterKey, i64),
 }
 
-/// Reads pieces one after the other.
+/// Reads the pieces of a dump in order.
 pub(crate) struct Reader<'a> {
     input: io::BufReader<&'a mut (dyn Read + Send)>,
     sum: Sha256,
     label: Bytes,
     counts: DumpSize,
-    /// The key of the last piece: of a record or, once there was one, of a counter.
+    /// The last piece, whose key the next one must exceed.
     last: Option<Piece>,
-    /// The sum at the end, once it was read and found right.
+    /// The SHA-256 of the trailer, after the trailer was verified.
     whole: Option<[u8; SUM_BYTES]>,
 }
 
-/// Bytes that are read at a time.
+/// The size of the read buffer in bytes.
 const READ_BYTES: usize = 256 << 10;
 
-/// Bytes of a piece of which its length is known: kind and lengths.
+/// The bytes of a piece that give its length: its kind and the lengths of its parts.
 const RECORD_HEAD: usize = 7;
 const COUNTER_HEAD: usize = 3;
 
@@ -64,7 +66,7 @@ impl<'a> Reader<'a> {
             whole: None,
         };
         let mut header = Vec::new();
-        // Something shorter than the magic is not a truncated dump, but none at all.
+        // An input that is shorter than the magic is another file, not a truncated dump.
         match reader.take(&mut header, MAGIC.len()) {
             Ok(()) if header == MAGIC => {}
             Ok(()) | Err(DumpError::Cut(_)) => return Err(DumpError::NotADump),
@@ -81,7 +83,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// The next piece. There is none after the trailer, and then the dump is known to be complete.
+    /// Returns the next piece. `None` after the trailer: the dump is then complete and verified.
     pub(crate) fn next(&mut self) -> Result<Option<Piece>, DumpError> {
         if self.whole.is_some() {
             return Ok(None);
@@ -96,7 +98,7 @@ impl<'a> Reader<'a> {
                 self.trailer(bytes, at)?;
                 return Ok(None);
             }
-            _ => return Err(DumpError::Damaged { at, what: "no piece begins like this" }),
+            _ => return Err(DumpError::Damaged { at, what: "the kind of a piece is unknown" }),
         };
         self.follows(&piece, at)?;
         match piece {
@@ -113,7 +115,7 @@ impl<'a> Reader<'a> {
         let key_length = usize::from(u16::from_be_bytes([key_0, key_1]));
         let value_length = usize::try_from(u32::from_be_bytes(value)).unwrap_or(usize::MAX);
         if value_length > VALUE_BYTES_MAX {
-            return Err(DumpError::Damaged { at, what: "a value of impossible length" });
+            return Err(DumpError::Damaged { at, what: "a value is longer than the limit" });
         }
         self.take(&mut bytes, key_length + value_length + CRC_BYTES)?;
         let mut rest = checked(bytes, at)?;
@@ -135,8 +137,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Keys ascend, counters behind records: so nothing stands twice and equal stores have equal
-    /// dumps.
+    /// Fails if the piece is out of order. Keys must ascend, and counters come behind records. So
+    /// no key occurs twice, and equal stores have equal dumps.
     fn follows(&self, piece: &Piece, at: u64) -> Result<(), DumpError> {
         let follows = match (&self.last, piece) {
             (None, _) | (Some(Piece::Record(..)), Piece::Counter(..)) => true,
@@ -156,24 +158,24 @@ impl<'a> Reader<'a> {
         let mut stated = Vec::new();
         self.take(&mut stated, SUM_BYTES)?;
         if last_chunk(&stated) != sum {
-            return Err(DumpError::Damaged { at, what: "the sum over the whole is another" });
+            return Err(DumpError::Damaged { at, what: "the SHA-256 of the dump differs" });
         }
         if (records, counters) != (self.counts.records, self.counts.counters) {
-            return Err(DumpError::Damaged { at, what: "the counts are others" });
+            return Err(DumpError::Damaged { at, what: "the counts differ" });
         }
         let end = self.counts.bytes;
         match self.input.read_exact(&mut [0]) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
             Err(error) => return Err(DumpError::Read(error)),
             Ok(()) => {
-                return Err(DumpError::Damaged { at: end, what: "something follows its end" });
+                return Err(DumpError::Damaged { at: end, what: "bytes follow the trailer" });
             }
         }
         self.whole = Some(sum);
         Ok(())
     }
 
-    /// What the whole dump held. Reads on to its end, if that was not reached.
+    /// Reads to the end of the dump and returns its summary.
     pub(crate) fn end(mut self, step: Phase, progress: &dyn Watcher) -> Result<Summary, DumpError> {
         loop {
             if let Some(sum) = self.whole {
@@ -184,14 +186,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How much was read.
+    /// Reports progress after each 1,000 pieces.
     pub(crate) fn report(&self, step: Phase, progress: &dyn Watcher) {
         if (self.counts.records + self.counts.counters).is_multiple_of(REPORT_EVERY) {
             progress.passed(step, self.counts);
         }
     }
 
-    /// Reads `count` bytes more.
+    /// Appends the next `count` bytes to `bytes`. Fails with `Cut` at the end of the input.
     fn take(&mut self, bytes: &mut Vec<u8>, count: usize) -> Result<(), DumpError> {
         let begin = bytes.len();
         bytes.resize(begin + count, 0);
@@ -206,23 +208,23 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The last bytes of a piece that was read at least so far.
+/// Returns the last `N` bytes, which the caller has just read.
 fn last_chunk<const N: usize>(bytes: &[u8]) -> [u8; N] {
     *bytes.last_chunk().expect("as many bytes were read just before")
 }
 
-/// A piece without its CRC, if that fits.
+/// Returns a piece without its CRC. Fails with `Damaged` if the CRC differs.
 fn checked(bytes: Vec<u8>, at: u64) -> Result<Bytes, DumpError> {
     let mut piece = Bytes::from(bytes);
     let crc = u32::from_be_bytes(last_chunk(&piece));
     piece.truncate(piece.len() - CRC_BYTES);
-    let damaged = DumpError::Damaged { at, what: "a checksum does not fit" };
+    let damaged = DumpError::Damaged { at, what: "a checksum differs" };
     if crc32c::crc32c(&piece) == crc { Ok(piece) } else { Err(damaged) }
 }
 
 fn key(bytes: Bytes, at: u64) -> Result<Key, DumpError> {
     if bytes.len() < Key::PREFIX_BYTES {
-        return Err(DumpError::Damaged { at, what: "a key shorter than any" });
+        return Err(DumpError::Damaged { at, what: "a key is too short" });
     }
     Ok(Key::from_bytes(bytes))
 }

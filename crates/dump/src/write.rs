@@ -1,4 +1,7 @@
-//! From a store to a stream of bytes.
+//! The writer of dumps.
+//!
+//! For example, `ashlar dump` writes the snapshot of a store to a file while gateways use the
+//! store.
 
 use std::io::Write;
 
@@ -9,19 +12,20 @@ use store::{CounterKey, Key, MetaStore};
 use crate::format::Pieces;
 use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 
-/// Records that the store is asked for at a time.
+/// The number of records per read of the snapshot.
 const PAGE: u32 = 1_000;
 
-/// Bytes that are collected before they are written.
+/// The number of bytes that are collected before a write.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// Writes everything that a store holds at one instant, while others go on using it. The label, of
-/// at most [`crate::LABEL_BYTES_MAX`] bytes, is stored with it and means nothing to this crate.
+/// Writes a snapshot of the store to `out`. Other processes can use the store meanwhile. The label,
+/// of at most [`crate::LABEL_BYTES_MAX`] bytes, is written to the header; this crate does not
+/// interpret it.
 ///
-/// What was written is a dump once this has returned `Ok`, and flushed, not synced.
+/// After `Ok` the output is a complete dump. It is flushed, but the caller must sync it.
 ///
 /// # Errors
-/// If the store or the writer fails; what was written until then is no dump.
+/// If the store or the writer fails. The output is then not a dump.
 pub async fn dump(
     store: &dyn MetaStore,
     label: &[u8],
@@ -59,7 +63,7 @@ pub async fn dump(
     Ok(summary)
 }
 
-/// The bytes on their way out.
+/// The output of a dump in progress.
 struct Stream<'a> {
     out: &'a mut (dyn Write + Send),
     pieces: Pieces,
@@ -76,7 +80,7 @@ impl<'a> Stream<'a> {
         Ok(Stream { out, pieces, sum: Sha256::new(), counts })
     }
 
-    /// Adds a piece whose key comes behind the last one.
+    /// Appends a piece. Fails with `Undumpable` if its key is not greater than the last one.
     fn add(
         &mut self,
         last: &mut Option<Key>,

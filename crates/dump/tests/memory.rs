@@ -133,14 +133,14 @@ fn piece(key: &[u8], value: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn pieces_that_are_in_order_by_themselves_are_refused_out_of_order() {
+async fn intact_pieces_out_of_order_are_refused() {
     let header = dumped(&MemoryStore::new()).await[..9 + LABEL.len() + 4].to_vec();
     let [a, b] = [piece(b"V\0\0\0\0\0\0\0\0", b"1"), piece(b"d\0\0\0\0\0\0\0\0", b"2")];
     let short = piece(b"V\0\0\0\0\0\0\0", b"1");
     for (pieces, why) in [
         ([&b, &a], "keys are out of order"),
         ([&a, &a], "keys are out of order"),
-        ([&short, &b], "a key shorter than any"),
+        ([&short, &b], "a key is too short"),
     ] {
         let bytes = [&header[..], pieces[0], pieces[1]].concat();
         let refused = dump::verify(&mut &bytes[..], &()).expect_err("no dump").to_string();
@@ -201,7 +201,7 @@ async fn a_dump_without_its_keystone_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn what_an_engine_cannot_hold_is_found_before_anything_is_written() {
+async fn records_beyond_the_limits_of_an_engine_are_refused_before_any_write() {
     let large = Key::new(Space(b'I'), 1, b"large");
     let long = Key::new(Space(b'I'), 1, &[b'k'; 200]);
     let cases = [
@@ -247,7 +247,7 @@ async fn commits_stay_within_the_limits_of_the_engine() {
 }
 
 #[tokio::test]
-async fn a_load_that_is_cut_off_anywhere_leaves_no_whole_store() {
+async fn an_interrupted_load_never_leaves_a_complete_store() {
     let bytes = dumped(&filled(volume()).await).await;
     let few_items = |limits: &mut store::Limits| limits.plan_items = 40;
     let whole = Failing::new(0, Fault::Nothing).limited(few_items);
@@ -270,7 +270,7 @@ async fn a_load_that_is_cut_off_anywhere_leaves_no_whole_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_commit_may_fail_or_be_answered_by_nobody() {
+async fn a_load_survives_failed_and_unanswered_commits() {
     let bytes = dumped(&filled(volume()).await).await;
     for fault in [Fault::BeforeEach, Fault::AfterEach] {
         let store = Failing::new(0, fault).limited(|limits| limits.plan_items = 40);
@@ -314,9 +314,9 @@ async fn a_late_original_changes_nothing_after_the_load() {
 }
 
 #[tokio::test]
-async fn of_two_loads_at_once_one_is_told() {
+async fn of_two_concurrent_loads_one_fails() {
     let bytes = dumped(&filled(volume()).await).await;
-    // Somebody takes the store just before this load claims it, and just before it fills it.
+    // Another process takes the store just before the load claims it, and just before it fills it.
     for (at, left) in [(1, "taken"), (3, "taken")] {
         let store = Failing::new(at, Fault::Taken);
         let refused = loaded(&store, &bytes).await;
@@ -327,7 +327,7 @@ async fn of_two_loads_at_once_one_is_told() {
 }
 
 #[tokio::test]
-async fn a_file_that_changes_between_the_passes_makes_no_whole_store() {
+async fn a_file_that_changes_between_the_passes_leaves_no_complete_store() {
     let bytes = dumped(&filled(few()).await).await;
     let mut other = few();
     other[0] = put(keystone_key(), "another volume");
@@ -342,7 +342,7 @@ async fn a_file_that_changes_between_the_passes_makes_no_whole_store() {
     }
 }
 
-/// A file that is another one once somebody goes back to its beginning.
+/// A file whose content differs after a seek to its beginning.
 struct TwoFaced {
     faces: Vec<Cursor<Vec<u8>>>,
 }
@@ -386,7 +386,7 @@ impl std::io::Write for Patient<'_> {
 
 /// While units move between 20,000 records, a dump has all of them, at one instant.
 #[test]
-fn a_dump_is_of_one_instant_while_others_commit() {
+fn a_dump_is_a_snapshot_while_other_processes_commit() {
     const PLACES: u64 = 20_000;
     const UNITS: u64 = 10;
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -459,7 +459,7 @@ async fn a_writer_that_fails_ends_the_dump() {
 }
 
 #[tokio::test]
-async fn a_label_that_is_too_long_and_an_engine_out_of_order_are_told() {
+async fn a_long_label_and_records_out_of_order_are_errors() {
     let failed = dump::dump(&MemoryStore::new(), &[b'x'; 256], &mut Vec::new(), &()).await;
     assert!(matches!(failed, Err(DumpError::Write(_))), "{failed:?}");
     dump::dump(&MemoryStore::new(), &[b'x'; 255], &mut Vec::new(), &()).await.expect("short");
@@ -480,7 +480,7 @@ impl Watcher for Watched {
 }
 
 #[tokio::test]
-async fn progress_goes_from_little_to_all() {
+async fn progress_increases_to_the_full_size() {
     let writes = (0..5_000_u64).map(|n| put(Key::new(Space(b'd'), n, b"x"), "some bytes"));
     let mut writes: Vec<Write> = writes.collect();
     writes.push(put(keystone_key(), "the volume"));

@@ -135,7 +135,7 @@ async fn body(pool: &HashingPool, frame: &Bytes, bytes: usize, way: Way) {
     }
 }
 
-/// What this process has used of processors so far.
+/// Returns the CPU time of this process so far.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

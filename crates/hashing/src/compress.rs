@@ -1,49 +1,53 @@
-//! MD5's compression of one block, for one message or for several at once.
+//! The compression function of MD5 for one block, of one message or of several messages in
+//! parallel.
 //!
-//! Sixty-four steps change four words, and each step depends on the one before. A message cannot be
-//! hashed faster than that chain. So whatever is not part of the chain is added up first. The words may
-//! be vectors; then each column of them is a message of its own. Loading the words is the caller's part.
+//! A block takes 64 steps on a state of four words, and each step needs the result of the step
+//! before. This dependency chain limits the speed of one message. The code therefore computes every
+//! term that is not part of the chain first. The words can be vectors: each column is then a
+//! message of its own. For example, with words of sixteen columns one call compresses a block of
+//! sixteen messages. The caller loads the words.
 #![expect(
     clippy::inline_always,
-    reason = "vector instructions are used only by what is inlined where they are switched on"
+    reason = "only code that is inlined into a function with a CPU feature uses its instructions"
 )]
 
 use std::hint::black_box;
 
-/// The operations of MD5 on 32-bit words. A vector does them in each of its columns.
+/// The operations of MD5 on 32-bit words. A vector applies them to each of its columns.
 pub(crate) trait Words: Copy {
-    /// The sum, modulo 2³².
+    /// Returns the sum modulo 2³².
     fn plus(self, other: Self) -> Self;
-    /// The sum with the same number everywhere, modulo 2³².
+    /// Returns the sum with the same constant in each column, modulo 2³².
     fn plus_constant(self, constant: u32) -> Self;
     fn rotate_left<const BITS: u32>(self) -> Self;
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
     fn not(self) -> Self;
-    /// The sum with a bit of `one` where `mask` has a bit, and a bit of `other` elsewhere.
+    /// Returns the sum with a selection: the bits of `one` at the set bits of `mask`, and the bits
+    /// of `other` at the others.
     fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self;
 }
 
-/// Bytes that are compressed at once.
+/// The size of a block in bytes.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// One block of a message.
 pub(crate) type Block = [u8; BLOCK_BYTES];
 
-/// The state of one message.
+/// The state of one message: the words A, B, C and D.
 pub(crate) type Md5State = [u32; 4];
 
 /// The state before the first block.
 pub(crate) const INITIAL: Md5State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// The constants of all steps, four in a row.
+/// The constants of the 64 steps, four per row.
 pub(crate) type Constants = [[u32; 4]; 16];
 
-/// The constants, in a way that hides their values from the compiler.
+/// Returns the constants in a way that hides their values from the compiler.
 ///
-/// If the compiler knew the values, it would add them last. That puts one more addition into every link
-/// of the chain, which costs a quarter of the time.
+/// If the compiler knew the values, it would add them last. This would put one more addition into
+/// each step of the dependency chain, and take a quarter more time.
 pub(crate) fn constants() -> &'static Constants {
     black_box(&CONSTANTS)
 }
@@ -67,8 +71,7 @@ const CONSTANTS: Constants = [
     [0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391],
 ];
 
-/// One of the four functions in which rounds differ: it computes from three words what a step adds to the
-/// fourth.
+/// One of the four round functions. A step adds its result for three words to the fourth word.
 trait Mix {
     fn add<W: Words>(sum: W, b: W, c: W, d: W) -> W;
 }
@@ -116,7 +119,7 @@ fn step<M: Mix, W: Words, const BITS: u32>([a, b, c, d]: [W; 4], word: W, consta
     M::add(known, b, c, d).rotate_left::<BITS>().plus(b)
 }
 
-/// Four steps, after which each word of the state is where it was.
+/// Takes four steps. After four steps each word is again at its own position in the state.
 #[inline(always)]
 fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32>(
     [a, b, c, d]: [W; 4],
@@ -130,7 +133,7 @@ fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32
     [a, b, c, d]
 }
 
-/// The state after one more block, given as its sixteen little-endian words.
+/// Returns the state after one more block, whose sixteen words `w` are little-endian.
 #[inline(always)]
 pub(crate) fn compress<W: Words>(state: [W; 4], w: &[W; 16], k: &Constants) -> [W; 4] {
     let s = state;

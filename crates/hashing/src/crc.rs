@@ -1,14 +1,16 @@
-//! The CRC of a run of bytes from those of its pieces; nothing is read again.
+//! The CRC of a message from the CRCs of its pieces, without another read of the bytes.
 //!
-//! A CRC is the remainder of a polynomial. Bytes that follow a piece multiply the piece's CRC by a
-//! power of x, which depends on their number only. So that power is computed once for each length,
-//! in some sixty multiplications, and applied in one. All arithmetic is modulo two and modulo the
-//! CRC's polynomial. Bits are reflected: the highest bit of a CRC is the constant term.
+//! A CRC is the remainder of a polynomial division. If bytes follow a piece, the CRC of the piece
+//! is multiplied by a power of x, which depends only on the number of these bytes. The power is
+//! computed once per length, in about 60 multiplications, and applied in one multiplication. For
+//! example, one [`CrcCombiner`] for 8 MiB joins all equal parts of an upload. The arithmetic is
+//! modulo two and modulo the polynomial of the CRC. Bits are reflected: the highest bit of a CRC is
+//! the constant term.
 //!
 //! This is the method of zlib's `crc32_combine_op`. The three CRCs here begin and end with all bits
 //! inverted, which cancels out.
 
-/// A CRC that S3 knows.
+/// A CRC algorithm of S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crc {
     /// CRC-32 (ISO-HDLC), as in zlib.
@@ -19,17 +21,17 @@ pub enum Crc {
     Crc64Nvme,
 }
 
-/// Combines the CRC of a run with that of a second run of a fixed length that follows it.
+/// Combines the CRC of a piece with the CRC of a following piece of fixed length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrcCombiner {
     crc: Crc,
     bytes: u64,
-    /// x to the power of the second run's bits.
+    /// x to the power of the number of bits of the second piece.
     power: u64,
 }
 
 impl Crc {
-    /// The polynomial without its highest term.
+    /// Returns the polynomial without its highest term.
     const fn polynomial(self) -> u64 {
         match self {
             Crc::Crc32 => 0xedb8_8320,
@@ -38,7 +40,7 @@ impl Crc {
         }
     }
 
-    /// The constant term: the number 1.
+    /// Returns the polynomial 1, the neutral element of the multiplication.
     const fn one(self) -> u64 {
         match self {
             Crc::Crc32 | Crc::Crc32c => 1 << 31,
@@ -51,7 +53,7 @@ impl Crc {
         let (mut product, mut term) = (0, second);
         while bit > 0 {
             product ^= if first & bit == 0 { 0 } else { term };
-            // Times x.
+            // Multiplies by x: a shift, and a reduction if the highest term was shifted out.
             term = (term >> 1) ^ if term & 1 == 0 { 0 } else { polynomial };
             bit >>= 1;
         }
@@ -60,10 +62,10 @@ impl Crc {
 }
 
 impl CrcCombiner {
-    /// For a second run of so many bytes.
+    /// Creates a combiner for a second piece of `bytes` bytes.
     pub const fn new(crc: Crc, bytes: u64) -> CrcCombiner {
         let (mut power, mut left) = (crc.one(), bytes);
-        // x to the power of eight, squared once for each bit of the number of bytes.
+        // The power is computed by repeated squaring. It begins with x to the power of 8, one byte.
         let mut square = crc.one() >> 8;
         while left > 0 {
             if left & 1 == 1 {
@@ -75,12 +77,12 @@ impl CrcCombiner {
         CrcCombiner { crc, bytes, power }
     }
 
-    /// How many bytes the second run has.
+    /// Returns the number of bytes of the second piece.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The CRC of both runs, from that of each.
+    /// Returns the CRC of both pieces together.
     pub const fn combine(&self, first: u64, second: u64) -> u64 {
         self.crc.times(self.power, first) ^ second
     }

@@ -1,23 +1,25 @@
-//! A few messages at once in ordinary registers: their instructions are interleaved, step by step.
+//! MD5 of up to three messages in ordinary registers, with interleaved instructions.
 //!
-//! One message leaves most of a processor idle, because each instruction waits for the one before. The
-//! instructions of two more messages fill that time. There are not enough registers for a fourth.
-#![expect(clippy::inline_always, reason = "a call for each of some hundred additions")]
+//! One message uses a small part of a processor core, because each instruction waits for the one
+//! before. The instructions of two more messages fill this time. There are not enough registers for
+//! a fourth message. For example, on processors without fast vector rotations three interleaved
+//! messages can be faster than three columns of a vector.
+#![expect(clippy::inline_always, reason = "a call per addition would cost more than the addition")]
 
 use std::array::from_fn;
 
 use crate::compress::{Block, Md5State, Words, compress, constants};
 
-/// Messages that are hashed in this way at most.
+/// The largest number of interleaved messages.
 pub(crate) const INTERLEAVED_MAX: usize = 3;
 
-/// Hashes as many blocks of each message as the shortest run has. There are as many states as runs, and
-/// at most [`INTERLEAVED_MAX`].
+/// Hashes the same number of blocks of each message: the length of the shortest run. The numbers of
+/// states and runs are equal, and at most [`INTERLEAVED_MAX`].
 pub(crate) fn interleaved(states: &mut [Md5State], runs: &[&[Block]]) {
     match (states, runs) {
         ([one], [run]) => interleave([one], [run]),
-        // The compiler interleaves three messages, but hashes two one after the other, block by block,
-        // which fills no idle time.
+        // The compiler interleaves three messages, but not two: those it hashes one after the
+        // other, which fills no idle time. So a spare message makes three.
         ([one, two], [first, second]) => {
             let mut spare = *one;
             interleave([one, two, &mut spare], [first, second, first]);
@@ -52,12 +54,12 @@ fn interleave<const MESSAGES: usize>(
     }
 }
 
-/// A word of each message.
+/// One word of each message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Each<const MESSAGES: usize>(pub(crate) [u32; MESSAGES]);
 
 impl<const MESSAGES: usize> Each<MESSAGES> {
-    /// A word of each block.
+    /// Loads the word with this index from each block.
     #[inline(always)]
     pub(crate) fn of(blocks: [&Block; MESSAGES], word: usize) -> Self {
         Each(blocks.map(
@@ -140,7 +142,7 @@ impl<const MESSAGES: usize> Words for Each<MESSAGES> {
         )
     }
 
-    /// Of the two halves, the one that is known early is added early.
+    /// Adds the half that does not depend on the last step first, to shorten the dependency chain.
     #[inline(always)]
     fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self {
         Each(from_fn(

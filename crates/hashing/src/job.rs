@@ -1,8 +1,10 @@
-//! Messages of different lengths side by side: each column takes the next bytes of its message.
+//! Jobs: messages of different lengths that are hashed side by side, one per column.
 //!
-//! A message comes in pieces of any length. A block that crosses pieces is hashed alone; all others are
-//! hashed together with those of the other columns. Who gets a column, and who waits for the result, is
-//! decided elsewhere.
+//! A message is a list of pieces of any length. A block that crosses the border of two pieces is
+//! hashed alone. All other blocks are hashed together with blocks of the other columns. For
+//! example, a job that ends after ten blocks frees its column, and another job takes it in the next
+//! step. The module does not know which job gets a column and who waits for the result; the pool
+//! decides this.
 
 use bytes::Bytes;
 
@@ -11,26 +13,26 @@ use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
 use crate::ways::Ways;
 
-/// Blocks of each column that one step hashes. After each step other jobs may join.
+/// The largest number of blocks per column in one step. Other jobs can join after each step.
 pub(crate) const STEP_BLOCKS: usize = 1_024;
 
-/// Bytes to hash with a running MD5, in the order of the pieces.
+/// Pieces to hash in order, with the MD5 of the bytes before them.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// The MD5 so far.
+    /// The MD5 of the bytes before the pieces.
     pub md5: Md5,
-    /// The bytes to hash.
+    /// The bytes to hash, in order.
     pub pieces: Vec<Bytes>,
 }
 
 impl Job {
-    /// How many bytes there are to hash.
+    /// Returns the number of bytes to hash.
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// Hashes all jobs on this thread, as many at once as there are columns. The results come in the
-    /// order of the jobs.
+    /// Hashes all jobs on this thread, up to [`COLUMNS_MAX`] in parallel. Returns the results in
+    /// the order of the jobs.
     pub fn run_all(ways: Ways, jobs: Vec<Job>) -> Vec<Md5> {
         let mut results = vec![Md5::default(); jobs.len()];
         let mut coming = jobs.into_iter().zip(&mut results);
@@ -59,9 +61,10 @@ impl Job {
     }
 }
 
-/// A job under way, and its owner.
+/// A job in progress with the token of its owner.
 ///
-/// Unless it is done, its `run` begins with a whole block, and its MD5 is at the end of one.
+/// Invariant: unless the job is done, `run` begins with a complete block and the MD5 is at the end
+/// of a block.
 #[derive(Debug)]
 pub(crate) struct Column<T> {
     md5: Md5,
@@ -78,7 +81,7 @@ impl<T> Column<T> {
         column
     }
 
-    /// Whether all bytes were hashed.
+    /// Returns true if all bytes are hashed.
     pub(crate) fn is_done(&self) -> bool {
         self.blocks().is_empty()
     }
@@ -87,7 +90,7 @@ impl<T> Column<T> {
         (self.md5, self.whose)
     }
 
-    /// Hashes bytes until the run begins with a whole block, or all is done.
+    /// Hashes bytes until the run begins with a complete block or the job is done.
     fn settle(&mut self) {
         while self.md5.rest_bytes() > 0 || self.blocks().is_empty() {
             if self.run.is_empty() {
@@ -111,8 +114,8 @@ impl<T> Column<T> {
     }
 }
 
-/// Hashes the next blocks of every column: as many as each of them has, at most [`STEP_BLOCKS`]. None
-/// of the columns is done, and there are at most [`COLUMNS_MAX`].
+/// Hashes the same number of blocks of each column: as many as the shortest run has, at most
+/// [`STEP_BLOCKS`]. No column is done, and there are at most [`COLUMNS_MAX`].
 pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
     debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
     let least = columns.iter().map(|column| column.blocks().len()).min().unwrap_or_default();

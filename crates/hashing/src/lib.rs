@@ -1,14 +1,18 @@
-//! MD5 of many messages at once, and the CRC of a whole from those of its pieces.
+//! MD5 of many messages in parallel, and the CRC of a message from the CRCs of its pieces.
 //!
-//! The ETag of an object is an MD5, and the MD5 of one message cannot be computed in parallel. Those of
-//! different messages can: up to sixteen in the columns of vector registers, which costs hardly more than
-//! one, or a few interleaved in ordinary registers, where that is faster.
+//! The ETag of an object is an MD5, and the MD5 of one message cannot be computed in parallel. The
+//! MD5s of different messages can: up to sixteen in the columns of vector registers, at hardly more
+//! cost than one message, or up to three interleaved in ordinary registers, if this is faster on
+//! the processor. For example, sixteen clients that upload at the same time share one worker
+//! thread.
 //!
-//! The CRC of a whole follows from those of its pieces. [`CrcCombiner`] costs far less than reading
-//! the whole once more.
+//! [`CrcCombiner`] computes the CRC of a message from the CRCs of its pieces, which costs far less
+//! than another read of the message. For example, the CRC of a multipart object follows from its
+//! parts.
 //!
-//! [`Md5`], [`Job`] and [`CrcCombiner`] only compute. A [`HashingPool`] has threads, and needs no
-//! runtime: its results are futures. This crate does not know what is hashed, or why.
+//! [`Md5`], [`Job`] and [`CrcCombiner`] only compute. [`HashingPool`] has threads and needs no
+//! async runtime, because its results are plain futures. The crate does not know the content or the
+//! purpose of the messages.
 
 mod compress;
 mod crc;

@@ -1,4 +1,6 @@
-//! MD5 of one message while it arrives.
+//! MD5 of one message that arrives in pieces.
+//!
+//! For example, a body of a PUT is hashed by one `update` for each piece that arrives.
 
 use std::fmt;
 
@@ -7,24 +9,24 @@ use crate::interleaved::interleaved;
 
 /// A running MD5 of one message.
 ///
-/// On one core it hashes some 900 MB/s. Only a [`HashingPool`](crate::HashingPool) is faster, with
-/// several messages at once.
+/// It hashes about 900 MB/s on one core. A [`HashingPool`](crate::HashingPool) is faster, because
+/// it hashes several messages in parallel.
 #[derive(Clone)]
 pub struct Md5 {
     state: Md5State,
-    /// How many bytes were hashed, those in `rest` included.
+    /// The number of bytes so far, including those in `rest`.
     bytes: u64,
-    /// The last bytes, as many as there are beyond whole blocks.
+    /// The bytes behind the last complete block; `bytes % 64` of them are valid.
     rest: Block,
 }
 
 impl Md5 {
-    /// The MD5 of nothing yet.
+    /// Creates the MD5 of an empty message.
     pub fn new() -> Md5 {
         Md5 { state: INITIAL, bytes: 0, rest: [0; BLOCK_BYTES] }
     }
 
-    /// Hashes the next bytes.
+    /// Appends bytes to the message.
     pub fn update(&mut self, bytes: &[u8]) {
         let filled = self.rest_bytes();
         self.bytes = self.bytes.wrapping_add(bytes.len() as u64);
@@ -44,11 +46,12 @@ impl Md5 {
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
-    /// The MD5 of all bytes.
+    /// Returns the MD5 of the message.
     pub fn finish(mut self) -> [u8; 16] {
         let bits = self.bytes.wrapping_mul(8);
         let filled = self.rest_bytes();
-        // One bit, zeros, and the length in the last eight bytes of a block.
+        // The padding of RFC 1321: a 1 bit, zeros, and the length in bits in the last 8 bytes of a
+        // block.
         let mut padding = [0; 2 * BLOCK_BYTES];
         padding[0] = 0x80;
         let length_at = if filled < BLOCK_BYTES - 8 { BLOCK_BYTES } else { 2 * BLOCK_BYTES } - 8;
@@ -65,18 +68,18 @@ impl Md5 {
         interleaved(std::slice::from_mut(&mut self.state), &[blocks]);
     }
 
-    /// How many bytes wait until their block is full.
+    /// Returns the number of bytes behind the last complete block.
     pub(crate) fn rest_bytes(&self) -> usize {
-        // A remainder of a division by 64 fits.
+        // The remainder is less than 64, so the conversion cannot fail.
         usize::try_from(self.bytes % BLOCK_BYTES as u64).unwrap_or_default()
     }
 
-    /// The state after the last whole block.
+    /// Returns the state after the last complete block.
     pub(crate) fn state(&self) -> Md5State {
         self.state
     }
 
-    /// Continues after `blocks` blocks that were hashed elsewhere, with the state after them.
+    /// Sets the state after `blocks` more blocks, which a caller has hashed.
     pub(crate) fn skip(&mut self, blocks: usize, state: Md5State) {
         debug_assert_eq!(self.rest_bytes(), 0, "blocks begin where a block ended");
         self.bytes = self.bytes.wrapping_add(blocks as u64 * BLOCK_BYTES as u64);

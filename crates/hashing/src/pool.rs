@@ -1,12 +1,14 @@
-//! Threads that hash for many bodies at once.
+//! A pool of threads that hash jobs of many bodies in parallel.
 //!
-//! A worker takes jobs from a queue, as many as there are columns, and takes more whenever a column is
-//! free. While it is busy or gets no processor, jobs collect in the queue, and the more there are the
-//! cheaper each is. A job may also have [`Patience`]: it waits for others, for a limited time, and not
-//! once all others that could come are there.
+//! A worker takes jobs from a queue, at most one for each column, and takes more when a column
+//! becomes free. While the worker is busy, jobs collect in the queue; the more jobs it then hashes
+//! together, the less each costs. A job can also have [`Patience`]: it waits a limited time for
+//! other jobs, and stops waiting when all expected jobs are there. For example, with ten uploads in
+//! progress a job waits until ten jobs are queued or its time is over.
 //!
-//! The queue is bounded. Beyond [`WAITING_JOBS_MAX`] jobs or [`WAITING_BYTES_MAX`] bytes a job is given
-//! back, and its caller hashes it alone. Even if workers die, every job gets a result or an error.
+//! The queue has limits. Beyond [`WAITING_JOBS_MAX`] jobs or [`WAITING_BYTES_MAX`] bytes the pool
+//! returns the job, and the caller hashes it on its own thread. If a worker dies, each of its jobs
+//! gets an error.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,68 +27,72 @@ use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
 use crate::ways::Ways;
 
-/// Processors per worker: hashing is about a third of what large uploads cost.
+/// The number of processors per worker. Hashing is about a third of the CPU time of large uploads.
 pub const PROCESSORS_PER_WORKER: usize = 3;
 
-/// Jobs that wait for a column at most.
+/// The largest number of queued jobs.
 pub const WAITING_JOBS_MAX: usize = 1_024;
 
-/// Bytes of jobs that wait for a column at most.
+/// The largest number of bytes of queued jobs.
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
 
-/// Waiting jobs at which no worker waits any longer: more of them are hardly cheaper each.
+/// The number of queued jobs at which a worker begins at once. The cost per job hardly falls with
+/// more.
 pub const JOBS_WAITING_MAX: usize = 12;
 
-/// How long a job may wait for others, which makes all of them cheaper.
+/// The time that a job may wait for other jobs. Jobs that are hashed together cost less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
-    /// From when it is submitted; none by default.
+    /// The longest wait after the submission. Zero by default.
     pub wait: Duration,
-    /// How many jobs may come, this one included. When that many wait, none waits any longer.
+    /// The number of expected jobs, including this one. The wait ends when so many are queued.
     pub jobs: usize,
 }
 
-/// Threads that hash. They end when the pool is dropped and all jobs are done.
+/// A pool of hashing threads. They end after the pool is dropped and all jobs are done.
 #[derive(Debug)]
 pub struct HashingPool {
     queue: Arc<SharedQueue>,
 }
 
-/// The MD5 after a job, as a future.
+/// A future of the MD5 after a job.
 ///
 /// Dropping it cancels the job.
 #[derive(Debug)]
 pub struct Pending(oneshot::Receiver<Md5>);
 
-/// A worker ended before its job did, which is a bug. The message's MD5 is lost.
+/// The worker of a job has ended before the job was done, which is a bug. The MD5 of the message is
+/// lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the thread that hashes has ended")]
+#[error("the hashing thread has ended")]
 pub struct Gone;
 
 impl HashingPool {
-    /// Starts workers. If some threads cannot be started there are fewer; if none can, every job is
-    /// given back.
+    /// Starts `workers` threads. If some of them cannot be started, the pool has fewer. If none
+    /// can, the pool returns each job to its caller.
     pub fn start(workers: NonZeroUsize) -> HashingPool {
         let queue = Arc::new(SharedQueue::default());
         for number in 0..workers.get() {
             queue.waiting().workers += 1;
             let worker = Worker(Arc::clone(&queue));
-            // If the thread cannot be started, the worker is dropped, which corrects the count.
+            // If the thread cannot be started, the closure with the worker is dropped, and the drop
+            // decrements the count.
             let _ =
                 thread::Builder::new().name(format!("md5-{number}")).spawn(move || worker.run());
         }
         HashingPool { queue }
     }
 
-    /// How many workers suit a machine.
+    /// Returns the number of workers for a machine with `processors` processors.
     pub fn workers_for(processors: NonZeroUsize) -> NonZeroUsize {
         NonZeroUsize::new(processors.get() / PROCESSORS_PER_WORKER).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Puts a job into the queue.
+    /// Appends a job to the queue.
     ///
     /// # Errors
-    /// The job itself, if too much waits already or there is no worker: [`Job::run`] does it here.
+    /// Returns the job if the queue is full or there is no worker. The caller can then use
+    /// [`Job::run`].
     pub fn submit(&self, job: Job, patience: Patience) -> Result<Pending, Job> {
         let bytes = job.bytes();
         let due = Instant::now() + patience.wait;
@@ -136,19 +142,20 @@ struct SharedQueue {
 #[derive(Default)]
 struct JobQueue {
     jobs: VecDeque<QueuedJob>,
-    /// Bytes of all these jobs.
+    /// The bytes of all queued jobs.
     bytes: usize,
-    /// Workers that have not ended, and those of them that are idle.
+    /// The number of workers that have not ended, and of those the number that are idle.
     workers: usize,
     idle: usize,
     closed: bool,
-    /// When the jobs have waited for long enough, and how many they wait for.
+    /// The time at which the wait of the queued jobs ends, and the number of jobs that ends it
+    /// earlier.
     due: Option<Instant>,
     awaited: usize,
 }
 
 impl JobQueue {
-    /// Whether the jobs have waited for long enough.
+    /// Returns true if the wait of the queued jobs is over.
     fn is_due(&self, now: Instant) -> bool {
         self.closed || self.jobs.len() >= self.awaited || self.due.is_none_or(|due| due <= now)
     }
@@ -161,19 +168,20 @@ struct QueuedJob {
 }
 
 impl SharedQueue {
-    /// A poisoned lock is fine: no code can panic in the middle of a change.
+    /// Locks the queue. A poisoned lock is safe to use, because no code panics in the middle of a
+    /// change.
     fn waiting(&self) -> MutexGuard<'_, JobQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all is done and no more will come.
+    /// Returns true if the pool is closed and the queue is empty.
     fn is_over(&self) -> bool {
         let waiting = self.waiting();
         waiting.closed && waiting.jobs.is_empty()
     }
 
-    /// Takes at most `wanted` jobs. With `wait`, it waits until jobs are due, and returns none only if
-    /// the pool is closed.
+    /// Takes at most `wanted` jobs from the queue. With `wait` it waits until jobs are due, and
+    /// returns an empty list only if the pool is closed.
     fn take(&self, wanted: usize, wait: bool) -> Vec<QueuedJob> {
         let mut waiting = self.waiting();
         while wait && !(waiting.closed && waiting.jobs.is_empty()) {
@@ -208,8 +216,8 @@ impl fmt::Debug for SharedQueue {
     }
 }
 
-/// A thread's work. When the last worker ends, for whatever reason, waiting jobs are dropped, which
-/// answers them.
+/// A worker thread. When the last worker ends, for any reason, the queued jobs are dropped, so that
+/// their callers get an error.
 struct Worker(Arc<SharedQueue>);
 
 impl Worker {
@@ -225,7 +233,7 @@ impl Worker {
             }
             let done = columns.extract_if(.., |column| column.is_done());
             for (md5, answer) in done.map(Column::into_md5) {
-                // The caller may be gone.
+                // The send fails if the caller has dropped the future, which cancels the job.
                 let _ = answer.send(md5);
             }
             step(ways, &mut columns);

@@ -11,7 +11,7 @@ use crate::md5::Md5;
 use crate::vectors::{COLUMNS_MAX, in_vectors};
 use crate::ways::Ways;
 
-/// What the `md-5` crate says.
+/// Returns the MD5 that the `md-5` crate computes.
 pub(crate) fn reference(message: &[u8]) -> [u8; 16] {
     md5::Md5::digest(message).into()
 }
@@ -68,7 +68,7 @@ fn known_answers() {
 }
 
 #[test]
-fn every_length_is_padded_as_it_should() {
+fn messages_of_each_length_are_padded_correctly() {
     let message = message(0, 260);
     for bytes in 0..=message.len() {
         let mut md5 = Md5::new();
@@ -93,7 +93,7 @@ fn compare(columns: usize, name: &str, way: impl FnOnce(&mut [Md5State], &[&[Blo
 }
 
 #[test]
-fn every_number_of_columns_on_every_kind_of_vectors_hashes_each_message_alike() {
+fn each_number_of_columns_equals_the_reference_on_each_kind_of_vectors() {
     for level in levels() {
         for columns in 1..=COLUMNS_MAX {
             let name = format!("{level:?}");
@@ -103,14 +103,14 @@ fn every_number_of_columns_on_every_kind_of_vectors_hashes_each_message_alike() 
 }
 
 #[test]
-fn ordinary_registers_hash_each_of_a_few_messages_alike() {
+fn interleaved_messages_equal_the_reference() {
     for columns in 1..=INTERLEAVED_MAX {
         compare(columns, "interleaved", interleaved);
     }
 }
 
 #[test]
-fn whichever_way_is_quicker_hashes_each_message_alike() {
+fn the_faster_implementation_equals_the_reference() {
     let ways = Ways::timed();
     for columns in 1..=COLUMNS_MAX {
         compare(columns, "timed", |states, runs| ways.md5(states, runs));
@@ -118,7 +118,7 @@ fn whichever_way_is_quicker_hashes_each_message_alike() {
 }
 
 #[test]
-fn columns_take_as_many_blocks_as_the_shortest_has() {
+fn columns_take_as_many_blocks_as_the_shortest_run() {
     let messages = [message(1, 5 * BLOCK_BYTES), message(2, 3 * BLOCK_BYTES)];
     let runs: Vec<&[Block]> = messages.iter().map(|message| message.as_chunks().0).collect();
     for level in [None, Some(Level::new())] {
@@ -136,7 +136,7 @@ fn columns_take_as_many_blocks_as_the_shortest_has() {
 }
 
 #[test]
-fn more_jobs_than_columns_are_done_in_their_order() {
+fn results_of_more_jobs_than_columns_keep_their_order() {
     let messages: Vec<Vec<u8>> =
         (0..3 * COLUMNS_MAX).map(|number| message(number, 50_000 - 997 * number)).collect();
     let job = |message: &Vec<u8>| Job { md5: Md5::new(), pieces: cut(message, &[5_000, 64, 1]) };
@@ -163,7 +163,7 @@ proptest! {
     /// Each job is one of a message's several, has pieces of any length, and joins others that are
     /// under way.
     #[test]
-    fn jobs_that_come_and_go_beside_others_take_what_each_alone_would(
+    fn jobs_that_join_others_equal_the_reference(
         jobs in prop::collection::vec(
             (0_usize..400, prop::collection::vec(0_usize..3_000, 0..5), 0_usize..4, any::<bool>()),
             1..40,

@@ -1,10 +1,11 @@
-//! Several messages side by side, each in a column of vector registers.
+//! MD5 of several messages side by side, each in a column of vector registers.
 //!
-//! A call hashes the same number of blocks of each message; `job` brings messages of different lengths
-//! together. Which vectors the processor has is detected at run time.
+//! A call hashes the same number of blocks of each message; `job` combines messages of different
+//! lengths. The kind of vectors is detected at run time. For example, with AVX-512 one register has
+//! a word of sixteen messages.
 #![expect(
     clippy::inline_always,
-    reason = "vector instructions are used only by what is inlined where they are switched on"
+    reason = "only code that is inlined into a function with a CPU feature uses its instructions"
 )]
 
 use fearless_simd::prelude::*;
@@ -13,16 +14,17 @@ use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
 use crate::compress::{Block, Md5State, Words, compress, constants};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 
-/// Messages that are hashed side by side at most.
+/// The largest number of messages that are hashed side by side.
 pub const COLUMNS_MAX: usize = 16;
 
-/// Hashes as many blocks of each message as the shortest run has.
+/// Hashes the same number of blocks of each message: the length of the shortest run.
 ///
-/// There are as many states as runs, and at most [`COLUMNS_MAX`].
+/// The numbers of states and runs are equal, and at most [`COLUMNS_MAX`].
 ///
-/// For each kind of vectors there are the two widths that pay off: one vector, and several, which fill
-/// the time in which an addition waits for the one before. Further widths would take seconds to compile.
-/// For a few messages [`Ways`](crate::ways::Ways) may choose ordinary registers instead.
+/// Each kind of vectors has the two widths that are worth their code: one vector, and several
+/// vectors, which fill the time in which an addition waits for the one before. More widths would
+/// add seconds to each compilation. For a few messages [`Ways`](crate::ways::Ways) can choose
+/// ordinary registers instead.
 pub(crate) fn in_vectors(level: Level, states: &mut [Md5State], runs: &[&[Block]]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = level.as_avx512() {
@@ -48,7 +50,7 @@ pub(crate) fn in_vectors(level: Level, states: &mut [Md5State], runs: &[&[Block]
     }
 }
 
-/// Takes `blocks` blocks of each of at most eight messages, in vectors of four words.
+/// Hashes `blocks` blocks of each of at most eight messages, in vectors of four words.
 fn narrow(level: Level, states: &mut [Md5State], runs: &[&[Block]], blocks: usize) {
     #[cfg(target_arch = "x86_64")]
     let simd = level.as_sse2();
@@ -76,7 +78,8 @@ fn narrow(level: Level, states: &mut [Md5State], runs: &[&[Block]], blocks: usiz
     }
 }
 
-/// Calls with exactly as many columns as there are. Unused ones repeat the first message.
+/// Calls `columns` with exactly `COLUMNS` messages. Unused columns repeat the first message, and
+/// their results are dropped.
 fn call<const COLUMNS: usize>(
     states: &mut [Md5State],
     runs: &[&[Block]],
@@ -111,11 +114,11 @@ fn alone_in_vectors<S: Simd>(simd: S, state: &mut Md5State, blocks: &[Block]) {
 
 macro_rules! in_columns {
     ($name:ident, $inner:ident, $columns:literal, $words:ident, $bytes:ident) => {
-        /// Hashes in a fixed number of columns.
+        /// Hashes a fixed number of columns.
         ///
-        /// The words of different messages are brought together by a transposition. Each row is a piece
-        /// of one message. The upper half of the rows is interleaved with the lower half, log2 of their
-        /// number times. After that each row has the same word of all messages.
+        /// A transposition puts the same word of all messages into one vector. At first each row is
+        /// a piece of one message. Each round interleaves the upper half of the rows with the lower
+        /// half. After log2(columns) rounds each row has the same word of all messages.
         fn $name<S: Simd>(simd: S, states: &mut [Md5State; $columns], runs: &[&[Block]; $columns]) {
             simd.vectorize(
                 #[inline(always)]

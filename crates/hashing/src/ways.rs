@@ -1,8 +1,9 @@
-//! Several messages at once, in whichever way is fastest on this processor.
+//! The choice between vectors and ordinary registers for one to three messages.
 //!
-//! For a few messages there are two ways, and either may be up to twice as fast. If a vector addition
-//! takes one cycle, vectors with rotations are faster even for one message; if it takes two, ordinary
-//! registers are. So a caller that hashes much measures both first, which takes some milliseconds.
+//! Each of the two can be up to twice as fast as the other, depending on the processor. For
+//! example, if a vector addition takes one cycle, vectors with rotations are faster even for one
+//! message; if it takes two cycles, ordinary registers are faster. A caller that hashes much
+//! therefore measures both first, which takes a few milliseconds.
 
 use std::time::{Duration, Instant};
 
@@ -12,22 +13,23 @@ use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 use crate::vectors::in_vectors;
 
-/// Blocks of each message that are hashed to measure a way.
+/// The number of blocks per message in a measurement.
 const TIMED_BLOCKS: usize = 64;
 
-/// How often each way is measured. The shortest time counts, because others share the processor.
+/// The number of measurements. The shortest time counts, because other processes use the processor,
+/// too.
 const TIMED_TRIES: usize = 12;
 
-/// Which way of hashing a few messages is faster on this processor.
+/// The faster implementation for each small number of messages on this processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Ways {
     level: Level,
-    /// Whether ordinary registers are faster, for one message, for two, and so on.
+    /// True if ordinary registers are faster, for one message, for two, and for three.
     registers_are_quicker: [bool; INTERLEAVED_MAX],
 }
 
 impl Ways {
-    /// Measures them all, in some milliseconds.
+    /// Measures both implementations, which takes a few milliseconds.
     pub fn timed() -> Ways {
         let level = Level::new();
         let registers_are_quicker =
@@ -35,15 +37,15 @@ impl Ways {
         Ways { level, registers_are_quicker }
     }
 
-    /// Given vectors, and one way for all numbers of messages.
+    /// Creates a choice for tests: one kind of vectors, and ordinary registers always or never.
     #[cfg(test)]
     pub(crate) fn given(level: Level, registers: bool) -> Ways {
         Ways { level, registers_are_quicker: [registers; INTERLEAVED_MAX] }
     }
 
-    /// Hashes as many blocks of each message as the shortest run has.
+    /// Hashes the same number of blocks of each message: the length of the shortest run.
     ///
-    /// There are as many states as runs, and at most [`COLUMNS_MAX`](crate::COLUMNS_MAX).
+    /// The numbers of states and runs are equal, and at most [`COLUMNS_MAX`](crate::COLUMNS_MAX).
     pub(crate) fn md5(self, states: &mut [Md5State], runs: &[&[Block]]) {
         let others = runs.len().checked_sub(1);
         let registers = others.and_then(|others| self.registers_are_quicker.get(others));

@@ -1,4 +1,5 @@
-//! What the load itself can do: rounds against an endpoint in another thread that does nothing.
+//! The largest rate of the generator: rounds against an endpoint in another thread that does no
+//! work.
 //!
 //! `cargo run --release -p load --example ceiling`
 

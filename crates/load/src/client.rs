@@ -1,7 +1,8 @@
-//! One client: a connection, a signature, and the S3 requests that workloads are made of.
+//! A client: one connection, a signer, and the S3 requests of the workloads.
 //!
-//! Every response is verified here: its status, its length, its ETag where there must be one. After
-//! a wrong response the connection is closed, because what follows cannot be trusted.
+//! The client verifies each response: its status, its length, and its ETag if the operation has
+//! one. For example, a GET of 4 KiB that returns 4,095 bytes is an error. After a wrong response
+//! the client closes the connection, because the following bytes cannot be trusted.
 
 use std::sync::Arc;
 
@@ -22,22 +23,22 @@ use crate::sign::{Signable, Signer};
 use crate::target::Address;
 use crate::{TargetBucket, Trouble, xml};
 
-/// Bytes of the longest response that is read as text: a page of 1,000 keys of 1,024 bytes fits.
+/// The largest response that is read as text, in bytes. A page of 1,000 keys of 1,024 bytes fits.
 const TEXT_BYTES_MAX: usize = 8 << 20;
 
-/// Keys on a page, and in a request that deletes many.
+/// The number of keys per page of a listing, and per `DeleteObjects` request.
 pub(crate) const PAGE_KEYS: usize = 1_000;
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// A body, and the hash that is signed with it. Cheap to clone.
+/// A body with the hash that the signature contains. A clone is cheap.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     pub(crate) bytes: Bytes,
     hash: Arc<str>,
 }
 
-/// Keys to be deleted by one request.
+/// The keys of one `DeleteObjects` request.
 #[derive(Clone, Debug)]
 pub(crate) struct DeleteBatch {
     payload: Payload,
@@ -45,23 +46,23 @@ pub(crate) struct DeleteBatch {
     pub(crate) keys: u64,
 }
 
-/// A page of keys.
+/// A page of a listing.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) keys: Vec<String>,
-    /// Where the next page begins.
+    /// The continuation token of the next page; `None` on the last page.
     pub(crate) next: Option<String>,
 }
 
-/// A request, before it is signed.
+/// A request that is not signed yet.
 struct ClientRequest<'a> {
     method: Method,
-    /// Below the bucket; empty for the bucket itself.
+    /// The key of the object; empty for the bucket itself.
     key: &'a str,
-    /// Percent-encoded and sorted.
+    /// The query, percent-encoded and sorted.
     query: &'a str,
     payload: &'a Payload,
-    /// One more header, which is not signed.
+    /// One more header, which the signature does not include.
     header: Option<(HeaderName, HeaderValue)>,
 }
 
@@ -100,7 +101,7 @@ impl DeleteBatch {
 }
 
 impl Client {
-    /// A client that has not connected yet.
+    /// Creates a client without a connection.
     pub(crate) fn new(target: &TargetBucket, address: Arc<Address>) -> Result<Self, Trouble> {
         let signer = Signer::new(target.credentials.clone(), &target.region, &address.host)?;
         let nothing = Payload::new(Bytes::new(), false);
@@ -109,13 +110,13 @@ impl Client {
         Ok(Self { address, bucket, region, unsigned, signer, connection: None, nothing })
     }
 
-    /// Connects, so that the first request need not.
+    /// Opens the connection, so that the first request does not include this time.
     pub(crate) async fn connect(&mut self) -> Result<(), Trouble> {
         self.connection = Some(Connection::open(&self.address).await?);
         Ok(())
     }
 
-    /// Makes the bucket unless it is there; returns whether it was made.
+    /// Creates the bucket unless it exists. Returns true if it was created.
     pub(crate) async fn make_bucket(&mut self) -> Result<bool, Trouble> {
         let nothing = self.nothing.clone();
         let look = ClientRequest::new(Method::HEAD, "", &nothing);
@@ -144,7 +145,7 @@ impl Client {
         self.put_to(key, "", payload).await.map(drop)
     }
 
-    /// Writes an object or a part, and returns its ETag.
+    /// Writes an object or a part. Returns its ETag.
     async fn put_to(
         &mut self,
         key: &str,
@@ -159,8 +160,8 @@ impl Client {
             .ok_or_else(|| request.content("was answered without ETag"))
     }
 
-    /// Reads an object, or a range of it, and counts its bytes. Compares them with `content`, if
-    /// that is given.
+    /// Reads an object or a range of it. Fails if the length is not `bytes`, or if `content` is
+    /// given and differs.
     pub(crate) async fn get(
         &mut self,
         key: &str,
@@ -209,7 +210,7 @@ impl Client {
         }
         match stated {
             Some(stated) if bytes == stated => Ok(()),
-            other => Err(request.content(&format!("tells of {other:?} bytes instead of {bytes}"))),
+            other => Err(request.content(&format!("states {other:?} bytes instead of {bytes}"))),
         }
     }
 
@@ -239,7 +240,7 @@ impl Client {
         }
     }
 
-    /// A page of the keys below a prefix; grouped by slashes if `by_folder`.
+    /// Returns a page of the keys with a prefix. With `by_folder` the delimiter is a slash.
     pub(crate) async fn list(
         &mut self,
         prefix: &str,
@@ -265,7 +266,7 @@ impl Client {
         Ok(Page { keys, next })
     }
 
-    /// Writes an object in parts. If that fails, the upload is aborted.
+    /// Writes an object in parts. If a step fails, aborts the upload.
     pub(crate) async fn multipart(&mut self, key: &str, parts: &[Payload]) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
         let request =
@@ -277,7 +278,7 @@ impl Client {
         let upload = format!("uploadId={}", escape_query(&upload));
         let done = self.upload(key, &upload, parts).await;
         if done.is_err() {
-            // The first error is returned; whether the upload could be aborted does not matter.
+            // The error of the failed step is more important than that of the abort.
             let _given_up = self.delete_at(key, &upload).await;
         }
         done
@@ -299,12 +300,12 @@ impl Client {
         let text = self.text(&request, answer).await?;
         match xml::text(&text, "ETag") {
             Some(_) => Ok(()),
-            // A status of 200 may be sent before the outcome is known.
-            None => Err(request.content(&format!("was answered {}", said(&text)))),
+            // S3 may send status 200 before it knows the outcome. The body then has an error.
+            None => Err(request.content(&format!("was answered {}", error_text(&text)))),
         }
     }
 
-    /// Sends a request, and verifies the status of the response.
+    /// Sends a request. Fails if the status of the response is not in `good`.
     async fn send(
         &mut self,
         request: &ClientRequest<'_>,
@@ -321,10 +322,10 @@ impl Client {
             return Ok(answer);
         }
         let text = self.text(request, answer).await.unwrap_or_default();
-        Err(Trouble::Answer { request: request.name(), status, said: said(&text) })
+        Err(Trouble::Answer { request: request.name(), status, said: error_text(&text) })
     }
 
-    /// The connection that is open and idle, or another one.
+    /// Returns the open connection if it is idle and usable, or a new one.
     async fn open(&mut self) -> Result<Connection, Trouble> {
         if let Some(mut open) = self.connection.take()
             && open.ready().await.is_ok()
@@ -335,7 +336,7 @@ impl Client {
         Connection::open(&self.address).await
     }
 
-    /// The request as it is sent, with its signature.
+    /// Returns the request with its signature.
     fn signed(&mut self, request: &ClientRequest<'_>) -> Result<Request<Full<Bytes>>, Trouble> {
         let bad = || Trouble::Endpoint(format!("{}/{}", self.address.host, self.bucket));
         let path = match request.key {
@@ -360,7 +361,8 @@ impl Client {
         Ok(signed)
     }
 
-    /// Reads the rest of a response whose body is not needed.
+    /// Reads the rest of a response whose body is not needed, so that the connection can be used
+    /// again.
     async fn drain(&mut self, answer: Response<Incoming>) -> Result<(), Trouble> {
         let nothing = self.nothing.clone();
         let request = ClientRequest::new(Method::GET, "", &nothing);
@@ -379,10 +381,10 @@ impl Client {
         };
         self.frames(request, answer, take).await?;
         String::from_utf8(all)
-            .map_err(|_| request.content("was answered in something else than UTF-8"))
+            .map_err(|_| request.content("was answered in another encoding than UTF-8"))
     }
 
-    /// Passes a body on frame by frame, and returns its length.
+    /// Calls `each` for each frame of a body. Returns the length of the body.
     async fn frames(
         &mut self,
         request: &ClientRequest<'_>,
@@ -412,7 +414,7 @@ impl<'a> ClientRequest<'a> {
         Self { method, key, query: "", payload, header: None }
     }
 
-    /// The name of the request in errors.
+    /// Returns the name of the request for errors.
     fn name(&self) -> String {
         let mark = if self.query.is_empty() { "" } else { "?" };
         format!("{} /{}{mark}{}", self.method, self.key, self.query)
@@ -423,8 +425,8 @@ impl<'a> ClientRequest<'a> {
     }
 }
 
-/// Code and message of an error document, with a colon before them; empty if it has none.
-fn said(text: &str) -> String {
+/// Returns the code and the message of an error document behind a colon. Empty if it has none.
+fn error_text(text: &str) -> String {
     let parts = ["Code", "Message"].map(|name| xml::text(text, name));
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) }

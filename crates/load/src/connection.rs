@@ -1,7 +1,8 @@
-//! One connection to an endpoint, which its client polls itself.
+//! A connection to an endpoint, which its client polls.
 //!
-//! The connection has no task of its own: a request and its connection are polled together, which
-//! saves switches between tasks.
+//! The connection has no task of its own. The client polls its request and the connection together,
+//! which saves switches between tasks. For example, one poll writes a request and reads the
+//! response that has already arrived.
 
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -18,12 +19,13 @@ use tokio::net::TcpStream;
 use crate::Trouble;
 use crate::target::Address;
 
-/// Bytes that are read at a time. A larger buffer would not stay in the processor's cache.
+/// The size of the read buffer in bytes. A larger buffer would not stay in the cache of the
+/// processor.
 const READ_BYTES_MAX: usize = 256 << 10;
 
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
-/// An open connection, for one request after the other.
+/// An open connection, which carries one request at a time.
 pub(crate) struct Connection {
     requests: SendRequest<Full<Bytes>>,
     driver: Option<Driver>,
@@ -58,7 +60,7 @@ impl Connection {
         Ok(Self { requests, driver: Some(Box::pin(driver)) })
     }
 
-    /// Whether the endpoint will accept no more requests on this connection.
+    /// Returns true if the endpoint accepts no more requests on this connection.
     pub(crate) fn is_closed(&self) -> bool {
         self.driver.is_none() || self.requests.is_closed()
     }
@@ -69,7 +71,7 @@ impl Connection {
         drive(driver, requests.ready()).await
     }
 
-    /// Sends a request with its body, and waits for the head of the response.
+    /// Sends a request with its body. Returns when the head of the response has arrived.
     pub(crate) async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -78,7 +80,7 @@ impl Connection {
         drive(driver, requests.send_request(request)).await
     }
 
-    /// The next bytes of a response; `None` at its end.
+    /// Returns the next bytes of a response; `None` at its end.
     pub(crate) async fn next(&mut self, body: &mut Incoming) -> hyper::Result<Option<Bytes>> {
         loop {
             match drive(&mut self.driver, body.frame()).await {
@@ -93,19 +95,19 @@ impl Connection {
     }
 }
 
-/// Waits for `wanted`, which makes progress only while the connection is polled.
+/// Waits for `wanted` and polls the connection meanwhile, without which `wanted` makes no progress.
 async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
     let mut wanted = pin!(wanted);
     std::future::poll_fn(|context| {
-        // `wanted` is polled first, so that the connection sees what it asks for, and once more at
-        // the end, so that it sees what the connection has just read.
+        // `wanted` is polled first, so that the connection gets its request, and once more at the
+        // end, so that it gets the bytes that the connection has just read.
         if let Poll::Ready(done) = wanted.as_mut().poll(context) {
             return Poll::Ready(done);
         }
         if let Some(running) = driver
             && running.as_mut().poll(context).is_ready()
         {
-            // The connection has ended. The request that is under way will fail by itself.
+            // The connection has ended. The request in flight returns an error by itself.
             *driver = None;
         }
         wanted.as_mut().poll(context)

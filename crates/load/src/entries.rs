@@ -1,8 +1,8 @@
-//! System calls on many small files: nothing is written to them, so that the names are all that
-//! costs.
+//! System calls on many empty files, to measure the cost of names.
 //!
-//! Paths are made beforehand and only whole passes are timed: a call that the kernel answers by
-//! itself takes a microsecond.
+//! Paths are computed beforehand, and only complete passes are timed, because a call that the
+//! kernel answers from its cache takes one microsecond. For example, a pass of `Stat` calls stat(2)
+//! once per file.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -13,29 +13,29 @@ use std::time::{Duration, Instant};
 use crate::folder::wrong;
 use crate::{Gauge, Trouble};
 
-/// Calls between two looks at the clock.
-const CALLS_A_LOOK: u64 = 64;
+/// The number of calls between two checks of the time.
+const CALLS_PER_CHECK: u64 = 64;
 
-/// What is done with each file.
+/// The operation on each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryVerb {
-    /// It is made, empty, and closed.
+    /// Creates the empty file and closes it.
     Create,
-    /// It is asked for its attributes.
+    /// Reads its attributes.
     Stat,
-    /// A name beside it that is not there is asked for.
+    /// Looks up a missing name in its folder.
     Missing,
-    /// It is opened for reading, and closed.
+    /// Opens it for reading and closes it.
     Open,
-    /// It is removed.
+    /// Removes it.
     Unlink,
 }
 
 impl EntryVerb {
-    /// All of them, in an order in which each finds what it needs.
+    /// All operations, in an order in which each finds the files that it needs.
     pub const ALL: [Self; 5] = [Self::Create, Self::Stat, Self::Missing, Self::Open, Self::Unlink];
 
-    /// Its name in tables.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create and close",
@@ -46,7 +46,7 @@ impl EntryVerb {
         }
     }
 
-    /// Whether it leaves everything as it was, so that a pass may begin again.
+    /// Returns true if the operation changes nothing, so that a pass can be repeated.
     fn repeats(self) -> bool {
         matches!(self, Self::Stat | Self::Missing | Self::Open)
     }
@@ -58,24 +58,24 @@ impl fmt::Display for EntryVerb {
     }
 }
 
-/// What was done, and how long it took.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// Calls, or what stands for them: opening and closing is one.
+    /// The number of operations. An open with its close counts as one.
     pub calls: u64,
-    /// From the first to the end of the last.
+    /// The time from the begin of the first operation to the end of the last.
     pub took: Duration,
 }
 
 impl Pass {
-    /// Calls a second.
+    /// Returns the operations per second.
     #[expect(clippy::cast_precision_loss, reason = "a rate has no use for more than 52 bits")]
     pub fn rate(&self) -> f64 {
         self.calls as f64 / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
 
-/// Small files in folders, one folder for each thread.
+/// Small files in one folder per thread.
 #[derive(Debug)]
 pub struct SmallFiles {
     folders: Vec<PathBuf>,
@@ -83,11 +83,11 @@ pub struct SmallFiles {
 }
 
 impl SmallFiles {
-    /// Makes folders `entries-0`, `entries-1` and so on in `parent`, for `files` files each.
+    /// Creates the folders `entries-0`, `entries-1` and so on in `parent`, for `files` files each.
     ///
     /// # Errors
     ///
-    /// If one is there or cannot be made.
+    /// If a folder exists or cannot be created.
     pub fn make(parent: &Path, threads: usize, files: u64) -> Result<Self, Trouble> {
         let folders: Vec<PathBuf> =
             (0..threads).map(|thread| parent.join(format!("entries-{thread}"))).collect();
@@ -101,18 +101,18 @@ impl SmallFiles {
     ///
     /// # Errors
     ///
-    /// If one cannot be removed.
+    /// If a folder cannot be removed.
     pub fn clean(&self) -> Result<(), Trouble> {
         let remove = |folder: &PathBuf| fs::remove_dir(folder).map_err(wrong("remove", folder));
         self.folders.iter().try_for_each(remove)
     }
 
-    /// Takes each thread once through its files; if that changes nothing, again until the time is
-    /// over.
+    /// Lets each thread apply the operation to each of its files once. An operation that changes
+    /// nothing is repeated until the time is over.
     ///
     /// # Errors
     ///
-    /// If any call fails, or a name that should be missing is there.
+    /// If a call fails, or a name that should be missing exists.
     pub fn pass(&self, verb: EntryVerb, time: Duration, gauge: &Gauge) -> Result<Pass, Trouble> {
         let paths: Vec<Vec<PathBuf>> =
             self.folders.iter().map(|folder| paths(folder, verb, self.files)).collect();
@@ -143,8 +143,8 @@ fn walk(verb: EntryVerb, paths: &[PathBuf], time: Duration, gauge: &Gauge) -> io
         for path in paths {
             call(verb, path)?;
             calls += 1;
-            if calls % CALLS_A_LOOK == 0 {
-                gauge.add(CALLS_A_LOOK, 0);
+            if calls % CALLS_PER_CHECK == 0 {
+                gauge.add(CALLS_PER_CHECK, 0);
                 let over = !time.is_zero() && begin.elapsed() >= time;
                 if over || gauge.is_stopped() {
                     return Ok(calls);
@@ -171,8 +171,8 @@ fn call(verb: EntryVerb, path: &Path) -> io::Result<()> {
     }
 }
 
-/// As most programs ask. The standard library asks for the time of birth besides, which a kernel
-/// does not remember of such files.
+/// Calls stat(2), as most programs do. The standard library calls statx(2) and asks for the time of
+/// birth, which the kernel does not cache for such files.
 fn stat(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::stat(path).map(drop)?)
 }

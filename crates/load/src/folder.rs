@@ -1,7 +1,8 @@
 //! Load on a folder: threads that make system calls.
 //!
-//! Reads may come from the kernel's page cache. What is measured is what a program sees that works
-//! on files which it has just written.
+//! Reads may come from the page cache of the kernel. The figures are those of a program that works
+//! on files that it has just written. For example, `Read` after `Write` reads the file that is
+//! still in the cache.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -16,37 +17,37 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
 use crate::{Gauge, Round, Trouble};
 
-/// Bytes of one sequential read or write.
+/// The size of a sequential read or write in bytes.
 const SEQUENTIAL_BYTES: usize = 1 << 20;
 
-/// Bytes of a read at a random place, and of a small file.
+/// The size of a random read and of a small file in bytes.
 const SMALL_BYTES: usize = 4 << 10;
 
-/// Entries of the folder that is listed.
+/// The number of entries of the listed folder.
 const LISTED: u64 = 1_000;
 
-/// What is done with files.
+/// An operation on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileVerb {
-    /// One large file is written from its beginning to its end, and synced; a step is a MiB.
+    /// Writes a large file from its beginning to its end in steps of 1 MiB, and syncs it.
     Write,
-    /// It is read likewise.
+    /// Reads the large file in steps of 1 MiB.
     Read,
-    /// 4 KiB of it are read at random places.
+    /// Reads 4 KiB at random positions of the large file.
     RandomRead,
-    /// Files of 4 KiB are made.
+    /// Creates files of 4 KiB.
     Create,
-    /// They are asked for their attributes.
+    /// Reads the attributes of the small files.
     Stat,
-    /// They are deleted; a round ends when they are gone.
+    /// Deletes the small files. A round ends when they are gone.
     Unlink,
-    /// A folder of 1,000 files is listed.
+    /// Lists a folder of 1,000 files.
     List,
 }
 
 impl FileVerb {
-    /// All of them, in an order in which each finds what it needs.
+    /// All operations, in an order in which each finds the files that it needs.
     pub const ALL: [Self; 7] = [
         Self::Write,
         Self::Read,
@@ -57,7 +58,7 @@ impl FileVerb {
         Self::List,
     ];
 
-    /// Its name in tables.
+    /// Returns the name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -77,51 +78,52 @@ impl fmt::Display for FileVerb {
     }
 }
 
-/// How much is done at a time.
+/// The size of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct FileLoad {
-    /// Bytes of the large file, whole MiB.
+    /// The size of the large file in bytes, a multiple of 1 MiB.
     pub file_bytes: u64,
-    /// Threads; sequential reading and writing have one.
+    /// The number of threads. Sequential reads and writes have one.
     pub clients: usize,
-    /// How long a round lasts, but for the sequential ones.
+    /// The duration of a round. Sequential rounds end with the file instead.
     pub time: Duration,
 }
 
-/// A folder under load. What it holds is deleted by [`Folder::clean`].
+/// A folder under load. [`Folder::clean`] deletes it with its content.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     seed: u64,
-    /// Small files that each thread has made.
+    /// The number of small files of each thread.
     made: Vec<AtomicU64>,
 }
 
 impl Folder {
-    /// Makes a folder of that path, which must not exist yet.
+    /// Creates the folder, which must not exist.
     ///
     /// # Errors
     ///
-    /// If it exists or cannot be made.
+    /// If the folder exists or cannot be created.
     pub fn make(path: &Path, seed: u64) -> Result<Self, Trouble> {
         fs::create_dir(path).map_err(wrong("make the folder", path))?;
         Ok(Self { path: path.to_owned(), seed, made: Vec::new() })
     }
 
-    /// Deletes it with all that is in it.
+    /// Deletes the folder with its content.
     ///
     /// # Errors
     ///
-    /// If something cannot be deleted.
+    /// If a file cannot be deleted.
     pub fn clean(self) -> Result<(), Trouble> {
         fs::remove_dir_all(&self.path).map_err(wrong("delete", &self.path))
     }
 
-    /// One round. What a verb needs, an earlier one in [`FileVerb::ALL`] has made.
+    /// Runs one round. An operation needs the files of the operations before it in
+    /// [`FileVerb::ALL`].
     ///
     /// # Errors
     ///
-    /// If any call fails, or files are not as they were written.
+    /// If a call fails, or a file differs from the written one.
     pub fn round(
         &mut self,
         verb: FileVerb,
@@ -154,7 +156,7 @@ impl Folder {
         SmallRng::seed_from_u64(self.seed).fill_bytes(&mut chunk);
         let (mut round, mut file) = (Round::empty(), File::create(self.large())?);
         for number in 0..load.file_bytes >> 20 {
-            // No two MiB are equal, so that deduplication saves nothing.
+            // All MiB differ, so that a storage system cannot deduplicate them.
             chunk[..8].copy_from_slice(&number.to_le_bytes());
             timed(&mut round, gauge, SEQUENTIAL_BYTES, || file.write_all(&chunk))?;
         }
@@ -168,7 +170,7 @@ impl Folder {
         for number in 0..load.file_bytes >> 20 {
             timed(&mut round, gauge, SEQUENTIAL_BYTES, || file.read_exact(&mut chunk))?;
             if chunk[..8] != number.to_le_bytes() {
-                return Err(io::Error::other("other bytes came back than were written"));
+                return Err(io::Error::other("the file differs from the written one"));
             }
         }
         Ok(round)
@@ -250,7 +252,7 @@ impl Folder {
     }
 }
 
-/// Takes steps until the time is over, the run is stopped, or nothing is left to do.
+/// Calls `step` until the time is over, the run is stopped, or `step` returns false.
 fn until(
     time: Duration,
     gauge: &Gauge,
@@ -261,7 +263,7 @@ fn until(
     Ok(round)
 }
 
-/// One call, and how long it took.
+/// Makes one call and adds its duration to the round.
 fn timed<T>(
     round: &mut Round,
     gauge: &Gauge,
@@ -276,7 +278,7 @@ fn timed<T>(
     Ok(done)
 }
 
-/// Runs on several threads, and returns what they did together.
+/// Runs `work` on several threads and returns the merged result.
 fn threads(count: usize, work: impl Fn(usize) -> io::Result<Round> + Sync) -> io::Result<Round> {
     let work = &work;
     std::thread::scope(|scope| {

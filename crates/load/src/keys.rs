@@ -1,12 +1,15 @@
-//! The keys of a run. They are computed from numbers, so no list of written keys is kept.
+//! The keys of a run. They are computed from numbers, so no list of written keys is necessary.
+//!
+//! For example, object 7 of client 2 in round 0 has the key `put-4096/0/2/00000007` below the
+//! prefix.
 
-/// Makes keys below the prefix of a run.
+/// Computes keys below the prefix of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
     prefix: String,
 }
 
-/// The objects of one round: for each client, how many it tried to write.
+/// The objects of one round: the number that each client tried to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) object_bytes: u64,
@@ -15,43 +18,43 @@ pub(crate) struct Written {
 }
 
 impl Keys {
-    /// `prefix` ends in a slash.
+    /// Creates the keys below `prefix`, which ends in a slash.
     pub(crate) fn below(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned() }
     }
 
-    /// An object that a round writes.
+    /// Returns the key of an object that a round writes.
     pub(crate) fn written(&self, bytes: u64, round: u32, client: usize, number: u64) -> String {
         format!("{}put-{bytes}/{round}/{client}/{number:08}", self.prefix)
     }
 
-    /// An object that is read again and again.
+    /// Returns the key of an object that is read repeatedly.
     pub(crate) fn read(&self, bytes: u64, number: usize) -> String {
         format!("{}read-{bytes}/{number:06}", self.prefix)
     }
 
-    /// The prefix that is listed.
+    /// Returns the prefix of the listing.
     pub(crate) fn listing(&self, bytes: u64) -> String {
         format!("{}list-{bytes}/", self.prefix)
     }
 
-    /// An object below it.
+    /// Returns the key of an object in the listing.
     pub(crate) fn listed(&self, bytes: u64, number: usize) -> String {
         format!("{}{number:06}", self.listing(bytes))
     }
 
-    /// An object of one client of the mixed load.
+    /// Returns the key of an object of one client of the mixed load.
     pub(crate) fn mixed(&self, bytes: u64, client: usize, number: u64) -> String {
         format!("{}mixed-{bytes}/{client}/{number:08}", self.prefix)
     }
 
-    /// An object that is uploaded in parts.
+    /// Returns the key of an object that is uploaded in parts.
     pub(crate) fn parted(&self, bytes: u64, round: u32, client: usize, number: u64) -> String {
         format!("{}parts-{bytes}/{round}/{client}/{number:08}", self.prefix)
     }
 
-    /// All keys of a round, about in the order of writing: the first one of each client, then the
-    /// second of each, and so on.
+    /// Returns all keys of a round, approximately in the order of writing: the first key of each
+    /// client, then the second of each, and so on.
     pub(crate) fn all(&self, written: &Written) -> Vec<String> {
         let most = written.counts.iter().copied().max().unwrap_or(0);
         let mut keys = Vec::new();

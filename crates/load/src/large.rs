@@ -1,6 +1,7 @@
-//! The bytes of one large file: copied, read from its beginning to its end, read at random places.
+//! Load on one large file: a copy, a sequential read, and random reads.
 //!
-//! Plain reads and writes, as programs do them: nothing here asks a file system to copy by itself.
+//! These are plain read and write calls of a program. For example, `copy_file` does not use
+//! `copy_file_range`(2), with which a file system could copy by itself.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -16,18 +17,18 @@ use rustix::fs::{Advice, fadvise};
 use crate::folder::wrong;
 use crate::{Gauge, Pass, Trouble};
 
-/// Bytes of one sequential read or write.
+/// The size of a sequential read or write in bytes.
 const SEQUENTIAL_BYTES: usize = 1 << 20;
 
-/// Bytes of a read at a random place.
+/// The size of a random read in bytes.
 const PAGE_BYTES: usize = 4 << 10;
 
-/// Copies a file's bytes into a new file or over an old one, and returns how long it took until the
-/// new one was closed; if `synced`, durable before that.
+/// Copies the bytes of a file to a new file, or over an existing one. Returns the duration until
+/// the close of the target. With `synced` it includes an fsync(2) before the close.
 ///
 /// # Errors
 ///
-/// If any call fails, or the run was stopped.
+/// If a call fails, or the run was stopped.
 pub fn copy_file(from: &Path, to: &Path, synced: bool, gauge: &Gauge) -> Result<Duration, Trouble> {
     let begin = Instant::now();
     let mut source = File::open(from).map_err(wrong("open", from))?;
@@ -40,11 +41,11 @@ pub fn copy_file(from: &Path, to: &Path, synced: bool, gauge: &Gauge) -> Result<
     if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(begin.elapsed()) }
 }
 
-/// Reads a file from its beginning to its end, and returns how long it took.
+/// Reads a file from its beginning to its end. Returns the duration.
 ///
 /// # Errors
 ///
-/// If any call fails, or the run was stopped.
+/// If a call fails, or the run was stopped.
 pub fn read_file(path: &Path, gauge: &Gauge) -> Result<Duration, Trouble> {
     let begin = Instant::now();
     let mut file = File::open(path).map_err(wrong("open", path))?;
@@ -52,25 +53,25 @@ pub fn read_file(path: &Path, gauge: &Gauge) -> Result<Duration, Trouble> {
     if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(begin.elapsed()) }
 }
 
-/// Has the kernel forget what it keeps of a file, so that the next read asks its file system.
+/// Drops the pages of a file from the page cache, so that the next read asks the file system.
 ///
 /// # Errors
 ///
-/// If any call fails.
+/// If a call fails.
 pub fn forget_pages(path: &Path) -> Result<(), Trouble> {
     let file = File::open(path).map_err(wrong("open", path))?;
-    // Only what is written out is forgotten.
+    // The kernel drops only pages that are written back.
     file.sync_all().map_err(wrong("sync", path))?;
     let forgotten = fadvise(&file, 0, None, Advice::DontNeed).map_err(io::Error::from);
     forgotten.map_err(wrong("forget pages of", path))
 }
 
-/// Reads 4 KiB at random places, at most `most` of them and none twice: what was read once would
-/// come from the kernel's memory. The kernel is told that it need not read ahead.
+/// Reads at most `most` pages of 4 KiB in random order. No page is read twice, because the second
+/// read would come from the page cache. Read-ahead of the kernel is turned off for the file.
 ///
 /// # Errors
 ///
-/// If any call fails, or the run was stopped.
+/// If a call fails, or the run was stopped.
 pub fn read_randomly(path: &Path, most: usize, seed: u64, gauge: &Gauge) -> Result<Pass, Trouble> {
     let file = File::open(path).map_err(wrong("open", path))?;
     let length = file.metadata().map_err(wrong("look at", path))?.len();
@@ -89,7 +90,7 @@ pub fn read_randomly(path: &Path, most: usize, seed: u64, gauge: &Gauge) -> Resu
     Ok(Pass { calls: pages.len() as u64, took: begin.elapsed() })
 }
 
-/// Reads to the end of a file, and hands on what was read, MiB by MiB.
+/// Reads a file to its end and calls `take` for each MiB.
 fn through(
     file: &mut File,
     gauge: &Gauge,

@@ -1,14 +1,14 @@
-//! A light load generator: S3 requests against any endpoint, or system calls on any folder.
+//! A light load generator: S3 requests to any endpoint, or system calls on any folder.
 //!
-//! It often runs on the machine of what it measures, so a request costs it as little as possible.
-//! Each client has one connection, which stays open, and one thread serves all clients. Bodies are
-//! sent from one shared buffer and hashed once; received bodies are counted and dropped frame by
-//! frame. Responses are verified all the same: status, number of bytes, ETag. A wrong one is
-//! counted, and the run has failed.
+//! It often runs on the same machine as the gateway that it measures, so a request must cost little
+//! CPU time here. Each client keeps one connection open, and one thread serves all clients. All
+//! objects of a size have the same body, from one shared buffer whose hash is computed once.
+//! Received bodies are counted and dropped frame by frame. Each response is verified: its status,
+//! its length and its ETag. A wrong response counts as an error, and the run fails.
 //!
-//! But for the arithmetic of signatures it shares no code with the gateway, so that a mistake there
-//! cannot hide behind the same mistake here. Keys and the order of requests follow from a seed, so
-//! two endpoints get the same requests.
+//! The crate shares no code with the gateway except the arithmetic of signatures, so that a defect
+//! of the gateway cannot hide behind the same defect here. Keys and the order of requests follow
+//! from a seed. For example, two endpoints get the same requests if their runs have the same seed.
 
 mod client;
 mod connection;

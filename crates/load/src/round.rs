@@ -1,4 +1,6 @@
 //! The result of a round, and the arithmetic of results.
+//!
+//! For example, [`Round::percentile`] of 99 is the latency that 99 % of the requests do not exceed.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,13 +8,13 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// The shortest and longest latencies that are distinguished, in nanoseconds.
+/// The smallest and largest latency of the histogram in nanoseconds.
 const NANOS: (u64, u64) = (1, 600_000_000_000);
 
-/// Digits of a latency that are kept.
+/// The significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// Different errors whose texts are kept.
+/// The largest number of different error texts in a result.
 const SAMPLES_MAX: usize = 5;
 
 /// The progress of a run, and the way to stop it.
@@ -25,18 +27,18 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// What was counted since the start: units, bytes, errors.
+    /// Returns the counts since the start: units, bytes, errors.
     pub fn seen(&self) -> (u64, u64, u64) {
         let seen = |it: &AtomicU64| it.load(Ordering::Relaxed);
         (seen(&self.units), seen(&self.bytes), seen(&self.errors))
     }
 
-    /// Stops the run: requests in flight finish, no other one begins.
+    /// Stops the run: requests in flight finish, and no more begin.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the run was stopped.
+    /// Returns true if the run was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -54,23 +56,23 @@ impl Gauge {
 /// The result of one round.
 #[derive(Clone)]
 pub struct Round {
-    /// Requests with a good response.
+    /// The number of requests with a correct response.
     pub requests: u64,
-    /// What the rate counts; see [`crate::Verb::unit`].
+    /// The number of units that the rate counts; see [`crate::Verb::unit`].
     pub units: u64,
-    /// Bytes of bodies, sent or received.
+    /// The bytes of bodies, sent or received.
     pub bytes: u64,
-    /// Requests that failed.
+    /// The number of failed requests.
     pub errors: u64,
-    /// Some of the errors, each once.
+    /// Texts of errors, each once, at most 5.
     pub samples: Vec<String>,
-    /// From the first request to the last response.
+    /// The time from the first request to the last response.
     pub took: Duration,
     latencies: Histogram<u64>,
 }
 
 impl fmt::Debug for Round {
-    /// Without the counts of thousands of latencies.
+    /// Leaves out the histogram, which has thousands of counts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { requests, units, bytes, errors, samples, took, latencies: _ } = self;
         write!(f, "{requests} requests, {units} units, {bytes} bytes in {took:?}, ")?;
@@ -86,7 +88,7 @@ impl Round {
         Self { requests: 0, units: 0, bytes: 0, errors: 0, samples, took, latencies }
     }
 
-    /// One request that went well.
+    /// Adds a successful request.
     pub(crate) fn add(&mut self, units: u64, bytes: u64, latency: Duration) {
         self.requests += 1;
         self.units += units;
@@ -95,7 +97,7 @@ impl Round {
         self.latencies.saturating_record(nanos);
     }
 
-    /// One that did not.
+    /// Adds a failed request.
     pub(crate) fn add_error(&mut self, text: String) {
         self.errors += 1;
         self.keep(text);
@@ -118,25 +120,26 @@ impl Round {
         self.latencies.add(&other.latencies).expect("all histograms have the same bounds");
     }
 
-    /// Units per second.
+    /// Returns the units per second.
     #[expect(clippy::cast_precision_loss, reason = "a round has far fewer than 2^52 requests")]
     pub fn rate(&self) -> f64 {
         self.units as f64 / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// MiB of bodies per second.
+    /// Returns the MiB of bodies per second.
     #[expect(clippy::cast_precision_loss, reason = "a rate has no use for more than 52 bits")]
     pub fn mib_rate(&self) -> f64 {
         self.bytes as f64 / f64::from(1 << 20) / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The latency that `percent` of the requests stay below; the longest for 100.
+    /// Returns the latency that `percent` % of the requests do not exceed. 100 gives the largest
+    /// latency.
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.latencies.value_at_percentile(percent))
     }
 }
 
-/// The median; not a number if there are no values.
+/// Returns the median; NaN if there are no values.
 pub fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     let middle = all.len() / 2;

@@ -1,4 +1,7 @@
 //! Rounds of a workload against one target.
+//!
+//! For example, a benchmark calls [`Runner::prepare`] and [`Runner::round`] several times for each
+//! workload, and [`Runner::clean`] at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,22 +21,22 @@ use crate::target::Address;
 use crate::workload::PART_BYTES_MIN;
 use crate::{Gauge, Round, TargetBucket, Trouble, Verb, Workload};
 
-/// How long after its end a round waits for responses.
+/// The time for which a round waits for responses after its end.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How long preparing may take.
+/// The longest duration of a preparation.
 const PREPARING: Duration = Duration::from_hours(1);
 
-/// How long a client waits after an error, so that a refusal does not cause a storm of requests.
+/// The pause of a client after an error, so that refusals do not cause a storm of requests.
 const REST: Duration = Duration::from_millis(50);
 
-/// Errors in a row after which a client gives up.
+/// The number of consecutive errors after which a client ends its round.
 const ERRORS_MAX: u32 = 50;
 
-/// Clients that prepare.
+/// The number of clients of a preparation.
 const PREPARERS: usize = 16;
 
-/// Loads one target, round by round, below one prefix.
+/// Puts load on one target, in rounds, below one prefix.
 pub struct Runner {
     target: TargetBucket,
     address: Arc<Address>,
@@ -42,11 +45,11 @@ pub struct Runner {
     prefix: String,
     keys: Keys,
     rounds: u32,
-    /// What PUT rounds have written and no DELETE round has deleted.
+    /// The objects that PUT rounds have written and no DELETE round has deleted.
     written: Vec<Written>,
-    /// How many of those, by size, were read once.
+    /// The number of those objects that were read once, by size.
     read: BTreeMap<u64, usize>,
-    /// The verbs and sizes whose objects are in place.
+    /// The verbs and sizes whose objects exist.
     filled: BTreeSet<(Verb, u64)>,
     objects: BTreeMap<u64, Vec<ClientObjects>>,
     payloads: BTreeMap<u64, Payload>,
@@ -61,14 +64,14 @@ impl std::fmt::Debug for Runner {
 /// The result of one thread of a round.
 struct RoundEnd {
     round: Round,
-    /// Of each client: its number, the steps that it tried, its objects.
+    /// For each client its number, the number of steps that it tried, and its objects.
     clients: Vec<(usize, u64, ClientObjects)>,
 }
 
 impl Runner {
-    /// A runner for `target`, which is not connected yet. All keys begin with `prefix`,
-    /// which ends in a slash; contents and order follow from `seed`. More than one thread only
-    /// pays where the endpoint is on another machine.
+    /// Creates a runner for `target` without a connection. All keys begin with `prefix`, which ends
+    /// in a slash. Contents and order follow from `seed`. More than one thread is useful only if
+    /// the endpoint is on another machine.
     ///
     /// # Errors
     ///
@@ -108,7 +111,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Makes the bucket unless it is there; returns whether it was made.
+    /// Creates the bucket unless it exists. Returns true if it was created.
     ///
     /// # Errors
     ///
@@ -118,7 +121,8 @@ impl Runner {
         runtime()?.block_on(client.make_bucket())
     }
 
-    /// How many objects of a size PUT rounds wrote that no round has read once or deleted.
+    /// Returns the number of objects of a size that PUT rounds wrote and no round has read or
+    /// deleted.
     pub fn unread(&self, object_bytes: u64) -> usize {
         let all = self.written.iter().filter(|it| it.object_bytes == object_bytes);
         let all: u64 = all.flat_map(|it| &it.counts).sum();
@@ -126,12 +130,12 @@ impl Runner {
         usize::try_from(all).unwrap_or(usize::MAX).saturating_sub(read)
     }
 
-    /// Writes what the next round of a workload works on; what is read is read and compared with
-    /// what was written, twice, so that a cache may keep it.
+    /// Writes the objects that the next round of a workload needs. Objects for reads are also read
+    /// and compared twice, so that a cache can keep them.
     ///
     /// # Errors
     ///
-    /// If anything that is needed could not be written, or did not come back as it was.
+    /// If an object cannot be written, or a read returns another content.
     pub fn prepare(&mut self, workload: &Workload, gauge: &Arc<Gauge>) -> Result<(), Trouble> {
         let Workload { verb, object_bytes: bytes, clients, .. } = *workload;
         let count = workload.objects;
@@ -139,7 +143,7 @@ impl Runner {
             Verb::Get if workload.once.is_some() => {}
             Verb::Get | Verb::Head | Verb::Range => {
                 let keys: Vec<_> = (0..count).map(|it| self.keys.read(bytes, it)).collect();
-                // The same objects serve all that read.
+                // All workloads that read share the same objects.
                 if self.filled.insert((Verb::Get, bytes)) {
                     self.fill(bytes, keys.clone(), gauge)?;
                     self.compare(bytes, &keys, gauge)?;
@@ -166,12 +170,12 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs one round, for which [`Runner::prepare`] was called before, and returns its result.
+    /// Runs one round and returns its result. The caller has called [`Runner::prepare`] before.
     ///
     /// # Errors
     ///
-    /// If the endpoint cannot be reached at all or hangs, or there is nothing to work on. Requests
-    /// that fail are counted in the round instead.
+    /// If the endpoint cannot be reached or does not respond, or there are no objects for the
+    /// workload. Failed requests are counted in the round instead.
     pub fn round(&mut self, workload: &Workload, gauge: &Arc<Gauge>) -> Result<Round, Trouble> {
         let Workload { verb, object_bytes: bytes, clients, time, .. } = *workload;
         let round = self.rounds;
@@ -194,11 +198,11 @@ impl Runner {
         Ok(left.round)
     }
 
-    /// Deletes everything below the prefix; returns how many objects that were.
+    /// Deletes all objects below the prefix. Returns their number.
     ///
     /// # Errors
     ///
-    /// If something cannot be listed or deleted.
+    /// If a listing or a deletion fails.
     pub fn clean(&mut self) -> Result<u64, Trouble> {
         let mut client = self.client()?;
         let (prefix, unsigned) = (self.prefix.clone(), self.target.unsigned);
@@ -219,7 +223,7 @@ impl Runner {
         })
     }
 
-    /// What the clients of a round share.
+    /// Returns the work that the clients of a round share.
     fn work(&mut self, workload: &Workload, round: u32) -> Result<Work, Trouble> {
         let Workload { verb, object_bytes: bytes, objects, .. } = *workload;
         let next = AtomicUsize::new(0);
@@ -258,14 +262,15 @@ impl Runner {
         })
     }
 
-    /// The objects of the latest PUT round of a size.
+    /// Returns the index of the latest PUT round of a size.
     fn written_of(&self, bytes: u64) -> Option<usize> {
         self.written.iter().rposition(|it| it.object_bytes == bytes)
     }
 
     fn take_written(&mut self, bytes: u64) -> Result<Vec<String>, Trouble> {
         let place = self.written_of(bytes);
-        let place = place.ok_or(Trouble::Nothing("nothing was written that could be deleted"))?;
+        let place =
+            place.ok_or(Trouble::Nothing("no PUT round wrote objects that could be deleted"))?;
         Ok(self.keys.all(&self.written.remove(place)))
     }
 
@@ -276,12 +281,12 @@ impl Runner {
         let keys: Vec<String> = all.skip(*read).take(count).collect();
         *read += keys.len();
         if keys.is_empty() {
-            return Err(Trouble::Nothing("nothing was written that was not yet read"));
+            return Err(Trouble::Nothing("no PUT round wrote objects that are still unread"));
         }
         Ok(keys)
     }
 
-    /// Random bytes, the same for all objects of a size.
+    /// Returns the random body of all objects of a size.
     fn payload(&mut self, bytes: u64) -> Payload {
         let (seed, unsigned) = (self.seed, self.target.unsigned);
         let made = self.payloads.entry(bytes).or_insert_with(|| {
@@ -311,7 +316,7 @@ impl Runner {
         Client::new(&self.target, Arc::clone(&self.address))
     }
 
-    /// Runs clients on threads until the time is over or nothing is left to do.
+    /// Runs clients on threads until the time is over or the work is done.
     fn run(
         &self,
         work: Work,
@@ -319,7 +324,7 @@ impl Runner {
         time: Duration,
         gauge: &Arc<Gauge>,
     ) -> Result<RoundEnd, Trouble> {
-        // Each round has other random numbers, but every run has the same ones.
+        // The random numbers differ between rounds and are the same in each run.
         let seed = self.seed.wrapping_add(u64::from(self.rounds));
         let job = Arc::new(Job { keys: self.keys.clone(), seed, work });
         let threads = self.threads.min(clients.max(1));
@@ -365,7 +370,8 @@ impl Runner {
             }
             Ok((runtime, clients))
         });
-        // A thread that could not connect must not keep the others waiting.
+        // The barrier comes before the error, so that a thread that could not connect does not
+        // block the others.
         ready.wait();
         let (runtime, clients) = connected?;
         let begin = Instant::now();
@@ -388,7 +394,7 @@ impl Runner {
     }
 }
 
-/// One client's round.
+/// Runs the round of one client.
 async fn work(
     mut client: Client,
     mut stepper: Stepper,
@@ -424,13 +430,13 @@ async fn work(
     (round, (id, stepper.tried, stepper.objects))
 }
 
-/// A runtime of one thread.
+/// Creates a runtime of one thread.
 fn runtime() -> Result<Runtime, Trouble> {
     let made = tokio::runtime::Builder::new_current_thread().enable_all().build();
     made.map_err(|source| Trouble::System { doing: "start a runtime".to_owned(), source })
 }
 
-/// Preparing must not fail: any error is returned.
+/// Returns the first error of a preparation, in which no request may fail.
 fn fine(round: Round) -> Result<(), Trouble> {
     match round.samples.into_iter().next() {
         None => Ok(()),

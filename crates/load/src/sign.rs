@@ -1,7 +1,8 @@
-//! Signature version 4, in the `Authorization` header.
+//! Signatures of version 4 in the `Authorization` header.
 //!
 //! The signed headers are the host, the time, the hash of the body, and the session token if there
-//! is one. The signing key is derived once a day; a signature then costs two hashes.
+//! is one. The signing key is derived once per day, so a signature costs two hashes. For example, a
+//! run over midnight UTC derives two keys.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};
@@ -21,9 +22,9 @@ const AMZ_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 pub struct KeyPair {
     /// The access key.
     pub access_key: String,
-    /// Its secret.
+    /// The secret key.
     pub secret_key: String,
-    /// The session token of temporary credentials.
+    /// The session token of temporary credentials; `None` for other credentials.
     pub session_token: Option<String>,
 }
 
@@ -37,15 +38,15 @@ impl std::fmt::Debug for KeyPair {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signable<'a> {
     pub(crate) method: &'a str,
-    /// Percent-encoded.
+    /// The path, percent-encoded.
     pub(crate) path: &'a str,
-    /// Percent-encoded and sorted, without the question mark.
+    /// The query, percent-encoded and sorted, without the question mark.
     pub(crate) query: &'a str,
     /// The SHA-256 of the body in hexadecimal, or [`UNSIGNED_PAYLOAD`](sigv4::UNSIGNED_PAYLOAD).
     pub(crate) content: &'a str,
 }
 
-/// Signs for one host.
+/// The signer of requests to one host.
 #[derive(Clone)]
 pub(crate) struct Signer {
     credentials: KeyPair,
@@ -54,7 +55,7 @@ pub(crate) struct Signer {
     day: Option<Day>,
 }
 
-/// What signatures of one day have in common, and of one second.
+/// The values that all signatures of a day and of a second share.
 #[derive(Clone)]
 struct Day {
     date: time::Date,
@@ -71,13 +72,14 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// `host` as it stands in requests, with its port unless that is the scheme's own.
+    /// Creates a signer. `host` is the value of the `Host` header, with the port unless it is the
+    /// default of the scheme.
     pub(crate) fn new(credentials: KeyPair, region: &str, host: &str) -> Result<Self, Trouble> {
         let host = HeaderValue::from_str(host).map_err(|_| Trouble::Endpoint(host.to_owned()))?;
         Ok(Self { credentials, region: region.to_owned(), host, day: None })
     }
 
-    /// The headers of a request: the signed ones, and the signature.
+    /// Returns the signed headers of a request and the signature.
     pub(crate) fn headers(
         &mut self,
         request: Signable<'_>,
@@ -112,7 +114,7 @@ impl Signer {
         Ok(headers)
     }
 
-    /// Derives the key of the day, if it is another day, and formats the time.
+    /// Derives the key of the day if the day has changed, and formats the time.
     fn move_to(&mut self, now: OffsetDateTime) {
         let date = now.date();
         let second = now.unix_timestamp();

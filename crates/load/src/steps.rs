@@ -1,4 +1,6 @@
-//! One step of each workload: the requests that are timed as one.
+//! One step of each workload. A step is a request, or several requests that are timed as one.
+//!
+//! For example, a step of `Multipart` creates an upload, sends its parts and completes it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +14,13 @@ use crate::Trouble;
 use crate::client::{Client, DeleteBatch, PAGE_KEYS, Payload};
 use crate::keys::Keys;
 
-/// Shares of the mixed load in percent: up to the first number it reads, and so on.
+/// The shares of the mixed load in percent, as upper bounds: a random number below the first one
+/// reads, and so on.
 const MIXED_GET: u32 = 45;
 const MIXED_HEAD: u32 = MIXED_GET + 30;
 const MIXED_PUT: u32 = MIXED_HEAD + 15;
 
-/// What all clients of a round share.
+/// The work that all clients of a round share.
 pub(crate) struct Job {
     pub(crate) keys: Keys,
     pub(crate) seed: u64,
@@ -25,23 +28,23 @@ pub(crate) struct Job {
 }
 
 pub(crate) enum Work {
-    /// New objects, until the time is over.
+    /// Writes new objects until the time is over.
     Put {
         payload: Payload,
         round: u32,
     },
-    /// These objects, each once.
+    /// Writes each of these objects once.
     Fill {
         payload: Payload,
         keys: Vec<String>,
         next: AtomicUsize,
     },
-    /// These objects at random.
+    /// Reads these objects in random order.
     Get {
         bytes: u64,
         keys: Vec<String>,
     },
-    /// These objects, each once; compared with what was written, if that is given.
+    /// Reads each of these objects once, and compares them with `content` if it is given.
     GetOnce {
         bytes: u64,
         keys: Vec<String>,
@@ -101,14 +104,14 @@ pub(crate) struct Done {
     pub(crate) bytes: u64,
 }
 
-/// Takes the steps of one client, one after the other.
+/// The steps of one client.
 pub(crate) struct Stepper {
     job: Arc<Job>,
     id: usize,
     random: SmallRng,
-    /// Steps that were tried.
+    /// The number of steps that were tried.
     pub(crate) tried: u64,
-    /// Where the current listing goes on, and how many keys it has returned.
+    /// The continuation token of the current listing, and the number of keys so far.
     page: Option<String>,
     listed: usize,
     pub(crate) objects: ClientObjects,
@@ -116,7 +119,7 @@ pub(crate) struct Stepper {
 
 impl Stepper {
     pub(crate) fn new(job: Arc<Job>, id: usize) -> Self {
-        // Clients must differ, and each must do the same in every run.
+        // The random numbers differ between clients and are the same in each run.
         let seed = job.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(id as u64);
         let random = SmallRng::seed_from_u64(seed);
         let objects = match &job.work {
@@ -129,7 +132,7 @@ impl Stepper {
         Self { job, id, random, tried: 0, page: None, listed: 0, objects }
     }
 
-    /// The next step; `None` when nothing is left to do.
+    /// Takes the next step. Returns `None` when the work is done.
     pub(crate) async fn step(&mut self, client: &mut Client) -> Option<Result<Done, Trouble>> {
         let job = Arc::clone(&self.job);
         let number = self.tried;
@@ -190,7 +193,7 @@ impl Stepper {
         if count == 0 { None } else { keys.get(self.random.random_range(0..count)) }
     }
 
-    /// Lists one page. At the last page all keys must have been listed.
+    /// Lists one page. Fails at the last page if the listing has not returned all keys.
     async fn page(
         &mut self,
         client: &mut Client,
@@ -244,7 +247,7 @@ impl Stepper {
     }
 }
 
-/// Takes the next one of a list that all clients share.
+/// Takes the next element of a list that all clients share; `None` at its end.
 fn take<'a, T>(all: &'a [T], next: &AtomicUsize) -> Option<&'a T> {
     all.get(next.fetch_add(1, Ordering::Relaxed))
 }

@@ -1,4 +1,5 @@
-//! The target of a load: an endpoint, a bucket, and credentials.
+//! The target of a load: an endpoint, a bucket, and credentials. For example,
+//! `http://127.0.0.1:9000`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,26 +16,26 @@ use crate::{KeyPair, Trouble};
 /// An S3 bucket under load.
 #[derive(Clone, Debug)]
 pub struct TargetBucket {
-    /// `http://HOST:PORT` or `https://HOST`.
+    /// The endpoint: `http://HOST:PORT` or `https://HOST`.
     pub endpoint: String,
-    /// The bucket, always named in the path.
+    /// The bucket. Requests name it in the path.
     pub bucket: String,
-    /// The region that signatures name.
+    /// The region of signatures.
     pub region: String,
     /// The credentials of all clients.
     pub credentials: KeyPair,
-    /// Certificates in PEM to trust besides those that this machine trusts.
+    /// A PEM file of certificates to trust, in addition to those of this machine.
     pub authority: Option<PathBuf>,
-    /// Whether bodies go unsigned, as `UNSIGNED-PAYLOAD`.
+    /// True if bodies are not signed: `UNSIGNED-PAYLOAD`.
     pub unsigned: bool,
 }
 
-/// How connections are made. All clients share it.
+/// The parameters of connections, which all clients share.
 #[derive(Clone)]
 pub(crate) struct Address {
-    /// Host and port to connect to.
+    /// The host and port to connect to.
     pub(crate) socket: String,
-    /// As in the `Host` header.
+    /// The value of the `Host` header.
     pub(crate) host: String,
     pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
 }
@@ -62,7 +63,8 @@ impl TargetBucket {
     fn trusting(&self) -> Result<ClientConfig, Trouble> {
         let bad = |wrong: String| Trouble::Certificates(wrong);
         let mut roots = RootCertStore::empty();
-        // A machine may have no trusted certificates of its own: then the given ones must do.
+        // A machine without trusted certificates is no error: the given file may have the right
+        // one.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if let Some(file) = &self.authority {
             let chain = CertificateDer::pem_file_iter(file)

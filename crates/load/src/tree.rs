@@ -1,4 +1,7 @@
-//! A tree of small files, as a package manager leaves one.
+//! A tree of small files, like the packages that a package manager installs.
+//!
+//! For example, package 3 is the folder `package-00003`, with 25 files and a folder `src` with 25
+//! more.
 
 use std::fs;
 use std::io;
@@ -10,21 +13,21 @@ use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use crate::Trouble;
 use crate::folder::wrong;
 
-/// Files of a package: half of them below `src`.
+/// The number of files of a package. Half of them are in `src`.
 pub const PACKAGE_FILES: u64 = 50;
 
-/// Sizes of files, equally often.
+/// The range of file sizes in bytes, uniformly distributed.
 const BYTES: std::ops::RangeInclusive<usize> = (1 << 10)..=(16 << 10);
 
-/// What contents are made of, so that they compress as text does, by about a quarter.
+/// The alphabet of contents, which compress like text, by about a quarter.
 const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 \n";
 
-/// Makes a folder with `files` files of 1 to 16 KiB in packages of [`PACKAGE_FILES`]: each is a
-/// folder, `package-00000` and so on. Returns how many bytes they have.
+/// Creates a folder with `files` files of 1 to 16 KiB in packages of [`PACKAGE_FILES`]. Each
+/// package is a folder: `package-00000` and so on. Returns the bytes of all files.
 ///
 /// # Errors
 ///
-/// If the folder is there, or anything cannot be made.
+/// If the folder exists, or a file cannot be created.
 pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
     let mut random = SmallRng::seed_from_u64(seed);
     let mut content = vec![0; *BYTES.end()];
@@ -34,7 +37,7 @@ pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
         if number.is_multiple_of(PACKAGE_FILES) {
             fs::create_dir(package_folder(folder, number / PACKAGE_FILES))?;
         } else if number % PACKAGE_FILES == PACKAGE_FILES / 2 {
-            fs::create_dir(path.parent().expect("a file lies in a folder"))?;
+            fs::create_dir(path.parent().expect("each file is in a folder"))?;
         }
         let bytes = &mut content[..random.random_range(BYTES)];
         random.fill_bytes(bytes);
@@ -47,7 +50,7 @@ pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
     Ok(all)
 }
 
-/// The folder of a package in a tree that was planted.
+/// Returns the folder of a package in a tree.
 pub fn package_folder(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("package-{number:05}"))
 }

@@ -1,26 +1,27 @@
-//! Errors of a load.
+//! The errors of a load. For example, "cannot prepare the round: preparing failed: GET /k gave 3
+//! bytes …".
 
 use http::StatusCode;
 
-/// Why a request or a whole round has failed; fits after "cannot …:".
+/// The reason why a request or a round failed. The text fits after "cannot …:".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// The endpoint or the bucket cannot stand in a request.
+    /// The endpoint or the bucket is not valid in a request.
     #[error("{0:?} is not an endpoint such as https://host:9000, without a path")]
     Endpoint(String),
-    /// The credentials cannot stand in a header.
+    /// The credentials are not valid in a header.
     #[error("the credentials have characters that no header can carry")]
     Credentials,
-    /// The certificates to trust cannot be used.
+    /// The file of trusted certificates cannot be used.
     #[error("the certificates to trust cannot be used: {0}")]
     Certificates(String),
     /// The endpoint cannot be reached.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// Host and port.
+        /// The host and port.
         address: String,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The connection broke during a request.
@@ -28,7 +29,7 @@ pub enum Trouble {
     Broken {
         /// Method and path.
         request: String,
-        /// What the connection says.
+        /// The error of the connection.
         source: hyper::Error,
     },
     /// The response has an unexpected status.
@@ -36,9 +37,9 @@ pub enum Trouble {
     Answer {
         /// Method and path.
         request: String,
-        /// Its status.
+        /// The status of the response.
         status: StatusCode,
-        /// Code and message of its body, with ": " before them, or empty.
+        /// The code and message of the body behind ": ", or empty.
         said: String,
     },
     /// The response has the right status but the wrong content.
@@ -46,27 +47,27 @@ pub enum Trouble {
     Content {
         /// Method and path.
         request: String,
-        /// What is wrong.
+        /// The mistake.
         wrong: String,
     },
-    /// Some requests have no response long after the round should have ended.
+    /// Requests had no response long after the end of the round.
     #[error("requests were not answered within {0} s")]
     Stalled(u64),
-    /// There is nothing that the workload could work on.
+    /// There are no objects for the workload.
     #[error("{0}")]
     Nothing(&'static str),
-    /// What a round needs could not be written, or did not come back.
+    /// An object for a round could not be written, or a read returned another content.
     #[error("preparing failed: {0}")]
     Preparing(String),
     /// The run was stopped.
     #[error("interrupted")]
     Stopped,
-    /// The system refuses what a client needs.
+    /// A system call of the client failed.
     #[error("{doing}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         doing: String,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
 }

@@ -1,53 +1,55 @@
-//! What clients do: a verb, sizes, how many at a time, and for how long.
+//! Workloads: an operation, the sizes of objects, the number of clients, and the duration.
+//!
+//! For example, `Workload::new(Verb::Get, 4096, 16, time)` reads objects of 4 KiB with 16 clients.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Bytes of all objects that are read again and again; any cache has room for them.
+/// The bytes of all objects that are read repeatedly. Each cache has room for them.
 const WARM_BYTES: u64 = 64 << 20;
 
-/// The fewest and the most objects that are read again and again.
+/// The smallest and largest number of objects that are read repeatedly.
 const WARM_OBJECTS: (u64, u64) = (4, 128);
 
-/// Keys below the prefix that is listed.
+/// The number of keys in the listing.
 const LISTED_OBJECTS: usize = 5_000;
 
-/// Objects that each client of the mixed load begins with.
+/// The number of objects with which each client of the mixed load begins.
 const MIXED_OBJECTS: usize = 32;
 
-/// The large objects that ranges are read from.
+/// The number of large objects for range reads.
 const RANGED_OBJECTS: usize = 2;
 
-/// The smallest part that S3 accepts, but for the last one.
+/// The smallest part that S3 accepts in bytes, except for the last part.
 pub(crate) const PART_BYTES_MIN: u64 = 5 << 20;
 
-/// What clients do.
+/// The operation of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
-    /// New objects are written.
+    /// Writes new objects.
     Put,
-    /// Objects are read whole.
+    /// Reads complete objects.
     Get,
-    /// Their headers are asked for.
+    /// Reads the headers of objects.
     Head,
-    /// All keys below a prefix are listed, in pages of 1,000.
+    /// Lists all keys with a prefix, in pages of 1,000.
     List,
-    /// Objects are deleted, each by a request.
+    /// Deletes objects, one per request.
     Delete,
-    /// Objects are deleted by requests that name 1,000 keys.
+    /// Deletes objects, 1,000 per request.
     DeleteBatch,
-    /// Of the requests 45 % read, 30 % ask for headers, 15 % write and 10 % delete.
+    /// Reads (45 %), reads headers (30 %), writes (15 %) and deletes (10 %).
     Mixed,
-    /// New objects are written in parts.
+    /// Writes new objects in parts.
     Multipart,
-    /// Ranges at random places of large objects are read.
+    /// Reads ranges at random positions of large objects.
     Range,
 }
 
 impl Verb {
-    /// All of them.
+    /// All operations.
     pub const ALL: [Self; 9] = [
         Self::Put,
         Self::Get,
@@ -60,7 +62,7 @@ impl Verb {
         Self::Range,
     ];
 
-    /// As on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Put => "put",
@@ -75,7 +77,7 @@ impl Verb {
         }
     }
 
-    /// What a rate counts: requests, or the keys or objects that requests are about.
+    /// Returns the unit of rates: requests, keys or objects.
     pub fn unit(self) -> &'static str {
         match self {
             Self::List | Self::DeleteBatch => "keys",
@@ -103,31 +105,31 @@ impl FromStr for Verb {
     }
 }
 
-/// What every round does.
+/// The parameters of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Workload {
-    /// What is asked.
+    /// The operation.
     pub verb: Verb,
-    /// Bytes of each object.
+    /// The size of each object in bytes.
     pub object_bytes: u64,
-    /// Clients at a time, each with a connection of its own.
+    /// The number of clients, each with its own connection.
     pub clients: usize,
-    /// How long a round lasts; one that runs out of objects ends sooner.
+    /// The duration of a round. A round without more objects ends earlier.
     pub time: Duration,
-    /// Objects that are read, listed or begun with, where that is not what was written before;
-    /// of the mixed load, for each client.
+    /// The number of objects that a preparation writes for reads, listings or the mixed load. In
+    /// the mixed load it is the number per client.
     pub objects: usize,
-    /// Bytes of each range.
+    /// The size of each range in bytes.
     pub range_bytes: u64,
-    /// Bytes of each part.
+    /// The size of each part in bytes.
     pub part_bytes: u64,
-    /// GET reads this many of the objects that PUT rounds of the same size wrote, each once and
-    /// never again: no cache can have them unless it kept what was written.
+    /// If set, GET reads this number of objects that PUT rounds of the same size wrote, each
+    /// exactly once. So a cache has them only if it keeps written objects.
     pub once: Option<usize>,
 }
 
 impl Workload {
-    /// The usual form of a workload.
+    /// Creates a workload with the usual numbers and sizes.
     pub fn new(verb: Verb, object_bytes: u64, clients: usize, time: Duration) -> Self {
         let (fewest, most) = WARM_OBJECTS;
         let warm = (WARM_BYTES / object_bytes.max(1)).clamp(fewest, most);

@@ -1,9 +1,9 @@
-//! The little XML that a client needs: the texts of elements with a known name.
+//! The part of XML that a client needs: the texts of elements by name.
 //!
-//! Responses are written by machines, and the elements in question contain only text, so searching
-//! for tags finds the same as a parser would.
+//! The elements in question contain only text, so a search for tags finds the same texts as a
+//! parser. For example, `texts(xml, "Key")` returns the keys of a listing.
 
-/// The texts of all elements of a name, as they stand.
+/// Returns the texts of all elements with this name, with their references not resolved.
 pub(crate) fn texts<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let mut rest = xml;
@@ -15,7 +15,7 @@ pub(crate) fn texts<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a st
     })
 }
 
-/// The text of the first element of a name, with its references resolved.
+/// Returns the text of the first element with this name, with its references resolved.
 pub(crate) fn text(xml: &str, name: &str) -> Option<String> {
     texts(xml, name).next().map(unescape)
 }
@@ -26,7 +26,7 @@ fn unescape(text: &str) -> String {
     plain.replace("&amp;", "&")
 }
 
-/// Text as it may stand in an element.
+/// Returns the text with references for the characters that XML reserves.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,4 +1,4 @@
-//! What the load makes of answers, right ones and wrong ones, given by an endpoint of its own.
+//! The results of the load for correct and wrong responses of a test endpoint.
 
 mod endpoint;
 
@@ -42,7 +42,7 @@ fn measure(verb: Verb, twist: Twist) -> Result<Round, Trouble> {
     runner.round(&workload, &gauge)
 }
 
-/// The round of a verb whose answers are wrong has errors that name what is wrong.
+/// A round with wrong responses has errors that name the mistake.
 fn refused(verb: Verb, twist: Twist, words: &str) {
     let round = measure(verb, twist).expect("the round ends");
     assert!(round.errors > 0, "{verb} went through");

@@ -1,5 +1,5 @@
-//! `cargo bench -p policy`: what a policy of twenty statements costs a request, and what it costs to
-//! read one.
+//! `cargo bench -p policy`: the time of a decision by a policy of twenty statements, and the time
+//! to read one.
 //!
 //! A line is the best of many short runs, because others share the machine.
 
@@ -29,7 +29,7 @@ impl ConditionValues for Request {
     }
 }
 
-/// What buckets have: users with folders of their own, networks, and what nobody may.
+/// A typical bucket policy: users with folders of their own, networks, and a Deny for everyone.
 fn document() -> String {
     let statement = |number: usize| {
         let (effect, rest) = match number % 4 {

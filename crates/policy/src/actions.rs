@@ -1,7 +1,7 @@
 //! The table of all S3 actions, with the kind of resource of each action.
 //!
-//! The table also has actions that the gateway does not serve, so that a policy that was written for
-//! AWS is accepted. For example, `s3:CreateJob` is known, although the gateway has no jobs.
+//! The table also has actions that the gateway does not serve, so that a policy that was written
+//! for AWS is accepted. For example, `s3:CreateJob` is known, although the gateway has no jobs.
 
 use AppliesTo::{Bucket, Elsewhere, Objects, ObjectsByName};
 
@@ -26,8 +26,8 @@ pub(crate) fn covers_any(pattern: &Glob) -> bool {
     S3.iter().any(|(action, _)| pattern.matches(&action.to_ascii_lowercase()))
 }
 
-/// Returns the kind of resource of a pattern in lower case: objects if the pattern covers an action on
-/// objects. `None` if the pattern covers no action that a bucket policy can name.
+/// Returns the kind of resource of a pattern in lower case: objects if the pattern covers an action
+/// on objects. `None` if the pattern covers no action that a bucket policy can name.
 pub(crate) fn applies_to(pattern: &Glob) -> Option<AppliesTo> {
     let covers = |wanted: AppliesTo| {
         let of_kind = S3.iter().filter(|(_, applies)| *applies == wanted);
@@ -49,8 +49,8 @@ pub(crate) fn is_of_objects(action: &str) -> bool {
     })
 }
 
-/// The actions of "Actions, resources, and condition keys for Amazon S3" in AWS's Service Authorization
-/// Reference, and the action of directory buckets.
+/// The actions of "Actions, resources, and condition keys for Amazon S3" in AWS's Service
+/// Authorization Reference, and the action of directory buckets.
 const S3: &[(&str, AppliesTo)] = &[
     ("s3:AbortMultipartUpload", Objects),
     ("s3:AllowVendedLogDeliveryForResource", Elsewhere),

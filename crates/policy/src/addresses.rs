@@ -12,8 +12,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Parses an address or a range in CIDR notation. Bits behind the prefix are ignored. Returns `None`
-    /// for other text.
+    /// Parses an address or a range in CIDR notation. Bits behind the prefix are ignored. Returns
+    /// `None` for other text.
     pub(crate) fn parse(text: &str) -> Option<Network> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
@@ -50,8 +50,8 @@ impl Network {
         }
     }
 
-    /// Returns true if S3 does not regard the range as public. S3 blocks "very broad IP ranges": those
-    /// wider than /8 in IPv4 and /32 in IPv6.
+    /// Returns true if S3 does not regard the range as public. S3 blocks "very broad IP ranges":
+    /// those wider than /8 in IPv4 and /32 in IPv6.
     pub(crate) fn is_narrow(&self) -> bool {
         self.prefix_bits >= if self.address.is_ipv4() { 8 } else { 32 }
     }

@@ -88,8 +88,8 @@ impl ArnPattern {
     }
 }
 
-/// Splits a pattern at its colons into at most six components. A colon in the braces of a variable, as
-/// in `${aws:username}`, does not separate components.
+/// Splits a pattern at its colons into at most six components. A colon in the braces of a variable,
+/// as in `${aws:username}`, does not separate components.
 fn components(text: &str, variables: bool) -> Vec<&str> {
     let mut components = Vec::new();
     let (mut begin, mut depth, mut before) = (0, false, ' ');

@@ -1,7 +1,7 @@
 //! The built-in policies `readwrite`, `readonly` and `writeonly`, which have no document.
 //!
-//! For example, a user with `writeonly` uploads objects and lists the parts of uploads, but reads no
-//! object.
+//! For example, a user with `writeonly` uploads objects and lists the parts of uploads, but reads
+//! no object.
 
 use crate::glob::Glob;
 use crate::pattern::Pattern;

@@ -5,11 +5,11 @@
 //! - All conditions of a statement must hold.
 //! - A condition holds if the request's value matches one of the condition's values. With a negated
 //!   operator it holds if the value matches none of them.
-//! - If the request has no value for the key, the condition does not hold. The exceptions are negated
-//!   operators and operators that end in `IfExists`. For example, `StringNotEquals` for
+//! - If the request has no value for the key, the condition does not hold. The exceptions are
+//!   negated operators and operators that end in `IfExists`. For example, `StringNotEquals` for
 //!   `s3:x-amz-acl` holds for a request without this header.
-//! - `ForAllValues:` holds if each value of the request matches. It also holds if there is no value, or
-//!   if the only value is empty.
+//! - `ForAllValues:` holds if each value of the request matches. It also holds if there is no
+//!   value, or if the only value is empty.
 //! - `ForAnyValue:` holds if at least one value of the request matches.
 //! - Policy variables are replaced with the operators of strings and ARNs only.
 
@@ -50,8 +50,8 @@ pub(crate) enum Wanted {
 }
 
 impl Condition {
-    /// Parses the values for an operator. Fails with `CONDITION_VALUE` or `ADDRESS` if a value does not
-    /// have the operator's type, and if there is no value.
+    /// Parses the values for an operator. Fails with `CONDITION_VALUE` or `ADDRESS` if a value does
+    /// not have the operator's type, and if there is no value.
     pub(crate) fn parse(
         key: ConditionKey,
         operator: Operator,
@@ -69,8 +69,8 @@ impl Condition {
         })
     }
 
-    /// Returns true if the condition holds. `denies` is true in a Deny statement: a variable without a
-    /// value then counts in favour of the Deny.
+    /// Returns true if the condition holds. `denies` is true in a Deny statement: a variable
+    /// without a value then counts in favour of the Deny.
     pub(crate) fn holds(&self, question: &Question<'_>, denies: bool) -> bool {
         let values = question.values(&self.key);
         let values = values.as_slice();
@@ -79,7 +79,8 @@ impl Condition {
         }
         let Operator { quantifier, negated, if_exists, .. } = self.operator;
         let fits = |value: &str| self.fits(value, question, denies);
-        // The order of the arms counts: requests without a value come first, as the rules above say.
+        // The order of the arms counts: requests without a value come first, as the rules above
+        // say.
         match (quantifier, values) {
             (Quantifier::Plain, []) => negated || if_exists,
             (Quantifier::Any, []) => if_exists,
@@ -91,8 +92,8 @@ impl Condition {
         }
     }
 
-    /// Returns true if one of the condition's values matches `value`; with a negated operator, if none
-    /// of them does.
+    /// Returns true if one of the condition's values matches `value`; with a negated operator, if
+    /// none of them does.
     fn fits(&self, value: &str, question: &Question<'_>, denies: bool) -> bool {
         let negated = self.operator.negated;
         let covered = match &self.wanted {
@@ -214,9 +215,9 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Parses a date and returns its nanoseconds since 1970-01-01T00:00:00Z. AWS accepts "one of the W3C
-/// implementations of the ISO 8601 date formats or epoch (UNIX) time". This function accepts those with
-/// at least a day: not `2026` and `2026-01`.
+/// Parses a date and returns its nanoseconds since 1970-01-01T00:00:00Z. AWS accepts "one of the
+/// W3C implementations of the ISO 8601 date formats or epoch (UNIX) time". This function accepts
+/// those with at least a day: not `2026` and `2026-01`.
 fn instant(text: &str) -> Option<i128> {
     const NANOSECONDS: i128 = 1_000_000_000;
     const DAY_CHARACTERS: usize = "2026-01-31".len();

@@ -1,7 +1,8 @@
-//! The parser of policy documents. It understands each element of a document, or it refuses the document.
+//! The parser of policy documents. It understands each element of a document, or it refuses the
+//! document.
 //!
-//! For example, a document with the element `Sentence` in place of `Statement` fails with "Unknown field
-//! Sentence". Of several mistakes, the error names the one that S3 finds first.
+//! For example, a document with the element `Sentence` in place of `Statement` fails with "Unknown
+//! field Sentence". Of several mistakes, the error names the one that S3 finds first.
 
 use std::fmt;
 
@@ -29,8 +30,8 @@ pub enum PolicyKind<'a> {
     User,
     /// The policy that limits a session. It may have the elements of a user policy.
     Session,
-    /// The policy of a bucket. Each statement names principals. Its resources are the bucket and objects of
-    /// the bucket, and its actions apply to them.
+    /// The policy of a bucket. Each statement names principals. Its resources are the bucket and
+    /// objects of the bucket, and its actions apply to them.
     Bucket {
         /// The bucket's name.
         bucket: &'a str,
@@ -95,9 +96,9 @@ pub(crate) fn parse(
     statements.into_iter().map(|node| reader.statement(node)).collect()
 }
 
-/// Returns true if the version has policy variables. "You must include the Version element and set it to a
-/// version that supports policy variables", which is 2012-10-17. A document without the element has the
-/// version 2008-10-17.
+/// Returns true if the version has policy variables. "You must include the Version element and set
+/// it to a version that supports policy variables", which is 2012-10-17. A document without the
+/// element has the version 2008-10-17.
 fn allows_variables(version: &Node) -> Result<bool, PolicyError> {
     match version {
         Node::Text(version) if version == "2012-10-17" => Ok(true),
@@ -320,8 +321,8 @@ impl Reader<'_> {
         Ok(conditions)
     }
 
-    /// Makes the checks of S3 for a key in a bucket policy. Each action without wildcards must have the key,
-    /// and each value of `aws:SourceIp` must be an address, with any operator.
+    /// Makes the checks of S3 for a key in a bucket policy. Each action without wildcards must have
+    /// the key, and each value of `aws:SourceIp` must be an address, with any operator.
     fn check_key(
         &self,
         key: &ConditionKey,
@@ -347,8 +348,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Fails if a bucket policy has an action without a resource of its kind. A pattern that covers an
-    /// action on objects needs objects. `s3:*` is satisfied by a resource of either kind.
+    /// Fails if a bucket policy has an action without a resource of its kind. A pattern that covers
+    /// an action on objects needs objects. `s3:*` is satisfied by a resource of either kind.
     fn check_pairs(
         &self,
         texts: &[String],
@@ -372,8 +373,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the values of a condition without the slash before the source of a copy. Policies for AWS have
-/// `bucket/key` or `/bucket/key`; requests always have the first form here.
+/// Returns the values of a condition without the slash before the source of a copy. Policies for
+/// AWS have `bucket/key` or `/bucket/key`; requests always have the first form here.
 fn without_leading_slash(key: &ConditionKey, mut values: Vec<String>) -> Vec<String> {
     if *key == ConditionKey::CopySource {
         for value in &mut values {

@@ -1,8 +1,8 @@
 //! The error of a policy document that is refused.
 //!
-//! The error has two parts: AWS's sentence, which clients compare, and a detail in our own words. For
-//! example, the sentence "Policy has an invalid condition key" comes with the name of the key. The
-//! sentences are those that versitygw (Apache-2.0) copied from responses of S3.
+//! The error has two parts: AWS's sentence, which clients compare, and a detail in our own words.
+//! For example, the sentence "Policy has an invalid condition key" comes with the name of the key.
+//! The sentences are those that versitygw (Apache-2.0) copied from responses of S3.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -63,8 +63,8 @@ impl PolicyError {
         self
     }
 
-    /// Returns the error for a principal that does not exist. It is for callers that check principals
-    /// after `Policy::parse`, because the check takes a round trip to a database.
+    /// Returns the error for a principal that does not exist. It is for callers that check
+    /// principals after `Policy::parse`, because the check takes a round trip to a database.
     pub fn unknown_principal() -> PolicyError {
         PolicyError::PRINCIPAL
     }

@@ -36,8 +36,8 @@ pub(crate) struct Weighed {
 pub(crate) fn weigh(statements: &[Statement], action: &str, question: &Question<'_>) -> Weighed {
     let mut closest = None;
     for statement in statements {
-        // An Allow that cannot be more specific than the one found changes nothing, so its conditions
-        // are not evaluated.
+        // An Allow that cannot be more specific than the one found changes nothing, so its
+        // conditions are not evaluated.
         if closest.is_some() && !statement.denies && closest >= Some(statement.closest()) {
             continue;
         }

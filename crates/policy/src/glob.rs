@@ -1,11 +1,11 @@
 //! Patterns with wildcards: `*` matches any number of characters, `?` matches one.
 //!
-//! A pattern is split at its stars once. A match then searches the text for one piece after the other.
-//! For example, `logs/*/a?.txt` has the pieces `logs/` and `/a?.txt`. The leftmost place of a piece is
-//! as good as any other place between two stars, so the search never goes back. The time is linear in
-//! the text for pieces without `?`. A piece with `?` is searched with one bit for each of its
-//! characters (see `holes`): a character of the text costs one operation per 64 characters of the
-//! piece.
+//! A pattern is split at its stars once. A match then searches the text for one piece after the
+//! other. For example, `logs/*/a?.txt` has the pieces `logs/` and `/a?.txt`. The leftmost place of
+//! a piece is as good as any other place between two stars, so the search never goes back. The time
+//! is linear in the text for pieces without `?`. A piece with `?` is searched with one bit for each
+//! of its characters (see `holes`): a character of the text costs one operation per 64 characters
+//! of the piece.
 
 use crate::holes::Holes;
 

@@ -1,10 +1,11 @@
 //! The search for a piece of a pattern with `?`, which matches any character. For example, `a?c`.
 //!
-//! The search uses the Shift-And method. The state has one bit for each character of the piece: bit `n`
-//! is set if the first `n + 1` characters of the piece match the text up to the current character. Each
-//! character of the text shifts the state and masks it with the positions of this character in the
-//! piece. The masks are prepared once: as bits for a character with many positions, and as a list for a
-//! character with few. The memory is therefore proportional to the length of the piece.
+//! The search uses the Shift-And method. The state has one bit for each character of the piece: bit
+//! `n` is set if the first `n + 1` characters of the piece match the text up to the current
+//! character. Each character of the text shifts the state and masks it with the positions of this
+//! character in the piece. The masks are prepared once: as bits for a character with many
+//! positions, and as a list for a character with few. The memory is therefore proportional to the
+//! length of the piece.
 
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;

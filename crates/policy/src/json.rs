@@ -1,7 +1,8 @@
 //! JSON values with the members of objects in their written order.
 //!
-//! The parser refuses an object with two members of one name. For example, a statement with two members
-//! `Condition` is refused; a map would drop the first of them silently, and with it a restriction.
+//! The parser refuses an object with two members of one name. For example, a statement with two
+//! members `Condition` is refused; a map would drop the first of them silently, and with it a
+//! restriction.
 
 use std::fmt;
 

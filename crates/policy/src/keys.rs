@@ -247,9 +247,9 @@ impl ConditionKey {
         matches!(self, ConditionKey::RequestObjectTagKeys)
     }
 
-    /// Returns true if all questions of one request get the same value. The value of another key may
-    /// depend on the action or on the object that a question is about. For example, a copy asks one
-    /// question about its source and another one about its destination.
+    /// Returns true if all questions of one request get the same value. The value of another key
+    /// may depend on the action or on the object that a question is about. For example, a copy asks
+    /// one question about its source and another one about its destination.
     pub(crate) const fn is_of_request(&self) -> bool {
         match self.source() {
             KeySource::Principal(_) | KeySource::Sender | KeySource::Transport(_) => true,

@@ -9,15 +9,15 @@
 //! - Across accounts, the sender's account and the account that owns the bucket must both allow the
 //!   request.
 //! - A session policy limits the permissions that a session inherits from its user or role. It also
-//!   limits the permissions that a bucket policy grants to the user, the role or the account. It does
-//!   not limit permissions that a bucket policy grants to the ARN of the session itself.
+//!   limits the permissions that a bucket policy grants to the user, the role or the account. It
+//!   does not limit permissions that a bucket policy grants to the ARN of the session itself.
 //! - "The root user of the bucket owner's account can perform the `GetBucketPolicy`,
 //!   `PutBucketPolicy`, and `DeleteBucketPolicy` API actions, even if their bucket policy
 //!   explicitly denies the root principal's access."
 //!
-//! An access control list allows and never denies. An Allow of a list counts like an Allow of the bucket
-//! policy. For example, a list that grants READ to another account admits a user of that account only
-//! if the user's own policies allow the read, too.
+//! An access control list allows and never denies. An Allow of a list counts like an Allow of the
+//! bucket policy. For example, a list that grants READ to another account admits a user of that
+//! account only if the user's own policies allow the read, too.
 
 use crate::evaluation::{Decision, Weighed};
 use crate::policy::Policy;
@@ -27,15 +27,16 @@ use crate::question::{Principal, Question};
 /// The policies and lists that decide about a request.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
-    /// The policies of the user, or of the user or role of the session. The policies of a root user are
-    /// ignored, because it may do everything in its account.
+    /// The policies of the user, or of the user or role of the session. The policies of a root user
+    /// are ignored, because it may do everything in its account.
     pub identity: &'a [&'a Policy],
     /// The policy that was passed when the session was created.
     pub session: Option<&'a Policy>,
-    /// The bucket of the request. `None` if the request concerns the sender's own account: it lists or
-    /// creates buckets.
+    /// The bucket of the request. `None` if the request concerns the sender's own account: it lists
+    /// or creates buckets.
     pub bucket: Option<BucketSide<'a>>,
-    /// Returns true if an access control list allows the request. Called only if the answer decides.
+    /// Returns true if an access control list allows the request. Called only if the answer
+    /// decides.
     pub acl: &'a dyn Fn() -> bool,
 }
 
@@ -56,8 +57,9 @@ pub struct BucketSide<'a> {
     pub account: &'a str,
     /// The bucket policy, parsed as `PolicyKind::Bucket`.
     pub policy: Option<&'a Policy>,
-    /// True if the Allow statements of the policy count. They do not for an object whose owner is not the
-    /// owner of the bucket: `account` is then the owner of the object. The Deny statements always count.
+    /// True if the Allow statements of the policy count. They do not for an object whose owner is
+    /// not the owner of the bucket: `account` is then the owner of the object. The Deny statements
+    /// always count.
     pub policy_allows: bool,
 }
 
@@ -73,8 +75,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Returns the name in AWS's messages: "no identity-based policy allows the s3:GetObject action",
-    /// "with an explicit deny in a resource-based policy".
+    /// Returns the name in AWS's messages: "no identity-based policy allows the s3:GetObject
+    /// action", "with an explicit deny in a resource-based policy".
     pub const fn words(self) -> &'static str {
         match self {
             Source::Identity => "identity-based policy",
@@ -102,8 +104,8 @@ impl Ruling {
     }
 }
 
-/// The actions that a bucket policy cannot deny to the root user of the owner. Without them an account
-/// could lock itself out of a bucket.
+/// The actions that a bucket policy cannot deny to the root user of the owner. Without them an
+/// account could lock itself out of a bucket.
 const ALWAYS_FOR_ROOT: [&str; 3] =
     ["s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"];
 
@@ -175,8 +177,8 @@ fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> De
     all
 }
 
-/// Returns the decision of a policy in one of the two roles. A policy of the other kind allows nothing
-/// there, because only bucket policies name the principals that they allow.
+/// Returns the decision of a policy in one of the two roles. A policy of the other kind allows
+/// nothing there, because only bucket policies name the principals that they allow.
 fn weigh(policy: &Policy, for_bucket: bool, action: &str, question: &Question<'_>) -> Weighed {
     let weighed = policy.weigh(action, question);
     if policy.is_of_bucket() != for_bucket && weighed.decision.is_allowed() {

@@ -47,7 +47,8 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// Returns true if `found`, the request's value compared with the condition's value, has this order.
+    /// Returns true if `found`, the request's value compared with the condition's value, has this
+    /// order.
     pub(crate) fn holds(self, found: Ordering) -> bool {
         match self {
             Order::Equal => found.is_eq(),
@@ -60,7 +61,8 @@ impl Order {
 }
 
 impl Operator {
-    /// Parses a name, which is case-sensitive. Returns `None` for an unknown name and for `NullIfExists`.
+    /// Parses a name, which is case-sensitive. Returns `None` for an unknown name and for
+    /// `NullIfExists`.
     pub(crate) fn parse(name: &str) -> Option<Operator> {
         let (quantifier, rest) = if let Some(rest) = name.strip_prefix("ForAnyValue:") {
             (Quantifier::Any, rest)

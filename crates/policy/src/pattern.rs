@@ -1,7 +1,7 @@
 //! Patterns with policy variables, for example `home/${aws:username}/*`.
 //!
-//! The value of a variable is literal text: a `*` in it is not a wildcard. If a variable has no value, the
-//! pattern is unresolved and matches no text.
+//! The value of a variable is literal text: a `*` in it is not a wildcard. If a variable has no
+//! value, the pattern is unresolved and matches no text.
 
 use crate::glob::{Glob, Symbol, symbols};
 use crate::keys::ConditionKey;
@@ -43,11 +43,11 @@ impl From<bool> for Hit {
 }
 
 impl Hit {
-    /// Combines the results of a list of patterns. Returns true if one of them matches; for a negated list,
-    /// if none of them matches.
+    /// Combines the results of a list of patterns. Returns true if one of them matches; for a
+    /// negated list, if none of them matches.
     ///
-    /// If an unresolved pattern could change the result of a negated list, the result is the safe one: a
-    /// Deny applies, and an Allow does not.
+    /// If an unresolved pattern could change the result of a negated list, the result is the safe
+    /// one: a Deny applies, and an Allow does not.
     pub(crate) fn of_list(hits: impl Iterator<Item = Hit>, negated: bool, denies: bool) -> bool {
         let mut unresolved = false;
         for hit in hits {
@@ -94,7 +94,8 @@ impl Pattern {
         Ok(Pattern::Template(Box::new(Template::new(parts, syntax.fold))))
     }
 
-    /// Matches the pattern with a text. If the pattern ignores case, the caller has folded the text.
+    /// Matches the pattern with a text. If the pattern ignores case, the caller has folded the
+    /// text.
     pub(crate) fn covers(&self, text: &str, question: &Question<'_>) -> Hit {
         match self {
             Pattern::Fixed(glob) => glob.matches(text).into(),

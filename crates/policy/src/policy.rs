@@ -26,16 +26,17 @@ impl Policy {
     /// The elements are `Version`, `Id`, and `Statement` with `Sid`, `Effect`, `Principal` or
     /// `NotPrincipal` (required in a bucket policy, refused in others), `Action` or `NotAction`,
     /// `Resource` or `NotResource`, and `Condition` with all operators of AWS and the keys of
-    /// `ConditionKey`. Policy variables are replaced in resources and conditions of version 2012-10-17.
+    /// `ConditionKey`. Policy variables are replaced in resources and conditions of version
+    /// 2012-10-17.
     ///
-    /// The policy of a user or session may name unknown actions, so that a policy that was stored by an
-    /// earlier release stays valid; see `parse_new`.
+    /// The policy of a user or session may name unknown actions, so that a policy that was stored
+    /// by an earlier release stays valid; see `parse_new`.
     pub fn parse(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::Any)
     }
 
-    /// Parses a policy that is being added. As `parse`, but each action must be an S3 action or a pattern
-    /// that covers one, because a misspelt action in a Deny would deny nothing.
+    /// Parses a policy that is being added. As `parse`, but each action must be an S3 action or a
+    /// pattern that covers one, because a misspelt action in a Deny would deny nothing.
     pub fn parse_new(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::S3)
     }
@@ -51,8 +52,8 @@ impl Policy {
 
     /// Returns a built-in policy: `readwrite`, `readonly` or `writeonly`. `None` for other names.
     ///
-    /// `readonly` reads and lists everything (MinIO's `readonly` does not list). `writeonly` uploads
-    /// everywhere and lists only the parts of uploads.
+    /// `readonly` reads and lists everything (MinIO's `readonly` does not list). `writeonly`
+    /// uploads everywhere and lists only the parts of uploads.
     pub fn canned(name: &str) -> Option<Policy> {
         let statement = canned::statement(name)?;
         Some(Policy { of_bucket: false, statements: vec![statement] })
@@ -73,9 +74,9 @@ impl Policy {
         self.of_bucket
     }
 
-    /// Returns true if the policy is public by AWS's definition ("The meaning of public" in S3's user
-    /// guide): a statement allows something to everyone, and no condition restricts it to fixed senders
-    /// or networks.
+    /// Returns true if the policy is public by AWS's definition ("The meaning of public" in S3's
+    /// user guide): a statement allows something to everyone, and no condition restricts it to
+    /// fixed senders or networks.
     pub fn is_public(&self) -> bool {
         self.statements.iter().any(public::is_public)
     }
@@ -91,15 +92,17 @@ impl Policy {
         self.statements.iter().flat_map(Statement::keys)
     }
 
-    /// Returns true if the policy depends on the tags of the object, which the caller must read first.
+    /// Returns true if the policy depends on the tags of the object, which the caller must read
+    /// first.
     pub fn asks_existing_tags(&self) -> bool {
         self.keys().any(|key| matches!(key, ConditionKey::ExistingObjectTag(_)))
     }
 
-    /// Returns the pairs of actions, in both orders, of which the policy denies the first and not the
-    /// second. S3 checks one action for a request that names a version and another one for a request
-    /// that does not. Each object also has the version `null`, so a Deny of one of the two actions is
-    /// easily evaded. For example, a Deny of `s3:GetObject` does not deny `?versionId=null`.
+    /// Returns the pairs of actions, in both orders, of which the policy denies the first and not
+    /// the second. S3 checks one action for a request that names a version and another one for a
+    /// request that does not. Each object also has the version `null`, so a Deny of one of the two
+    /// actions is easily evaded. For example, a Deny of `s3:GetObject` does not deny
+    /// `?versionId=null`.
     pub fn half_denied<'a>(&self, pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let denied = |action: &str| {
             let action = action.to_ascii_lowercase();

@@ -35,7 +35,8 @@ pub enum PrincipalName {
         /// The session's own name.
         session: String,
     },
-    /// The user of this access key, in any account. AWS does not have this form; other S3 servers do.
+    /// The user of this access key, in any account. AWS does not have this form; other S3 servers
+    /// do.
     AccessKey(String),
     /// An account, named by its canonical id of 64 hexadecimal digits in lower case.
     CanonicalUser(String),
@@ -117,8 +118,8 @@ impl Principals {
 }
 
 impl PrincipalName {
-    /// Parses a name under `AWS`, in AWS's form or as an access key. Returns `None` for other text and for
-    /// `*`.
+    /// Parses a name under `AWS`, in AWS's form or as an access key. Returns `None` for other text
+    /// and for `*`.
     pub(crate) fn parse(text: &str) -> Option<PrincipalName> {
         if let Some(rest) = text.strip_prefix("arn:aws:iam::") {
             let (account, rest) = rest.split_once(':').filter(|(it, _)| is_account(it))?;
@@ -155,9 +156,9 @@ impl PrincipalName {
         valid.then(|| PrincipalName::CanonicalUser(text.to_ascii_lowercase()))
     }
 
-    /// Returns true if the name includes the sender. The name of an account includes its root user, its
-    /// users and their sessions ("When you specify an AWS account, …"). The name of a user includes the
-    /// user's sessions.
+    /// Returns true if the name includes the sender. The name of an account includes its root user,
+    /// its users and their sessions ("When you specify an AWS account, …"). The name of a user
+    /// includes the user's sessions.
     fn covers(&self, principal: &Principal) -> bool {
         let Principal::User { account, canonical_id, name, is_root, session } = principal else {
             return false;
@@ -179,9 +180,9 @@ impl PrincipalName {
         }
     }
 
-    /// Returns true if a `NotPrincipal` with this name excludes the sender from the Deny. An account
-    /// includes only its root user here: AWS's own example lists a user and the user's account, and
-    /// denies all other users of that account.
+    /// Returns true if a `NotPrincipal` with this name excludes the sender from the Deny. An
+    /// account includes only its root user here: AWS's own example lists a user and the user's
+    /// account, and denies all other users of that account.
     fn spares(&self, principal: &Principal) -> bool {
         match self {
             PrincipalName::Account(_) | PrincipalName::CanonicalUser(_) => {
@@ -256,8 +257,8 @@ fn is_account(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// Returns true if the text can be the name of a user, a role or a session. It has no wildcard, because
-/// principals have none, and no colon or slash, which separate the parts of an ARN.
+/// Returns true if the text can be the name of a user, a role or a session. It has no wildcard,
+/// because principals have none, and no colon or slash, which separate the parts of an ARN.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(['*', '?', ':', '/']) && !text.contains(char::is_whitespace)
 }

@@ -23,7 +23,8 @@ pub(crate) fn is_public(statement: &Statement) -> bool {
 /// Returns true if the condition restricts the statement to fixed senders or to narrow networks.
 fn limits(condition: &Condition) -> bool {
     let operator = condition.operator;
-    // Conditions with these operators also hold for requests without a value, so they restrict nothing.
+    // Conditions with these operators also hold for requests without a value, so they restrict
+    // nothing.
     if operator.negated || operator.if_exists || operator.quantifier == Quantifier::All {
         return false;
     }
@@ -52,8 +53,8 @@ const fn is_of_sender(key: &ConditionKey) -> bool {
     )
 }
 
-/// Returns true if the pattern is a fixed value. A value of `aws:userid` counts only "outside the pattern
-/// `AROLEID:*`", because the holder of a role chooses the name of the session.
+/// Returns true if the pattern is a fixed value. A value of `aws:userid` counts only "outside the
+/// pattern `AROLEID:*`", because the holder of a role chooses the name of the session.
 fn is_fixed(key: &ConditionKey, pattern: &Pattern) -> bool {
     let fixed = |value: &str| *key != ConditionKey::UserId || !value.contains(':');
     pattern.literal().is_some_and(fixed)

@@ -1,4 +1,5 @@
-//! The question that policies answer: the sender, the action, the resource, and the values for conditions.
+//! The question that policies answer: the sender, the action, the resource, and the values for
+//! conditions.
 //!
 //! For example, `GET /box/k` by the user `anna` asks for the action `s3:GetObject` on the resource
 //! `box/k`.
@@ -19,8 +20,8 @@ pub enum Principal {
         account: String,
         /// The canonical id of the user's account, 64 hexadecimal digits in lower case.
         canonical_id: String,
-        /// The user's name, which is the access key. For a session, the name of the user that it acts
-        /// for. `None` for the session of a web identity, which has no user.
+        /// The user's name, which is the access key. For a session, the name of the user that it
+        /// acts for. `None` for the session of a web identity, which has no user.
         name: Option<String>,
         /// True for the root user of the account.
         is_root: bool,
@@ -39,8 +40,8 @@ pub struct RoleSession {
 }
 
 impl Principal {
-    /// Returns the value of `aws:PrincipalArn`: the ARN of the user or of the root user. For a session it
-    /// is the ARN of the role, as on AWS. `None` for `Anonymous`.
+    /// Returns the value of `aws:PrincipalArn`: the ARN of the user or of the root user. For a
+    /// session it is the ARN of the role, as on AWS. `None` for `Anonymous`.
     pub fn arn(&self) -> Option<String> {
         let Principal::User { account, name, is_root, session, .. } = self else { return None };
         match (session, name) {
@@ -51,7 +52,8 @@ impl Principal {
         }
     }
 
-    /// Returns the ARN of the sender for messages. For a session it is the ARN of the session itself.
+    /// Returns the ARN of the sender for messages. For a session it is the ARN of the session
+    /// itself.
     pub fn sender_arn(&self) -> Option<String> {
         match self {
             Principal::User { account, session: Some(session), .. } => Some(format!(
@@ -136,15 +138,15 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The values of a request for conditions and variables. The evaluation calls this only for the keys that
-/// a statement names, so no value is computed in vain.
+/// The values of a request for conditions and variables. The evaluation calls this only for the
+/// keys that a statement names, so no value is computed in vain.
 pub trait ConditionValues {
     /// Returns the request's values for the key. Never called for keys with the source
     /// `KeySource::Principal`, whose values follow from `Principal`.
     fn values(&self, key: &ConditionKey) -> Values<'_>;
 
-    /// Returns the patterns that were resolved for other questions of the same request and sender. `None`
-    /// if the caller keeps none.
+    /// Returns the patterns that were resolved for other questions of the same request and sender.
+    /// `None` if the caller keeps none.
     fn resolved(&self) -> Option<&ResolvedPatterns> {
         None
     }
@@ -199,8 +201,8 @@ impl Question<'_> {
         }
     }
 
-    /// Returns the value of a key with exactly one value, for a variable. Several values have no order, so
-    /// none of them can be chosen.
+    /// Returns the value of a key with exactly one value, for a variable. Several values have no
+    /// order, so none of them can be chosen.
     pub(crate) fn one_value(&self, key: &ConditionKey) -> Option<Cow<'_, str>> {
         match self.values(key) {
             Values::One(value) => Some(value),

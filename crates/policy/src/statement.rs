@@ -1,7 +1,7 @@
 //! A statement of a policy.
 //!
-//! A statement applies if its principals, its actions, its resources and all of its conditions match. For
-//! example, a statement with `NotAction: s3:GetObject` applies to each other action.
+//! A statement applies if its principals, its actions, its resources and all of its conditions
+//! match. For example, a statement with `NotAction: s3:GetObject` applies to each other action.
 
 use crate::conditions::Condition;
 use crate::glob::Glob;
@@ -31,8 +31,8 @@ pub(crate) struct List<P> {
 }
 
 impl Statement {
-    /// Returns the mention of the sender if the statement applies to the question; `None` if it does not.
-    /// `action` is in lower case.
+    /// Returns the mention of the sender if the statement applies to the question; `None` if it
+    /// does not. `action` is in lower case.
     pub(crate) fn covers(&self, action: &str, question: &Question<'_>) -> Option<Mention> {
         let mention = match &self.principals {
             None => Mention::Broad,

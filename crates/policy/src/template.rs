@@ -1,7 +1,7 @@
 //! Patterns with variables, and the replacement of the variables by values.
 //!
-//! For example, `${aws:username}/*` becomes `anna/*` for the user `anna`. A request with many keys, such as
-//! `DeleteObjects`, resolves each pattern once and keeps the result.
+//! For example, `${aws:username}/*` becomes `anna/*` for the user `anna`. A request with many keys,
+//! such as `DeleteObjects`, resolves each pattern once and keeps the result.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -43,8 +43,9 @@ impl std::fmt::Display for BadVariable {
     }
 }
 
-/// The largest number of characters of a pattern after the replacement of its variables. No compared text
-/// is longer than this. The limit is necessary because the sender chooses the values of its headers.
+/// The largest number of characters of a pattern after the replacement of its variables. No
+/// compared text is longer than this. The limit is necessary because the sender chooses the values
+/// of its headers.
 const RESOLVED_CHARS_MAX: usize = 2_048;
 
 /// The patterns that one request has resolved. A request with many keys resolves each pattern once.
@@ -60,8 +61,8 @@ impl Template {
         &self.parts
     }
 
-    /// Returns the pattern with the values of its variables. If all variables have the same value for all
-    /// questions of a request, the result comes from `known` or is added to it.
+    /// Returns the pattern with the values of its variables. If all variables have the same value
+    /// for all questions of a request, the result comes from `known` or is added to it.
     pub(crate) fn resolved<'v>(
         &self,
         known: Option<&ResolvedPatterns>,
@@ -86,8 +87,8 @@ impl Template {
         })
     }
 
-    /// Computes the pattern with the values of its variables. Returns `None` if a variable has no value, or
-    /// if the pattern becomes longer than `RESOLVED_CHARS_MAX`.
+    /// Computes the pattern with the values of its variables. Returns `None` if a variable has no
+    /// value, or if the pattern becomes longer than `RESOLVED_CHARS_MAX`.
     fn resolve<'v>(
         &self,
         value_of: &dyn Fn(&ConditionKey) -> Option<Cow<'v, str>>,
@@ -99,7 +100,8 @@ impl Template {
                 Part::Variable { key, default } => {
                     let value = value_of(key);
                     let value = value.as_deref().or(default.as_deref())?;
-                    // One character more than the limit is enough to notice that the value is too long.
+                    // One character more than the limit is enough to notice that the value is too
+                    // long.
                     if self.fold {
                         let beginning: String =
                             value.chars().take(RESOLVED_CHARS_MAX + 1).collect();
@@ -138,8 +140,8 @@ impl Part {
     }
 }
 
-/// Returns the text in lower case. Each character is folded alone, so that the parts of a text fold in the
-/// same way as the whole text.
+/// Returns the text in lower case. Each character is folded alone, so that the parts of a text fold
+/// in the same way as the whole text.
 pub(crate) fn fold(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }

@@ -23,7 +23,7 @@ fn shown(access_key: &str, policies: &[&str]) -> AccessKey {
 }
 
 #[tokio::test]
-async fn an_access_key_is_made_with_a_secret_that_is_told_once() {
+async fn a_new_access_key_returns_its_secret_once() {
     let store = Arc::new(MemoryStore::new());
     let admin = over(store.clone());
     assert_eq!(admin.users().await.unwrap(), []);
@@ -42,7 +42,7 @@ async fn an_access_key_is_made_with_a_secret_that_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_given_is_the_secret() {
+async fn a_given_secret_is_used() {
     let store = Arc::new(MemoryStore::new());
     let admin = over(store.clone());
     let given = Some("secret-of-my-own");
@@ -64,7 +64,7 @@ async fn a_secret_that_is_given_is_the_secret() {
 }
 
 #[tokio::test]
-async fn what_refuses_a_new_access_key_is_told_beforehand_and_again() {
+async fn the_check_of_a_new_access_key_returns_the_error_of_the_addition() {
     let admin = over(Arc::new(MemoryStore::new()));
     let (unknown, readonly) = (names(&["readonly", "phtos"]), names(&["readonly"]));
     let new = NewUser {
@@ -148,7 +148,7 @@ async fn policies_of_an_access_key_change_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn a_policy_is_kept_as_it_was_given_until_nobody_has_it() {
+async fn a_policy_in_use_is_kept_unchanged() {
     let admin = over(Arc::new(MemoryStore::new()));
     let set = admin.put_policy("photos", DOCUMENT).await.unwrap();
     assert!(!set.existed && set.half_denied.is_empty());
@@ -195,7 +195,7 @@ async fn a_policy_that_is_built_in_stays_as_it_is() {
 /// Two consoles at once: what one of them did the other one meets, and no policy is lost that a key
 /// has.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_operators_who_make_one_access_key_one_is_refused() {
+async fn of_two_concurrent_additions_of_an_access_key_one_fails() {
     for _ in 0..50 {
         let store = faulty::Faulty::new();
         let (one, other) = (over(store.clone()), over(store.clone()));

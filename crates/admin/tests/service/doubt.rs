@@ -1,4 +1,4 @@
-//! Commits whose answer is lost, and what is said of them.
+//! Commits whose answer is lost, and the results that the caller gets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,7 +61,7 @@ async fn each_change(fault: Fault) {
     store.inject(Some(space::USER), fault);
     admin.remove_user("anna").await.unwrap();
     assert_eq!(store.fired(), 6);
-    // What came late finds its guards broken.
+    // The late commit fails by its guards.
     store.deliver().await;
     assert!(record(&*store, "anna").await.is_none());
     let listed = admin.policies().await.unwrap();
@@ -70,26 +70,26 @@ async fn each_change(fault: Fault) {
 }
 
 #[tokio::test]
-async fn a_change_whose_answer_was_lost_has_happened() {
+async fn a_change_with_a_lost_answer_is_reported_as_done() {
     each_change(Fault::LostAnswer).await;
 }
 
 #[tokio::test]
-async fn a_change_that_was_lost_itself_is_made() {
+async fn a_change_whose_request_is_lost_is_sent_again() {
     each_change(Fault::LostRequest).await;
 }
 
 #[tokio::test]
-async fn a_change_that_comes_late_happens_once() {
+async fn a_change_that_arrives_late_commits_once() {
     each_change(Fault::Delayed).await;
 }
 
 #[tokio::test]
-async fn what_stays_unknown_is_said_to_be() {
+async fn an_outcome_that_stays_unknown_is_reported_as_unknown() {
     let (store, admin) = begin();
     add(&admin, "anna", &[]).await;
     for second in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
-        // The first try may still happen, whatever becomes of the second.
+        // The first attempt may still commit, whatever the result of the second.
         store.inject(Some(space::USER), Fault::Delayed);
         store.inject(Some(space::USER), second);
         let set = admin.set_user_policies("anna", &names(&["readonly"])).await;
@@ -101,7 +101,7 @@ async fn what_stays_unknown_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn a_change_that_certainly_did_nothing_is_said_to_have_done_nothing() {
+async fn a_failed_change_is_reported_as_not_made() {
     let (store, admin) = begin();
     store.inject(Some(space::POLICY), Fault::Unavailable);
     let put = admin.put_policy("p", DOCUMENT).await;
@@ -112,8 +112,9 @@ async fn a_change_that_certainly_did_nothing_is_said_to_have_done_nothing() {
     assert!(matches!(admin.put_policy("p", DOCUMENT).await, Err(AdminError::Unread(_))));
 }
 
-/// Whether it was made and then changed by somebody else, or never, nobody can tell; it is not
-/// said to exist, since its secret would be lost to whoever made it.
+/// The store cannot show if the access key was added and then changed by another operator, or never
+/// added. The error is `Unknown` and not `UserExists`, because the operator who added it would lose
+/// its secret.
 #[tokio::test]
 async fn an_access_key_that_another_operator_changed_meanwhile_stays_unknown() {
     let (store, admin) = begin();
@@ -151,7 +152,7 @@ async fn an_access_key_that_another_operator_changed_meanwhile_stays_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bucket_is_changed_though_an_answer_was_lost() {
+async fn a_change_of_a_bucket_survives_a_lost_answer() {
     let store = Faulty::new();
     let shared: Arc<dyn MetaStore> = store.clone();
     make_volume(&shared).await;

@@ -1,4 +1,4 @@
-//! What is told of a node.
+//! Reports about nodes.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn put(volume: &Volume, key: &str, length: usize) {
 }
 
 #[tokio::test]
-async fn a_node_is_found_by_its_key_and_tells_where_its_content_stands() {
+async fn a_node_report_by_key_shows_the_place_of_the_content() {
     let store: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
     let blocks = make_volume(&store).await;
     let volume = open(&store, &blocks).await;

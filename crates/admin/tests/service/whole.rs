@@ -40,7 +40,7 @@ async fn a_bucket_is_shown_and_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_a_bucket_waits_for_gateways_that_are_there() {
+async fn a_change_of_a_bucket_waits_for_open_gateways() {
     let store = memory();
     let blocks = make_volume(&store).await;
     let gateway = open(&store, &blocks).await;
@@ -71,9 +71,9 @@ async fn a_bucket_is_forked_in_a_session_that_ends() {
     assert_eq!(admin.status().await.unwrap().sessions, []);
 }
 
-/// Nothing of a visit commits once somebody has ended it.
+/// A short session commits nothing after it was fenced.
 #[tokio::test(start_paused = true)]
-async fn a_change_whose_session_was_ended_did_not_happen() {
+async fn a_change_of_a_fenced_session_does_not_commit() {
     let store = Faulty::new();
     let shared: Arc<dyn MetaStore> = store.clone();
     let blocks = make_volume(&shared).await;
@@ -94,7 +94,7 @@ async fn a_change_whose_session_was_ended_did_not_happen() {
 }
 
 #[tokio::test]
-async fn the_status_tells_who_has_the_volume_open() {
+async fn the_status_lists_the_open_sessions() {
     let store = memory();
     let admin = over(Arc::clone(&store));
     assert!(!admin.has_volume().await.unwrap());
@@ -123,7 +123,7 @@ async fn leave_block(blocks: &Arc<dyn BlockStore>) -> BlockId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nothing_names_is_counted_and_then_collected() {
+async fn unreferenced_blocks_are_counted_and_then_collected() {
     let store = memory();
     let blocks = make_volume(&store).await;
     let left = leave_block(&blocks).await;
@@ -143,7 +143,7 @@ async fn what_nothing_names_is_counted_and_then_collected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_tells_what_is_wrong_and_changes_nothing() {
+async fn a_check_reports_findings_and_changes_nothing() {
     let store = memory();
     let blocks = make_volume(&store).await;
     let admin = over(Arc::clone(&store));
@@ -156,7 +156,7 @@ async fn a_check_tells_what_is_wrong_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_volume_that_is_not_there_is_neither_made_nor_in_order() {
+async fn a_check_of_a_missing_volume_fails_and_creates_none() {
     let store = memory();
     let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
     let admin = over(store);

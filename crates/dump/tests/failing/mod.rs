@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     AfterEach,
     /// Nothing can be reached.
     Always,
-    /// Before the commit with this number, somebody puts a volume of their own.
+    /// Before the commit with this number, another process creates a volume.
     Taken,
     /// Snapshots give their records in the wrong order.
     Disorder,

@@ -1,4 +1,4 @@
-//! What the tests fill stores with, and how they look at them.
+//! The content of stores in tests, and its comparison.
 
 use std::io::Cursor;
 

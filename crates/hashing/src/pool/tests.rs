@@ -38,7 +38,7 @@ fn a_job_of_no_bytes_is_answered() {
 }
 
 #[test]
-fn what_waited_when_the_pool_was_dropped_is_still_done() {
+fn queued_jobs_are_done_after_the_pool_is_dropped() {
     let pool = HashingPool::start(one());
     let pending: Vec<Pending> = (0..40)
         .map(|number| pool.submit(job(number, 30_000), Patience::default()).unwrap())
@@ -55,7 +55,7 @@ fn what_waited_when_the_pool_was_dropped_is_still_done() {
 }
 
 #[test]
-fn a_job_that_nobody_waits_for_any_more_does_no_harm() {
+fn a_job_whose_future_was_dropped_is_skipped() {
     let pool = HashingPool::start(one());
     let others: Vec<Pending> = (0..30)
         .map(|number| pool.submit(job(number, 200_000), Patience::default()).unwrap())
@@ -66,7 +66,7 @@ fn a_job_that_nobody_waits_for_any_more_does_no_harm() {
 }
 
 #[test]
-fn beyond_its_limits_a_job_is_given_back_whole() {
+fn a_full_queue_returns_the_job() {
     let pool = at_rest();
     let big = vec![Bytes::from(vec![0; WAITING_BYTES_MAX / 2])];
     let big = || Job { md5: Md5::new(), pieces: big.clone() };
@@ -87,7 +87,7 @@ fn beyond_its_limits_a_job_is_given_back_whole() {
 }
 
 #[test]
-fn what_was_taken_makes_room() {
+fn a_taken_job_frees_its_place_in_the_queue() {
     let pool = at_rest();
     let big = || Job { md5: Md5::new(), pieces: vec![Bytes::from(vec![0; WAITING_BYTES_MAX])] };
     let _kept = pool.submit(big(), Patience::default()).unwrap();
@@ -97,7 +97,7 @@ fn what_was_taken_makes_room() {
 }
 
 #[test]
-fn a_worker_that_panics_leaves_errors_and_nobody_waiting() {
+fn jobs_of_a_panicked_worker_get_errors() {
     let pool = at_rest();
     let under_way = pool.submit(job(1, 1_000), Patience::default()).unwrap();
     let waiting = pool.submit(job(2, 1_000), Patience::default()).unwrap();
@@ -155,7 +155,7 @@ proptest! {
 }
 
 #[test]
-fn a_patient_job_waits_until_its_company_has_come() {
+fn a_patient_job_waits_for_the_expected_jobs() {
     let pool = at_rest();
     let patience = Patience { wait: Duration::from_hours(1), jobs: 3 };
     let waits = |pool: &HashingPool| {
@@ -178,7 +178,7 @@ fn a_patient_job_waits_until_its_company_has_come() {
 }
 
 #[test]
-fn a_patient_job_without_company_is_done_when_it_is_due() {
+fn a_patient_job_alone_is_done_after_its_wait() {
     let pool = HashingPool::start(one());
     let patience = Patience { wait: Duration::from_millis(30), jobs: 9 };
     let began = Instant::now();
@@ -188,7 +188,7 @@ fn a_patient_job_without_company_is_done_when_it_is_due() {
 }
 
 #[test]
-fn an_impatient_job_takes_the_patient_ones_along() {
+fn an_impatient_job_ends_the_wait_of_patient_jobs() {
     let pool = HashingPool::start(one());
     let patience = Patience { wait: Duration::from_hours(1), jobs: 9 };
     let patient = pool.submit(job(1, 1_000), patience).unwrap();

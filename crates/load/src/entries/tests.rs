@@ -18,7 +18,7 @@ fn every_verb_finds_what_the_ones_before_it_made() {
 }
 
 #[test]
-fn what_changes_nothing_goes_on_until_the_time_is_over() {
+fn a_pass_that_changes_nothing_is_repeated_until_the_time_is_over() {
     let parent = tempfile::tempdir().expect("a folder");
     let (entries, gauge, time) =
         (entries(parent.path()), Gauge::default(), Duration::from_millis(30));
@@ -29,7 +29,7 @@ fn what_changes_nothing_goes_on_until_the_time_is_over() {
 }
 
 #[test]
-fn a_file_that_is_not_there_fails_the_pass() {
+fn a_missing_file_fails_the_pass() {
     let parent = tempfile::tempdir().expect("a folder");
     let (entries, gauge) = (entries(parent.path()), Gauge::default());
     let found = entries.pass(EntryVerb::Stat, Duration::ZERO, &gauge).expect_err("none is made");
@@ -37,7 +37,7 @@ fn a_file_that_is_not_there_fails_the_pass() {
 }
 
 #[test]
-fn a_stopped_pass_is_no_figure() {
+fn a_stopped_pass_has_no_result() {
     let parent = tempfile::tempdir().expect("a folder");
     let (entries, gauge) = (entries(parent.path()), Gauge::default());
     gauge.stop();

@@ -37,7 +37,7 @@ fn a_file_that_changed_meanwhile_is_an_error() {
 }
 
 #[test]
-fn a_folder_that_is_there_is_not_used() {
+fn an_existing_folder_is_refused() {
     let parent = tempfile::tempdir().expect("a folder");
     assert!(Folder::make(parent.path(), 7).is_err());
 }

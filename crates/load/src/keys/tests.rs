@@ -8,7 +8,7 @@ fn keys_follow_from_their_numbers() {
 }
 
 #[test]
-fn all_that_was_written_is_found_again_once() {
+fn all_written_keys_are_listed_exactly_once() {
     let keys = Keys::below("run/");
     let written = Written { object_bytes: 1, round: 0, counts: vec![2, 0, 3] };
     let all = keys.all(&written);

@@ -37,7 +37,7 @@ fn no_page_is_read_twice() {
 }
 
 #[test]
-fn a_stopped_copy_is_no_figure() {
+fn a_stopped_copy_has_no_result() {
     let parent = tempfile::tempdir().expect("a folder");
     let (from, gauge) = (source(parent.path()), Gauge::default());
     gauge.stop();

@@ -7,7 +7,7 @@ fn micros(all: impl IntoIterator<Item = u64>) -> Round {
 }
 
 #[test]
-fn percentiles_are_what_the_requests_stay_below() {
+fn a_percentile_is_the_latency_that_requests_do_not_exceed() {
     let round = micros(1..=1000);
     let close = |percent: f64, expected: u64| {
         let found = round.percentile(percent).as_micros();

@@ -34,7 +34,7 @@ fn signatures_are_those_of_the_published_examples() {
 }
 
 #[test]
-fn the_time_of_a_signature_moves_on() {
+fn the_time_of_a_signature_advances() {
     let credentials = KeyPair {
         access_key: "a".to_owned(),
         secret_key: "b".to_owned(),

@@ -16,7 +16,7 @@ fn target(endpoint: &str) -> TargetBucket {
 }
 
 #[test]
-fn a_host_is_sent_with_its_port_unless_the_scheme_says_it() {
+fn the_host_header_has_the_port_unless_it_is_the_default() {
     let address = |endpoint| target(endpoint).address().expect("an endpoint");
     assert_eq!(address("http://127.0.0.1:9000").host, "127.0.0.1:9000");
     assert_eq!(address("http://127.0.0.1:9000/").socket, "127.0.0.1:9000");
@@ -26,7 +26,7 @@ fn a_host_is_sent_with_its_port_unless_the_scheme_says_it() {
 }
 
 #[test]
-fn what_is_no_endpoint_is_refused() {
+fn an_invalid_endpoint_is_refused() {
     for endpoint in ["", "s3.example", "ftp://h", "http://h/path", "http://u@h", "http://h/?q"] {
         let found = target(endpoint).address();
         assert!(matches!(found, Err(Trouble::Endpoint(_))), "{endpoint:?}");
@@ -34,7 +34,7 @@ fn what_is_no_endpoint_is_refused() {
 }
 
 #[test]
-fn certificates_that_are_not_there_are_an_error() {
+fn a_missing_file_of_certificates_is_an_error() {
     let mut target = target("https://h");
     target.authority = Some("/nowhere/at/all.pem".into());
     assert!(matches!(target.address(), Err(Trouble::Certificates(_))));

@@ -10,7 +10,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_tree_has_so_many_files_of_these_sizes() {
+fn a_tree_has_the_requested_files_and_sizes() {
     let parent = tempfile::tempdir().expect("a folder");
     let tree = parent.path().join("tree");
     let bytes = plant(&tree, 120, 7).expect("it is planted");

@@ -10,7 +10,7 @@ fn every_verb_is_found_by_its_name() {
 }
 
 #[test]
-fn what_is_read_warm_fits_any_cache() {
+fn the_objects_of_warm_reads_fit_in_each_cache() {
     let of = |bytes| Workload::new(Verb::Get, bytes, 1, Duration::ZERO).objects;
     assert_eq!([of(0), of(4 << 10), of(1 << 20), of(16 << 20)], [128, 128, 64, 4]);
 }

@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinSet;
 
-/// A request, and what it should be answered with.
+/// A request with its response.
 pub(crate) type Twist = fn(&Method, &str, &mut Response<Full<Bytes>>);
 
 #[derive(Default)]
@@ -57,7 +57,7 @@ async fn serve(socket: TcpListener, twist: Twist) {
                     Ok::<_, Infallible>(answer)
                 }
             };
-            // A client that goes away ends its connection in whatever way it likes.
+            // A client may end its connection in any way.
             let _gone = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service_fn(answer))
                 .await;

@@ -48,7 +48,7 @@ const SCRAPS: [&str; 24] = [
     "😀",
 ];
 
-/// Whatever the text is: it is read or refused, and what was read decides.
+/// Parses a text. If it is a policy, evaluates it; neither step may panic.
 fn read(text: &str) -> usize {
     let alice = user(ACCOUNT, "alice");
     let kinds = [in_bucket(), PolicyKind::User, PolicyKind::Session];
@@ -67,7 +67,7 @@ fn read(text: &str) -> usize {
 }
 
 #[test]
-fn a_mutated_document_does_no_harm() {
+fn a_mutated_document_is_parsed_or_refused_without_a_panic() {
     let mut dice = Dice(0x5eed);
     let mut understood = 0;
     for _ in 0..ROUNDS {
@@ -95,13 +95,13 @@ fn a_mutated_document_does_no_harm() {
 }
 
 #[test]
-fn random_text_does_no_harm() {
+fn random_text_is_parsed_or_refused_without_a_panic() {
     let mut dice = Dice(0xbad_5eed);
     for _ in 0..ROUNDS {
         let count = dice.below(40);
         let text: String = (0..count).map(|_| SCRAPS[dice.below(SCRAPS.len())]).collect();
         read(&text);
-        // The same as a value where each sort of value stands.
+        // The same text as a value of each operator.
         let value = serde_json::to_string(&text).unwrap();
         for (place, good) in [
             ("Resource", r#""arn:aws:s3:::b/k""#),

@@ -19,7 +19,7 @@ fn kinds() -> [PolicyKind<'static>; 3] {
 }
 
 #[test]
-fn a_key_that_no_request_has_is_refused_as_condition_and_as_variable() {
+fn an_unsupported_key_is_refused_as_condition_and_as_variable() {
     let mut refused = 0;
     for (name, key) in ConditionKey::NAMED {
         let unsupported = key.source() == KeySource::Unsupported;
@@ -34,7 +34,7 @@ fn a_key_that_no_request_has_is_refused_as_condition_and_as_variable() {
                 assert_eq!(error.sentence(), "Policy has an invalid condition key", "{name}");
                 assert!(error.detail().is_some_and(|why| why.contains(name)), "{error}");
             } else if *key != ConditionKey::SourceIp {
-                // An address must be one in the policy of a bucket, whatever the operator.
+                // A bucket policy needs an address for this key, with any operator.
                 outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
             }
             if !key.is_multivalued() {

@@ -6,7 +6,7 @@ use crate::{BucketSide, Policy, Principal, Question, Ruling, Source, Sources, au
 
 const ALL: &str = r#""Action":"s3:*","Resource":"*""#;
 
-/// What decides in a test; the bucket belongs to `ACCOUNT`.
+/// The sources of a test; the bucket belongs to `ACCOUNT`.
 #[derive(Default, Clone, Copy)]
 struct Case<'a> {
     identity: Option<&'a Policy>,
@@ -77,7 +77,7 @@ fn across_accounts_both_sides_must_allow() {
 }
 
 #[test]
-fn a_deny_wins_wherever_it_stands() {
+fn a_deny_of_each_source_overrides_each_allow() {
     let (allow, deny) = (of_user("Allow", ALL), of_user("Deny", ALL));
     let (open, closed) =
         (of_bucket("Allow", r#""Principal":"*""#), of_bucket("Deny", r#""Principal":"*""#));
@@ -95,7 +95,7 @@ fn a_deny_wins_wherever_it_stands() {
 }
 
 #[test]
-fn the_owners_root_user_always_reaches_the_policy() {
+fn the_owners_root_user_can_always_change_the_bucket_policy() {
     let closed = of_bucket("Deny", r#""Principal":"*""#);
     let case = Case { bucket: Some(&closed), ..Case::default() };
     for action in ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"] {
@@ -114,7 +114,7 @@ fn the_owners_root_user_always_reaches_the_policy() {
 }
 
 #[test]
-fn a_session_policy_limits_all_but_what_the_session_is_given_itself() {
+fn a_session_policy_does_not_limit_grants_to_the_session_itself() {
     let sender = session(ACCOUNT, "alice", "r", "s");
     let allow = of_user("Allow", ALL);
     let narrow = of_user("Allow", r#""Action":"s3:PutObject","Resource":"*""#);
@@ -139,7 +139,7 @@ fn a_session_policy_limits_all_but_what_the_session_is_given_itself() {
 }
 
 #[test]
-fn nobody_gets_what_everybody_gets() {
+fn an_anonymous_sender_gets_only_grants_to_everyone() {
     let anonymous = Principal::Anonymous;
     let allow = of_user("Allow", ALL);
     let case = Case { identity: Some(&allow), ..Case::default() };
@@ -175,7 +175,7 @@ fn without_a_bucket_the_senders_account_decides() {
 }
 
 #[test]
-fn a_policy_in_the_wrong_place_gives_nothing() {
+fn a_policy_of_the_wrong_kind_allows_nothing() {
     let alice = user(ACCOUNT, "alice");
     let (of_user, of_bucket) = (of_user("Allow", ALL), of_bucket("Allow", r#""Principal":"*""#));
     let case = Case { identity: Some(&of_bucket), bucket: Some(&of_user), ..Case::default() };
@@ -186,7 +186,7 @@ fn a_policy_in_the_wrong_place_gives_nothing() {
 }
 
 #[test]
-fn an_acl_is_asked_only_where_it_decides() {
+fn the_access_control_list_is_read_only_if_it_decides() {
     let asked = Cell::new(0);
     let allow = of_user("Allow", ALL);
     let ask = |identity: &[&Policy]| {

@@ -19,7 +19,7 @@ const ACCOUNT: &str = "111111111111";
 const OTHER: &str = "222222222222";
 const CANONICAL: &str = "00000000000000000000000000000000000000000000000000000000000000aa";
 
-/// What a request says, by the names of keys.
+/// The values of a request, by the names of keys.
 #[derive(Default)]
 struct Said(BTreeMap<String, Vec<String>>);
 
@@ -92,7 +92,7 @@ fn decide(policy: &Policy, principal: &Principal, action: &str, resource: &str) 
     policy.decide(&Question { principal, action, resource, conditions: &Said::default() })
 }
 
-/// Whether a user's policy with this condition allows the listing of a bucket.
+/// Returns true if a user policy with this condition allows the listing of a bucket.
 fn holds(condition: &str, said: &Said) -> bool {
     let rest = format!(r#""Action":"s3:*","Resource":"*","Condition":{condition}"#);
     let question = Question {

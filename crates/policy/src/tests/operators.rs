@@ -1,6 +1,6 @@
 use super::{holds, said};
 
-/// What one operator says to values of `aws:UserAgent` (`None`: absent).
+/// The result of an operator for values of `aws:UserAgent` (`None`: absent).
 #[track_caller]
 fn check(operator: &str, key: &str, wanted: &str, cases: &[(&[&str], bool)]) {
     for (values, expected) in cases {
@@ -87,7 +87,7 @@ fn numbers() {
             );
         }
     }
-    // What is no number has no order, and equals none.
+    // A text that is not a number has no order, and equals no number.
     check("NumericLessThan", key, "10", &[(&["many"], false), (&["NaN"], false)]);
     check("NumericNotEquals", key, "10", &[(&["many"], true)]);
 }

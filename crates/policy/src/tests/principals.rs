@@ -2,7 +2,7 @@ use super::{ACCOUNT, CANONICAL, OTHER, decide, in_bucket, of_bucket, root, sessi
 use crate::{Decision, NoValues, Policy, PolicyKind, Principal, PrincipalName, Question};
 
 #[test]
-fn whom_a_name_means() {
+fn each_kind_of_principal_name_includes_its_senders() {
     let alice = user(ACCOUNT, "alice");
     let role = session(ACCOUNT, "alice", "r", "s");
     let senders = [
@@ -47,7 +47,7 @@ fn whom_a_name_means() {
 }
 
 #[test]
-fn not_principal_denies_all_but_the_named() {
+fn not_principal_denies_all_except_the_named() {
     let policy = of_bucket(
         "Deny",
         r#""NotPrincipal":{"AWS":["arn:aws:iam::111111111111:user/alice","arn:aws:iam::111111111111:root"]}"#,
@@ -56,7 +56,7 @@ fn not_principal_denies_all_but_the_named() {
         (user(ACCOUNT, "alice"), false),
         (root(ACCOUNT), false),
         (session(ACCOUNT, "alice", "r", "s"), false),
-        // The account stands for its root user alone.
+        // The account includes only its root user.
         (user(ACCOUNT, "bob"), true),
         (user(OTHER, "alice"), true),
         (root(OTHER), true),

@@ -15,7 +15,7 @@ fn is_public_to(action: &str, effect: &str, principal: &str, condition: &str) ->
 }
 
 #[test]
-fn what_everyone_may_is_public() {
+fn an_allow_for_everyone_is_public() {
     assert!(is_public("Allow", r#""*""#, ""));
     assert!(is_public("Allow", r#"{"AWS":"*"}"#, ""));
     assert!(!is_public("Deny", r#""*""#, ""));
@@ -24,7 +24,7 @@ fn what_everyone_may_is_public() {
 }
 
 #[test]
-fn a_condition_on_fixed_values_makes_it_less_than_public() {
+fn a_condition_on_fixed_values_makes_a_policy_not_public() {
     for (condition, expected) in [
         (r#"{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}"#, false),
         (r#"{"IpAddress":{"aws:SourceIp":"10.0.0.0/7"}}"#, true),

@@ -27,7 +27,7 @@ fn accepted(json: &str) {
 }
 
 #[test]
-fn what_is_no_document() {
+fn an_invalid_document_is_refused() {
     for json in ["{true}", "{asdfsdaf", r#"{"Principal": "*" "#] {
         refused(json, "This policy contains invalid Json");
     }
@@ -47,7 +47,7 @@ fn what_is_no_document() {
 }
 
 #[test]
-fn what_is_no_statement() {
+fn an_invalid_statement_is_refused() {
     let good = document("Allow", r#""*""#, r#""s3:*""#, BOTH);
     for (field, sentence) in [
         (r#""Effect":"Allow","#, "Missing required field Effect"),
@@ -69,7 +69,7 @@ fn what_is_no_statement() {
 }
 
 #[test]
-fn what_is_no_action() {
+fn an_invalid_action_is_refused() {
     for action in [
         r#""""#,
         "[]",
@@ -102,7 +102,7 @@ fn what_is_no_action() {
 }
 
 #[test]
-fn what_is_no_resource() {
+fn an_invalid_resource_is_refused() {
     for resource in [
         r#""""#,
         "[]",
@@ -130,7 +130,7 @@ fn what_is_no_resource() {
 }
 
 #[test]
-fn actions_need_resources_of_their_sort() {
+fn actions_need_resources_of_their_kind() {
     for (resource, action) in [
         (BUCKET, r#""s3:GetObject""#),
         (BUCKET, r#""s3:PutObjectTagging""#),
@@ -180,7 +180,7 @@ fn get(condition: &str) -> String {
 }
 
 #[test]
-fn what_is_no_condition() {
+fn an_invalid_condition_is_refused() {
     for (condition, name) in [
         (r#"{"NotARealOperator":{"aws:SourceIp":"1.2.3.4/32"}}"#, "NotARealOperator"),
         (r#"{"stringequals":{"aws:UserAgent":"foo"}}"#, "stringequals"),
@@ -216,7 +216,7 @@ fn what_is_no_condition() {
 }
 
 #[test]
-fn what_is_no_value_of_a_condition() {
+fn an_invalid_value_of_a_condition_is_refused() {
     for condition in [
         r#"{"IpAddress":{"aws:SourceIp":"not-an-ip"}}"#,
         r#"{"IpAddress":{"aws:SourceIp":"300.1.1.1/40"}}"#,
@@ -260,7 +260,7 @@ fn what_is_no_value_of_a_condition() {
 }
 
 #[test]
-fn a_users_policy_may_say_other_things() {
+fn a_user_policy_accepts_other_actions_and_resources() {
     let parse = |rest: &str| {
         let json =
             format!(r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Deny",{rest}}}]}}"#);
@@ -297,7 +297,7 @@ fn a_users_policy_may_say_other_things() {
 }
 
 #[test]
-fn canned_policies_allow_what_their_names_say() {
+fn built_in_policies_allow_the_actions_of_their_names() {
     let may = |name: &str, action: &str| {
         let policy = Policy::canned(name).unwrap();
         decide(&policy, &user(ACCOUNT, "alice"), action, "b/k") == Decision::Allowed

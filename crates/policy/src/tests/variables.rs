@@ -14,7 +14,7 @@ fn allows(resource: &str, principal: &Principal, asked: &str, said: &Said) -> bo
 }
 
 #[test]
-fn a_variable_stands_for_what_the_request_says() {
+fn a_variable_is_replaced_by_the_value_of_the_request() {
     let alice = user(ACCOUNT, "alice");
     let none = Said::default();
     for (resource, asked, expected) in [
@@ -46,7 +46,7 @@ fn a_variable_stands_for_what_the_request_says() {
 }
 
 #[test]
-fn what_is_put_in_is_literal() {
+fn the_value_of_a_variable_is_literal() {
     let star = user(ACCOUNT, "*");
     assert!(allows("b/${aws:username}/*", &star, "b/*/k", &Said::default()));
     assert!(!allows("b/${aws:username}/*", &star, "b/alice/k", &Said::default()));
@@ -57,7 +57,7 @@ fn what_is_put_in_is_literal() {
 }
 
 #[test]
-fn variables_stand_in_strings_and_arns_of_conditions() {
+fn variables_are_replaced_in_strings_and_arns_of_conditions() {
     let alice = user(ACCOUNT, "alice");
     let fits = |condition: &str, prefix: &str| {
         let rest = format!(r#""Action":"s3:*","Resource":"*","Condition":{condition}"#);
@@ -84,7 +84,7 @@ fn variables_stand_in_strings_and_arns_of_conditions() {
 }
 
 #[test]
-fn a_variable_without_a_value_fails_to_the_safe_side() {
+fn a_variable_without_a_value_allows_nothing_and_denies() {
     let anonymous = Principal::Anonymous;
     let bucket = |effect: &str, element: &str| {
         let json = format!(
@@ -121,7 +121,7 @@ fn old_documents_have_no_variables() {
 }
 
 #[test]
-fn a_policy_says_which_keys_it_asks_for() {
+fn a_policy_lists_the_keys_of_its_conditions_and_variables() {
     let policy = of_user(
         "Allow",
         r#""Action":"s3:*","Resource":"arn:aws:s3:::b/${s3:ExistingObjectTag/home}/*",
@@ -146,7 +146,8 @@ impl ConditionValues for Counting {
         self.asked.set(self.asked.get() + 1);
         match key {
             ConditionKey::UserAgent => Values::from_borrowed(Some("tool")),
-            // As of the object that each question is about, and of the headers that its action uses.
+            // As of the object that each question is about, and of the headers that its action
+            // uses.
             ConditionKey::ExistingObjectTag(_) | ConditionKey::KmsKeyId => {
                 Values::from_owned(Some(self.asked.get().to_string()))
             }

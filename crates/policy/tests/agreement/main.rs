@@ -15,7 +15,7 @@ use naive::Asked;
 const PAIRS: usize = 200_000;
 const REQUESTS_EACH: usize = 50;
 
-/// What a bucket's policy may be refused for although its words are all right.
+/// The errors of a bucket policy whose words are all valid.
 const REFUSALS: [&str; 2] = [
     "Action does not apply to any resource(s) in statement",
     "Conditions do not apply to combination of actions and resources in statement",
@@ -44,10 +44,10 @@ fn understood(dice: &mut Dice, kind: PolicyKind<'_>, refused: &mut usize) -> (Va
     }
 }
 
-/// What a document says, and whether it names the very session.
+/// The decision of a document, and whether it names the session itself.
 type Said = (Decision, bool);
 
-/// The law in as many words: for whom it is allowed. Bucket: the account, and what its policy says.
+/// The combined decision in a naive form. Bucket: the account, and the decision of its policy.
 fn naive_law(
     asked: &Asked,
     identity: Decision,
@@ -74,7 +74,7 @@ fn naive_law(
     let limit = session.is_none() || session == Some(Decision::Allowed);
     !denied
         && if own.is_none() {
-            // Who is nobody has no session either; if there were one, it would only deny.
+            // An anonymous sender has no session. If it had one, the session could only deny.
             by_bucket
         } else if same {
             (limit && (by_identity || by_bucket)) || names_session

@@ -26,7 +26,7 @@ impl ConditionValues for Asked {
 }
 
 impl Asked {
-    /// What the request says about a key, the sender's own keys included.
+    /// Returns the values of the request for a key, including the keys of the sender.
     fn get(&self, key: &str) -> Vec<String> {
         let key = key.to_lowercase();
         let own: Option<String> = match (&self.principal, key.as_str()) {
@@ -67,7 +67,7 @@ impl Asked {
     }
 }
 
-/// What a document says, and whether a statement that allows names the very session.
+/// Returns the decision of a document, and true if an Allow names the session itself.
 pub(crate) fn decide(document: &Value, asked: &Asked) -> (Decision, bool) {
     let variables = document["Version"] == "2012-10-17";
     let (mut allowed, mut denied, mut to_session) = (false, false, false);
@@ -107,7 +107,7 @@ fn texts(value: &Value) -> Vec<String> {
     many(value).into_iter().map(text).collect()
 }
 
-/// What a request is compared by.
+/// The values for a comparison with a request.
 struct Texts<'a> {
     own: &'a [String],
     action: Vec<char>,
@@ -159,7 +159,8 @@ fn applies(statement: &Value, asked: &Asked, by: &Texts<'_>, variables: bool) ->
     when
 }
 
-/// Whether one pattern fits, or none if negated. None of them may be unresolved if that would allow.
+/// Returns true if a pattern matches, or none if negated. None may be unresolved if that would
+/// allow.
 fn is_in(
     patterns: &[String],
     fits: impl Fn(&String) -> Option<bool>,
@@ -328,7 +329,7 @@ fn holds(
     }
 }
 
-/// Whether one value fits one wanted value, by an operator that is not negated.
+/// Returns true if a value matches a wanted value, by an operator that is not negated.
 fn compare(name: &str, wanted: &str, value: &str, asked: Option<&Asked>) -> Option<bool> {
     Some(match name {
         "StringEquals" => glob(&marks(wanted, false, asked)?, &chars(value)),
@@ -367,7 +368,7 @@ fn ordered<T: PartialOrd>(name: &str, value: &T, wanted: &T) -> bool {
     }
 }
 
-/// The dates that the generator writes, as somebody's calendar has them.
+/// The dates of the generator, with their seconds since 1970.
 pub(crate) const DATES: [(&str, i64); 6] = [
     ("1970-01-01T00:00:00Z", 0),
     ("2026-01-01T00:00:00Z", 1_767_225_600),

@@ -196,7 +196,7 @@ async fn damaged_dumps_and_places_without_a_volume_are_refused() {
     std::fs::write(&cut, &whole[..whole.len() - 1]).expect("written");
     for command in [load_from(&cut), Load { file: cut.clone(), check: true }] {
         let refused = sentence(load(new.clone(), command)).await;
-        assert!(refused.contains("a dump without its end is none"), "{refused}");
+        assert!(refused.contains("a dump without its trailer is not complete"), "{refused}");
     }
     let meta = engines::meta(&new, Use::Serve).await.expect("a store");
     let mut all = meta.snapshot().await.expect("a snapshot");
