@@ -17,7 +17,7 @@ fn a_sealed_secret_opens_for_its_access_key_alone() {
 }
 
 #[test]
-fn every_flipped_byte_of_a_sealed_secret_is_noticed() {
+fn each_changed_byte_of_a_sealed_secret_is_detected() {
     let sealed = master(7).seal("anna", &Secret::new("s3cret"), [9; MasterKey::NONCE_BYTES]);
     for at in 0..sealed.len() {
         let mut changed = sealed.clone();
@@ -28,14 +28,14 @@ fn every_flipped_byte_of_a_sealed_secret_is_noticed() {
 }
 
 #[test]
-fn the_bytes_of_a_sealed_secret_stay_as_they_are() {
+fn the_format_of_a_sealed_secret_is_stable() {
     let sealed = master(7).seal("anna", &Secret::new("s3cret"), [9; MasterKey::NONCE_BYTES]);
     let golden = include_str!("golden/sealed_secret.hex");
     assert_eq!(hex::encode(sealed), golden.trim());
 }
 
 #[test]
-fn a_sealed_secret_of_a_newer_format_says_so() {
+fn a_newer_seal_format_is_reported() {
     assert_eq!(master(7).open("anna", &[2; 40]), Err(SealError::Format(2)));
 }
 
@@ -74,7 +74,7 @@ fn user(access_key: &str, policies: &[&str]) -> (String, User) {
     (access_key.to_owned(), user)
 }
 
-/// Whether somebody may do something in a bucket of the first account that says nothing itself.
+/// Returns true if a sender has a permission in a bucket of the first account that has no policy.
 fn may(access: &Access, identity: Option<&Identity>, action: &str, resource: &str) -> bool {
     let principal = access.principal(identity);
     let question = Question { principal: &principal, action, resource, conditions: &NoValues };
@@ -100,7 +100,7 @@ fn policy(name: &str, statements: &str) -> (String, PolicyRecord) {
 }
 
 #[test]
-fn nobody_may_do_anything_and_root_may_do_everything() {
+fn anonymous_clients_have_no_permission_and_root_has_all() {
     let access = access();
     let root = access.lookup("root").expect("root is always known");
     assert!(may(&access, Some(&root), "s3:PutObject", "b/k"));
@@ -109,7 +109,7 @@ fn nobody_may_do_anything_and_root_may_do_everything() {
 }
 
 #[test]
-fn a_user_may_do_what_its_policies_say_and_a_deny_wins() {
+fn policies_of_a_user_decide_and_deny_wins() {
     let access = access();
     let narrow = policy(
         "narrow",
@@ -128,7 +128,7 @@ fn a_user_may_do_what_its_policies_say_and_a_deny_wins() {
 }
 
 #[test]
-fn a_user_without_policies_or_with_one_that_is_missing_may_do_nothing() {
+fn a_user_with_no_policy_or_a_missing_one_has_no_permission() {
     let access = access();
     let trouble = replace(&access, vec![user("anna", &[]), user("bert", &["gone"])], Vec::new());
     let anna = access.lookup("anna").expect("anna was added");
@@ -139,7 +139,7 @@ fn a_user_without_policies_or_with_one_that_is_missing_may_do_nothing() {
 }
 
 #[test]
-fn what_cannot_be_used_is_reported_once_and_grants_nothing() {
+fn unusable_records_grant_nothing_and_are_reported_once() {
     let access = access();
     let broken = ("broken".to_owned(), PolicyRecord("{".to_owned()));
     let users = vec![user("anna", &["readwrite", "broken"])];
@@ -149,7 +149,7 @@ fn what_cannot_be_used_is_reported_once_and_grants_nothing() {
 }
 
 #[test]
-fn a_disabled_or_removed_user_is_nobody_and_root_cannot_be_shadowed() {
+fn disabled_and_removed_users_are_unknown_and_root_cannot_be_replaced() {
     let access = access();
     let mut anna = user("anna", &["readwrite"]);
     replace(&access, vec![anna.clone(), user("root", &[])], Vec::new());
@@ -161,7 +161,7 @@ fn a_disabled_or_removed_user_is_nobody_and_root_cannot_be_shadowed() {
 }
 
 #[test]
-fn accounts_are_shown_as_owners_and_found_by_their_ids() {
+fn accounts_appear_as_owners_and_resolve_by_canonical_id() {
     let access = access();
     let (lab, id) = (AccountId(123_456_789_012), CanonicalId([0xc1; 32]));
     let account = Account { name: "lab".to_owned(), canonical_id: id };

@@ -30,7 +30,7 @@ async fn other_tasks_run_while_a_request_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_work_counts() {
+async fn waits_do_not_count_as_work() {
     let mut work = BoundedWork::default();
     work.run(tokio::time::sleep(WORK_MAX * 2)).await;
     assert!(!work.is_exhausted());

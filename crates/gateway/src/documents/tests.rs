@@ -18,7 +18,7 @@ fn key(key: u64) -> MemoryHolder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_document_takes_memory_as_it_begins_to_arrive() {
+async fn a_document_takes_memory_as_it_arrives() {
     let budgets = budgets();
     let mut memory = DocumentMemory::new(&budgets, key(1), 4 * MIB);
     for (here, held) in [(1, 32 * KIB), (16 * KIB, 32 * KIB), (17 * KIB, 64 * KIB)] {
@@ -36,7 +36,7 @@ async fn a_document_takes_memory_as_it_begins_to_arrive() {
     assert_eq!(budgets.beginnings.in_use(), KIB, "no more than may come");
 }
 
-/// Receives a document of 4 MiB in pieces, as its client sends it, and works on it.
+/// Receives a document of 4 MiB in pieces, as its client sends it, and then holds its memory.
 async fn receive(budgets: &DocumentBudgets, holder: MemoryHolder) -> Result<(), Fault> {
     let all = 4 * MIB;
     let mut memory = DocumentMemory::new(budgets, holder, all);

@@ -1,4 +1,4 @@
-//! What every answer carries.
+//! Headers of all responses.
 
 use http::header::{CONTENT_LENGTH, RETRY_AFTER, SERVER};
 use http::{Method, Request, Response, StatusCode};
@@ -32,7 +32,7 @@ async fn text(response: Response<HttpBody>) -> String {
 }
 
 #[tokio::test]
-async fn answers_and_refusals_carry_the_same() {
+async fn responses_and_refusals_have_the_same_headers() {
     let get = context(Method::GET);
     let refusal = refuse(&get, &Code::NoSuchKey.into());
     for (response, length) in [(answer(StatusCode::OK, "four"), 4), (refusal, 0)] {
@@ -48,7 +48,7 @@ async fn answers_and_refusals_carry_the_same() {
 }
 
 #[tokio::test]
-async fn a_refusal_says_what_and_of_which_resource() {
+async fn a_refusal_names_its_code_and_resource() {
     let fault = Fault::new(Code::SlowDown).with_header(RETRY_AFTER, "1");
     let response = refuse(&context(Method::PUT), &fault);
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -62,7 +62,7 @@ async fn a_refusal_says_what_and_of_which_resource() {
 }
 
 #[tokio::test]
-async fn what_a_method_or_status_forbids_is_taken_off() {
+async fn bodies_and_lengths_that_http_forbids_are_removed() {
     let head = finish(&context(Method::HEAD), answer(StatusCode::OK, "four"));
     assert_eq!(text(head).await, "");
     for status in [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED] {
@@ -73,7 +73,7 @@ async fn what_a_method_or_status_forbids_is_taken_off() {
         assert!(header(&response, &REQUEST_ID).is_some());
         assert_eq!(text(response).await, "");
     }
-    // One that HEAD asks for has the length of the body that it would have.
+    // A HEAD response has the length of the body that a GET would return.
     let mut response = answer(StatusCode::OK, "");
     response.headers_mut().insert(CONTENT_LENGTH, 12_345.into());
     let response = finish(&context(Method::HEAD), response);

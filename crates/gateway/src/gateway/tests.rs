@@ -1,4 +1,4 @@
-//! What a request demands, over a volume in memory.
+//! Authentication and limits of requests, over a volume in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ async fn gateway() -> Arc<Gateway> {
     Gateway::new(volume, Arc::new(access), Settings::default())
 }
 
-/// Status, error code and operation of the answer to a request without a body.
+/// Returns the status, error code and operation of the response to a request without a body.
 async fn ask(
     gateway: &Gateway,
     method: &str,
@@ -60,21 +60,21 @@ async fn ask_with(
     (head.status.as_u16(), served.code, served.operation)
 }
 
-/// A key that nobody has, and a signature that is none.
+/// An unknown access key with an invalid signature.
 const FORGED: &str = "AWS4-HMAC-SHA256 Credential=nobody/20260102/us-east-1/s3/aws4_request, \
                       SignedHeaders=host;x-amz-date, Signature=\
                       0000000000000000000000000000000000000000000000000000000000000000";
 
 #[tokio::test]
-async fn an_open_operation_asks_for_no_proof() {
+async fn a_preflight_needs_no_signature() {
     let gateway = gateway().await;
-    // A preflight without an origin makes no sense.
+    // A preflight without an `Origin` header is invalid.
     let open = (400, Some("BadRequest"), "OptionsObject");
     let presigned = "/bucket/key?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=nobody&X-Amz-\
                      Signature=0&uploadId=u&partNumber=1";
     for target in ["/bucket/key", "/bucket", "/bucket?list-type=2&prefix=a", presigned] {
         assert_eq!(ask(&gateway, "OPTIONS", target, None).await, open, "{target}");
-        // Nor is one looked at: what it would be the proof of is another request.
+        // A signature is ignored, because it may belong to another request.
         for proof in [FORGED, "nonsense", "AWS4-HMAC-SHA256 nonsense"] {
             assert_eq!(ask(&gateway, "OPTIONS", target, Some(proof)).await, open, "{target}");
         }
@@ -82,7 +82,7 @@ async fn an_open_operation_asks_for_no_proof() {
 }
 
 #[tokio::test]
-async fn all_others_ask_for_one() {
+async fn other_operations_verify_the_signature() {
     let gateway = gateway().await;
     let proofs = [
         (FORGED, "AccessDenied"),
@@ -92,7 +92,7 @@ async fn all_others_ask_for_one() {
     for method in ["GET", "HEAD", "PUT", "DELETE"] {
         let (status, code, operation) = ask(&gateway, method, "/bucket/key", None).await;
         assert_eq!((status, code), (404, Some("NoSuchBucket")), "{method}");
-        assert!(!operation.is_empty(), "{method} of nobody is known for what it is");
+        assert!(!operation.is_empty(), "an anonymous {method} has the name of its operation");
         for (proof, refusal) in proofs {
             let (_, code, operation) = ask(&gateway, method, "/bucket/key", Some(proof)).await;
             assert_eq!((code, operation), (Some(refusal), ""), "{method} with {proof}");
@@ -102,7 +102,7 @@ async fn all_others_ask_for_one() {
 
 const FORM: &[(&str, &str)] = &[("content-type", "multipart/form-data; boundary=xx")];
 
-/// A form with one field that does not end: 1,000 bytes of it come each second. Counts them.
+/// A form with one field that never ends: 1,000 bytes arrive each second. Counts the frames.
 fn endless_form(frames: &Arc<AtomicUsize>) -> HttpBody {
     let frames = Arc::clone(frames);
     let beginning = "--xx\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n";

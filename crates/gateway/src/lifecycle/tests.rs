@@ -1,4 +1,4 @@
-//! Passes over a volume in memory: pages, several gateways at once, and one that stops.
+//! Passes over a volume in memory: many pages, several gateways, and an interrupted pass.
 
 mod noncurrent;
 mod progress;
@@ -21,7 +21,7 @@ fn owner() -> FileOwner {
     FileOwner { access_key, account, writer: None, uid: 1, gid: 1, umask: 0o022 }
 }
 
-/// A volume with a bucket `bkt` and rules for it.
+/// A volume with the bucket `bkt` and its lifecycle rules.
 struct World {
     volume: Arc<Volume>,
 }
@@ -64,7 +64,7 @@ impl World {
         Gateway::new(Arc::clone(&self.volume), Arc::new(access), settings)
     }
 
-    /// All versions: their keys, and whether each is the newest of its key.
+    /// Returns the keys of all versions, and for each if it is the newest of its key.
     async fn left(&self) -> Vec<(String, bool)> {
         let (mut left, mut after) = (Vec::new(), None);
         loop {
@@ -96,13 +96,13 @@ fn rule(prefix: &str, actions: &str) -> String {
     )
 }
 
-/// Whatever there is, is due.
+/// An action that is due for each object.
 const GOES: &str = "<Expiration><Date>2020-01-01T00:00:00Z</Date></Expiration>";
 
 const DAY: Duration = Duration::from_hours(24);
 
 #[tokio::test]
-async fn versions_are_spared_by_their_number_over_many_pages() {
+async fn newer_noncurrent_versions_are_kept_across_pages() {
     const SPARED: usize = 3;
     let spares = "<NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>\
                   <NewerNoncurrentVersions>3</NewerNoncurrentVersions>\
@@ -115,7 +115,7 @@ async fn versions_are_spared_by_their_number_over_many_pages() {
         world.put("k/few").await;
         world.put("other").await;
     }
-    // Some days pass.
+    // Several days of 1 ms pass.
     let day = Duration::from_millis(1);
     tokio::time::sleep(10 * day).await;
     let gateway = world.gateway(day);
@@ -128,7 +128,7 @@ async fn versions_are_spared_by_their_number_over_many_pages() {
 }
 
 #[tokio::test]
-async fn a_pass_is_done_once_however_many_gateways_follow() {
+async fn several_gateways_do_a_pass_once() {
     let world = World::new(Versioning::Off, &rule("goes/", GOES)).await;
     for number in 0..2_500 {
         world.put(&format!("goes/{number}")).await;
@@ -149,7 +149,7 @@ async fn a_pass_is_done_once_however_many_gateways_follow() {
     };
     assert_eq!((sum(|seen| seen.expired), sum(|seen| seen.failures)), (2_500, 0));
     assert_eq!(sum(|seen| seen.passes), 1);
-    // Nothing more is done on that day until the rules change.
+    // On this day no further pass begins until the rules change.
     world.put("goes/late").await;
     gateways[1].follow_lifecycles_now().await.unwrap();
     assert_eq!(world.left().await.len(), 251);
@@ -159,12 +159,12 @@ async fn a_pass_is_done_once_however_many_gateways_follow() {
 }
 
 #[tokio::test]
-async fn another_gateway_goes_on_where_one_stopped() {
+async fn a_gateway_continues_an_interrupted_pass() {
     let world = World::new(Versioning::Enabled, &rule("goes/", GOES)).await;
     for number in 0..2_500 {
         world.put(&format!("goes/{number:04}")).await;
     }
-    // A pass whose gateway stopped behind the first half.
+    // The record of a pass whose gateway stopped after the first half.
     let noted = LifecyclePass {
         configs_version: world.volume.bucket("bkt").await.unwrap().bucket.configs_version,
         day: day_of(world.volume.now(), DAY),
@@ -180,7 +180,7 @@ async fn another_gateway_goes_on_where_one_stopped() {
     gateway.follow_lifecycles_now().await.unwrap();
     let counters = gateway.lifecycle_counters();
     assert_eq!((counters.expired, counters.passes), (1_250, 1));
-    // Each is hidden behind a delete marker.
+    // Each expired object is hidden behind a delete marker.
     let left = world.left().await;
     assert_eq!(left.len(), 2_500 + 1_250);
     assert!(left.iter().all(|(key, is_latest)| *is_latest || &key[..] > "goes/1249"));

@@ -3,7 +3,7 @@ use tokio::time::timeout;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_for_a_frame_that_is_interrupted_goes_on_where_it_was() {
+async fn an_interrupted_wait_for_a_frame_keeps_its_start() {
     let never = futures::stream::pending::<Result<http_body::Frame<Bytes>, crate::BoxError>>();
     let body = http_body_util::StreamBody::new(never).boxed_unsync();
     let mut frames = Frames::new(body, Duration::from_secs(30));

@@ -6,7 +6,7 @@ use volume::{FileOwner, NewBucket, VolumeOptions};
 use super::*;
 use crate::settings::CONFIG_BYTES_MAX;
 
-/// A document of `bytes` bytes that begins with this one.
+/// Returns a configuration of `bytes` bytes that begins with this document.
 fn long(document: &str, bytes: usize) -> BucketConfig {
     let spaces = " ".repeat(bytes - document.len());
     BucketConfig { bytes: [document, &spaces].concat().into() }

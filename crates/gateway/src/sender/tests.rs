@@ -1,4 +1,5 @@
-//! Who may do what in whose bucket, over a volume in memory.
+//! Permissions of users and anonymous clients in their own and foreign buckets, over a volume in
+//! memory.
 
 use std::sync::Arc;
 
@@ -27,8 +28,8 @@ fn owner(writer: Option<AccountId>) -> FileOwner {
     FileOwner { access_key, account, writer, uid: 1, gid: 1, umask: 0o022 }
 }
 
-/// Bucket `bkt` of the first account, whose user `anna` may do everything and `bert` nothing; `carl`
-/// of the account `lab` may do everything, and `dora` nothing.
+/// The bucket `bkt` of the first account. In this account, `anna` has all permissions and `bert`
+/// none. In the account `lab`, `carl` has all permissions and `dora` none.
 struct World {
     volume: Arc<Volume>,
     access: Access,
@@ -103,7 +104,7 @@ impl World {
         self.volume.set_bucket("bkt", change).await.unwrap();
     }
 
-    /// Whether a user, or an anonymous client, may do something with `bkt` or with a key of it.
+    /// Returns true if a user, or an anonymous client, has a permission for `bkt` or a key in it.
     async fn may(&self, who: Option<&str>, action: &'static str, key: Option<&str>) -> bool {
         let bucket = BucketName::parse("bkt").unwrap();
         self.has(
@@ -160,18 +161,18 @@ const READ: &str = "s3:GetObject";
 const LIST: &str = "s3:ListBucket";
 
 #[tokio::test]
-async fn within_an_account_the_policies_of_users_decide_and_across_accounts_nothing_does() {
+async fn user_policies_decide_within_an_account_and_grant_nothing_across_accounts() {
     let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
     assert!(world.may(Some("root"), READ, Some("k")).await);
     assert!(world.may(Some("anna"), READ, Some("k")).await);
-    for nobody in [Some("bert"), Some("carl"), Some("dora"), None] {
-        assert!(!world.may(nobody, READ, Some("k")).await, "{nobody:?}");
-        assert!(!world.may(nobody, LIST, None).await, "{nobody:?}");
+    for sender in [Some("bert"), Some("carl"), Some("dora"), None] {
+        assert!(!world.may(sender, READ, Some("k")).await, "{sender:?}");
+        assert!(!world.may(sender, LIST, None).await, "{sender:?}");
     }
 }
 
 #[tokio::test]
-async fn the_policy_of_a_bucket_lets_others_in_and_is_in_force_at_once() {
+async fn a_bucket_policy_admits_others_and_is_in_force_at_once() {
     let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
     let everybody = r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",
                         "Resource":"arn:aws:s3:::bkt/*"}"#;
@@ -191,7 +192,7 @@ async fn the_policy_of_a_bucket_lets_others_in_and_is_in_force_at_once() {
 }
 
 #[tokio::test]
-async fn a_public_policy_can_be_kept_to_the_own_account() {
+async fn a_public_policy_can_be_restricted_to_the_own_account() {
     let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
     let everybody = r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject",
                         "Resource":"arn:aws:s3:::bkt/*"}"#;
@@ -211,7 +212,7 @@ fn row(grantee: Grantee, permission: record::AclRight) -> Grant {
 }
 
 #[tokio::test]
-async fn lists_count_only_where_the_bucket_says_so() {
+async fn acls_have_effect_only_if_the_bucket_enables_them() {
     use record::AclRight::{Read, Write};
     for ownership in ObjectOwnership::ALL {
         let world = World::new(ownership).await;
@@ -226,7 +227,7 @@ async fn lists_count_only_where_the_bucket_says_so() {
 }
 
 #[tokio::test]
-async fn an_object_is_read_by_whom_its_list_names() {
+async fn an_object_acl_decides_about_reads_of_the_object() {
     use record::AclRight::{FullControl, Read};
     let world = World::new(ObjectOwnership::ObjectWriter).await;
     let acl = |grants: &[Grant]| Some(S3Acl { grants: grants.to_vec() });
@@ -246,7 +247,7 @@ async fn an_object_is_read_by_whom_its_list_names() {
 }
 
 #[tokio::test]
-async fn what_another_account_has_written_is_closed_to_the_owner_of_the_bucket() {
+async fn an_object_of_another_account_is_closed_to_the_bucket_owner() {
     use record::AclRight::Read;
     let world = World::new(ObjectOwnership::ObjectWriter).await;
     world.put("theirs", Some(LAB), None, &[]).await;
@@ -258,14 +259,14 @@ async fn what_another_account_has_written_is_closed_to_the_owner_of_the_bucket()
         assert!(world.may(Some(who), "s3:DeleteObject", Some("theirs")).await, "{who}");
     }
     assert!(world.may(Some("carl"), READ, Some("theirs")).await);
-    // Once lists do not count any more, all is the bucket owner's.
+    // When ACLs are disabled, the bucket owner owns all objects.
     world.change(BucketChange::Ownership(Some(ObjectOwnership::BucketOwnerEnforced))).await;
     assert!(world.may(Some("anna"), READ, Some("theirs")).await);
     assert!(!world.may(Some("carl"), READ, Some("theirs")).await);
 }
 
 #[tokio::test]
-async fn a_policy_may_ask_for_the_tags_that_an_object_has() {
+async fn a_policy_can_depend_on_object_tags() {
     let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
     let tags = |value: &str| [("stage".to_owned(), value.to_owned())];
     world.put("ready", None, None, &tags("ready")).await;
@@ -282,7 +283,7 @@ async fn a_policy_may_ask_for_the_tags_that_an_object_has() {
 }
 
 #[tokio::test]
-async fn a_deny_of_the_bucket_holds_for_what_others_have_written_in_it() {
+async fn a_bucket_deny_applies_to_objects_of_other_accounts() {
     use record::AclRight::Read;
     let world = World::new(ObjectOwnership::ObjectWriter).await;
     let public = Some(S3Acl { grants: vec![row(Grantee::AllUsers, Read)] });
@@ -299,7 +300,7 @@ async fn a_deny_of_the_bucket_holds_for_what_others_have_written_in_it() {
         assert!(!world.may(who, READ, Some("theirs")).await, "{who:?}");
         assert!(!world.may(who, "s3:DeleteObjectVersion", Some("theirs")).await, "{who:?}");
     }
-    // What a bucket's policy allows does not count for it.
+    // An allow of the bucket policy has no effect on an object of another account.
     let allow = r#"{"Effect":"Allow","Principal":{"AWS":"000000000001"},"Action":"s3:GetObject",
                     "Resource":"arn:aws:s3:::bkt/*"}"#;
     world.policy(allow).await;
@@ -308,10 +309,10 @@ async fn a_deny_of_the_bucket_holds_for_what_others_have_written_in_it() {
 }
 
 #[tokio::test]
-async fn who_may_replace_or_remove_an_object_is_the_matter_of_the_bucket() {
+async fn the_bucket_owner_decides_about_replacement_and_deletion() {
     let world = World::new(ObjectOwnership::ObjectWriter).await;
     world.put("theirs", Some(LAB), None, &[]).await;
-    // Also where some policy asks for tags, so that the object is looked at.
+    // A policy depends on tags, so that the decision looks the object up.
     world
         .policy(
             r#"{"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::bkt/*",
@@ -326,14 +327,13 @@ async fn who_may_replace_or_remove_an_object_is_the_matter_of_the_bucket() {
     }
 }
 
-/// The id by which requests name a version.
+/// Returns the id by which requests name a version.
 fn id_of(version: Option<volume::VersionRef>) -> s3::VersionId {
     s3::VersionId::parse(&translate::version_text(version.expect("a version"))).unwrap()
 }
 
 impl World {
-    /// Makes the bucket keep versions, with a secret version of `k` below a plain one. Returns the
-    /// ids of both.
+    /// Enables versions, with a secret version of `k` below a plain one. Returns the ids of both.
     async fn versions(&self) -> [s3::VersionId; 2] {
         self.change(BucketChange::Versioning(record::Versioning::Enabled)).await;
         let mut ids = Vec::new();
@@ -352,7 +352,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_marker_and_the_versions_below_it_are_removed_where_lists_count() {
+async fn markers_and_versions_below_are_removable_with_acls_enabled() {
     for ownership in ObjectOwnership::ALL {
         let world = World::new(ownership).await;
         let [old, new] = world.versions().await;
@@ -368,7 +368,7 @@ async fn a_marker_and_the_versions_below_it_are_removed_where_lists_count() {
 }
 
 #[tokio::test]
-async fn the_tags_of_an_object_are_those_of_the_version_that_is_named() {
+async fn tag_conditions_use_the_named_version() {
     let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
     let [secret, plain] = world.versions().await;
     world
@@ -392,7 +392,7 @@ async fn the_tags_of_an_object_are_those_of_the_version_that_is_named() {
 }
 
 #[tokio::test]
-async fn the_lock_of_an_action_that_sets_none_is_that_of_the_version() {
+async fn lock_conditions_use_the_lock_of_the_version_if_the_action_sets_none() {
     let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
     let [kept, free] = world.versions().await;
     let version = translate::version(Some(&kept)).unwrap();
@@ -406,7 +406,7 @@ async fn the_lock_of_an_action_that_sets_none_is_that_of_the_version() {
         .await;
     let action = "s3:BypassGovernanceRetention";
     assert!(!world.may_version(action, &kept).await && world.may_version(action, &free).await);
-    // A request that sets a lock is asked about that one.
+    // For a request that sets a lock, the condition uses this lock.
     let (bucket, key) = (BucketName::parse("bkt").unwrap(), ObjectKey::parse("k").unwrap());
     for (hold, allowed) in [(true, false), (false, true)] {
         let lock = s3::operation::LockFacts { legal_hold: Some(hold), ..Default::default() };

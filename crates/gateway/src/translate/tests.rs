@@ -1,4 +1,4 @@
-//! Entity tags and their text, and labels.
+//! The text of entity tags, and storage classes.
 
 use record::Tag;
 
@@ -20,7 +20,7 @@ fn an_opaque_tag_does_not_look_like_an_md5() {
 }
 
 #[test]
-fn every_storage_class_of_s3_can_stand_in_a_files_head() {
+fn every_s3_storage_class_fits_in_a_file_head() {
     let mut kept = record::STORAGE_CLASSES;
     kept.sort_unstable();
     assert_eq!(kept, s3::metadata::STORAGE_CLASSES);

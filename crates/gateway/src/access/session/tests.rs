@@ -35,7 +35,7 @@ fn code(result: Result<Arc<Identity>, Fault>) -> Code {
 }
 
 #[test]
-fn a_session_is_its_user_with_a_secret_and_a_limit_of_its_own() {
+fn a_session_has_the_permissions_of_its_user_within_its_policy() {
     let access = access(7);
     let policy = r#"{"Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}"#;
     let given = begin(&access, Some(policy));
@@ -50,7 +50,7 @@ fn a_session_is_its_user_with_a_secret_and_a_limit_of_its_own() {
 }
 
 #[test]
-fn a_session_ends_at_its_time_and_with_its_user() {
+fn a_session_ends_when_it_expires_or_its_user_is_removed() {
     let access = access(7);
     let given = begin(&access, None);
     let at = |now| access.session(&given.access_key, &given.token, now);
@@ -61,7 +61,7 @@ fn a_session_ends_at_its_time_and_with_its_user() {
 }
 
 #[test]
-fn a_token_is_good_for_its_access_key_and_volume_alone() {
+fn a_token_opens_only_with_its_access_key_and_master_key() {
     let (here, there) = (access(7), access(8));
     let (one, other) = (begin(&here, None), begin(&here, None));
     let try_it = |access: &Access, key: &str, token: &str| access.session(key, token, NOW);
@@ -81,7 +81,7 @@ fn a_token_is_good_for_its_access_key_and_volume_alone() {
 }
 
 #[test]
-fn the_sealed_secret_of_a_user_is_no_token() {
+fn a_sealed_secret_is_refused_as_a_token() {
     let access = access(7);
     let master = MasterKey::new([7; MasterKey::BYTES]);
     let sealed = master.seal("anna", &Secret::new("hers"), [1; MasterKey::NONCE_BYTES]);
@@ -89,7 +89,7 @@ fn the_sealed_secret_of_a_user_is_no_token() {
 }
 
 #[test]
-fn the_form_of_a_users_token_stays_as_it_is() {
+fn a_token_in_the_recorded_format_opens() {
     let access = access(7);
     let anna = access.lookup("anna").expect("anna was added");
     let text = format!(
@@ -105,10 +105,10 @@ fn the_form_of_a_users_token_stays_as_it_is() {
 }
 
 #[test]
-fn a_token_fits_into_headers_or_is_not_given() {
+fn a_token_that_exceeds_the_header_limit_is_not_created() {
     let access = access(7);
     let name = "n".repeat(64);
-    // As many quotes as a policy can have.
+    // As many quotes as a policy can contain.
     let policy = |bytes: usize| {
         let list = |text: &str| {
             format!(

@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 const LAB: AccountId = AccountId(123_456_789_012);
 
-/// That the claim `org` has one of these values.
+/// Returns the requirement that the claim `org` has one of these values.
 fn require(values: &[&str]) -> BTreeMap<String, Vec<String>> {
     let values = values.iter().map(|&value| value.to_owned()).collect();
     BTreeMap::from([("org".to_owned(), values)])
@@ -53,7 +53,7 @@ fn web() -> WebIdentity {
     }
 }
 
-/// What stands in the records: an account, and the policy that the issuer names.
+/// Returns the records: an account, and the policy that the issuer names.
 fn records() -> AccessRecords {
     let lab = Account { name: "lab".to_owned(), canonical_id: CanonicalId([1; 32]) };
     let document = r#"{"Statement":{"Effect":"Allow","Action":"s3:PutObject","Resource":"*",
@@ -93,7 +93,7 @@ fn may(principal: &Principal, identity: &Identity, action: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_session_is_its_role_and_its_user_has_no_access_key() {
+async fn a_web_session_has_its_role_and_no_user() {
     let access = access(vec![role(|_| {})]);
     let given = begin(&access);
     let identity = open(&access, &given).expect("a session");
@@ -112,7 +112,7 @@ async fn a_session_is_its_role_and_its_user_has_no_access_key() {
 }
 
 #[tokio::test]
-async fn a_session_gives_nothing_once_what_it_comes_from_is_gone() {
+async fn a_web_session_ends_when_its_role_account_or_policy_is_removed() {
     let access = access(vec![role(|_| {})]);
     let given = begin(&access);
     let without = |change: fn(&mut AccessRecords)| {
@@ -126,7 +126,8 @@ async fn a_session_gives_nothing_once_what_it_comes_from_is_gone() {
     let unreadable = |records: &mut AccessRecords| records.policies[0].1.0.clear();
     assert_eq!(without(unreadable), Some(Code::AccessDenied));
     assert_eq!(without(|records| records.accounts.clear()), Some(Code::AccessDenied));
-    // A user of the role's name, whose sessions would be the same to policies.
+    // A user with the name of the role. Policies could not distinguish its sessions from the
+    // role's.
     let named_alike = |records: &mut AccessRecords| {
         let sealed_secret = MasterKey::new([7; MasterKey::BYTES]).seal(
             "staff",
@@ -150,7 +151,7 @@ async fn a_session_gives_nothing_once_what_it_comes_from_is_gone() {
 }
 
 #[tokio::test]
-async fn a_policy_about_a_claim_that_is_not_kept_leaves_nothing() {
+async fn a_policy_on_a_claim_that_is_not_kept_denies_everything() {
     let denies = |condition: &str| {
         let document = format!(
             r#"{{"Version":"2012-10-17","Statement":[
@@ -187,7 +188,7 @@ async fn a_policy_about_a_claim_that_is_not_kept_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_the_settings_that_it_was_given_under() {
+async fn a_web_session_ends_when_its_role_no_longer_admits_it() {
     let given = begin(&access(vec![role(|_| {})]));
     let under = |roles| code(open(&access(roles), &given));
     assert_eq!(under(vec![role(|_| {})]), None);
@@ -205,7 +206,7 @@ async fn a_session_ends_with_the_settings_that_it_was_given_under() {
     let more = |role: &mut WebRole| {
         role.require.insert("ref".to_owned(), vec!["main".to_owned()]);
     };
-    assert_eq!(under(vec![role(more)]), gone, "nobody has asked for it");
+    assert_eq!(under(vec![role(more)]), gone, "the token was not checked for this claim");
     assert_eq!(under(vec![role(|role| role.require.clear())]), None);
     assert_eq!(under(vec![role(|role| role.claims.clear())]), None, "no policy asks for it");
     assert_eq!(under(vec![role(|role| role.claims.push("team".to_owned()))]), gone);
@@ -218,7 +219,7 @@ async fn a_session_ends_with_the_settings_that_it_was_given_under() {
 }
 
 #[tokio::test]
-async fn a_token_that_no_header_would_hold_is_not_given() {
+async fn a_web_token_that_exceeds_the_header_limit_is_not_created() {
     let access = access(vec![role(|_| {})]);
     let mut large = web();
     large.claims[0].1 = vec!["x".repeat(10_000)];
@@ -228,7 +229,7 @@ async fn a_token_that_no_header_would_hold_is_not_given() {
 }
 
 #[test]
-fn conditions_may_ask_who_the_issuer_says_it_is() {
+fn claims_of_the_token_are_values_of_conditions() {
     let web = web();
     let one = |text: &str| Values::One(text.to_owned().into());
     assert_eq!(web.claim("sub"), one("anna"));

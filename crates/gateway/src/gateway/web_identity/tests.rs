@@ -26,14 +26,14 @@ fn role(name: &str, issuer: &str, audience: &str) -> WebRole {
     }
 }
 
-/// A token that nobody has signed.
+/// An unsigned token.
 fn token(claims: &str) -> String {
     let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
     format!("{}.{}.{}", part(r#"{"alg":"ES256","kid":"k"}"#), part(claims), part("signature"))
 }
 
 #[tokio::test]
-async fn a_request_is_about_the_role_that_it_names_or_the_first_that_fits() {
+async fn the_named_role_or_the_first_matching_role_is_chosen() {
     let (here, there) = ("https://here.example.com", "https://there.example.com");
     let roles = [role("one", here, "a"), role("two", here, "b"), role("three", there, "b")];
     let choose = |arn: Option<&str>, claims: &str| {
@@ -48,14 +48,14 @@ async fn a_request_is_about_the_role_that_it_names_or_the_first_that_fits() {
     assert_eq!(choose(None, &of(there, "b")).as_deref(), Ok("three"));
     let two = Some("arn:aws:iam::000000000001:role/two");
     assert_eq!(choose(two, &of(here, "b")).as_deref(), Ok("two"));
-    // Whether the audience is right is for the issuer's verification to say.
+    // `choose` does not check the audience of a named role; the issuer's verification does.
     assert_eq!(choose(two, &of(here, "a")).as_deref(), Ok("two"));
 
     let invalid = Code::InvalidIdentityToken;
     let audience = (invalid, "Incorrect token audience".into());
     assert_eq!(choose(None, &of(here, "c")), Err(audience));
-    let nobody = "No OpenIDConnect provider found in your account for ";
-    let unknown = |issuer: &str| Err((invalid, format!("{nobody}{issuer}").into()));
+    let unknown_text = "No OpenIDConnect provider found in your account for ";
+    let unknown = |issuer: &str| Err((invalid, format!("{unknown_text}{issuer}").into()));
     assert_eq!(choose(two, &of(there, "b")), unknown(there));
     assert_eq!(choose(None, &of("https://x", "b")), unknown("https://x"));
     assert_eq!(choose(None, "{}"), unknown(""));
@@ -68,7 +68,7 @@ async fn a_request_is_about_the_role_that_it_names_or_the_first_that_fits() {
 }
 
 #[test]
-fn a_token_that_does_not_count_is_refused_as_sts_does() {
+fn an_invalid_token_gets_the_sts_error() {
     for (error, code, message) in [
         (TokenError::Malformed, Code::InvalidIdentityToken, "not a valid JWT"),
         (TokenError::Algorithm, Code::InvalidIdentityToken, "could not be validated"),

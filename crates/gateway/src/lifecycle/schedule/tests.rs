@@ -1,4 +1,4 @@
-//! Gateways whose clocks differ, over one record.
+//! Simulated gateways with different clocks and one record.
 
 use super::*;
 
@@ -20,7 +20,7 @@ impl Clocked {
         Clocked { ahead_hours, passes: KnownPasses::default(), begun: 0, done: 0 }
     }
 
-    /// Looks once at the record at a true hour, and does one of the two pages that a pass has.
+    /// Reads the record once at a true hour, and does one of the two pages of a pass.
     fn look(&mut self, record: &mut Option<LifecyclePass>, hour: i64) {
         let now = Timestamp((hour + self.ahead_hours) * HOUR);
         let own = Wanted::at(now, DAY, 1);
@@ -52,19 +52,19 @@ fn days_are_counted_from_1970() {
 }
 
 #[test]
-fn a_day_of_the_future_does_not_keep_other_gateways_from_their_passes() {
+fn a_recorded_future_day_does_not_block_passes_of_other_gateways() {
     for ahead_days in [1, 2, 300] {
         let mut record = None;
         let mut right = Clocked::ahead_by(0);
         (24..30).for_each(|hour| right.look(&mut record, hour));
         assert_eq!(right.done, 1);
-        // A gateway whose clock is ahead starts, makes its pass, and ends. It does so three times.
+        // Three times, a gateway with a fast clock starts, does its pass, and stops.
         for _ in 0..3 {
             let mut ahead = Clocked::ahead_by(ahead_days * 24);
             (30..34).for_each(|hour| ahead.look(&mut record, hour));
         }
         assert_eq!(record.as_ref().unwrap().day, 1 + ahead_days, "the fault has happened");
-        // The gateway of before has done its pass of that day, one that starts has not.
+        // The earlier gateway has done its pass of this day. A newly started one has not.
         let mut started = Clocked::ahead_by(0);
         (34..48).for_each(|hour| started.look(&mut record, hour));
         assert_eq!((started.begun, started.done), (1, 1), "{ahead_days}");
@@ -90,7 +90,7 @@ fn gateways_whose_clocks_differ_begin_one_pass_a_day_each() {
         let begun: usize = gateways.iter().map(|gateway| gateway.begun).sum();
         let done: usize = gateways.iter().map(|gateway| gateway.done).sum();
         let days = usize::try_from(DAYS).unwrap();
-        // A pass that another one has replaced is begun once more.
+        // A pass that another gateway has replaced begins again.
         assert!(begun <= 3 * days + 3, "{first} {second}: {begun}");
         assert!(done >= days - 1, "{first} {second}: {done}");
     }
@@ -113,7 +113,7 @@ fn a_clock_that_is_behind_by_less_than_an_hour_waits_at_midnight() {
 }
 
 #[test]
-fn rules_that_this_gateway_has_not_read_are_left_to_others() {
+fn a_gateway_waits_if_the_record_has_newer_rules() {
     let left = PassPosition::KeysAfter(None);
     let noted = LifecyclePass { configs_version: 2, day: -9, position: left };
     let passes = KnownPasses::default();

@@ -1,4 +1,4 @@
-//! The days of a noncurrent version count from the moment at which another one took its place.
+//! The days of a noncurrent version count from the time at which another version replaced it.
 
 use volume::{
     BucketChange, FileWrite, NodeName, Note, RenameMode, SessionOptions, SetClock, VersionsEntry,
@@ -10,7 +10,7 @@ use super::*;
 const RULE: &str = "<NoncurrentVersionExpiration><NoncurrentDays>30</NoncurrentDays>\
                     </NoncurrentVersionExpiration>";
 
-/// A world whose clock the test sets, by days.
+/// A fixture whose test sets the clock, in days.
 struct Days {
     world: World,
     clock: Arc<SetClock>,
@@ -33,7 +33,8 @@ impl Days {
         Days { world, clock, gateway }
     }
 
-    /// Runs the pass of a day. Returns the number of versions of the key that are left, markers included.
+    /// Runs the pass of a day. Returns the number of remaining versions of the key, markers
+    /// included.
     async fn pass(&self, day: i64) -> usize {
         self.clock.set(time(day));
         self.gateway.follow_lifecycles_now().await.unwrap();
@@ -54,10 +55,10 @@ fn time(day: i64) -> Timestamp {
     Timestamp((1_000 + day) * day_nanoseconds + day_nanoseconds / 2)
 }
 
-/// A directory that is moved brings a version that is older than the delete marker of its new key. When
-/// that version is replaced, it stays below the marker, and its days begin.
+/// A moved directory contains a version that is older than the delete marker of its new key. When
+/// this version is replaced, it stays below the marker, and its days begin.
 #[tokio::test]
-async fn a_version_that_came_with_its_directory_stays_for_its_days() {
+async fn a_version_moved_with_its_directory_keeps_its_days() {
     let days = Days::new().await;
     days.world.put("site.new/i").await;
     days.world.put("site/i").await;
@@ -70,14 +71,14 @@ async fn a_version_that_came_with_its_directory_stays_for_its_days() {
     volume.journaled(&note).rename_node(&from, &to, RenameMode::Replace).await.unwrap();
     days.set_day(40);
     days.world.put("site/i").await;
-    // The version that was deleted on day 2 goes.
+    // The version that was deleted on day 2 is removed.
     assert_eq!(days.pass(41).await, 3, "the version that was current until day 40 stays");
     assert_eq!(days.pass(69).await, 3);
     assert_eq!(days.pass(72).await, 1, "the marker and that version go after their 30 days");
 }
 
-/// A program that writes to the current version changes its time, and begins no new days of the version
-/// that it has replaced.
+/// A program that writes to the current version changes its time. The days of the version that it
+/// replaced do not restart.
 #[tokio::test]
 async fn writes_to_the_current_version_do_not_keep_noncurrent_ones() {
     let days = Days::new().await;

@@ -1,14 +1,15 @@
-//! Passes end, however few entries a page has, and one bucket does not block the others.
+//! A pass ends even if its pages have few entries, and one bucket does not block the others.
 
 use record::VersionStamp;
 use volume::{BucketChange, SessionOptions, SetClock, VersionRef};
 
 use super::*;
 
-/// More directories than a page of a listing may read once it has an entry.
+/// More directories than one page of a listing reads after its first entry.
 const LEVELS: usize = 120;
 
-/// A key below so many directories that were made one by one, so each has to be read by itself.
+/// Creates a key below this number of directories. Each was made separately, so the listing reads
+/// each one separately.
 async fn grow(world: &World) -> String {
     let key = |levels: usize| format!("{}k", "d/".repeat(levels));
     for levels in 1..=LEVELS {
@@ -19,7 +20,7 @@ async fn grow(world: &World) -> String {
     key(LEVELS)
 }
 
-/// Does the pages of a pass, asserts that each moves it forward, and returns their number.
+/// Does the pages of a pass, asserts that each makes progress, and returns their number.
 async fn walk(world: &World, gateway: &Gateway, limit: usize) -> usize {
     let name = BucketName::parse("bkt").unwrap();
     let rules = gateway.bucket_rules(&name).await.unwrap();
@@ -41,7 +42,7 @@ async fn walk(world: &World, gateway: &Gateway, limit: usize) -> usize {
 #[tokio::test]
 async fn a_page_with_one_entry_moves_the_pass_forward() {
     let world = World::new(Versioning::Off, &rule("z", GOES)).await;
-    // Rules with two prefixes begin the pass at the first key.
+    // Two rules with different prefixes make the pass begin at the first key.
     world.set(&[rule("z", GOES), rule("none", GOES)].concat()).await;
     world.put("a").await;
     let deep = grow(&world).await;
@@ -82,7 +83,8 @@ async fn every_page_size_ends_a_pass_with_the_same_result() {
         tokio::time::sleep(10 * day).await;
         let gateway = world.gateway(day);
         walk(&world, &gateway, limit).await;
-        // The marker that hides nothing goes; one that hides versions stays, wherever pages end.
+        // A marker that hides no version is removed; one that hides versions stays, for each page
+        // size.
         let left = world.left().await;
         assert!(!left.iter().any(|(key, _)| key == "gone"), "limit {limit}");
         results.push((limit, left));
@@ -99,7 +101,7 @@ async fn every_page_size_ends_a_pass_with_the_same_result() {
 }
 
 #[tokio::test]
-async fn a_large_bucket_leaves_turns_to_the_buckets_behind_it() {
+async fn a_large_bucket_does_not_block_the_next_bucket() {
     let world = World::new(Versioning::Off, &rule("goes/", GOES)).await;
     for number in 0..(TURN_PAGES + 4) * Settings::default().lifecycle_page {
         world.put(&format!("goes/{number}")).await;
@@ -116,9 +118,9 @@ async fn a_large_bucket_leaves_turns_to_the_buckets_behind_it() {
     assert!(world.left().await.is_empty());
 }
 
-/// A gateway starts with a clock that is ten days ahead, then one with the right clock.
+/// First a gateway starts with a clock ten days ahead, then one with the right clock.
 #[tokio::test]
-async fn a_recorded_day_of_the_future_does_not_stop_expiry_and_trash() {
+async fn a_recorded_future_day_does_not_stop_expiry_and_trash() {
     const HOUR: i64 = 3_600_000_000_000;
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let begun = Timestamp((1_000 * 24 + 1) * HOUR);
@@ -153,7 +155,7 @@ async fn a_recorded_day_of_the_future_does_not_stop_expiry_and_trash() {
     assert!(world.left().await.is_empty(), "the object expires on its day");
 }
 
-/// A position among versions that can be compared.
+/// A comparable position among versions.
 type Position = Option<(Vec<u8>, std::cmp::Reverse<VersionStamp>)>;
 
 impl Walk {

@@ -1,4 +1,4 @@
-//! Tags that change between the look of a pass and its removal.
+//! Tags that change between the listing of a pass and its removal.
 
 use record::VersionStamp;
 use volume::{ObjectChange, VersionRef};
@@ -20,7 +20,7 @@ impl World {
         self.volume.change_object("bkt", key, version, None, change).await.unwrap();
     }
 
-    /// The ids of the versions of a key, the newest first.
+    /// Returns the ids of the versions of a key, the newest first.
     async fn ids(&self, key: &str) -> Vec<Option<VersionStamp>> {
         let prefix = key.as_bytes().to_vec();
         let query = volume::VersionsQuery { prefix, delimiter: None, after: None, limit: 1_000 };

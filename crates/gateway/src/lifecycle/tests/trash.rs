@@ -1,5 +1,5 @@
-//! The days of the trash do not depend on the clock of the writer that lost an item, nor on a single
-//! gateway whose clock was ahead.
+//! The time in the trash depends neither on the clock of the client that deleted an item, nor on
+//! one gateway with a fast clock.
 
 use volume::{SessionOptions, SetClock};
 
@@ -12,8 +12,8 @@ fn time(day: i64) -> Timestamp {
     Timestamp((1_000 + day) * day_nanoseconds + day_nanoseconds / 2)
 }
 
-/// Deletes an object at the day `lost` of its writer's clock, while the gateways' clocks have day 100. Runs a
-/// pass at each day from then on. Returns the first day at which the item is gone.
+/// Deletes an object on day `lost` of its writer's clock, while the gateways' clocks show day 100.
+/// Then runs a pass on each day. Returns the first day on which the item is gone.
 async fn gone_at(lost: i64, ahead: Option<i64>) -> i64 {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let clock = Arc::new(SetClock::new(time(100)));
@@ -44,16 +44,16 @@ async fn gone_at(lost: i64, ahead: Option<i64>) -> i64 {
 }
 
 #[tokio::test]
-async fn items_stay_for_their_days_whatever_the_clock_of_their_writer_says() {
-    // An item of a writer with the right clock goes with the pass after its 7 days.
+async fn trash_days_do_not_depend_on_the_clock_of_the_writer() {
+    // An item of a writer with the right clock is removed by the pass after its 7 days.
     assert_eq!(gone_at(100, None).await, 108);
-    // Of another writer it goes at most a day, the time between two passes, early or late.
+    // With another clock it is removed at most one day early or late, the time between two passes.
     assert_eq!(gone_at(60, None).await, 107);
     assert_eq!(gone_at(500, None).await, 108);
     assert_eq!(gone_at(-900, None).await, 107);
 }
 
 #[tokio::test]
-async fn a_pass_of_a_gateway_whose_clock_is_ahead_removes_and_keeps_no_item() {
+async fn a_pass_with_a_fast_clock_does_not_change_trash_days() {
     assert_eq!(gone_at(100, Some(500)).await, 108);
 }

@@ -1,4 +1,4 @@
-//! Objects that another gateway replaces or changes between a permission and the change.
+//! A rival gateway replaces or changes the object between the check and the change.
 
 use record::{ObjectHeaders, RetainUntil, RetentionMode, Timestamp, Versioning};
 

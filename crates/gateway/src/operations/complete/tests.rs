@@ -1,4 +1,4 @@
-//! What an object gets from its parts, and what a client may say of it.
+//! Digests of a completed object, and the checks of the client's list of parts.
 
 use record::{
     AccountId, Ino, ObjectHeaders, Part, PartTag, Sum, SumAlgorithm, SumKind, Timestamp, Upload,
@@ -40,7 +40,7 @@ fn kept(algorithm: ChecksumAlgorithm, content: &[u8]) -> Sum {
     Sum { algorithm: sum_algorithm(algorithm), kind: SumKind::FullObject, bytes }
 }
 
-/// The parts as they have arrived: each has a CRC-64 and this checksum.
+/// Returns the stored parts: each has a CRC-64 and a checksum of this algorithm.
 fn arrived(algorithm: ChecksumAlgorithm) -> Vec<FoundPart> {
     let part = |(content, number): (&[u8], u16)| FoundPart {
         number,
@@ -58,7 +58,7 @@ fn arrived(algorithm: ChecksumAlgorithm) -> Vec<FoundPart> {
     CONTENTS.into_iter().zip(1..).map(part).collect()
 }
 
-/// The list that names them, with this checksum of each.
+/// Returns the client's list of these parts, each with a checksum of this algorithm.
 fn request(algorithm: Option<ChecksumAlgorithm>) -> CompleteMultipartUpload {
     let part = |(content, number): (&[u8], u16)| CompletedPart {
         number: PartNumber::parse(&number.to_string()).unwrap(),
@@ -91,7 +91,7 @@ fn check(outcome: Result<ObjectDigests, Fault>, code: Code, message: &str) {
 }
 
 #[test]
-fn every_algorithm_has_a_checksum_of_checksums_but_crc64() {
+fn every_algorithm_except_crc64_has_a_composite_checksum() {
     for algorithm in ChecksumAlgorithm::ALL {
         if !ChecksumType::Composite.supports(algorithm) {
             continue;
@@ -113,13 +113,13 @@ fn every_algorithm_has_a_checksum_of_checksums_but_crc64() {
 }
 
 #[test]
-fn crcs_combine_to_that_of_the_whole() {
+fn crcs_of_parts_combine_to_the_crc_of_the_object() {
     for algorithm in ChecksumAlgorithm::ALL {
         if !ChecksumType::FullObject.supports(algorithm) {
             continue;
         }
         let sum = SumHasher::digest(algorithm, &CONTENTS.concat());
-        // Here the parts' own checksums need not be listed.
+        // For a full-object checksum, the list may omit the checksums of parts.
         for listed in [None, Some(algorithm)] {
             let mut request = request(listed);
             request.checksum = Some(FinalChecksum { algorithm, sum: sum.clone(), parts: None });
@@ -148,7 +148,7 @@ fn a_part_with_another_checksum_is_refused() {
 }
 
 #[test]
-fn the_type_is_that_of_the_upload() {
+fn the_checksum_type_must_be_that_of_the_upload() {
     let mut asked = request(None);
     asked.checksum_type = Some(ChecksumType::Composite);
     let why = |kind| {
@@ -166,7 +166,7 @@ fn the_type_is_that_of_the_upload() {
 }
 
 #[test]
-fn a_checksum_counts_only_where_the_upload_was_begun_with_one() {
+fn a_checksum_is_compared_only_if_the_upload_has_an_algorithm() {
     let mut request = request(None);
     let (algorithm, sum) = (ChecksumAlgorithm::Crc64Nvme, vec![0; 8]);
     request.checksum = Some(FinalChecksum { algorithm, sum, parts: None });
@@ -180,7 +180,7 @@ fn a_checksum_counts_only_where_the_upload_was_begun_with_one() {
 }
 
 #[test]
-fn the_size_is_that_of_the_parts() {
+fn the_stated_size_must_be_that_of_the_parts() {
     let mut request = request(None);
     request.object_size = Some(7);
     finished(None, &request).unwrap();
@@ -191,7 +191,7 @@ fn the_size_is_that_of_the_parts() {
 }
 
 #[test]
-fn a_refused_part_is_named() {
+fn a_refusal_names_the_invalid_part() {
     let request = request(None);
     let named = |error| refused(VolumeError::Fs(error), &request);
     let extras = |fault: Fault| {

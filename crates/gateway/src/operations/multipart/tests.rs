@@ -1,4 +1,4 @@
-//! Permissions of the steps of an upload, over a volume in memory.
+//! Permissions of the steps of a multipart upload, over a volume in memory.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::access::{Access, Identity, MasterKey, Secret};
 use crate::http::{HttpBody, Served};
 use crate::{Gateway, Settings};
 
-/// Headers of `CreateMultipartUpload`, and the condition of a policy that they meet.
+/// Headers of `CreateMultipartUpload`, each with a condition that they satisfy.
 const DEMANDS: [(&[(&str, &str)], &str); 5] = [
     (
         &[("x-amz-server-side-encryption", "AES256")],
@@ -56,7 +56,7 @@ fn owner() -> FileOwner {
     FileOwner { access_key, account, writer: None, uid: 1, gid: 1, umask: 0o022 }
 }
 
-/// Lets everybody write objects, unless a condition holds.
+/// Allows all clients to write objects, unless a condition holds.
 async fn deny_if(volume: &Volume, condition: &str) {
     let statement = |effect: &str, condition: &str| {
         format!(
@@ -70,7 +70,7 @@ async fn deny_if(volume: &Volume, condition: &str) {
     volume.set_bucket_config("bkt", BucketConfigKind::Policy, Some(&config)).await.unwrap();
 }
 
-/// Begins an upload as a request with these headers does.
+/// Creates an upload as a request with these headers does.
 async fn begin(volume: &Volume, headers: &[(&'static str, &'static str)]) -> UploadId {
     let headers = headers.iter();
     let headers: HeaderMap = headers
@@ -82,7 +82,7 @@ async fn begin(volume: &Volume, headers: &[(&'static str, &'static str)]) -> Upl
     volume.create_upload("bkt", b"k", new).await.unwrap()
 }
 
-/// Sends a step of an upload without a signature. Returns the error code.
+/// Sends an unsigned step of an upload. Returns the error code.
 async fn step(gateway: &Gateway, method: &str, query: &str, body: String) -> Option<&'static str> {
     let length = body.len().to_string();
     let content = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
@@ -96,7 +96,7 @@ async fn step(gateway: &Gateway, method: &str, query: &str, body: String) -> Opt
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_step_has_the_values_of_the_request_that_began_the_upload() {
+async fn each_upload_step_has_the_condition_values_of_its_creation() {
     for (headers, condition) in DEMANDS {
         let gateway = gateway().await;
         deny_if(gateway.volume(), condition).await;

@@ -1,4 +1,4 @@
-//! Objects that another gateway replaces or changes between a permission and the rename.
+//! A rival gateway replaces or changes the object between the check and the rename.
 
 use record::Versioning;
 

@@ -1,5 +1,6 @@
-//! Each condition key has a value in a request, or a policy that names it is refused: each row of
-//! the table of keys, and each key that AWS documents for the action of an operation.
+//! Each condition key has a value in some request, or policies with the key are refused. The tests
+//! cover each row of the table of keys, and each key that AWS documents for the action of an
+//! operation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondit
 use super::*;
 use crate::access::Secret;
 
-/// Keys that AWS has for every action of S3 ("Actions, resources, and condition keys for Amazon S3").
+/// Condition keys that AWS documents for all S3 actions ("Actions, resources, and condition keys
+/// for Amazon S3").
 const ALWAYS: &[&str] = &[
     "s3:ResourceAccount",
     "s3:TlsVersion",
@@ -30,7 +32,7 @@ const ALWAYS: &[&str] = &[
     "s3:x-amz-content-sha256",
 ];
 
-/// Keys that it has for every action on objects.
+/// Condition keys that AWS documents for all actions on objects.
 const OF_OBJECTS: &[&str] = &[
     "s3:AccessGrantsInstanceArn",
     "s3:AccessPointNetworkOrigin",
@@ -61,7 +63,7 @@ const OF_NEW_OBJECTS: &[&str] = &[
     "s3:x-amz-website-redirect-location",
 ];
 
-/// Keys that AWS has for an action beyond those.
+/// Returns the further condition keys that AWS documents for an action.
 fn documented(action: &str) -> Vec<&'static str> {
     let mut keys = ALWAYS.to_vec();
     if action.contains("Object") && !action.contains("Bucket") || action.contains("Multipart") {
@@ -113,7 +115,7 @@ fn documented(action: &str) -> Vec<&'static str> {
     keys
 }
 
-/// Headers that a request may have together, and others that it may have in their place.
+/// Headers that one request may have together, and a second set that excludes the first.
 const HEADERS: &[&[(&str, &str)]] = &[
     &[
         ("x-amz-acl", "public-read"),
@@ -144,7 +146,7 @@ const HEADERS: &[&[(&str, &str)]] = &[
     ],
 ];
 
-/// Every permission that an operation may ask for, with the values of a body that says everything.
+/// Returns all permissions for which an operation may ask, with each value that a body may have.
 fn permissions(operation: Operation) -> Vec<Permission> {
     let line = operation.request_line();
     let target = line.split([' ', '?']).nth(1).unwrap();
@@ -181,7 +183,7 @@ fn permissions(operation: Operation) -> Vec<Permission> {
     all
 }
 
-/// A permission once the body has been read.
+/// Adds the values of a body to a permission.
 fn with_body(mut permission: Permission) -> Permission {
     let facts = &mut permission.facts;
     let tags = vec![("class".to_owned(), "secret".to_owned())];
@@ -196,7 +198,7 @@ fn with_body(mut permission: Permission) -> Permission {
     permission
 }
 
-/// Those of `DeleteObjects`, and the one that its header needs for each version.
+/// Returns the permissions of `DeleteObjects`, with the one for its bypass header.
 fn of_deletions() -> Vec<Permission> {
     let body = b"<Delete><Object><Key>k</Key><ETag>*</ETag></Object>\
                  <Object><Key>k</Key><VersionId>null</VersionId><ETag>*</ETag></Object></Delete>";
@@ -209,7 +211,7 @@ fn of_deletions() -> Vec<Permission> {
     all
 }
 
-/// A version that has a tag and a lock.
+/// Returns a version with a tag and a lock.
 async fn tagged_and_locked(volume: &Volume) -> Object {
     let owner = FileOwner {
         access_key: "anna".to_owned(),
@@ -234,7 +236,7 @@ async fn tagged_and_locked(volume: &Volume) -> Object {
     volume.stat("bucket", b"k").await.unwrap()
 }
 
-/// Whether the policy of a bucket may deny an action by a key.
+/// Returns true if a bucket policy may deny an action under a condition on a key.
 fn is_accepted(action: &str, key: &str) -> bool {
     let text = format!(
         r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Deny","Principal":"*",
@@ -265,7 +267,8 @@ async fn every_documented_key_has_a_value_or_is_refused() {
                 continue;
             }
             let key = ConditionKey::parse(name).expect("an accepted key");
-            // An anonymous sender has no signature. The test of all rows has the keys of senders.
+            // An anonymous sender has no signature. The test of all rows covers the keys of
+            // senders.
             if matches!(key.source(), KeySource::Sender | KeySource::Principal(_)) {
                 continue;
             }
@@ -312,7 +315,7 @@ fn anonymous(now: OffsetDateTime) -> s3::auth::Verified {
 }
 
 #[test]
-fn a_part_of_a_day_of_retention_counts_as_a_day() {
+fn remaining_retention_days_are_rounded_up() {
     let now = OffsetDateTime::UNIX_EPOCH;
     let day = time::Duration::DAY;
     for (rest, days) in [
@@ -327,10 +330,10 @@ fn a_part_of_a_day_of_retention_counts_as_a_day() {
     }
 }
 
-/// The request line of each signed request of these tests.
+/// The request line of each signed request in these tests.
 const SIGNED: (&str, &str) = ("GET", "/bucket/k");
 
-/// A request that `anna` signed with version 4, in a header.
+/// Returns a request of `anna` with a SigV4 signature in a header.
 fn signed(now: OffsetDateTime) -> Verified {
     let date = sigv4::format_timestamp(now);
     let scope = sigv4::CredentialScope::new(&date[..8], "us-east-1", "s3");
@@ -371,7 +374,7 @@ fn signed(now: OffsetDateTime) -> Verified {
     Credentials::parse(&head).unwrap().verify(Some("secret"), &head, &terms).unwrap()
 }
 
-/// A user, and a session of a web identity.
+/// Returns a user, and a session of a web identity.
 fn senders(now: OffsetDateTime) -> [(Identity, Principal); 2] {
     let user = Identity { root: false, ..Identity::root("anna", Secret::new("secret")) };
     let web = WebIdentity {
@@ -404,7 +407,7 @@ fn senders(now: OffsetDateTime) -> [(Identity, Principal); 2] {
     [(user, principal(None)), (of_session, principal(Some(role)))]
 }
 
-/// Reads the policy of a user that denies each request in which the key has a value.
+/// Parses a user policy that denies each request in which the key has a value.
 fn deny_with(name: &str) -> Result<Policy, PolicyError> {
     let text = format!(
         r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Deny","Action":"s3:*",
@@ -446,7 +449,7 @@ async fn each_row_of_the_table_of_keys_has_a_value_or_is_refused() {
             .iter()
             .flat_map(|sender| all.iter().map(move |permission| (sender, permission)));
         let is_denied = questions.any(|((identity, principal), permission)| {
-            // Patterns must not be kept from one question to the next: their keys differ.
+            // Resolved patterns must not be reused for the next question, because its keys differ.
             let resolved = ResolvedPatterns::default();
             let facts = PermissionQuestion {
                 identity: Some(identity),
