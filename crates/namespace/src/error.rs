@@ -54,7 +54,7 @@ pub enum FsError {
     #[error("a noncurrent version keeps its headers and user metadata")]
     VersionKept,
     /// Object lock needs a bucket with versions.
-    #[error("the bucket keeps no versions")]
+    #[error("the bucket does not keep versions")]
     KeepsNoVersions,
     /// The operation would exceed the quota of the bucket.
     #[error("the bucket's quota is exceeded")]
@@ -79,7 +79,7 @@ pub enum FsError {
     #[error("a listed part does not exist as listed")]
     InvalidPart(u16),
     /// The part was sent more often than [`crate::TRANSMISSIONS_MAX`].
-    #[error("the part was sent too often")]
+    #[error("the part was sent too many times")]
     TooManyTransmissions,
     /// The list of parts is not in ascending order.
     #[error("the parts are not in ascending order")]
@@ -93,7 +93,7 @@ pub enum FsError {
         bytes: u64,
     },
     /// The parts together have another size than the client announced, or exceed the largest file.
-    #[error("the size is not as announced, or beyond the limit")]
+    #[error("the size is not the announced one, or exceeds the limit")]
     WrongSize,
     /// The source of the copy was changed or removed meanwhile.
     #[error("the source changed meanwhile")]
@@ -114,14 +114,14 @@ pub enum FsError {
     #[error("a directory cannot be moved below itself")]
     BelowItself,
     /// The two names are in different buckets.
-    #[error("nothing is moved or linked from one bucket to another")]
+    #[error("a name cannot be moved or linked to another bucket")]
     OtherBucket,
     /// The operation would change a name directly below the root. Only buckets are there, and they
     /// are not renamed.
     #[error("only buckets are directly below the root")]
     OnlyBuckets,
     /// The operation would give a directory a second name.
-    #[error("a directory has one name")]
+    #[error("a directory cannot have a second name")]
     LinkedDirectory,
     /// The file of a bucket with versions or a trash has [`crate::VERSIONED_LINKS_MAX`] hard links.
     #[error("the file has as many hard links as a file of this bucket may have")]

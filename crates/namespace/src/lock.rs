@@ -45,7 +45,7 @@ pub enum LockUse {
     /// In records.
     InRecords,
     /// In the memory of another session, which now has a request to publish them.
-    Asked,
+    Requested,
     /// [`LOCK_SHARERS_MAX`] sessions use locks already.
     TooMany,
 }
@@ -114,20 +114,24 @@ impl Keeping {
 }
 
 /// Returns those of the sessions that have not ended. Guards that the others have ended.
-fn living(view: &mut View<'_>, sessions: &[Nonce], plan: &mut Plan) -> Result<Vec<Nonce>, Halt> {
+fn alive_sessions(
+    view: &mut View<'_>,
+    sessions: &[Nonce],
+    plan: &mut Plan,
+) -> Result<Vec<Nonce>, Halt> {
     let keys: Vec<Key> = sessions.iter().map(|session| key::session(*session)).collect();
     let found = view.many(&keys)?;
-    let mut living = Vec::new();
+    let mut alive = Vec::new();
     for ((session, key), record) in sessions.iter().zip(keys).zip(found) {
         match record {
-            Some(_) => living.push(*session),
+            Some(_) => alive.push(*session),
             None => plan.guards.push(Guard::Absent(key)),
         }
     }
-    Ok(living)
+    Ok(alive)
 }
 
-/// Finds the place of the volume's locks, for a session that wants to use some. If no other living
+/// Finds the place of the volume's locks, for a session that wants to use some. If no other live
 /// session uses locks, they are in this session's memory from then on. The record is written for
 /// each such answer, so no earlier plan of this session can change it later.
 #[derive(Clone, Debug)]
@@ -159,26 +163,26 @@ impl Planner for BeginLocking {
             // The memory of a granter that has ended is lost, and so are its locks. This session
             // takes its place.
             Some(LockPlace::Memory { granter, mut asked }) => {
-                if living(view, &[granter], &mut plan)?.is_empty() {
+                if alive_sessions(view, &[granter], &mut plan)?.is_empty() {
                     asked.retain(|session| *session != own);
                     let place = LockPlace::Memory { granter: own, asked };
                     return answer(&mut plan, place, LockUse::InMemory);
                 }
                 if asked.contains(&own) {
-                    return Ok(Step::Done(LockUse::Asked));
+                    return Ok(Step::Done(LockUse::Requested));
                 }
                 if asked.len() + 1 >= LOCK_SHARERS_MAX {
                     return Ok(Step::Done(LockUse::TooMany));
                 }
                 asked.push(own);
-                answer(&mut plan, LockPlace::Memory { granter, asked }, LockUse::Asked)
+                answer(&mut plan, LockPlace::Memory { granter, asked }, LockUse::Requested)
             }
             // If all other sharers have ended, no other lock counts. This session then uses its
             // memory, which needs no round trips.
             Some(LockPlace::Records { mut sharers }) => {
                 let is_one = sharers.contains(&own);
                 sharers.retain(|session| *session != own);
-                let mut sharers = living(view, &sharers, &mut plan)?;
+                let mut sharers = alive_sessions(view, &sharers, &mut plan)?;
                 if sharers.is_empty() {
                     let place = LockPlace::Memory { granter: own, asked: Vec::new() };
                     return answer(&mut plan, place, LockUse::InMemory);
@@ -242,7 +246,7 @@ impl Planner for PublishLocks<'_> {
         }
         let mut plan = Plan { guards: vec![keeping.guard()], writes: Vec::new() };
         for (ino, locks) in self.files {
-            // While a session is the granter, no other living session has locks in records. So the
+            // While a session is the granter, no other live session has locks in records. So the
             // record is replaced without being read.
             plan.writes.push(write(&key::locks(*ino), written, held(own, locks)));
         }
@@ -300,9 +304,8 @@ impl Recorded {
             self.held.iter().filter(|held| suspects(held)).map(|held| held.session).collect();
         sessions.sort_unstable();
         sessions.dedup();
-        let living = living(view, &sessions, plan)?;
-        self.held
-            .retain(|held| !sessions.contains(&held.session) || living.contains(&held.session));
+        let alive = alive_sessions(view, &sessions, plan)?;
+        self.held.retain(|held| !sessions.contains(&held.session) || alive.contains(&held.session));
         Ok(())
     }
 }
@@ -316,7 +319,7 @@ pub struct SetLocks<'a> {
     /// All locks that the session holds on it afterwards.
     pub own: &'a [RangeLock],
     /// The lock among them that is new; `None` if locks are only released.
-    pub asked: Option<&'a RangeLock>,
+    pub requested: Option<&'a RangeLock>,
     /// A number that this session has not used for another write of lock records.
     pub count: u64,
 }
@@ -337,9 +340,9 @@ impl Planner for SetLocks<'_> {
         let mut plan = Plan { guards: vec![keeping.guard(), recorded.guard()], writes: Vec::new() };
         // A session is looked up only if its lock conflicts, or if the file has too many locks. A
         // release conflicts with nothing.
-        if let Some(asked) = self.asked {
-            recorded.without_ended(view, &mut plan, |held| held.lock.excludes(asked))?;
-            if let Some(held) = recorded.held.iter().find(|held| held.lock.excludes(asked)) {
+        if let Some(requested) = self.requested {
+            recorded.without_ended(view, &mut plan, |held| held.lock.excludes(requested))?;
+            if let Some(held) = recorded.held.iter().find(|held| held.lock.excludes(requested)) {
                 return Ok(Step::Done(SetLocksResult::Conflict(*held)));
             }
             if recorded.held.len() + self.own.len() > LOCKS_PER_FILE_MAX {
@@ -366,7 +369,7 @@ pub struct FindLock<'a> {
     /// The inode number of the file.
     pub ino: Ino,
     /// The requested lock.
-    pub asked: &'a RangeLock,
+    pub requested: &'a RangeLock,
 }
 
 impl Planner for FindLock<'_> {
@@ -380,7 +383,9 @@ impl Planner for FindLock<'_> {
         let at = key::locks(self.ino);
         let value = view.record(&at)?;
         let mut recorded = Recorded::of(at, value)?;
-        recorded.held.retain(|held| held.session != env.session && held.lock.excludes(self.asked));
+        recorded
+            .held
+            .retain(|held| held.session != env.session && held.lock.excludes(self.requested));
         recorded.without_ended(view, &mut Plan::default(), |_| true)?;
         let first = recorded.held.first().copied();
         Ok(Step::Done(first.map_or(ConflictSearch::Free, ConflictSearch::Conflict)))
@@ -435,7 +440,7 @@ impl Planner for EndLocking {
         sessions.sort_unstable();
         sessions.dedup();
         let mut plan = Plan { guards: vec![keeping.guard()], writes: Vec::new() };
-        if !living(view, &sessions, &mut plan)?.is_empty() {
+        if !alive_sessions(view, &sessions, &mut plan)?.is_empty() {
             return Ok(Step::Done(()));
         }
         plan.writes.push(Write::Delete(keeping.key.clone()));

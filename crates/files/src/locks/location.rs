@@ -97,7 +97,7 @@ impl Locks {
                 drop(location);
                 self.repair_doubtful_soon();
             }
-            LockUse::Asked => return Ok(false),
+            LockUse::Requested => return Ok(false),
             LockUse::TooMany => return Err(Errno::NOLCK),
         }
         Ok(true)

@@ -107,7 +107,7 @@ pub enum NotAnAcl {
     #[error("not a valid access control list")]
     Invalid,
     /// The bytes are in another version of the format.
-    #[error("an access control list in a form that is not known")]
+    #[error("an access control list in an unknown format")]
     Form,
     /// There are more than `ENTRIES_MAX` entries.
     #[error("the access control list has too many entries")]

@@ -207,7 +207,7 @@ impl Contents {
             let apart = xattrs.iter().any(|xattr| {
                 xattr.name == at.suffix() && matches!(xattr.value, XattrPlace::Apart(_))
             });
-            assert!(apart, "{at:?} belongs to nobody");
+            assert!(apart, "{at:?} has no owner");
         }
         for at in state.keys(space::MAP) {
             let (ino, page) = (Ino(at.partition()), at.suffix().try_into().unwrap());
@@ -303,7 +303,7 @@ fn check_names(ino: Ino, inode: &Inode, names: &[(Key, Dentry)], versions: &[(Ke
     if bound > 0 {
         assert_eq!(inode.links() as usize, bound, "{ino:?} counts other names");
     }
-    let mut told = versions.iter().find_map(|(_, version)| match version.body {
+    let mut marked = versions.iter().find_map(|(_, version)| match version.body {
         VersionBody::Object { self_contained, .. } => self_contained,
         VersionBody::Marker => None,
     });
@@ -311,13 +311,13 @@ fn check_names(ino: Ino, inode: &Inode, names: &[(Key, Dentry)], versions: &[(Ke
         assert!(!slot.suffix().ends_with(b"/"), "{slot:?} is a directory's");
         assert_eq!(dentry.kind, inode.kind(), "{slot:?}");
         assert!(dentry.linked || bound == 1, "{slot:?} does not know of others");
-        told = told.or(dentry.self_contained);
+        marked = marked.or(dentry.self_contained);
     }
     let Some(file) = inode.file() else { return };
     if bound > 0 {
-        assert_eq!(file.told_by_name, told.is_some(), "{ino:?} does not know what its name says");
+        assert_eq!(file.told_by_name, marked.is_some(), "{ino:?} does not know what its name says");
     }
-    if let Some(size) = told {
+    if let Some(size) = marked {
         let is_inline = matches!(file.content, Content::Inline(_));
         let apart = inode.xattrs.iter().any(|x| matches!(x.value, XattrPlace::Apart(_)));
         let alone = file.links == 1 && file.parts.is_empty() && !apart;

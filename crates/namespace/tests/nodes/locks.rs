@@ -90,13 +90,13 @@ impl Bench {
         own: &[RangeLock],
         asked: Option<&RangeLock>,
     ) -> (SetLocksResult, Cost) {
-        self.run(number, &SetLocks { ino: FILE, own, asked, count: 2 })
+        self.run(number, &SetLocks { ino: FILE, own, requested: asked, count: 2 })
     }
 
     /// Two sessions that share their locks.
     fn sharing() -> Bench {
         let bench = Bench::new(2);
-        assert_eq!((bench.begin(1), bench.begin(2)), (LockUse::InMemory, LockUse::Asked));
+        assert_eq!((bench.begin(1), bench.begin(2)), (LockUse::InMemory, LockUse::Requested));
         assert!(bench.run(1, &PublishLocks { files: &[], last: true, count: 3 }).0);
         assert_eq!(bench.begin(2), LockUse::InRecords);
         bench
@@ -114,13 +114,13 @@ fn first_session_keeps_locks_in_memory_and_the_second_requests_them() {
     assert!(!bench.run(1, &FindLockRequests).0);
     assert_eq!(
         (bench.begin(2), bench.begin(2), bench.begin(3)),
-        (LockUse::Asked, LockUse::Asked, LockUse::Asked)
+        (LockUse::Requested, LockUse::Requested, LockUse::Requested)
     );
     assert!(bench.run(1, &FindLockRequests).0 && !bench.run(2, &FindLockRequests).0);
     assert_eq!(bench.set(2, &[shared()], Some(&shared())).0, SetLocksResult::Elsewhere);
     assert_eq!(bench.begin(1), LockUse::InMemory, "it still is");
     let publish = PublishLocks { files: &[(FILE, vec![exclusive()])], last: true, count: 3 };
-    assert!(!bench.run(2, &publish).0, "nobody else may say so");
+    assert!(!bench.run(2, &publish).0, "only the granter may publish");
     assert!(bench.run(1, &publish).0);
     assert!(!bench.run(1, &publish).0, "nor the granter twice");
     for number in 1..=3 {
@@ -149,10 +149,10 @@ fn lock_takes_one_commit_if_its_record_is_cached() {
     assert_eq!(bench.set(2, &[shared()], Some(&shared())).1, Cost { reads: 0, commits: 2 });
     // An answer is read in one snapshot with the sessions that are alive.
     assert_eq!(bench.set(2, &[exclusive()], Some(&exclusive())).1, Cost { reads: 1, commits: 0 });
-    let find = bench.run(2, &FindLock { ino: FILE, asked: &exclusive() });
+    let find = bench.run(2, &FindLock { ino: FILE, requested: &exclusive() });
     assert!(matches!(find.0, ConflictSearch::Conflict(held) if held.session == session(1)));
     assert_eq!(find.1, Cost { reads: 1, commits: 0 });
-    assert_eq!(bench.run(2, &FindLock { ino: FILE, asked: &shared() }).0, ConflictSearch::Free);
+    assert_eq!(bench.run(2, &FindLock { ino: FILE, requested: &shared() }).0, ConflictSearch::Free);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn locks_of_an_ended_session_do_not_conflict() {
     let bench = Bench::sharing();
     assert_eq!(bench.set(1, &[exclusive()], Some(&exclusive())).0, SetLocksResult::Done);
     end(&bench.store, session(1));
-    let found = bench.run(2, &FindLock { ino: FILE, asked: &shared() }).0;
+    let found = bench.run(2, &FindLock { ino: FILE, requested: &shared() }).0;
     assert_eq!(found, ConflictSearch::Free);
     assert_eq!(bench.set(2, &[exclusive()], Some(&exclusive())).0, SetLocksResult::Done);
     bench.run(2, &EndLocking);
@@ -177,7 +177,7 @@ fn locks_of_an_ended_session_do_not_conflict() {
 #[test]
 fn next_session_replaces_an_ended_granter() {
     let bench = Bench::new(2);
-    assert_eq!((bench.begin(1), bench.begin(2)), (LockUse::InMemory, LockUse::Asked));
+    assert_eq!((bench.begin(1), bench.begin(2)), (LockUse::InMemory, LockUse::Requested));
     end(&bench.store, session(1));
     assert_eq!(bench.begin(2), LockUse::InMemory);
     assert!(!bench.run(2, &FindLockRequests).0);
@@ -324,7 +324,7 @@ impl Sims {
         let own: Vec<RangeLock> =
             asked.or_else(|| self.all[at].held.get(&ino).copied()).into_iter().collect();
         self.all[at].in_records.insert(ino);
-        let set = SetLocks { ino, own: &own, asked: asked.as_ref(), count };
+        let set = SetLocks { ino, own: &own, requested: asked.as_ref(), count };
         match self.drive(nonce, &set, doubt) {
             Some(Ok(SetLocksResult::Done)) => true,
             Some(Ok(SetLocksResult::Elsewhere)) => {

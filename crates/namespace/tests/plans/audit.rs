@@ -143,11 +143,11 @@ fn binding(names: &Names, slot: &Key, dentry: &Dentry, inode: &Inode, count: usi
     let (ino, parent) = (dentry.ino.0, slot.partition());
     assert_eq!(dentry.kind, inode.kind(), "{slot:?}");
     let known = parent == Ino::ROOT.0 || names.of.contains_key(&parent);
-    assert!(known, "{ino} stands in {parent}, which has no name");
+    assert!(known, "{ino} is in {parent}, which has no name");
     assert!(dentry.linked || count == 1, "{slot:?} does not say that {ino} has other names");
-    let told = inode.file().is_some_and(|file| file.told_by_name);
-    assert_eq!(dentry.self_contained.is_some(), told, "{slot:?} and its file disagree");
-    if told {
+    let marked = inode.file().is_some_and(|file| file.told_by_name);
+    assert_eq!(dentry.self_contained.is_some(), marked, "{slot:?} and its file disagree");
+    if marked {
         assert_eq!(dentry.self_contained, self_contained(inode), "{slot:?} says what is not so");
     }
     let within = if dentry.kind == Kind::Directory { ino } else { parent };

@@ -69,7 +69,7 @@ fn all_pages(world: &World, limit: usize) -> (Vec<Vec<u8>>, Vec<Spent>) {
         if !listing.truncated {
             return (keys, costs);
         }
-        assert!(!listing.entries.is_empty(), "whoever goes on needs to know from where");
+        assert!(!listing.entries.is_empty(), "the next page starts at the last entry");
         query.after = keys.last().cloned();
     }
 }

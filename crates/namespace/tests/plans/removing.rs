@@ -89,7 +89,7 @@ fn removing_the_last_key_removes_only_implied_directories() {
     assert!(one(&world, true, b"a/made/b/c/", b"x").0);
     assert_eq!(directories(&world), 3, "b holds y");
     assert!(one(&world, true, b"a/made/b/", b"y").0);
-    assert_eq!(directories(&world), 2, "what somebody made stays");
+    assert_eq!(directories(&world), 2, "made directories stay");
     assert_eq!(shown(&world), BTreeSet::from([b"a/made/".to_vec()]));
     assert!(!one(&world, true, b"a/made/", b"").0, "an S3 DELETE never removes it");
     assert_eq!(directories(&world), 2);
@@ -271,13 +271,13 @@ fn dentry_mark_decides_if_a_file_is_deleted_at_once() {
         put(&world, b"y");
         let names = Memory::default();
         let state = world.state();
-        let told = state.records.iter().filter(|(key, _)| key.space() == key::space::DENTRY);
+        let marked = state.records.iter().filter(|(key, _)| key.space() == key::space::DENTRY);
         let name = |(key, value): (&Key, &Value)| {
             let dentry = Dentry::decode(key, value).unwrap();
             let silent = Dentry { self_contained: None, ..dentry };
             Write::Put(key.clone(), if tells { dentry } else { silent }.encode(key))
         };
-        let plan = Plan { guards: Vec::new(), writes: told.map(name).collect() };
+        let plan = Plan { guards: Vec::new(), writes: marked.map(name).collect() };
         block_on(world.store.commit(std::slice::from_ref(&plan))).unwrap();
         // The model does not have the marks of the inodes.
         let files = state.records.iter().filter(|(key, _)| key.space() == key::space::INODE);

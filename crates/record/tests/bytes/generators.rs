@@ -151,8 +151,8 @@ pub(crate) fn lock() -> impl Strategy<Value = ObjectLock> {
 }
 
 pub(crate) fn version() -> impl Strategy<Value = Version> {
-    let told = (prop::option::of(any::<u64>()), any::<bool>());
-    let object = (any::<u64>(), told).prop_map(|(ino, (self_contained, linked))| {
+    let marks = (prop::option::of(any::<u64>()), any::<bool>());
+    let object = (any::<u64>(), marks).prop_map(|(ino, (self_contained, linked))| {
         VersionBody::Object { ino: Ino(ino), self_contained, linked }
     });
     let body = prop_oneof![Just(VersionBody::Marker), object];

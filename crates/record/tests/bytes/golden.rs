@@ -151,7 +151,7 @@ fn records_and_keys_equal_their_golden_files() {
 #[test]
 fn every_space_has_a_key_and_its_own_letter() {
     let listed: BTreeSet<u8> = space::ALL.iter().map(|space| space.0).collect();
-    assert_eq!(listed.len(), space::ALL.len(), "a letter stands for two spaces");
+    assert_eq!(listed.len(), space::ALL.len(), "two spaces have the same letter");
     let mut used: BTreeSet<u8> = keys().iter().map(|(_, key)| key.space().0).collect();
     for counters in [space::COUNTER, space::LIVE] {
         assert!(used.remove(&counters.0) && !listed.contains(&counters.0));

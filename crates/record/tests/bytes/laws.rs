@@ -289,8 +289,8 @@ fn symlink_with_a_wrong_length_in_its_head_is_refused() {
 #[test]
 fn linked_dentry_with_a_self_contained_mark_is_refused() {
     let at = key::dentry(samples::BUCKET, b"x");
-    let told = Dentry { self_contained: Some(5), ..Dentry::file(samples::INO) };
-    let found = Dentry::decode(&at, &Dentry { linked: true, ..told }.encode(&at));
+    let marked = Dentry { self_contained: Some(5), ..Dentry::file(samples::INO) };
+    let found = Dentry::decode(&at, &Dentry { linked: true, ..marked }.encode(&at));
     assert_eq!(refused(&found), DecodeError::Field("kind"));
 }
 

@@ -83,7 +83,7 @@ impl Volume {
         asked: Option<&RangeLock>,
     ) -> Result<SetLocksResult, VolumeError> {
         let count = self.lock_notices().next_write();
-        self.session.run(&SetLocks { ino, own, asked, count }).await
+        self.session.run(&SetLocks { ino, own, requested: asked, count }).await
     }
 
     /// Finds a lock of another session that conflicts with `asked`.
@@ -92,7 +92,7 @@ impl Volume {
         ino: Ino,
         asked: &RangeLock,
     ) -> Result<ConflictSearch, VolumeError> {
-        self.session.run(&FindLock { ino, asked }).await
+        self.session.run(&FindLock { ino, requested: asked }).await
     }
 }
 
