@@ -115,7 +115,7 @@ impl Files {
                 ino: file.ino,
                 known_name: known_name.as_ref(),
                 attributes: &attributes,
-                over: Some(found.data_version),
+                expected_data_version: Some(found.data_version),
                 note: Some(&flushing.note),
                 own_retention,
             };
@@ -217,9 +217,10 @@ impl Files {
         let mut node = self.volume.replace_runs(write, body, &runs, size, made).await?;
         if !rest.is_empty() {
             let in_order = is_append || sums.is_some();
-            let over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
+            let expected_data_version =
+                node.inode.file().map(|file| file.data_version).filter(|_| in_order);
             let own_retention = retention(&node);
-            let write = FileWrite { over, note: on_last, own_retention, ..write };
+            let write = FileWrite { expected_data_version, note: on_last, own_retention, ..write };
             let content = Content::Slices(Vec::new());
             let batches = Batches { extents: rest, shape: Resize::default(), in_order };
             node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
@@ -250,7 +251,7 @@ impl Files {
         // checksums, which cover the whole file, and with appends, which depend on its size.
         let in_order = is_append || sums.is_some();
         if !in_order && cut.is_none() {
-            write.over = None;
+            write.expected_data_version = None;
         }
         let all: Vec<Extent> = extents.iter().cloned().collect();
         let batches = Batches { extents: &all, shape, in_order };
@@ -285,7 +286,8 @@ impl Files {
             if rest.is_empty() {
                 return Ok(node);
             }
-            write.over = node.inode.file().map(|file| file.data_version).filter(|_| in_order);
+            write.expected_data_version =
+                node.inode.file().map(|file| file.data_version).filter(|_| in_order);
             write.own_retention = retention(&node);
             extents = rest;
         }
@@ -305,7 +307,7 @@ impl Files {
         {
             let node = self.volume.truncate(FileWrite { note: None, ..write }, cut).await?;
             let file = node.inode.file().ok_or(FsError::Stale)?;
-            write.over = Some(file.data_version);
+            write.expected_data_version = Some(file.data_version);
             write.own_retention = retention(&node);
             content = file.content.clone();
         }

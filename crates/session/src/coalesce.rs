@@ -120,13 +120,13 @@ impl ReadCoalescer {
         let late =
             || VolumeError::Unavailable("the metadata store does not answer a read".to_owned());
         let answer = match self.admit(reads) {
-            Admission::Now(place) => {
+            Admission::Now(permit) => {
                 let mut reading = pin!(self.context.read(reads));
                 match timeout(COALESCE_PATIENCE, &mut reading).await {
                     Ok(answer) => answer,
                     Err(_slow) => {
                         // The next read need not wait for a slow one.
-                        drop(place);
+                        drop(permit);
                         timeout_at(deadline, reading).await.map_err(|_| late())?
                     }
                 }
@@ -199,23 +199,23 @@ impl ReadContext {
     /// read may carry. If there are none, gives the permit back.
     fn next(&self) -> Vec<QueuedRead> {
         let mut queue = self.queue();
-        let (mut leaving, mut questions, mut weight) = (Vec::new(), 0, 0);
+        let (mut batch, mut questions, mut weight) = (Vec::new(), 0, 0);
         while let Some(first) = queue.waiting.front() {
             if !first.caller.is_closed() {
                 questions += first.reads.len();
                 weight += first.reads.iter().map(bytes).sum::<usize>();
                 let full = questions > self.questions_max || weight > COALESCED_BYTES_MAX;
-                if full && !leaving.is_empty() {
+                if full && !batch.is_empty() {
                     break;
                 }
             }
             let first = queue.waiting.pop_front();
-            leaving.extend(first.filter(|first| !first.caller.is_closed()));
+            batch.extend(first.filter(|first| !first.caller.is_closed()));
         }
-        if leaving.is_empty() {
+        if batch.is_empty() {
             queue.taken -= 1;
         }
-        leaving
+        batch
     }
 }
 
@@ -229,27 +229,27 @@ struct ReadPermit {
 impl ReadPermit {
     /// Returns the callers that are sent next with this permit; `None` if none waits.
     fn next(mut self) -> Option<(ReadPermit, Vec<QueuedRead>)> {
-        let leaving = self.context.next();
-        self.held = !leaving.is_empty();
-        self.held.then_some((self, leaving))
+        let batch = self.context.next();
+        self.held = !batch.is_empty();
+        self.held.then_some((self, batch))
     }
 
     /// Reads for these callers, and then for those that have come in between, until the queue is
     /// empty.
-    async fn serve(self, leaving: Vec<QueuedRead>) {
+    async fn serve(self, batch: Vec<QueuedRead>) {
         let context = Arc::clone(&self.context);
-        let mut next = Some((self, leaving));
-        while let Some((place, leaving)) = next {
-            let (questions, callers) = coalesce(leaving);
+        let mut next = Some((self, batch));
+        while let Some((permit, batch)) = next {
+            let (questions, callers) = coalesce(batch);
             // A slow read gives its permit away, and the waiting reads need not wait for it.
             let mut reading = pin!(context.read(&questions));
             let answer = match timeout(COALESCE_PATIENCE, &mut reading).await {
                 Ok(answer) => {
-                    next = place.next();
+                    next = permit.next();
                     answer
                 }
                 Err(_slow) => {
-                    drop(place);
+                    drop(permit);
                     next = None;
                     let late = |_| unavailable("the metadata store does not answer");
                     timeout(META_READ_DEADLINE, reading).await.map_err(late).flatten()
@@ -265,10 +265,10 @@ impl Drop for ReadPermit {
         if !self.held {
             return;
         }
-        let leaving = self.context.next();
-        if !leaving.is_empty() {
-            let place = ReadPermit { context: Arc::clone(&self.context), held: true };
-            drop(self.context.tasks.spawn("coalesced read", place.serve(leaving)));
+        let batch = self.context.next();
+        if !batch.is_empty() {
+            let permit = ReadPermit { context: Arc::clone(&self.context), held: true };
+            drop(self.context.tasks.spawn("coalesced read", permit.serve(batch)));
         }
     }
 }
@@ -281,19 +281,19 @@ struct Caller {
 }
 
 /// Merges the questions of all callers, each question once.
-fn coalesce(leaving: Vec<QueuedRead>) -> (Vec<Read>, Vec<Caller>) {
-    let mut places: HashMap<Read, usize> = HashMap::new();
+fn coalesce(batch: Vec<QueuedRead>) -> (Vec<Read>, Vec<Caller>) {
+    let mut indices: HashMap<Read, usize> = HashMap::new();
     let mut questions = Vec::new();
-    let mut callers = Vec::with_capacity(leaving.len());
-    for waiting in leaving {
+    let mut callers = Vec::with_capacity(batch.len());
+    for waiting in batch {
         let mut answers = Vec::with_capacity(waiting.reads.len());
         for read in &waiting.reads {
             let next = questions.len();
-            let place = *places.entry(read.clone()).or_insert(next);
-            if place == next {
+            let index = *indices.entry(read.clone()).or_insert(next);
+            if index == next {
                 questions.push(read.clone());
             }
-            answers.push(place);
+            answers.push(index);
         }
         callers.push(Caller { waiting, answers });
     }
@@ -307,7 +307,7 @@ fn deliver(context: &Arc<ReadContext>, callers: Vec<Caller>, answer: ReadAnswer)
         Err(error) => return deliver_error(context, callers, &error),
     };
     for Caller { waiting, answers } in callers {
-        let own = answers.iter().map(|place| found.get(*place).cloned());
+        let own = answers.iter().map(|index| found.get(*index).cloned());
         // The caller checks the number of its answers.
         let own = own.flatten().collect();
         let _gone = waiting.caller.send(Ok(own));

@@ -16,8 +16,8 @@
 //! ```text
 //! queued -> sent -> committed | refused | failed      (the store's verdict)
 //!            |
-//!            \\-> unknown -> committed | aborted        (the resolver, by the slot)
-//!                     \\---> left to the next session  (this session has ended)
+//!            \-> unknown -> committed | aborted        (the resolver, by the slot)
+//!                     \---> left to the next session  (this session has ended)
 //! ```
 //!
 //! For example, the connection breaks after a batch was sent. The resolver sends the aborting step

@@ -1,4 +1,4 @@
-//! The session's records in the store: its name, its heartbeat, and if it still exists.
+//! The state of a session: its records in the store, and its end.
 //!
 //! Every plan guards that the session's record is present. So no plan of a session commits after
 //! another process has ended the session, however late the plan arrives. The heartbeat is a record
@@ -13,9 +13,10 @@
 //! In both cases the session becomes *fenced* and stops acknowledging.
 //!
 //! ```text
-//! begun -> live -> closed   (by its own process: the records are deleted)
-//!            |  \-> resumed  (by the next process, which takes the heartbeat over)
-//!            \----> fenced   (by another session, after `session_silence` without a beat)
+//! begun -> live -> closed    its own process deletes the records
+//!          live -> resumed   the next process takes the heartbeat over
+//!          live -> fenced    another session ends it after `session_silence` without a beat,
+//!                            or the store has lost its records
 //! ```
 
 mod heartbeat;

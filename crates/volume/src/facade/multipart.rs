@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! open -> done     (the object exists; a repeated Complete gets the same answer)
-//!      \\-> aborted (the reaper deletes the parts)
+//!      \-> aborted (the reaper deletes the parts)
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -55,7 +55,7 @@ pub struct FileWrite<'a> {
     pub attributes: &'a AttributeChange,
     /// The data version that the file must have. If it has another one, the change fails with
     /// [`namespace::FsError::ContentReplaced`]. `None` accepts any.
-    pub over: Option<u64>,
+    pub expected_data_version: Option<u64>,
     /// The entry of the request in the ledger's journal, if its outcome must be known to the next
     /// process.
     pub note: Option<&'a Note>,
@@ -71,7 +71,7 @@ impl<'a> FileWrite<'a> {
             ino,
             known_name,
             attributes: &UNCHANGED,
-            over: None,
+            expected_data_version: None,
             note: None,
             own_retention: None,
         }
@@ -374,12 +374,13 @@ impl Volume {
     ) -> Result<FoundNode, VolumeError> {
         // Blocks that the change hides are listed in an orphan of this number, for the reaper.
         let [hidden_ino] = self.fresh().await?;
-        let FileWrite { ino, known_name, attributes, over, note, own_retention } = write;
+        let FileWrite { ino, known_name, attributes, expected_data_version, note, own_retention } =
+            write;
         let assumptions = &[];
         let operation = WriteContent {
             ino,
             known_name,
-            expected_data_version: over,
+            expected_data_version,
             assumptions,
             change,
             tag,
