@@ -1,5 +1,5 @@
-//! Bodies of one block in MinIO, whose MD5 MinIO computes: the tags are right, memory may run
-//! short, and what was changed in the bucket is never served.
+//! Bodies of one block in MinIO, which computes their MD5. The entity tags are right even if memory
+//! is short, and content that was changed in the bucket is never served.
 
 use tempfile::TempDir;
 
@@ -9,13 +9,13 @@ use crate::servers::{Blocks, Gateway, Minio, Setup, is_bare};
 
 const MIB: usize = 1 << 20;
 
-/// The bucket of the blocks, as MinIO's clients name it.
+/// The bucket of the blocks, as a path.
 const BUCKET: &str = "/blocks";
 
-/// The header beside a bare block.
+/// The header with the checksums of a bare block.
 const SUMS: &str = "x-amz-meta-ashlar-sums";
 
-/// Uploads at a time that want more memory than there is.
+/// Concurrent uploads, which need more memory than the budget.
 const UPLOADS: u64 = 12;
 
 struct Scene {
@@ -36,7 +36,7 @@ impl Scene {
         Some(Scene { gateway, client, minio, _folder: folder })
     }
 
-    /// The names of the blocks: the bare ones, and all others.
+    /// Returns the names of the bare blocks and of all others.
     fn blocks(&self) -> (Vec<String>, Vec<String>) {
         self.minio.blocks().into_iter().partition(|name| is_bare(name))
     }

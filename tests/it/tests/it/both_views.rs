@@ -1,10 +1,10 @@
-//! Programs on two mounts and clients of two gateways, which change the same few files, are told what
-//! one register for each file would have told them.
+//! Programs on two mounts and clients of two gateways change the same few files, and see each file
+//! as one linearizable register.
 //!
-//! The first process begins alone, gets company under load, and is alone again at the end. While it is
-//! alone its kernel remembers what is there and what is not, until a change of that is acknowledged:
-//! of one that is under way S3 may tell a moment before the mount does. With company nothing is
-//! remembered.
+//! The first process starts alone, gets a peer under load, and is alone again at the end. While it
+//! is alone, its kernel caches names and their absence until a change of them is acknowledged. So
+//! S3 may show a change in flight a moment before the mount does. With a peer, the kernel caches
+//! nothing.
 
 mod load;
 mod values;
@@ -17,7 +17,7 @@ use load::{Load, Memory, Place as Folder};
 on_each_engine!(files_and_objects_are_one_register_each);
 on_the_drawn_server!(what_is_opened_is_so_though_kernels_remember_names);
 
-/// How often clients and programs are told something at least, however long that takes.
+/// The least number of responses and calls, however long they take.
 const ENOUGH: u64 = 800;
 
 fn files_and_objects_are_one_register_each(engine: Engine) {
@@ -62,8 +62,8 @@ fn files_and_objects_are_one_register_each(engine: Engine) {
     ends_tidy(&fleet, first);
 }
 
-/// With `--coherence pushed` a kernel may remember names and attributes for a second, whatever
-/// another process has acknowledged meanwhile. What is opened is the file that is there all the same.
+/// With `--coherence pushed` a kernel may cache names and attributes for one second, even if
+/// another process acknowledges a change meanwhile. An open nevertheless finds the current file.
 fn what_is_opened_is_so_though_kernels_remember_names(engine: Engine) {
     if !can_mount() {
         return;
@@ -79,7 +79,7 @@ fn what_is_opened_is_so_though_kernels_remember_names(engine: Engine) {
         std::thread::sleep(scale::load());
         pulse.wait_for_at_least(ENOUGH);
     });
-    // What is remembered has been forgotten.
+    // The cached names and attributes have expired.
     std::thread::sleep(std::time::Duration::from_secs(2));
     load.read_all(&places);
     let figures = load.is_linearizable();
@@ -89,7 +89,7 @@ fn what_is_opened_is_so_though_kernels_remember_names(engine: Engine) {
     ends_tidy(&fleet, first);
 }
 
-/// The first mount, with the directories that programs work in.
+/// Starts the first mount, with the directories in which the programs work.
 fn begin(fleet: &Fleet, options: &[&str]) -> Mount {
     let folder = fleet.first.folder.join("mounts/first");
     let mount = Mount::start_with(&fleet.first, &folder, options);
@@ -99,7 +99,7 @@ fn begin(fleet: &Fleet, options: &[&str]) -> Mount {
     mount
 }
 
-/// Removes everything on the last mount, and fails unless nothing is left.
+/// Removes everything on the last mount, and fails if blocks remain.
 fn ends_tidy(fleet: &Fleet, mount: Mount) {
     for place in ["hot", "aside"] {
         std::fs::remove_dir_all(mount.folder.join("box").join(place)).expect("all can be removed");

@@ -1,8 +1,8 @@
-//! Bytes that tell where they came from.
+//! Reproducible contents, and the entity tags that S3 computes for them.
 
 use md5::{Digest as _, Md5};
 
-/// `length` bytes that are the same for the same seed, and differ almost everywhere for others.
+/// Returns `length` bytes that depend only on `seed`. Different seeds give different bytes.
 pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut out = Vec::with_capacity(length + 8);
@@ -16,18 +16,18 @@ pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     out
 }
 
-/// The tag of an object that was put in one piece.
+/// Returns the entity tag of an object that was put in one request.
 pub(crate) fn etag(content: &[u8]) -> String {
     format!("\"{}\"", hex::encode(Md5::digest(content)))
 }
 
-/// The tag of an object that was put in parts.
+/// Returns the entity tag of an object that was uploaded in parts.
 pub(crate) fn etag_of_parts(parts: &[&[u8]]) -> String {
     let tags: Vec<String> = parts.iter().map(|part| etag(part)).collect();
     etag_of_digests(&tags.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// The same from the tags of the parts.
+/// Returns the same from the entity tags of the parts.
 #[track_caller]
 pub(crate) fn etag_of_digests(tags: &[&str]) -> String {
     let digest = |tag: &&str| hex::decode(tag.trim_matches('"')).expect("a tag is hexadecimal");

@@ -1,5 +1,5 @@
-//! Copies, tags and uploads beside other writes: what clients of several gateways are told of a few
-//! keys is what one after another would have told them, and a copy takes nothing back.
+//! Copies, tags and uploads during other writes. The histories of clients of several gateways are
+//! linearizable, and a copy never restores overwritten or deleted content.
 //!
 //! `ASHLAR_TEST_SECONDS=60 cargo test -p it --test it copies::histories` is the full proof.
 
@@ -20,27 +20,27 @@ on_the_drawn_engine!(
     nothing_deleted_comes_back_beside_copies,
 );
 
-/// Answers that say something of a key, however long that takes.
+/// The least number of responses, however long they take.
 const ENOUGH: u64 = 1_000;
 
-/// Answers after which a planted fault may have shown, and how often that many are tried.
+/// Number of responses after which a planted fault should be visible, and number of such tries.
 const STRETCH: u64 = 300;
 const STRETCHES: u64 = 20;
 
-/// Clients that copy a key onto itself while another one writes it.
+/// Clients that copy a key onto itself while another client writes it.
 const COPIERS: u64 = 3;
 
-/// Bytes of what is copied: in a record, in a block that may be shared, in blocks.
+/// Lengths of copied bodies: inline in a record, in a block that may be shared, in blocks.
 const SIZES: [usize; 3] = [100, 64 << 10, 2 << 20];
 
-/// Writes of one key beside copies, at least, and copies that must have been done meanwhile.
+/// The least number of writes of one key during copies, and of successful copies meanwhile.
 const WRITES: u64 = 25;
 const COPIES: u64 = 25;
 
-/// How often a key of each size is deleted beside copies.
+/// Number of deletes of a key of each length during copies.
 const DELETES: u64 = 8;
 
-/// Blocks as large as they are in use, so that a body of 2 MiB is one.
+/// A fleet with the default block size, so that a body of 2 MiB is one block.
 fn fleet(engine: Engine, place: Place) -> Option<Fleet> {
     let mut fleet = Fleet::new(engine, place)?;
     fleet.first = fleet.first.options(&["--memory-budget", "64MiB"]);
@@ -75,7 +75,7 @@ fn histories_of_copies_are_linearizable(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// The same load, with a fault of the test's own in the way that the gateway could have it.
+/// The same load, with a fault that the test adds.
 fn planted_faults_of_copies_are_found(engine: Engine) {
     let Some(fleet) = fleet(engine, Place::Folder) else { return };
     let gateways = fleet.start();
@@ -105,8 +105,8 @@ fn touch(path: &str, note: u64) -> Request {
         .header("x-amz-meta-note", &note.to_string())
 }
 
-/// Copies a key onto itself until it is told to stop; every other time only what it has just seen.
-/// Counts those that were done.
+/// Copies a key onto itself until `stop`; every second copy has the condition of the `ETag` that it
+/// has just read. Counts the successful copies.
 fn copy_on_and_on(client: &Client, path: &str, stop: &AtomicBool, done: &AtomicU64) {
     let mut line = Line::new(client);
     for turn in 0.. {
@@ -123,14 +123,14 @@ fn copy_on_and_on(client: &Client, path: &str, stop: &AtomicBool, done: &AtomicU
         }
         match line.send(&copy).expect("an answer").status {
             200 => done.fetch_add(1, Ordering::Relaxed),
-            // The last says that the source is written without a pause.
+            // 503 means that the source changed during each try.
             404 | 409 | 412 | 503 => 0,
             status => panic!("{path}: {status}"),
         };
     }
 }
 
-/// One key has one writer, and clients beside it that copy it onto itself.
+/// One client writes a key while others copy it onto itself.
 fn no_put_is_lost_beside_copies(engine: Engine) {
     let Some(fleet) = fleet(engine, Place::Folder) else { return };
     let gateways = fleet.start();
@@ -167,7 +167,7 @@ fn no_put_is_lost_beside_copies(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// A key is deleted while clients copy it onto itself. Nobody puts it any more.
+/// A key is deleted while clients copy it onto itself. No client puts it again.
 fn nothing_deleted_comes_back_beside_copies(engine: Engine) {
     let Some(fleet) = fleet(engine, Place::Folder) else { return };
     let gateways = fleet.start();
@@ -189,7 +189,7 @@ fn nothing_deleted_comes_back_beside_copies(engine: Engine) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 clients[1].delete(path).expect(204);
-                // What was under way comes to its end, and what begins now finds nothing.
+                // Copies in flight end, and later ones find no source.
                 std::thread::sleep(Duration::from_millis(20));
                 stop.store(true, Ordering::Relaxed);
             });

@@ -1,9 +1,9 @@
 //! Clients that copy, tag, upload in parts, overwrite and delete the same few keys through several
-//! gateways, and write down what they were told.
+//! gateways, and record the responses.
 //!
-//! As in `load`, every write has a value of its own, from which its body is made; the note in an
-//! object's metadata and its tags have values of their own too, so that what belongs to different
-//! writes is told apart. Bodies lie in records, share blocks or have some of their own.
+//! As in `load`, each write has its own value, from which its body is made. The note in an object's
+//! metadata and its tags have their own values too, so that a mixture of two writes is visible.
+//! Some bodies are inline in records, some share blocks, and some have their own blocks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
@@ -18,47 +18,49 @@ use crate::history::{Call, Value};
 mod asking;
 mod by_hand;
 
-/// Clients at work.
+/// Number of concurrent clients.
 const CLIENTS: usize = 8;
 
-/// Shelves that they all fight for. Each is a history, and the fewer the harder to decide.
+/// Number of shelves that all clients share. Each shelf is one history, and fewer shelves make
+/// longer histories, which are harder to decide.
 const SHELVES: usize = 3;
 
-/// How long a client waits after an answer that it should come again later.
+/// The pause of a client after a response that asks for a later retry.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A fault of the test's own, which the history must give away.
+/// A fault that the test adds. The check of the history must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
     None,
-    /// Copies onto itself read an object and write it later, whatever has come meanwhile.
+    /// A copy of a key onto itself is a read and a later write, which overwrites changes between
+    /// them.
     LostWrites,
-    /// Some deletes are followed by a late write of what was there.
+    /// Some deletes are followed by a late write of the deleted content.
     Resurrections,
-    /// Tags that a write brings along come a moment after its bytes.
+    /// The tags of a write are set in a second, later request.
     TornTags,
 }
 
-/// Bytes under an `ETag`, as a condition names them.
+/// A content with its `ETag`, for conditions.
 #[derive(Clone, Debug)]
 struct Known {
     content: Content,
     etag: String,
 }
 
-/// One client's notes.
+/// The records of one client.
 #[derive(Debug)]
 struct Worker {
     name: u64,
     writes: u64,
     numbers: u64,
     calls: Vec<(usize, Call<Asked>)>,
-    /// What it last knew of each key of each shelf.
+    /// The last known content of each key of each shelf.
     known: [[Option<Known>; KEYS]; SHELVES],
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// A load that may go on in several stretches, and its history.
+/// A load and its history. The load may run several times.
 #[derive(Debug)]
 pub(crate) struct Copies {
     prefix: String,
@@ -67,7 +69,7 @@ pub(crate) struct Copies {
     workers: Vec<Worker>,
 }
 
-/// The body of a value: in a record, in a block that others share, or in one or more of its own.
+/// The body of a value: inline in a record, in a shared block, or in one or more blocks of its own.
 fn body(value: Value) -> Vec<u8> {
     let size = match value % 16 {
         0 => 2 << 20,
@@ -77,7 +79,7 @@ fn body(value: Value) -> Vec<u8> {
     [format!("{value} ").as_bytes(), &bytes(value, size)].concat()
 }
 
-/// Which value a body is of.
+/// Returns the value of a body. Panics if no client wrote the body.
 #[track_caller]
 fn value_of(found: &[u8]) -> Value {
     let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
@@ -86,7 +88,7 @@ fn value_of(found: &[u8]) -> Value {
     value.unwrap_or_else(|| panic!("a body of {} bytes that nobody put", found.len()))
 }
 
-/// An `ETag` as a number: its first digits, and whether it is of parts.
+/// Returns an `ETag` as a number: its first digits, and one bit for an upload in parts.
 #[track_caller]
 fn tag(etag: &str) -> Tag {
     let text = etag.replace("&quot;", "");
@@ -96,7 +98,7 @@ fn tag(etag: &str) -> Tag {
     digits << 4 | Tag::from(text.contains('-'))
 }
 
-/// What is shown of the body of a value that was put in one piece.
+/// Returns the content and `ETag` of a value that was put in one request.
 fn whole(value: Value) -> Known {
     let etag = etag(&body(value));
     Known { content: Content { value, tag: tag(&etag) }, etag }
@@ -116,8 +118,8 @@ impl Copies {
         Copies { prefix: prefix.to_owned(), planted, origin: Instant::now(), workers }
     }
 
-    /// Works through these gateways, each client through one of them, for so long, and until there
-    /// were so many answers.
+    /// Runs the load for `time`, and until there were this many further responses. The clients are
+    /// divided among the gateways.
     pub(crate) fn run(&mut self, clients: &[Client], time: Duration, answers: u64) {
         let stop = &AtomicBool::new(false);
         let (wanted, began) = (self.answers() + answers, Instant::now());
@@ -144,7 +146,7 @@ impl Copies {
         });
     }
 
-    /// Reads every key once more through each gateway.
+    /// Reads each key once more through each gateway.
     pub(crate) fn read_all(&mut self, clients: &[Client]) {
         let (prefix, planted, origin) = (&self.prefix, Planted::None, self.origin);
         for (worker, client) in self.workers.iter_mut().zip(clients) {
@@ -161,7 +163,7 @@ impl Copies {
         self.workers.iter().map(|worker| worker.calls.len() as u64).sum()
     }
 
-    /// How often each thing was told.
+    /// Returns the number of results of each kind.
     pub(crate) fn figures(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for (what, count) in self.workers.iter().flat_map(|worker| &worker.counts) {
@@ -170,7 +172,7 @@ impl Copies {
         counts
     }
 
-    /// Whether what was told is linearizable for each shelf.
+    /// Fails unless the responses are linearizable for each shelf.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut histories: HashMap<usize, Vec<Call<Asked>>> = HashMap::new();
         for (shelf, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
@@ -183,7 +185,7 @@ impl Copies {
     }
 }
 
-/// One client at work.
+/// One running client.
 struct Turn<'a> {
     worker: &'a mut Worker,
     line: Line,
@@ -222,7 +224,7 @@ impl Turn<'_> {
         self.worker.name * 1_000_000_000 + self.worker.writes
     }
 
-    /// Does one thing.
+    /// Sends one random request.
     fn once(&mut self) {
         let at = usize::try_from(self.below(SHELVES as u64)).expect("few shelves");
         let key = self.key();

@@ -1,4 +1,4 @@
-//! Blocks that changed on the disk are errors, never bytes of an answer.
+//! Blocks that changed on disk cause errors. Their bytes are never served.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::servers::{Blocks, Setup};
 /// Five blocks of 64 KiB.
 const LENGTH: usize = 5 * 65_536;
 
-/// What is done to a block, given another one of the same size.
+/// Damages a block, given another one of the same size.
 type Damage = fn(&PathBuf, &PathBuf);
 
 fn flip(at: fn(usize) -> usize, block: &PathBuf) {
@@ -19,7 +19,7 @@ fn flip(at: fn(usize) -> usize, block: &PathBuf) {
     overwrite(block, &content);
 }
 
-/// Blocks may be read-only, and may be linked: what is damaged is this name's content.
+/// Replaces a block by a new file, because blocks may be read-only and may have other hard links.
 fn overwrite(block: &PathBuf, content: &[u8]) {
     std::fs::remove_file(block).expect("a block can be removed");
     std::fs::write(block, content).expect("a block can be written");
@@ -45,13 +45,13 @@ const DAMAGES: [(&str, Damage); 8] = [
     ("gone", |block, _| std::fs::remove_file(block).expect("a block can be removed")),
 ];
 
-/// What can be seen without reading every block.
+/// Damages that `fsck` finds without reading every block.
 const FOUND_BY_FSCK: [&str; 3] = ["truncated", "empty", "gone"];
 
 #[test]
 fn damaged_blocks_are_never_served() {
     let folder = tempfile::tempdir().expect("a folder");
-    // What a cache remembers was verified before, and is not what this is about.
+    // The test disables the cache, whose content was verified before the damage.
     let setup = Setup::new(folder.path(), Blocks::Folder).options(&[
         "--block-bytes",
         "64KiB",
@@ -90,7 +90,8 @@ fn damaged_blocks_are_never_served() {
                         assert_eq!(answer.code(), "InternalError");
                         failed += 1;
                     }
-                    // The connection broke after the headers, which no client takes for whole.
+                    // The connection broke after the headers. No client takes such a response as
+                    // complete.
                     Err(_) => failed += 1,
                     Ok(answer) => {
                         assert!(matches!(answer.status, 200 | 206), "{what}: {}", answer.status);
@@ -98,7 +99,8 @@ fn damaged_blocks_are_never_served() {
                     }
                 }
             }
-            // The whole object and the one range that lies in the block.
+            // At least the request for the whole object fails, and the one for the range of the
+            // damaged block.
             assert!(failed >= 1, "{what} in block {at} was not noticed");
             errors += failed;
             let _ = std::fs::remove_file(block);

@@ -1,6 +1,6 @@
-//! What requests cost in round trips to the metadata store: the same on every engine, and no more
-//! than one where that is possible. The gateway says it itself, in a line for each request; that a
-//! call is one trip to the server (for MariaDB two, if it commits) is tested by each engine's crate.
+//! The number of round trips of requests to the metadata store: the same on each engine, and one
+//! where that is possible. The gateway logs it for each request. Tests of the engines' crates check
+//! that a call is one round trip to the server (two for a commit with MariaDB).
 
 use crate::client::Request;
 use crate::fleet::{Engine, Fleet, Place, on_each_engine};
@@ -9,7 +9,7 @@ use crate::sole::is_sole;
 
 on_each_engine!(requests_cost_the_same_round_trips, the_only_gateway_reads_without_round_trips);
 
-/// Reads and commits of the newest request of an operation.
+/// Returns the reads and commits of the latest request of an operation.
 #[track_caller]
 pub(crate) fn trips(gateway: &Gateway, operation: &str) -> (u64, u64) {
     let log = gateway.log_of_this_run();
@@ -23,12 +23,12 @@ pub(crate) fn trips(gateway: &Gateway, operation: &str) -> (u64, u64) {
     (number("reads="), number("commits="))
 }
 
-/// What is asked for, the request, its status and operation, and its reads and commits.
+/// A name for failures, the request, its status, its operation, and its reads and commits.
 type Step<'a> = (&'a str, Request, u16, &'a str, (u64, u64));
 
 fn requests_cost_the_same_round_trips(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
-    // As with a second gateway beside it.
+    // Without authoritative reads, as if a second gateway existed.
     let options = ["--log", "info,access=debug", "--authoritative-reads", "false"];
     let gateway = fleet.first.clone().options(&options).start();
     let client = &gateway.client;
@@ -39,7 +39,7 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
         ("a new object", small("/box/a/b/new"), 200, "PutObject", (0, 1)),
         ("an overwrite", small("/box/a/b/new"), 200, "PutObject", (0, 1)),
         ("into new directories", small("/box/c/d/e/new"), 200, "PutObject", (0, 1)),
-        // The condition is looked at before the body is taken, and decided by the commit.
+        // The gateway reads for the condition before it accepts the body; the commit decides it.
         (
             "a creation",
             small("/box/a/b/once").header("if-none-match", "*"),
@@ -74,7 +74,7 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
     fleet.ends_tidy(vec![gateway]);
 }
 
-/// On a busy machine a gateway may have to find out again that it is the only one: then it is asked again.
+/// Number of tries. On a busy machine the gateway may have to establish again that it has no peer.
 const TRIES: u32 = 5;
 
 fn the_only_gateway_reads_without_round_trips(engine: Engine) {
@@ -106,7 +106,8 @@ fn the_only_gateway_reads_without_round_trips(engine: Engine) {
         }
         assert_eq!(trips(&gateway, operation), cost, "reads and commits of {what}");
     }
-    // Its directory was made here, and is known whole unless the gateway thought that it had company.
+    // The gateway created this directory, so it knows all its entries, unless it assumed a peer
+    // meanwhile.
     client.send(&Request::new("GET", "/box/a/none")).expect(404);
     let (reads, commits) = trips(&gateway, "GetObject");
     assert!(reads <= 1 && commits == 0, "what never was: {reads} reads");

@@ -1,5 +1,5 @@
-//! Keys below very many directories, on each engine: all that S3 does with a key, by a gateway that
-//! remembers none of them.
+//! Keys below many directories, on each engine: all operations on such a key, by a gateway with an
+//! empty cache.
 
 pub(crate) mod driver;
 
@@ -10,10 +10,11 @@ use crate::servers::Gateway;
 
 on_the_drawn_engine!(a_deep_key_is_served_by_who_remembers_nothing);
 
-/// Slashes of the deepest key that there is.
+/// Number of slashes in the deepest allowed key.
 const DEEPEST: usize = 512;
 
-/// Directories that are made one by one, so that nothing can be guessed of the next one.
+/// Number of directories that are created one by one, so that the inode number of the next one
+/// cannot be predicted.
 const GROWN: usize = 60;
 
 fn deletion(keys: &[String]) -> Request {
@@ -26,7 +27,7 @@ fn options() -> [&'static str; 4] {
     ["--log", "info,access=debug", "--authoritative-reads", "false"]
 }
 
-/// The same volume, served by a gateway that was not there before.
+/// Restarts the gateway, so that its cache is empty.
 fn anew(fleet: &Fleet, gateway: Gateway) -> Gateway {
     gateway.stop();
     fleet.first.clone().options(&options()).start()

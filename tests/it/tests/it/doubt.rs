@@ -1,5 +1,5 @@
-//! Connections to the database that break in the middle of a commit: what was told stands, what
-//! could not be told happened at most once, and nothing is cleaned up that is in doubt.
+//! Connections to the database that break during a commit. Acknowledged writes stay, writes without
+//! a known outcome are applied at most once, and blocks of such writes are not deleted too early.
 
 use std::time::{Duration, Instant};
 
@@ -18,34 +18,34 @@ on_servers_together!(
     a_database_that_hangs_is_given_up_in_time
 );
 
-/// How long a request may take to say that the database cannot be reached.
+/// The time limit of an error while the database is unreachable.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How soon it works again once the database can be reached.
+/// The time limit of recovery once the database is reachable again.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// How long the database is out of reach.
+/// The duration of the outage.
 const OUTAGE: Duration = Duration::from_secs(4);
 
-/// Answers that say something about a key, however long that takes.
+/// The least number of responses, however long they take.
 const ENOUGH: u64 = 800;
 
-/// A pause between two cuts.
+/// The pause between two cuts.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// What is in the request that commits a small body.
+/// Returns bytes of the request that commits a small body.
 fn commit_of(engine: Engine) -> &'static [u8] {
     match engine {
-        // Here it is a request of its own, behind those that write.
+        // MariaDB gets the commit as a separate request, after the writes.
         Engine::Mysql => b"COMMIT",
         _ => MARK,
     }
 }
 
-/// Cuts at least, however long that takes.
+/// The least number of cuts, however long they take.
 const CUTS: u64 = 12;
 
-/// Cuts connections for a while, each time in another way. Returns the number of cuts.
+/// Cuts connections for a while, in alternating ways. Returns the number of cuts.
 fn disturb(proxy: &Proxy, engine: Engine, pulse: &Pulse) -> u64 {
     let end = Instant::now() + scale::load();
     pulse.wait_for_more(50);
@@ -60,7 +60,8 @@ fn disturb(proxy: &Proxy, engine: Engine, pulse: &Pulse) -> u64 {
         let happened = wait_for(Duration::from_secs(20), || proxy.cuts() > before);
         assert!(happened, "no request came that could be cut");
         std::thread::sleep(PAUSE + Duration::from_millis(turn * 31 % 90));
-        // Twice in a row the same client meets nothing but cuts; then it shall get on.
+        // Every fourth turn lets the clients make progress, since one client may meet only cuts
+        // twice in a row.
         if turn % 4 == 3 {
             proxy.cut(cut, b"", 0);
             pulse.wait_for_more(20);
@@ -97,15 +98,15 @@ fn cut_connections_lose_and_repeat_nothing(engine: Engine) {
     fleet.ends_tidy(vec![behind, beside]);
 }
 
-/// How long a request may take to say that nobody knows what became of it, or that the database
-/// does not answer: ten seconds for a read, ten for the commit behind it, and a turn for each.
+/// The time limit of an error about an unknown outcome or a silent database: 10 seconds for a read,
+/// 10 for the commit after it, and some margin for each.
 const GIVEN_UP: Duration = Duration::from_secs(25);
 
-/// Tries to lose sight of the database in the middle of a commit.
+/// Number of tries to lose the connection during the commit.
 const TRIES: u64 = 10;
 
-/// One PUT whose commit is cut, and the database is out of reach from that moment on. What the
-/// client is told, and the content.
+/// Sends one PUT, cuts its commit, and makes the database unreachable from that moment. Returns the
+/// response and the content.
 fn lose_sight(
     client: &Client,
     proxy: &Proxy,
@@ -119,7 +120,7 @@ fn lose_sight(
         let before = proxy.cuts();
         proxy.cut(cut, needle, 1);
         let answer = scope.spawn(|| client.send(&put));
-        // The gateway asks again within milliseconds, so there is no time to sleep.
+        // The gateway retries within milliseconds, so this loop does not sleep.
         while proxy.cuts() == before && !answer.is_finished() {
             std::hint::spin_loop();
         }
@@ -155,7 +156,8 @@ fn an_outcome_that_stays_unknown_is_told_and_settles_later(engine: Engine) {
             let found = beside.client.get("/box/object").expect(200).body;
             let possible = match (answer.status, cut) {
                 (200, _) => found == content,
-                // The database had applied it, or had never heard of it.
+                // The database applied the commit in the first case and never received it in the
+                // second.
                 (503, Cut::AfterReply) if told => found == content,
                 (503, Cut::BeforeRequest) => found == last,
                 (503, _) => found == content || found == last,
@@ -172,11 +174,11 @@ fn an_outcome_that_stays_unknown_is_told_and_settles_later(engine: Engine) {
     fleet.ends_tidy(vec![behind, beside]);
 }
 
-/// A gateway that is the only one goes on to answer what it knows, but no longer than this.
+/// The time after which a gateway without peers stops answering from its cache.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
-/// With the database silent and its connections open, clients are told so, and are served again
-/// once it goes on.
+/// The database is silent and its connections stay open. Clients get errors in time, and are served
+/// again once the database continues.
 fn a_database_that_hangs_is_given_up_in_time(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateway = fleet.first.start();
@@ -213,7 +215,8 @@ fn a_database_that_hangs_is_given_up_in_time(engine: Engine) {
     fleet.ends_tidy(vec![gateway]);
 }
 
-/// What a client is told while the database is out of reach, in time.
+/// Sends a request while the database is unreachable. Fails unless an error comes in time. Returns
+/// the elapsed time.
 #[track_caller]
 fn is_refused_in_time(client: &Client, request: &Request) -> Duration {
     let began = Instant::now();

@@ -1,9 +1,9 @@
-//! kill -9 in the middle of everything: what was acknowledged is there, what was not is whole or
-//! not there, and nothing is left over once the dead sessions have been cleared up after.
+//! The gateway is killed by SIGKILL under load. Acknowledged changes stay, other changes are
+//! complete or absent, and no block remains once the ended sessions are cleaned up.
 //!
-//! Clients work until the gateway dies under them. Each key belongs to one client, which knows
-//! what it was told last and what it asked for since; so for each key there are one or two states
-//! that may be found afterwards, and any other is a lost or a torn object.
+//! Clients work until the gateway dies. Each key belongs to one client, which knows the last
+//! acknowledged change and the one that it requested after that. So each key has one or two allowed
+//! states; any other state is a lost or a torn object.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,46 +14,46 @@ use crate::client::{Answer, Client, Request, part_list};
 use crate::content::{bytes, etag, etag_of_parts};
 use crate::servers::{Blocks, Minio, Setup, wait_for};
 
-/// Clients at work when the gateway is killed.
+/// Number of clients at work when the gateway is killed.
 const CLIENTS: usize = 50;
 
-/// How often it is killed.
+/// Number of kills.
 const ROUNDS: u64 = 5;
 
-/// Keys of each client.
+/// Number of keys of each client.
 const KEYS: u64 = 4;
 
-/// Bytes of a body: in a record, in one block, in many.
+/// Lengths of bodies: inline in a record, in one block, in many blocks.
 const SIZES: [usize; 4] = [700, 40_000, 400_000, 1_500_000];
 
-/// S3's smallest part that is not the last.
+/// The smallest allowed size of a part that is not the last.
 const PART: usize = 5 << 20;
 
-/// How long clearing up may take after the last kill.
+/// The time limit of the cleanup after the last kill.
 const CLEARED: Duration = Duration::from_mins(1);
 
-/// What may be found under a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Absent,
-    /// Put in one piece.
+    /// Put in one request.
     Whole {
         seed: u64,
         size: usize,
     },
-    /// Put in two parts.
+    /// Uploaded in two parts.
     Parts {
         seed: u64,
     },
 }
 
-/// The two parts of an object.
+/// Returns the two parts of an object.
 fn parts(seed: u64) -> (Vec<u8>, Vec<u8>) {
     (bytes(seed, PART), bytes(seed + 1, 100_000))
 }
 
 impl State {
-    /// The content and tag of an object in this state.
+    /// Returns the content and the entity tag of an object in this state.
     fn object(self) -> Option<(Vec<u8>, String)> {
         match self {
             State::Absent => None,
@@ -71,12 +71,12 @@ impl State {
     }
 }
 
-/// What one client knows of one of its keys.
+/// A client's knowledge of one of its keys.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// As last acknowledged.
+    /// The last acknowledged state.
     acknowledged: State,
-    /// As asked for since, if the answer never came.
+    /// The state that was requested after that, if no response came.
     attempted: Option<State>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Worker {
     seed: u64,
 }
 
-/// What was going on at a kill.
+/// The load at a kill.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) acknowledged: AtomicUsize,
@@ -102,7 +102,7 @@ impl Worker {
         Worker { name, keys: BTreeMap::new(), seed: name as u64 * 1_000_000 }
     }
 
-    /// Puts, overwrites and deletes until the gateway does not answer any more.
+    /// Puts, overwrites and deletes until the gateway no longer responds.
     pub(crate) fn work(&mut self, client: &Client, work: &Work) {
         loop {
             self.seed += 2;
@@ -126,10 +126,11 @@ impl Worker {
                     work.acknowledged.fetch_add(1, Ordering::SeqCst);
                     work.under_way.fetch_sub(1, Ordering::SeqCst);
                 }
-                // Told to come again later, or not told what became of it.
+                // The response asks for a later retry, or the outcome is unknown.
                 Ok(503) => {
                     work.under_way.fetch_sub(1, Ordering::SeqCst);
-                    // Only one change of a key may be in doubt, so this client asks no more.
+                    // Only one change of a key may have an unknown outcome, so this client sends no
+                    // more.
                     return self.idle(client);
                 }
                 Ok(status) => panic!("{key}: {status}"),
@@ -141,13 +142,13 @@ impl Worker {
         }
     }
 
-    /// Waits for the gateway's end without asking for anything more.
+    /// Waits until the gateway ends, without further requests.
     fn idle(&self, client: &Client) {
         let gone = || client.connect().is_err();
         assert!(wait_for(Duration::from_mins(1), gone), "client {} waits", self.name);
     }
 
-    /// Holds every key against what may be there, and forgets what was in doubt.
+    /// Compares each key with its allowed states, and records the one that was found.
     pub(crate) fn check(&mut self, client: &Client) {
         for (key, known) in &mut self.keys {
             let found = client.get(key);
@@ -170,7 +171,7 @@ impl Worker {
     }
 }
 
-/// Asks for one change and answers the status of the request that decides it.
+/// Requests one change. Returns the status of the request that decides it.
 fn change(client: &Client, key: &str, wanted: State) -> io::Result<u16> {
     match wanted {
         State::Absent => status(client.try_send(&Request::new("DELETE", key))),
@@ -203,7 +204,7 @@ fn status(answer: io::Result<Answer>) -> io::Result<u16> {
     Ok(answer?.status)
 }
 
-/// Kills the gateway again and again under load. `stored` counts the blocks that are stored.
+/// Kills the gateway repeatedly under load. `stored` returns the number of stored blocks.
 fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
     let mut workers: Vec<Worker> = (0..CLIENTS).map(Worker::new).collect();
     let mut gateway = setup.start();
@@ -217,7 +218,8 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
                 let (client, work) = (&client, &work);
                 scope.spawn(move || worker.work(client, work));
             }
-            // Each round at another moment, but never before there is something to lose.
+            // The moment differs in each round, but requests are always in flight and blocks are
+            // stored.
             let busy = wait_for(Duration::from_mins(1), || {
                 work.acknowledged.load(Ordering::SeqCst) > 20 + 40 * usize::from(round % 2 == 0)
                     && work.under_way.load(Ordering::SeqCst) > CLIENTS / 5
@@ -227,11 +229,12 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
             std::thread::sleep(Duration::from_millis(37 * round));
             gateway.child.kill();
         });
-        // Many were under way a moment before. On a busy machine some of them are answered by the kill.
+        // Many were in flight just before. On a busy machine some got their response before the
+        // kill.
         let cut_off = work.cut_off.into_inner();
         assert!(cut_off > 0, "round {round}: nothing was under way");
         cut_off_in_all += cut_off;
-        // Every other time the next gateway has to clear up.
+        // In every second round `gc` cleans up; in the others the next gateway does.
         if round % 2 == 0 {
             let staged = collect(setup);
             assert!(staged > 0, "round {round}: no block was staged at the kill");
@@ -270,10 +273,10 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
     is_tidy(setup);
 }
 
-/// Clears up after all gateways that were killed, and answers how many blocks had been staged but
-/// never named.
+/// Cleans up after all killed gateways. Returns the number of blocks that were staged and never
+/// referenced.
 fn collect(setup: &Setup) -> usize {
-    // So many kills leave more than a collection takes without being told.
+    // These kills leave more blocks than `gc` deletes by default.
     let (status, said) = setup.run("gc", &["--delete", "--delete-percent-max", "100"]);
     assert!(status.success(), "{status}\n{said}");
     let count = said.split_once("without a reference: ").map(|(_, rest)| rest);
@@ -281,7 +284,7 @@ fn collect(setup: &Setup) -> usize {
     count.unwrap_or_else(|| panic!("gc says: {said}"))
 }
 
-/// Records and blocks agree, and nothing is there that nobody needs.
+/// Fails unless `fsck` finds that records and blocks agree.
 fn is_tidy(setup: &Setup) {
     let (status, said) = setup.run("fsck", &[]);
     assert!(status.success(), "{status}\n{said}");

@@ -11,11 +11,11 @@ use crate::client::Client;
 use crate::scale;
 use crate::servers::{Blocks, Gateway, Minio, Setup, wait_for};
 
-/// How long clearing up may take once nobody uses anything any more: half a minute until sessions that
-/// fell silent are ended, and what is left to be waited for then.
+/// The time limit of the cleanup after the last gateway has ended: 30 seconds until silent sessions
+/// are ended, and the cleanup that waits for that.
 const CLEARED: Duration = Duration::from_secs(90);
 
-/// Makes a test of each engine from a function that takes one.
+/// Makes one test for each engine from a function that takes an engine.
 macro_rules! on_each_engine {
     ($($test:ident),+ $(,)?) => {
         $(
@@ -46,7 +46,7 @@ macro_rules! on_each_engine {
     };
 }
 
-/// The same for the engines that are servers.
+/// Makes one test for each engine that is a server.
 macro_rules! on_each_server {
     ($($test:ident),+ $(,)?) => {
         $(
@@ -101,7 +101,7 @@ macro_rules! on_the_drawn_server {
     };
 }
 
-/// One test of all of them at the same time, for what is mostly waiting.
+/// Makes one test that runs on all servers at the same time, for tests that mostly wait.
 macro_rules! on_servers_together {
     ($($test:ident),+ $(,)?) => {
         $(
@@ -126,10 +126,10 @@ pub(crate) use {
     on_each_engine, on_each_server, on_servers_together, on_the_drawn_engine, on_the_drawn_server,
 };
 
-/// A metadata store that the gateway knows.
+/// A metadata store that the gateway supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
-    /// A file, which one gateway has for itself.
+    /// A file, which only one gateway can open.
     Sqlite,
     Postgres,
     Mysql,
@@ -139,7 +139,7 @@ pub(crate) enum Engine {
 impl Engine {
     const ALL: [Engine; 4] = [Engine::Sqlite, Engine::Postgres, Engine::Mysql, Engine::Redis];
 
-    /// The engine that this run has drawn.
+    /// Returns the drawn engine of this run.
     pub(crate) fn drawn() -> Engine {
         let name = scale::drawn();
         let drawn = Engine::ALL.into_iter().find(|engine| engine.name() == name);
@@ -172,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Whether it shall be tested here; if not, a line says why.
+    /// Returns true if the engine is to be tested on this machine. If not, prints the reason.
     fn is_here(self) -> bool {
         let name = self.name();
         if !scale::is_wanted(name) {
@@ -189,7 +189,7 @@ impl Engine {
     }
 }
 
-/// Which blocks a fleet has.
+/// The kind of block store of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A folder that all gateways of this machine share.
@@ -202,7 +202,7 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Fleet {
     pub(crate) engine: Engine,
-    /// The metadata's server, unless it is a file.
+    /// The server of the metadata; `None` for SQLite.
     pub(crate) database: Option<Database>,
     pub(crate) minio: Option<Minio>,
     /// The first gateway.
@@ -212,7 +212,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// An empty volume, or nothing if this engine is not to be tested here.
+    /// Creates an empty volume. Returns `None` if this engine is not to be tested here.
     pub(crate) fn new(engine: Engine, place: Place) -> Option<Fleet> {
         if !engine.is_here() {
             return None;
@@ -233,29 +233,29 @@ impl Fleet {
         Some(Fleet { engine, database, minio, first, url, _folder: folder })
     }
 
-    /// The second gateway. SQLite has none.
+    /// Returns the second gateway. Panics with SQLite, which allows only one.
     pub(crate) fn second(&self) -> Setup {
         assert_ne!(self.engine, Engine::Sqlite, "one gateway has the file for itself");
         self.first.beside("second")
     }
 
-    /// The database, unless the metadata is a file.
+    /// Returns the URL of the database; `None` for SQLite.
     pub(crate) fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }
 
-    /// Where the database listens.
+    /// Returns the address of the database server.
     pub(crate) fn address(&self) -> SocketAddr {
         self.database.as_ref().expect("a server").address()
     }
 
-    /// A gateway that reaches the database by way of another address.
+    /// Returns a gateway that connects to the database through another address.
     pub(crate) fn by_way_of(&self, setup: &Setup, address: SocketAddr) -> Setup {
         let url = self.url.as_ref().expect("a server has a URL");
         setup.clone().meta(&Database::through(url, self.address(), address))
     }
 
-    /// Starts two gateways, or the one that SQLite can have, and makes the bucket `box`.
+    /// Starts two gateways, or one with SQLite, and creates the bucket `box`.
     pub(crate) fn start(&self) -> Vec<Gateway> {
         let mut gateways = vec![self.first.start()];
         if self.engine != Engine::Sqlite {
@@ -265,7 +265,7 @@ impl Fleet {
         gateways
     }
 
-    /// The blocks that are stored, by what names them there.
+    /// Returns the names of the stored blocks.
     pub(crate) fn block_names(&self) -> BTreeSet<String> {
         match &self.minio {
             Some(minio) => minio.blocks().into_iter().collect(),
@@ -276,7 +276,7 @@ impl Fleet {
         }
     }
 
-    /// How many blocks are stored.
+    /// Returns the number of stored blocks.
     pub(crate) fn blocks(&self) -> usize {
         match &self.minio {
             Some(minio) => minio.blocks().len(),
@@ -284,8 +284,8 @@ impl Fleet {
         }
     }
 
-    /// Stops the gateways, and fails unless records and blocks agree, and nothing is left once all
-    /// objects are deleted.
+    /// Stops the gateways. Fails unless records and blocks agree, and unless no block remains after
+    /// all objects are deleted.
     #[track_caller]
     pub(crate) fn ends_tidy(&self, gateways: Vec<Gateway>) {
         for gateway in gateways {
@@ -301,14 +301,14 @@ impl Fleet {
         self.is_tidy();
     }
 
-    /// Clears up after gateways that did not end in good order.
+    /// Deletes the blocks that killed gateways left unreferenced.
     #[track_caller]
     pub(crate) fn collect(&self) {
         let (status, said) = self.first.run("gc", &["--delete", "--delete-percent-max", "100"]);
         assert!(status.success(), "{status}\n{said}");
     }
 
-    /// Records and blocks agree, and nothing is there that nobody needs.
+    /// Fails unless `fsck` finds that records and blocks agree.
     #[track_caller]
     pub(crate) fn is_tidy(&self) {
         let (status, said) = self.first.run("fsck", &[]);
@@ -316,14 +316,15 @@ impl Fleet {
     }
 }
 
-/// A client of each of two gateways; both of the same one if there is but one.
+/// Returns a client of the first and of the last gateway; both of the same one if there is only
+/// one.
 pub(crate) fn clients(gateways: &[Gateway]) -> [Client; 2] {
     let first = gateways.first().expect("there is a gateway");
     let last = gateways.last().expect("there is a gateway");
     [first.client.clone(), last.client.clone()]
 }
 
-/// Deletes everything in the bucket `box`, and the bucket.
+/// Deletes all objects and uploads in the bucket `box`, and the bucket.
 #[track_caller]
 fn delete_all(client: &Client) {
     let uploads = client.get("/box?uploads").expect(200);

@@ -1,6 +1,6 @@
-//! A bucket that keeps no user metadata: between the gateway and MinIO stands what passes every
-//! request on under a signature of its own, as a gateway to another kind of storage does, and leaves
-//! `x-amz-meta-*` out, in both directions. It counts what it left out.
+//! A proxy that makes a bucket lose user metadata. It is between the gateway and MinIO, forwards
+//! each request under a new signature, as a gateway to another kind of storage does, and drops
+//! `x-amz-meta-*` in both directions. It counts the dropped headers.
 
 use std::io::{self, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,25 +9,25 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::client::{Client, Request, read_request};
 
-/// Begins the names of the headers that are metadata.
+/// Prefix of the headers that are metadata.
 const METADATA: &str = "x-amz-meta-";
 
-/// Headers of a request that mean the same whoever sends it.
+/// Request headers that are forwarded unchanged.
 const PASSED_ON: [&str; 2] = ["range", "if-none-match"];
 
-/// What becomes of metadata.
+/// The handling of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Metadata {
-    /// It is kept.
+    /// Metadata is forwarded.
     Kept,
-    /// It is left out, and nothing is said.
+    /// Metadata is dropped silently.
     Dropped,
-    /// A request that brings it is answered 501.
+    /// Requests with metadata get 501.
     Refused,
 }
 
-/// What stands before a MinIO, until the test ends.
+/// A proxy in front of a MinIO, until the test ends.
 #[derive(Debug)]
 pub(crate) struct Forgetful {
     pub(crate) address: String,
@@ -57,24 +57,24 @@ impl Forgetful {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let state = Arc::clone(&serving);
-                // Whoever ends a connection is done with it.
+                // The result does not matter: an error means that one side closed the connection.
                 std::thread::spawn(move || state.serve(stream));
             }
         });
         Forgetful { address, state }
     }
 
-    /// What becomes of metadata from now on.
+    /// Sets the handling of metadata from now on.
     pub(crate) fn set(&self, metadata: Metadata) {
         self.state.metadata.store(metadata as u8, Ordering::SeqCst);
     }
 
-    /// Headers that were left out so far.
+    /// Returns the number of dropped headers.
     pub(crate) fn dropped(&self) -> u64 {
         self.state.dropped.load(Ordering::SeqCst)
     }
 
-    /// Requests that were refused so far.
+    /// Returns the number of refused requests.
     pub(crate) fn refused(&self) -> u64 {
         self.state.refused.load(Ordering::SeqCst)
     }

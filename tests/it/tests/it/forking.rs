@@ -1,5 +1,5 @@
-//! Forks of buckets beside running gateways: what clients find in one, and that nothing of it is left
-//! or missing when either bucket has gone.
+//! Forks of buckets under running gateways: their content, and that no block is left over or
+//! missing after either bucket is removed.
 
 use crate::client::Client;
 use crate::content::bytes;
@@ -7,18 +7,19 @@ use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
 
 on_each_engine!(a_bucket_is_forked_beside_gateways);
 
-/// Keys, and how many bytes each has: in a record, or in so many blocks that they are put at once.
+/// Keys with their lengths in bytes: inline in a record, or in so many blocks that they are written
+/// concurrently.
 const OBJECTS: [(&str, usize); 4] =
     [("small", 100), ("d/e/blocks", 290_000), ("d/blocks", 300_000), ("d/", 0)];
 
-/// Keys that fill several pages of names.
+/// Number of keys, for several pages of names.
 const MANY: usize = 300;
 
 fn content(key: &str, length: usize) -> Vec<u8> {
     bytes(u64::try_from(key.len()).expect("a short key"), length)
 }
 
-/// What clients are told of an object.
+/// Returns the entity tag, the modification time and the content of an object.
 fn told(client: &Client, bucket: &str, key: &str) -> (String, String, Vec<u8>) {
     let answer = client.get(&format!("/{bucket}/{key}")).expect(200);
     let header = |name: &str| answer.header(name).to_owned();
@@ -40,7 +41,7 @@ fn a_bucket_is_forked_beside_gateways(engine: Engine) {
     assert!(status.success(), "{said}");
     let files = OBJECTS.len() + MANY;
     let sum = OBJECTS.iter().map(|(_, length)| length).sum::<usize>() + MANY;
-    // And nothing else, as this is no terminal.
+    // The output has no progress lines, because it is not a terminal.
     assert_eq!(
         said,
         format!("forked box as copy: {files} files of {sum} bytes in 3 directories\n")
@@ -63,7 +64,7 @@ fn a_bucket_is_forked_beside_gateways(engine: Engine) {
         assert!(!status.success() && said.contains(why), "{said}");
     }
 
-    // Each is changed without the other one.
+    // Changes of one bucket do not affect the other.
     one.put("/copy/d/blocks", b"another").expect(200);
     other.delete("/box/d/e/blocks").expect(204);
     assert_eq!(told(&other, "box", "d/blocks").2, content("d/blocks", 300_000));

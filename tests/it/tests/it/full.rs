@@ -1,4 +1,5 @@
-//! A Redis whose memory is used up refuses what needs more, and can be emptied through S3.
+//! A Redis at its memory limit refuses requests that need more memory, and can be emptied through
+//! S3.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +8,17 @@ use crate::fleet::{Engine, Fleet, Place};
 use crate::restarts::redis;
 use crate::servers::wait_for;
 
-/// Objects that the server has no room for, whatever they take.
+/// More objects than the server can hold.
 const MOST: usize = 6_000;
 
-/// How long a refusal may take.
+/// The time limit of a refusal.
 const REFUSED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long it may take until what was deleted has made room.
+/// The time limit until deletes have made space.
 const ROOM_AGAIN: Duration = Duration::from_secs(30);
 
-/// Puts objects until one is refused, and says how many there are. Small ones are staged in the metadata.
+/// Puts objects until one is refused. Returns the number of stored ones. The bodies are staged
+/// inline in the metadata.
 fn fill(client: &Client, name: &str) -> usize {
     let body = [7; 3_500];
     for number in 0..MOST {
@@ -35,7 +37,8 @@ fn fill(client: &Client, name: &str) -> usize {
 fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
     let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
-    // What is staged inline goes to blocks after a while: here the metadata is to fill up.
+    // By default, staged bodies move to blocks after a while; here they must fill the metadata
+    // store.
     let setup = fleet.first.clone().options(&["--staged-inline-bytes", "64MiB"]);
     let gateway = setup.start();
     let client = &gateway.client;
@@ -43,7 +46,7 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
     redis(database, "CONFIG SET maxmemory 8mb");
     let count = fill(client, "first");
     assert!(count > 50, "{count} objects are no test");
-    // It lives on: it beats, it reads, and it has not lost its session.
+    // The gateway still sends heartbeats and reads, and it keeps its session.
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(client.get("/box/first-0").expect(200).body.len(), 3_500);
     assert!(
@@ -51,7 +54,7 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
         "{}",
         gateway.tells("/status")
     );
-    // Whoever goes on trying to put more holds nobody up who deletes.
+    // Clients that keep trying to put do not delay a client that deletes.
     std::thread::scope(|scope| {
         let putting = scope.spawn(|| {
             for number in 0..200 {
@@ -69,7 +72,7 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
     let second = fill(client, "second");
     assert!(second > count / 2, "{second} objects after {count}");
     gateway.check_log();
-    // One that starts now can empty it as well.
+    // A gateway that starts on the full server can empty it as well.
     gateway.stop();
     let gateway = setup.start();
     for number in 0..second {
@@ -81,7 +84,7 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
     fleet.ends_tidy(vec![gateway]);
 }
 
-/// Settings that become weaker under a gateway that runs are told at once, and so is their end.
+/// A setting that becomes weaker under a running gateway is reported at once, and so is its repair.
 #[test]
 fn weaker_settings_of_a_running_redis_are_told() {
     let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };

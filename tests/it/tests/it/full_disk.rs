@@ -1,5 +1,5 @@
-//! A disk without space under a gateway: what needs space fails for certain, deletes go on, and the
-//! gateway takes objects again without a restart.
+//! A full disk under a gateway: requests that need space fail with a definite error, deletes
+//! succeed, and the gateway accepts objects again without a restart.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -14,15 +14,15 @@ use crate::content::bytes;
 use crate::mounted::{Mount, can_mount};
 use crate::servers::{Blocks, Gateway, Setup, files, wait_for};
 
-/// Objects that are more than any of these disks can hold.
+/// More objects than any of these disks can hold.
 const OBJECTS_MAX: usize = 4_000;
 
 const MEGABYTE: usize = 1 << 20;
 
-/// How long a refusal may take.
+/// The time limit of a refusal.
 const REFUSED_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long it may take until deletes have made space.
+/// The time limit until deletes have made space.
 const SPACE_AGAIN: Duration = Duration::from_secs(30);
 
 /// A small file system in memory, unmounted when dropped.
@@ -31,7 +31,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts one on a new folder. The caller has checked that this user may mount.
+    /// Mounts a file system on a new folder. The caller has checked that this user may mount.
     fn mount(folder: &Path, size: &str) -> SmallDisk {
         fs::create_dir(folder).expect("a folder");
         let options = format!("size={size}");
@@ -43,13 +43,13 @@ impl SmallDisk {
         SmallDisk { folder: folder.to_owned() }
     }
 
-    /// Free bytes, as `df` shows them.
+    /// Returns the free bytes, as `df` shows them.
     fn free(&self) -> u64 {
         let stat = rustix::fs::statvfs(&self.folder).expect("a file system");
         stat.f_bavail * stat.f_frsize
     }
 
-    /// Another program takes all free space.
+    /// Fills all free space, as another program might.
     fn fill(&self) -> PathBuf {
         let path = self.folder.join("filler");
         let mut file = File::options().create(true).append(true).open(&path).expect("a file");
@@ -67,7 +67,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A gateway with metadata and blocks on a small disk. Its log is elsewhere, so that it can be read.
+/// A gateway with metadata and blocks on a small disk. Its log is on another disk, so that it can
+/// grow.
 fn on_small_disk(root: &TempDir, size: &str) -> (SmallDisk, Setup) {
     let disk = SmallDisk::mount(&root.path().join("disk"), size);
     std::os::unix::fs::symlink(root.path().join("log"), disk.folder.join("log")).expect("a link");
@@ -75,7 +76,7 @@ fn on_small_disk(root: &TempDir, size: &str) -> (SmallDisk, Setup) {
     (disk, setup)
 }
 
-/// Puts objects until one is refused. Returns the number of those that were taken.
+/// Puts objects until one is refused. Returns the number of stored ones.
 #[track_caller]
 fn put_until_full(client: &Client, name: &str, size: usize) -> usize {
     for number in 0..OBJECTS_MAX {
@@ -96,14 +97,14 @@ fn is_whole(client: &Client, name: &str, number: usize, size: usize) {
     assert!(found == bytes(number as u64, size), "{name}-{number} has other bytes");
 }
 
-/// Waits until a PUT succeeds, without a restart.
+/// Waits until a PUT succeeds without a restart.
 #[track_caller]
 fn takes_objects_again(gateway: &Gateway, key: &str, size: usize) {
     let put = || gateway.client.put(&format!("/box/{key}"), &bytes(77, size)).status == 200;
     assert!(wait_for(SPACE_AGAIN, put), "there is no space yet:\n{}", gateway.log());
 }
 
-/// Stops the gateway, and fails unless records and blocks agree and no unfinished file is left.
+/// Stops the gateway. Fails unless records and blocks agree and no unfinished file is left.
 #[track_caller]
 fn ends_tidy(setup: &Setup, gateway: Gateway) {
     gateway.check_log();
@@ -128,7 +129,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
     let count = put_until_full(client, "large", MEGABYTE);
     assert!(count > 20, "{count} objects are no test");
     let filler = disk.fill();
-    // The gateway deletes blocks of the refused PUT a moment later, which the filler takes, too.
+    // The gateway deletes the blocks of the refused PUT a moment later; fill that space, too.
     let is_refused = || {
         disk.fill();
         let tiny = client.put("/box/tiny", b"x");
@@ -145,7 +146,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
     for number in 0..count {
         is_whole(client, "large", number, MEGABYTE);
     }
-    // Clients that go on to put do not keep others from deleting.
+    // Clients that keep trying to put do not keep others from deleting.
     std::thread::scope(|scope| {
         let putting = scope.spawn(|| {
             for number in 0..100 {
@@ -161,8 +162,8 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
         client.delete(&format!("/box/{key}")).expect(204);
     }
     takes_objects_again(&gateway, "again", MEGABYTE);
-    // A gateway that starts on a full disk deletes, too. One that was killed has left nothing behind
-    // that its successor could free.
+    // A gateway that starts on a full disk can delete, too. Fill the space that the killed one
+    // left, so that its successor has nothing to free.
     disk.fill();
     gateway.child.kill();
     disk.fill();
@@ -176,7 +177,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
     ends_tidy(&setup, gateway);
 }
 
-/// The metadata has a small disk of its own, and fills it.
+/// The metadata fills a small disk of its own.
 #[test]
 fn metadata_that_filled_its_disk_is_emptied_through_s3() {
     const SMALL: usize = 3_500;
@@ -187,7 +188,8 @@ fn metadata_that_filled_its_disk_is_emptied_through_s3() {
     let disk = SmallDisk::mount(&root.path().join("disk"), "16m");
     let meta = format!("sqlite:{}", disk.folder.join("meta.db").display());
     let setup = Setup::new(root.path(), Blocks::Folder).meta(&meta);
-    // What is staged inline goes to blocks after a while: here the metadata is to fill up.
+    // By default, staged bodies move to blocks after a while; here they must fill the metadata
+    // store.
     let setup = setup.options(&["--staged-inline-bytes", "64MiB"]);
     let gateway = setup.start();
     let client = &gateway.client;
@@ -196,7 +198,7 @@ fn metadata_that_filled_its_disk_is_emptied_through_s3() {
     assert!(count > 500, "{count} objects are no test");
     assert!(disk.free() < 2 << 20, "{} bytes are free", disk.free());
     disk.fill();
-    // It keeps its session meanwhile.
+    // The gateway keeps its session meanwhile.
     std::thread::sleep(Duration::from_secs(5));
     let status = gateway.tells("/status");
     assert!(status.contains(r#""session": "ok""#), "{status}");
@@ -204,14 +206,14 @@ fn metadata_that_filled_its_disk_is_emptied_through_s3() {
         is_whole(client, "small", number, SMALL);
         client.delete(&format!("/box/small-{number}")).expect(204);
     }
-    // The free pages of the database are the space.
+    // The space comes from free pages inside the database file.
     takes_objects_again(&gateway, "again", SMALL);
     let second = put_until_full(client, "second", SMALL);
     assert!(second > count / 3, "{second} objects after {count}");
     ends_tidy(&setup, gateway);
 }
 
-/// A program gets an error for bytes that are not kept, and keeps those that were acknowledged.
+/// A program gets an error for writes that are not stored, and keeps the acknowledged ones.
 #[test]
 fn a_program_on_a_full_disk_gets_enospc_and_writes_again_later() {
     if !can_mount() {
@@ -236,7 +238,7 @@ fn a_program_on_a_full_disk_gets_enospc_and_writes_again_later() {
     }
     assert!(began.elapsed() < REFUSED_WITHIN, "{:?}", began.elapsed());
     assert!(fs::read(path("kept")).expect("read") == bytes(1, MEGABYTE));
-    // A name goes although there is no space, and its blocks go later.
+    // A name can be removed on a full disk; its blocks are deleted later.
     fs::remove_file(path("kept")).expect("removed");
     let again = || write("again", &bytes(3, MEGABYTE / 2)).is_ok();
     assert!(wait_for(SPACE_AGAIN, again), "there is no space yet:\n{}", mount.gateway().log());

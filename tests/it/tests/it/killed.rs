@@ -1,9 +1,9 @@
-//! kill -9 of a process that serves both views, under programs on its mount and clients of its
-//! gateway: what was closed, synced, renamed or acknowledged is there and whole, and what the dead
-//! process held for programs is let go of.
+//! SIGKILL of a process that serves both views, under programs on its mount and clients of its
+//! gateway. Data that was closed, synced, renamed or acknowledged is complete afterwards, and locks
+//! of the dead process are released.
 //!
-//! Each program has names of its own and says what it begins and what it was told, so that for each
-//! name there are one or two states that may be found afterwards.
+//! Each program has its own names and reports each operation before and after it. So each name has
+//! one or two allowed states afterwards.
 
 pub(crate) mod programs;
 mod quota;
@@ -20,23 +20,23 @@ use crate::scale;
 use crate::servers::wait_for;
 use programs::{Notes, Running};
 
-/// Clients of the gateway.
+/// Number of clients of the gateway.
 const CLIENTS: usize = 6;
 
-/// Programs on the mount.
+/// Number of programs on the mount.
 const PROGRAMS: usize = 4;
 
-/// What programs were told at least in a round before the kill.
+/// The least number of completed operations of programs in a round before the kill.
 const ENOUGH: usize = 30;
 
-/// How long programs may take for that, on a busy machine.
+/// The time limit for that, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// How long a lock of a dead process may stay: half a minute until its session is ended, and a busy
-/// machine.
+/// The time limit until a lock of a dead process is released: 30 seconds until its session is
+/// ended, and some more on a busy machine.
 const LOCKED: Duration = Duration::from_mins(1);
 
-/// Waits for a lock.
+/// A Python program that waits for a lock.
 const LOCKER: &str = r"
 import fcntl, os, sys
 for path in sys.argv[1:]:
@@ -84,7 +84,7 @@ fn survives_kills(engine: Engine, place: Place) {
             };
             let is_busy = wait_for(PATIENCE, busy);
             assert!(is_busy, "round {round}: too little goes on: {work:?}");
-            // Each time at another moment.
+            // The moment differs in each round.
             std::thread::sleep(Duration::from_millis(round * 173 % 1_000));
             mount.kill();
             let end = |(running, notes): (Running, &mut Notes)| running.end(notes);
@@ -115,7 +115,7 @@ fn survives_kills(engine: Engine, place: Place) {
     fleet.ends_tidy(Vec::new());
 }
 
-/// How long it takes until the locks of the programs that were killed can be had.
+/// Returns the time until the locks of the killed programs can be taken.
 fn locks_are_free(folder: &std::path::Path, notes: &[Notes]) -> Duration {
     let began = Instant::now();
     let files = notes.iter().map(|notes| folder.join("box/programs").join(notes.lock()));

@@ -1,5 +1,5 @@
-//! Gateways that fall silent, killed or merely stopped: others end their sessions and clear up
-//! after them, and one that wakes up later changes nothing any more.
+//! Gateways that fall silent, killed or only stopped. Other gateways end their sessions and clean
+//! up, and a stopped gateway that continues later changes nothing any more.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -20,22 +20,23 @@ use crate::servers::{Gateway, wait_for};
 
 on_the_drawn_server!(what_falls_silent_is_ended_and_cleared_up_after);
 
-/// Answers that say something about a key, however long that takes.
+/// The least number of responses, however long they take.
 const ENOUGH: u64 = 800;
 
-/// Half a minute of silence, the beats around it, and a busy machine.
+/// The time limit for the end of a silent session: 30 seconds, the heartbeats around it, and some
+/// more on a busy machine.
 const ENDED_WITHIN: Duration = Duration::from_secs(50);
 
-/// How long clearing up may take after that.
+/// The time limit of the cleanup after that.
 const SWEPT_WITHIN: Duration = Duration::from_mins(1);
 
-/// Clients that keep putting new keys through the gateway that will be stopped.
+/// Number of clients that put new keys through the gateway that will be stopped.
 const WRITERS: usize = 8;
 
-/// Bytes of an upload that stalls, of which half are sent.
+/// Length in bytes of an upload that stalls after one half.
 const LARGE: usize = 800_000;
 
-/// An upload that its client began and has not ended.
+/// An upload that has sent half of its body.
 struct Stalled {
     stream: TcpStream,
     path: String,
@@ -52,17 +53,17 @@ impl Stalled {
         Stalled { stream, path: path.to_owned(), rest: content[LARGE / 2..].to_vec() }
     }
 
-    /// Sends the rest; the status, if there is an answer.
+    /// Sends the rest. Returns the status, if a response arrives.
     fn finish(mut self) -> Option<u16> {
         let _ = self.stream.write_all(&self.rest);
         read_answer(&mut self.stream, "PUT").ok().map(|answer| answer.status)
     }
 }
 
-/// New keys, and what was told of each: a status, or nothing.
+/// New keys with the status of each PUT; `None` if no response arrived.
 type Written = Mutex<Vec<(String, Option<u16>)>>;
 
-/// Puts new keys through the gateway that will be stopped until it has been.
+/// Puts new keys through the gateway that will be stopped, until `stop`.
 fn write(client: &Client, writer: usize, round: u64, stop: &AtomicBool, written: &Written) {
     let mut line = Line::new(client);
     for at in 0.. {
@@ -80,14 +81,15 @@ fn write(client: &Client, writer: usize, round: u64, stop: &AtomicBool, written:
     }
 }
 
-/// Every key below `written/`, as seen through another gateway.
+/// Returns all keys below `written/`, as listed by another gateway.
 fn present(client: &Client) -> BTreeSet<String> {
     let keys = client.keys("box", "written/", 1000);
     keys.into_iter().map(|key| format!("/box/{key}")).collect()
 }
 
-/// What clients were told, before it was stopped or after it woke, is what had happened by the time
-/// its session was ended. Answers how much was acknowledged, of how much that was asked for.
+/// Fails if an acknowledged key is missing in `then`, the listing after the session was ended. This
+/// holds for responses before the stop and after the gateway continued. Returns the number of
+/// acknowledged and of all writes.
 fn is_as_told(written: &Written, then: &BTreeSet<String>) -> (usize, usize) {
     let written = written.lock().expect("no writer panics");
     for (path, status) in &*written {
@@ -98,14 +100,14 @@ fn is_as_told(written: &Written, then: &BTreeSet<String>) -> (usize, usize) {
     (acknowledged, written.len())
 }
 
-/// How many sessions this gateway has ended.
+/// Returns the number of sessions that this gateway has ended.
 fn ended_by(gateway: &Gateway) -> usize {
     let log = gateway.log();
     log.lines().filter(|line| line.contains("a silent session was ended")).count()
 }
 
-/// One round: `stopped` is stopped and `killed` is killed, under load and with uploads under way. Says
-/// whether a write was cut short.
+/// One round: stops `stopped` and kills `killed`, under load and with uploads in flight. Returns
+/// true if a write was interrupted.
 fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool {
     let mut stopped = fleet.second().start();
     let mut killed = fleet.first.beside("third").start();
@@ -133,7 +135,7 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool
             stopped.child.signal(Signal::STOP);
             killed.child.kill();
             let silent = Instant::now();
-            // Those that are left go on without the others.
+            // The load continues through the remaining gateway.
             pulse.wait_for_more(50);
             pulse.wait_for_at_least(ENOUGH);
             pulse.slow_down();
@@ -175,8 +177,8 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool
     acknowledged < asked
 }
 
-/// Rounds until one cuts a write short, at most. All that is under way may just have been committed
-/// when a gateway is stopped, and is rightly acknowledged then.
+/// Limit of the additional rounds until one interrupts a write. It is correct if all writes in
+/// flight were committed just before the stop, so a round may interrupt none.
 const ROUNDS_MAX: u64 = 5;
 
 fn what_falls_silent_is_ended_and_cleared_up_after(engine: Engine) {

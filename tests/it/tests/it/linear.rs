@@ -1,4 +1,4 @@
-//! What clients of several gateways are told of a key is what one register would have told them.
+//! Clients of several gateways see each key as a linearizable register.
 
 mod versions;
 
@@ -10,7 +10,7 @@ use crate::servers::Gateway;
 on_each_engine!(histories_are_linearizable);
 on_the_drawn_engine!(planted_faults_are_found);
 
-/// Answers that say something about a key, however long that takes.
+/// The least number of responses, however long they take.
 const ENOUGH: u64 = 800;
 
 fn histories_are_linearizable(engine: Engine) {
@@ -31,7 +31,7 @@ fn histories_are_linearizable(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// The same load, with a fault of the test's own in the way that the gateway could have it.
+/// The same load, with a fault that the test adds to the responses.
 fn planted_faults_are_found(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateways = fleet.start();

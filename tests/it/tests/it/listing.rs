@@ -1,14 +1,14 @@
-//! Listing while others write: what was there throughout is listed once.
+//! Listings during writes: keys that exist throughout are listed exactly once.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::client::Client;
 use crate::servers::{Blocks, Setup};
 
-/// Keys that nobody touches, between which others come and go.
+/// Number of keys that stay, while others between them are created and deleted.
 const STEADY: usize = 120;
 
-/// How often everything is listed.
+/// Number of listings.
 const LISTINGS: usize = 30;
 
 fn steady() -> Vec<String> {
@@ -23,7 +23,7 @@ fn steady() -> Vec<String> {
     keys
 }
 
-/// Puts and deletes keys beside the steady ones until told to stop.
+/// Creates and deletes keys between the steady ones until `stop`.
 fn churn(client: &Client, writer: usize, stop: &AtomicBool, changes: &AtomicU64) {
     let mut round = 0;
     while !stop.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
-//! Clients that overwrite, delete, conditionally write, read and list the same few keys through
-//! several gateways, and write down what they were told.
+//! Clients that put, delete, conditionally put, read and list the same few keys through several
+//! gateways, and record the responses.
 //!
-//! Every write has a value of its own, from which its body is made, so that a body or a tag says
-//! which write it is of, and a torn one says that it is of none.
+//! Each write has its own value, from which its body is made. So a body or an entity tag identifies
+//! its write, and a torn body matches no write.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::ErrorKind;
@@ -15,26 +15,26 @@ use crate::history::register::{self, Ask, Asked, Told};
 use crate::history::{Call, Value};
 use crate::servers::wait_for;
 
-/// Clients at work.
+/// Number of concurrent clients.
 pub(crate) const CLIENTS: usize = 16;
 
-/// Keys that they all fight for.
+/// Number of keys that all clients share.
 const KEYS: usize = 64;
 
-/// How long a client waits after an answer that it should come again later.
+/// The pause of a client after a response that asks for a later retry.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A fault of the test's own, which the history must give away.
+/// A fault that the test adds to the responses. The check of the history must find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
     None,
-    /// Some reads are answered with what the client found first, as a cache might.
+    /// Some reads return the first value that the client ever read, as a stale cache might.
     StaleReads,
     /// Some conditions are not sent, as if the gateway had ignored them.
     DroppedConditions,
 }
 
-/// What a listing said: keys and tags.
+/// The result of a listing: the entity tag of each key.
 #[derive(Clone, Debug)]
 struct Listed {
     tags: Vec<Option<String>>,
@@ -42,7 +42,7 @@ struct Listed {
     ended: u64,
 }
 
-/// One client's notes.
+/// The records of one client.
 #[derive(Clone, Debug)]
 struct Worker {
     name: u64,
@@ -50,14 +50,14 @@ struct Worker {
     numbers: u64,
     calls: Vec<(usize, Call<Asked>)>,
     listed: Vec<Listed>,
-    /// What it last knew of each key.
+    /// The last known value of each key.
     known: Vec<Option<Value>>,
-    /// What it found first under each key.
+    /// The first value that this client read from each key.
     first: Vec<Option<Value>>,
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// A load that may go on in several stretches, and its history.
+/// A load and its history. The load may run several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     prefix: String,
@@ -66,7 +66,7 @@ pub(crate) struct Load {
     workers: Vec<Worker>,
 }
 
-/// What came of a load.
+/// Counts of the results of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     counts: BTreeMap<&'static str, u64>,
@@ -77,7 +77,8 @@ impl Figures {
         Figures { counts }
     }
 
-    /// How often something was told: `done`, `refused`, `read`, `listed`, `unknown`, `later`, `cut`.
+    /// Returns the number of results of one kind: `done`, `refused`, `read`, `listed`, `unknown`,
+    /// `later`, `cut`.
     pub(crate) fn of(&self, what: &str) -> u64 {
         self.counts.get(what).copied().unwrap_or(0)
     }
@@ -91,17 +92,17 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// In every body, so that commits of bodies in records can be told on the wire.
+/// A part of each body, which identifies commits of inline bodies on the wire.
 pub(crate) const MARK: &[u8] = b"this is what somebody wrote";
 
-/// The body of a value: in a record, or now and then in a block, which those that come together
-/// share.
+/// The body of a value. Most are short and inline in a record. One in four goes into a block, which
+/// concurrent bodies share.
 fn body(value: Value) -> Vec<u8> {
     let size = if value.is_multiple_of(4) { 20_000 } else { 60 };
     [format!("{value} ").as_bytes(), MARK, &bytes(value, size)].concat()
 }
 
-/// Which value a body is of.
+/// Returns the value of a body. Panics if no client wrote the body.
 #[track_caller]
 fn value_of(found: &[u8]) -> Value {
     let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
@@ -126,7 +127,7 @@ impl Load {
         Load { prefix: prefix.to_owned(), planted, origin: Instant::now(), workers }
     }
 
-    /// Works through these gateways, each client through one of them, while `meanwhile` runs.
+    /// Runs the load while `meanwhile` runs. The clients are divided among the gateways.
     pub(crate) fn run<T>(&mut self, clients: &[Client], meanwhile: impl FnOnce(&Pulse) -> T) -> T {
         let (stop, pulse) = (&AtomicBool::new(false), &Pulse::default());
         let (prefix, planted, origin) = (&self.prefix, self.planted, self.origin);
@@ -140,14 +141,15 @@ impl Load {
                     }
                 });
             }
-            // The clients end in any case, and then the panic goes on.
+            // Stop the clients even if `meanwhile` panics; otherwise the scope would wait for them
+            // forever.
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(pulse)));
             stop.store(true, Ordering::Relaxed);
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    /// Reads every key once more through each gateway.
+    /// Reads each key once more through each gateway.
     pub(crate) fn read_all(&mut self, clients: &[Client]) {
         let pulse = &Pulse::default();
         let (prefix, planted, origin) = (&self.prefix, Planted::None, self.origin);
@@ -170,7 +172,7 @@ impl Load {
         Figures { counts }
     }
 
-    /// Whether what was told is linearizable for each key.
+    /// Fails unless the responses are linearizable for each key.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut histories: Vec<Vec<Call<Asked>>> = vec![Vec::new(); KEYS];
         for (key, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
@@ -197,7 +199,7 @@ impl Load {
         Ok(())
     }
 
-    /// The whole judgement: enough was tried, and it is linearizable.
+    /// Fails unless the load did enough and its history is linearizable.
     #[track_caller]
     pub(crate) fn is_linearizable(&self) -> Figures {
         let figures = self.figures();
@@ -211,7 +213,7 @@ impl Load {
     }
 }
 
-/// How a load is going, for whoever disturbs it.
+/// The progress of a load, for the code that disturbs it.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     answers: AtomicU64,
@@ -219,36 +221,36 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Asks clients to take their time from now on, while something else is waited for.
+    /// Makes the clients pause between requests, while the test waits for something else.
     pub(crate) fn slow_down(&self) {
         self.slow.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until there were so many more of these answers.
+    /// Waits for this many further responses.
     #[track_caller]
     pub(crate) fn wait_for_more(&self, answers: u64) {
         self.wait_for_at_least(self.answers() + answers);
     }
 
-    /// Waits until there were so many of these answers.
+    /// Waits until there were this many responses in total.
     #[track_caller]
     pub(crate) fn wait_for_at_least(&self, wanted: u64) {
         let came = wait_for(Duration::from_mins(1), || self.answers() >= wanted);
         assert!(came, "clients are not served: {} answers of {wanted}", self.answers());
     }
 
-    /// Something was told.
+    /// Counts a response.
     pub(crate) fn beat(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Answers so far that were no refusal to serve.
+    /// Returns the number of responses so far, without those of status 500 and above.
     pub(crate) fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
 }
 
-/// One client at work.
+/// One running client.
 struct Turn<'a> {
     worker: &'a mut Worker,
     line: Line,
@@ -284,7 +286,7 @@ impl Turn<'_> {
         self.worker.name * 1_000_000_000 + self.worker.writes
     }
 
-    /// Does one thing.
+    /// Sends one random request.
     fn once(&mut self) {
         let key = usize::try_from(self.below(KEYS as u64)).expect("few keys");
         let ask = match self.below(100) {
@@ -324,7 +326,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks for something, and writes down what was told. Answers the status, if there was one.
+    /// Sends a request and records the response. Returns the status, if a response arrived.
     fn call(&mut self, key: usize, ask: Ask) -> (Option<u16>, Told) {
         let request = self.request(key, ask);
         let began = self.now();
@@ -359,7 +361,8 @@ impl Turn<'_> {
         }
     }
 
-    /// What an answer says of the key; nothing if it says for sure that nothing happened.
+    /// Returns the meaning of a response for the key; `None` if the request certainly had no
+    /// effect.
     fn told(&mut self, ask: Ask, answer: std::io::Result<Answer>) -> Option<Told> {
         let answer = match answer {
             Ok(answer) => answer,
@@ -389,7 +392,7 @@ impl Turn<'_> {
                 self.count("conflict");
                 return None;
             }
-            // A gateway that was frozen while a body arrived finds that it took too long.
+            // A gateway that was paused while a body arrived finds that the body took too long.
             (_, 400) if answer.code() == "RequestTimeout" => {
                 self.count("too late");
                 return None;

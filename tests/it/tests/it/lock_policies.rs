@@ -1,5 +1,5 @@
-//! Bucket policies about object locks: the lock that a request sets, the lock that a version has, and
-//! documents that name a key without a value.
+//! Bucket policies about object locks: conditions on the lock that a request sets and on the lock
+//! of a version, and policies with condition keys that no request has.
 
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 use crate::client::{Client, Request};
 use crate::servers::{Blocks, Setup};
 
-/// The bucket, which is made for locks.
+/// A bucket with object lock.
 const BUCKET: &str = "/locks";
 
 /// A bucket policy that denies `actions` under one condition.
@@ -26,7 +26,7 @@ fn set_policy(client: &Client, actions: &str, condition: &str) {
     client.send(&request).expect(204);
 }
 
-/// The time in `days` days, as requests write it.
+/// Returns the time in `days` days as requests write it.
 fn in_days(days: i64) -> String {
     let until = OffsetDateTime::now_utc() + Duration::days(days);
     until.replace_nanosecond(0).expect("a time").format(&Rfc3339).expect("a text")
@@ -70,7 +70,7 @@ fn policies_about_locks_decide_by_the_lock_of_the_request_or_of_the_version() {
     client.send(&make).expect(200);
     client.put("/locks/k", b"a body").expect(200);
 
-    // Days: the retention that a document or a header asks for.
+    // Days: the retention that a document or a header requests.
     let condition = r#""NumericGreaterThan":{"s3:object-lock-remaining-retention-days":"10"}"#;
     set_policy(client, "s3:PutObjectRetention", condition);
     refuses(client, &retain("k", 400));
@@ -80,7 +80,7 @@ fn policies_about_locks_decide_by_the_lock_of_the_request_or_of_the_version() {
     refuses(client, &locked_put("days", "GOVERNANCE", 400));
     client.send(&locked_put("days", "GOVERNANCE", 5)).expect(200);
 
-    // Mode: of a write; and of the version that a read is about.
+    // Mode: of a write, and of the version that a request reads.
     let condition = r#""StringEquals":{"s3:object-lock-mode":"COMPLIANCE"}"#;
     set_policy(client, "s3:PutObject", condition);
     refuses(client, &locked_put("mode", "COMPLIANCE", 1));
@@ -100,7 +100,7 @@ fn policies_about_locks_decide_by_the_lock_of_the_request_or_of_the_version() {
     refuses(client, &Request::new("PUT", "/locks/k?retention").body(far));
     client.send(&retain("k", 20)).expect(200);
 
-    // Legal hold: the hold that a request sets; and the hold that the version has.
+    // Legal hold: the hold that a request sets, and the hold of the version.
     client.send(&hold("k", "ON")).expect(200);
     set_policy(
         client,

@@ -1,5 +1,5 @@
-//! Buckets that keep no metadata, or whose metadata was lost: what was acknowledged is read, what
-//! was changed is not, and nothing is written that could not be read.
+//! Buckets that do not keep metadata, or that have lost it. Acknowledged content is readable,
+//! changed content is not served, and the gateway writes only blocks that it can read.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::servers::{Blocks, Gateway, Minio, Setup, is_bare, wait_for};
 
 const MIB: usize = 1 << 20;
 
-/// The header beside a bare block.
+/// The header with the checksums of a bare block.
 const SUMS: &str = "x-amz-meta-ashlar-sums";
 
-/// Bytes that went from the block store to the gateway so far, as it tells operators.
+/// The counter of bytes that the gateway read from the block store.
 const GOT: &str = "ashlar_blocks_bytes_total{operation=\"get\"}";
 
-/// How long a gateway may take to find out that its bucket has changed, in a debug build.
+/// The time limit until a gateway notices a change of its bucket, in a debug build.
 const NOTICE: Duration = Duration::from_secs(40);
 
 struct Scene {
@@ -41,7 +41,7 @@ impl Scene {
         Some(Scene { gateway, client, minio, between, _folder: folder })
     }
 
-    /// Paths of the bare blocks, and how many others there are.
+    /// Returns the paths of the bare blocks, and the number of other blocks.
     fn blocks(&self) -> (Vec<String>, usize) {
         let names = self.minio.blocks();
         let all = names.len();
@@ -51,13 +51,14 @@ impl Scene {
         (bare, others)
     }
 
-    /// The sums beside a block in MinIO itself; empty if there are none.
+    /// Returns the checksums of a block as stored in MinIO; empty if there are none.
     fn sums(&self, path: &str) -> String {
         let head = self.minio.client().send(&Request::new("HEAD", path)).expect(200);
         head.header(SUMS).to_owned()
     }
 
-    /// Copies a block onto itself as a tool does that knows no metadata.
+    /// Copies a block onto itself like a tool that ignores metadata, after `change` changed its
+    /// bytes.
     fn copy_without_metadata(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         assert_ne!(self.sums(path), "", "it had its sums before");
         let mut body = self.minio.client().get(path).expect(200).body;
@@ -184,7 +185,7 @@ fn many_readers_of_what_was_copied_without_metadata_read_it_once_for_all() {
     scene.gateway.stop();
 }
 
-/// What is done to a block's bytes.
+/// A change of a block's bytes.
 type Change = fn(&mut Vec<u8>);
 
 #[test]

@@ -1,11 +1,11 @@
-//! Bad input and faults, against the gateway as a program.
+//! Tests of the gateway as a program, with bad input and with faults.
 //!
-//! Nothing here stands in for anything: the requests go over sockets, the gateway and MinIO are
-//! processes that are killed and stopped by signals, and what is checked lies on the disk.
+//! No part is simulated. The requests use sockets, the gateway and MinIO are processes that the
+//! tests kill and stop by signals, and the tests read the files on disk.
 //!
-//! Tests of many gateways run on each engine that is installed; where services are required
-//! (`ASHLAR_TEST_REQUIRE_SERVICES`), one that is not is a failure. How much they do, and on which
-//! engines, is told by variables that [`scale`] lists.
+//! Tests of several gateways run on each installed engine. If `ASHLAR_TEST_REQUIRE_SERVICES` is
+//! set, a missing engine is a failure. [`scale`] lists the variables for the amount of work and the
+//! engines.
 
 mod bad_input;
 mod bare;

@@ -1,4 +1,4 @@
-//! Memory stays within what was configured, whatever clients do.
+//! The gateway's memory stays within the configured limit, independent of its clients.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::servers::{Blocks, Setup};
 
 const MIB: usize = 1 << 20;
 
-/// Uploads at the same time: every other one is cut into blocks, the others share some.
+/// Number of concurrent uploads. Every second one is divided into blocks; the others share blocks.
 const UPLOADS: usize = 256;
 
-/// What the gateway may hold in all with its default settings.
+/// Limit of the gateway's memory with its default settings, in bytes.
 const LIMIT: u64 = 300 << 20;
 
 #[test]
@@ -38,12 +38,12 @@ fn a_large_upload_and_many_at_a_time_stay_within_the_budget() {
                 let sealed = request.length(&content.len().to_string()).sealed(client.signature());
                 loop {
                     let mut stream = client.connect().expect("a connection");
-                    // A refusal may come before the body is sent.
+                    // A refusal may arrive before the body is sent.
                     let _ = stream.write_all(&sealed.head).and_then(|()| stream.write_all(content));
                     let answer = read_answer(&mut stream, "PUT");
                     match answer.map(|answer| answer.status) {
                         Ok(200) => return,
-                        // More than it can hold is told to come again.
+                        // Beyond its capacity, the gateway asks for a later retry.
                         Ok(503) => std::thread::sleep(Duration::from_millis(200)),
                         other => panic!("{other:?}"),
                     }
@@ -61,7 +61,7 @@ fn a_large_upload_and_many_at_a_time_stay_within_the_budget() {
     gateway.stop();
 }
 
-/// A client that sends little, and one that takes nothing of its answer, hold little.
+/// Clients that send slowly, or that do not read their responses, use little memory.
 #[test]
 fn slow_clients_hold_little() {
     let folder = tempfile::tempdir().expect("a folder");

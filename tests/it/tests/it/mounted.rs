@@ -1,4 +1,4 @@
-//! A gateway whose volume is a folder, too.
+//! A gateway that also mounts its volume.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::servers::{Gateway, Setup};
 
-/// How long a mount may take to be there, in a debug build on a busy machine.
+/// The time limit of a mount to appear, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What every gateway with a mount is started with: small blocks, as without one.
+/// Options of each gateway with a mount: small blocks, as without one.
 const OPTIONS: [&str; 4] = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
 
-/// A gateway that shows its volume in a folder, which goes with it.
+/// A gateway that mounts its volume on a folder. Dropping it unmounts the folder.
 #[derive(Debug)]
 pub(crate) struct Mount {
     gateway: Option<Gateway>,
@@ -45,14 +45,14 @@ impl Mount {
         self.gateway.as_ref().expect("it runs")
     }
 
-    /// Ends it in good order: the mount goes with it.
+    /// Stops the gateway, which unmounts the folder.
     #[track_caller]
     pub(crate) fn stop(mut self) {
         self.gateway.take().expect("it runs").stop();
         assert!(!is_mounted(&self.folder), "its mount is left behind");
     }
 
-    /// SIGKILL, and its mount is taken away, as an operator would.
+    /// Kills the gateway by SIGKILL and unmounts the folder, as an operator would.
     #[track_caller]
     pub(crate) fn kill(mut self) {
         let mut gateway = self.gateway.take().expect("it runs");
@@ -70,7 +70,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         drop(self.gateway.take());
-        // What was killed leaves its mount behind.
+        // A killed gateway leaves its mount behind.
         if is_mounted(&self.folder) {
             self.unmount();
         }
@@ -82,7 +82,7 @@ fn is_mounted(folder: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(folder))
 }
 
-/// Whether a mount is possible here; if not, a line says why.
+/// Returns true if this machine can mount. If not, prints the reason.
 pub(crate) fn can_mount() -> bool {
     let root = rustix::process::geteuid().is_root();
     let python = Command::new("python3").arg("--version").output().is_ok();

@@ -1,5 +1,5 @@
-//! One file on two mounts of one volume: locks that keep out programs of the other mount, what is
-//! written under them, what both append, and what one reads of what the other has written over.
+//! One file on two mounts of one volume: locks between their programs, writes under these locks,
+//! appends from both, and reads of overwritten files.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::mounted::{Mount, can_mount};
 on_each_server!(programs_on_two_mounts_take_turns_and_append);
 on_the_drawn_server!(what_is_written_over_is_read_whole_though_its_length_is_remembered);
 
-/// Takes locks of both kinds, and counts in a file under each; appends a line without any.
+/// Takes locks of both kinds and increments a counter under each; appends lines without a lock.
 const PROGRAM: &str = r#"
 import fcntl, os, sys
 folder, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -18,7 +18,7 @@ log = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 counter = os.open(f"{folder}/counter", os.O_RDWR)
 for number in range(rounds):
     lock = fcntl.flock if number % 2 else fcntl.lockf
-    # The two kinds do not see each other: each has a number of its own.
+    # Locks of the two kinds do not conflict, so each has its own counter.
     at = 16 * (number % 2)
     lock(counter, fcntl.LOCK_EX)
     total = int(os.pread(counter, 16, at))
@@ -31,7 +31,7 @@ os.close(log)
 os.close(counter)
 "#;
 
-/// Holds a lock of a range until its input ends.
+/// Holds a lock of a range until its standard input ends.
 const HOLDER: &str = r#"
 import fcntl, os, sys
 file = os.open(sys.argv[1], os.O_RDWR)
@@ -40,7 +40,7 @@ print("held", flush=True)
 sys.stdin.read()
 "#;
 
-/// Asks who holds a range, and whether it can have it.
+/// Asks for the holder of a range, and tries to lock it.
 const ASKER: &str = r#"
 import fcntl, os, struct, sys
 file = os.open(sys.argv[1], os.O_RDWR)
@@ -57,10 +57,10 @@ print(kind == fcntl.F_WRLCK, start, length, taken)
 
 const ROUNDS: u32 = 15;
 
-/// How often a file is written over.
+/// Number of overwrites of a file.
 const OVERWRITES: u8 = 60;
 
-/// How long all of a test's programs may take, in a debug build on a busy machine.
+/// The time limit of all programs of a test, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(4);
 
 fn python(program: &str, arguments: &[&str]) -> Child {
@@ -69,7 +69,7 @@ fn python(program: &str, arguments: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("python3 runs")
 }
 
-/// What a program has said once it has ended well.
+/// Returns the output of a program after it ended successfully.
 fn said(mut program: Child) -> String {
     let limit = Instant::now() + PATIENCE;
     while program.try_wait().expect("a child can be asked").is_none() {
@@ -103,7 +103,7 @@ fn programs_on_two_mounts_take_turns_and_append(engine: Engine) {
     let running: Vec<Child> = (0..4).map(start).collect();
     running.into_iter().for_each(|program| drop(said(program)));
     let counted = client.get("/box/counter").expect(200).text();
-    // Each program counts half of its rounds under a lock of either kind.
+    // Each program counts half of its rounds under a lock of each kind.
     let (odd, even) = (4 * (ROUNDS / 2), 4 * ROUNDS.div_ceil(2));
     assert_eq!(counted, format!("{even:016}{odd:016}"));
     let log = client.get("/box/log").expect(200).text();
@@ -113,7 +113,7 @@ fn programs_on_two_mounts_take_turns_and_append(engine: Engine) {
         (0..4).flat_map(|name| (0..ROUNDS).map(move |n| format!("{name} {n}"))).collect();
     expected.sort_unstable();
     assert_eq!(lines, expected);
-    // Who holds what is told on the other mount, until the holder has ended.
+    // The other mount sees the holder of a lock, until the holder ends.
     let file = |mount: usize| format!("{}/counter", folders[mount]);
     let mut holder = python(HOLDER, &[&file(0)]);
     let mut line = String::new();
@@ -127,8 +127,8 @@ fn programs_on_two_mounts_take_turns_and_append(engine: Engine) {
     drop((first, second));
 }
 
-/// With `--coherence pushed` a kernel may remember for a moment how long a file was. Who opens it
-/// reads what it is now all the same.
+/// With `--coherence pushed` a kernel may cache the length of a file for a moment. A program that
+/// opens the file nevertheless reads its current content.
 fn what_is_written_over_is_read_whole_though_its_length_is_remembered(engine: Engine) {
     if !can_mount() {
         return;
@@ -141,14 +141,15 @@ fn what_is_written_over_is_read_whole_though_its_length_is_remembered(engine: En
     let (read, written) = (first.folder.join("box/file"), second.folder.join("box/file"));
     let mut remembered = 0;
     for round in 1..=OVERWRITES {
-        // Longer and shorter by turns.
+        // Longer and shorter in turn.
         let content = vec![b'a' + round % 26; 1000 + 500 * usize::from(round % 3)];
         std::fs::write(&written, &content).expect("a file can be written over");
         let shown = std::fs::metadata(&read).map_or(0, |metadata| metadata.len());
         remembered += u32::from(shown != content.len() as u64);
         let found = std::fs::read(&read).expect("it is there");
         assert!(found == content, "{} bytes of {}; {shown} remembered", found.len(), content.len());
-        // To be remembered: the read has left the kernel without a time of access.
+        // Makes the kernel cache the length: after the read it has no access time, so it needs new
+        // attributes.
         std::fs::metadata(&read).expect("it is there");
     }
     assert!(remembered > 0, "the kernel has remembered nothing");

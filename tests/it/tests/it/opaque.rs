@@ -1,5 +1,5 @@
-//! Buckets whose entity tags say nothing of the bytes: set beside running gateways, and kept by
-//! each of them.
+//! Buckets whose entity tags do not depend on the content. The setting changes under running
+//! gateways, and each gateway follows it.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::servers::{Gateway, wait_for};
 
 on_each_engine!(opaque_tags_hold_what_tags_promise);
 
-/// How soon gateways must have heard of a change, on a busy machine.
+/// The time limit until gateways know a change, on a busy machine.
 const HEARD: Duration = Duration::from_secs(5);
 
-/// The least bytes of a part that is not the last.
+/// The smallest allowed size of a part that is not the last, in bytes.
 const PART: usize = 5 << 20;
 
 const KEY: &str = "/box/d/key";
 
-/// What is uploaded: several blocks of it.
+/// Returns a content of several blocks.
 fn content() -> Vec<u8> {
     bytes(1, 300_000)
 }
 
-/// 32 hexadecimal digits, a dash and a number: no client takes that for an MD5.
+/// Returns true for 32 hexadecimal digits, a dash and a 1. Clients do not take that for an MD5.
 fn is_opaque(tag: &str) -> bool {
     let text = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
     let Some((digits, number)) = text.and_then(|text| text.split_once('-')) else { return false };
     digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) && number == "1"
 }
 
-/// The tag that an upload gets.
+/// Puts an object and returns its entity tag.
 #[track_caller]
 fn put(client: &Client, key: &str, content: &[u8]) -> String {
     client.put(key, content).expect(200).header("etag").to_owned()
@@ -87,7 +87,7 @@ fn conditions_and_ranges(gateway: &Gateway, one: &Client, other: &Client) {
     let first = put(one, KEY, &content);
     let tag = put(one, KEY, &content);
     assert!(is_opaque(&tag) && is_opaque(&first) && first != tag, "{first} {tag}");
-    // Of a key that only this gateway writes, so that no other one's change is on its way.
+    // Only this gateway writes the key, so no invalidation by the other one is in flight.
     put(one, "/box/d/of-one", &content);
     put(one, "/box/d/of-one", &content);
     assert_eq!(trips(gateway, "PutObject"), (0, 1), "the setting is remembered");
@@ -149,7 +149,7 @@ fn an_upload_is_completed_by_the_tags_of_its_parts(one: &Client, other: &Client)
         let list = part_list(&[(1, &tags[0]), (2, &tags[1]), (3, &tags[2])]);
         other.send(&Request::new("POST", &format!("{key}?uploadId={upload}")).body(list))
     };
-    // Those of parts that were sent are told apart by their tags, whichever came last.
+    // Entity tags identify the transmissions of parts; only the last one of each part is valid.
     assert_ne!(replaced, tags[0]);
     let mixed = [tags[1].clone(), tags[0].clone(), tags[2].clone()];
     assert_eq!(complete(&mixed).expect(400).code(), "InvalidPart");
@@ -164,7 +164,7 @@ fn an_upload_is_completed_by_the_tags_of_its_parts(one: &Client, other: &Client)
     assert_eq!(read.header("etag").replace('"', "&quot;"), whole);
 }
 
-/// Clients that send the MD5 of each part compare the tag of the whole with what they make of them.
+/// Clients that send the MD5 of each part compare the entity tag of the whole with their own.
 fn an_upload_whose_md5s_were_sent_has_the_tag_that_they_make(one: &Client, other: &Client) {
     let contents = [bytes(4, PART), bytes(5, 30_000)];
     let key = "/box/upload";

@@ -1,5 +1,5 @@
-//! MinIO stopped, and killed: nothing is acknowledged that is not stored, nobody waits for ever,
-//! and it all works again once MinIO does.
+//! MinIO stopped and killed: only stored objects are acknowledged, each request gets a response in
+//! time, and the gateway recovers with MinIO.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use crate::client::{Answer, Client, Request};
 use crate::content::{bytes, etag};
 use crate::servers::{Blocks, Gateway, Minio, Setup, wait_for};
 
-/// How long a PUT may take to say that it cannot be done.
+/// The time limit of an error of a PUT.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// How long the gateway may take to notice that MinIO is back.
+/// The time limit until the gateway notices that MinIO is back.
 const RECOVERY: Duration = Duration::from_secs(30);
 
-/// Larger than what a record holds, so that it needs the bucket.
+/// Length of an object that is too large for a record, so that it needs the bucket, in bytes.
 const LARGE: usize = 300_000;
 
 struct Scene {
@@ -38,7 +38,7 @@ impl Scene {
         Some(Scene { gateway, client, minio, _folder: folder })
     }
 
-    /// With MinIO gone: what needs it is refused in time, what does not need it works.
+    /// Without MinIO: requests that need it are refused in time, and others succeed.
     #[track_caller]
     fn serves_what_it_can(&self) {
         let puts = [("/box/new", 10), ("/box/large", 11), ("/box/small", 12)];
@@ -77,7 +77,7 @@ impl Scene {
         assert!(took < DEADLINE, "PUT {path} took {took:?}");
     }
 
-    /// With MinIO back: everything is as it was, and what could not be done can.
+    /// With MinIO back: all objects are unchanged, and refused requests now succeed.
     #[track_caller]
     fn recovers(self) {
         let works =
@@ -90,7 +90,7 @@ impl Scene {
             let answer = self.client.get(&format!("/box/{path}")).expect(200);
             assert!(answer.body == bytes(seed, length), "{path}");
         }
-        // A refused PUT may have reached the bucket all the same; it is cleared up.
+        // A refused PUT may have reached the bucket. Its blocks are deleted.
         for path in ["large", "again"] {
             self.client.delete(&format!("/box/{path}")).expect(204);
         }
@@ -131,7 +131,7 @@ fn a_minio_killed_during_uploads_loses_nothing_that_was_acknowledged() {
         let client = &client;
         let running: Vec<_> =
             seeds.iter().map(|&seed| (seed, scope.spawn(move || put(client, seed)))).collect();
-        // The kill comes when blocks have arrived and uploads are still under way.
+        // Kill after some blocks have arrived and while uploads are in flight.
         let begun = wait_for(Duration::from_secs(30), || scene.minio.blocks().len() > 20);
         assert!(begun, "no block arrived");
         scene.minio.child.kill();

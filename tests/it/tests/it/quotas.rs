@@ -1,4 +1,4 @@
-//! Quotas of buckets, set beside running gateways and met by clients that race.
+//! Quotas of buckets, set under running gateways and reached by concurrent clients.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::servers::wait_for;
 
 on_each_engine!(of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for);
 
-/// Clients that put at the same moment.
+/// Number of concurrent clients.
 const RACERS: usize = 16;
 
-/// Objects that there is room for.
+/// Number of further objects that the quota allows.
 const ROOM: usize = 5;
 
-/// How soon gateways must have heard of a change, on a busy machine.
+/// The time limit until gateways know a change, on a busy machine.
 const HEARD: Duration = Duration::from_secs(5);
 
 fn of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for(engine: Engine) {
@@ -31,7 +31,8 @@ fn of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for(engine: Engin
     let (status, said) = fleet.first.run("bucket", &["quota", "box", "--objects", &most]);
     assert!(status.success() && said.contains(&format!("1 of {most}")), "{said}");
 
-    // What is set is guarded by every plan, heard of or not: nobody has to wait.
+    // Each commit checks the quota, even if its gateway does not know it yet. So the test need not
+    // wait.
     let start = &Barrier::new(RACERS);
     let told: Vec<u16> = std::thread::scope(|scope| {
         let racers: Vec<_> = (0..RACERS)

@@ -1,4 +1,4 @@
-//! Conditional writes decide races between clients of several gateways.
+//! Races between clients of several gateways, which conditional writes decide.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,23 +15,23 @@ on_each_engine!(
     writers_without_conditions_are_never_refused,
 );
 
-/// Clients that want the same key at the same moment.
+/// Number of clients that create the same key at the same moment.
 const RACERS: usize = 16;
 
-/// Clients that count together.
+/// Number of clients that increment one counter.
 const COUNTERS: usize = 8;
 
-/// Clients that write the same keys without conditions.
+/// Number of clients that write the same keys without conditions.
 const WRITERS: usize = 16;
 
-/// Keys that they write besides the one that all of them write.
+/// Number of keys that they write in addition to the common one.
 const JOBS: usize = 20;
 
-/// So many increments at least, however long that takes, and no more than so many.
+/// The least number of increments, however long they take, and the greatest.
 const INCREMENTS_MIN: u64 = 60;
 const INCREMENTS_MAX: u64 = 100_000;
 
-/// What became of the creations of one round, one after another.
+/// The statuses of one client, one for each round.
 type Statuses = Vec<u16>;
 
 fn of_creations_racing_over_two_gateways_exactly_one_wins(engine: Engine) {
@@ -49,7 +49,7 @@ fn of_creations_racing_over_two_gateways_exactly_one_wins(engine: Engine) {
                             .header("if-none-match", "*")
                             .body(format!("racer {racer}"));
                         start.wait();
-                        // A racer that fell out would leave the others waiting.
+                        // A client that panicked here would leave the others waiting.
                         line.send(&request).map_or(0, |answer| answer.status)
                     };
                     (0..rounds).map(&mut race).collect()
@@ -67,7 +67,7 @@ fn of_creations_racing_over_two_gateways_exactly_one_wins(engine: Engine) {
             match status {
                 200 => {}
                 412 => lost += 1,
-                // S3's word for a race that could not be decided in time.
+                // S3's response for a race that could not be decided in time.
                 409 => conflicts += 1,
                 _ => panic!("round {round}: {status}"),
             }
@@ -132,7 +132,8 @@ fn a_counter_kept_through_two_gateways_loses_nothing(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// What the writer does in a round, and the answer that S3 gives whatever others do meanwhile.
+/// Returns the request of a writer in a round, and its status, which is the same for every order of
+/// the concurrent writes.
 fn unconditional(bucket: &str, writer: usize, round: usize) -> (Request, u16) {
     let hot = format!("/{bucket}/hot");
     let job = format!("/{bucket}/job/{}/part", (writer + round) % JOBS);

@@ -1,4 +1,5 @@
-//! A GET ends with the bytes of the version that it began with, whatever happens meanwhile.
+//! A GET returns the bytes of the version with which it began, even if that version is deleted
+//! meanwhile.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,13 +10,13 @@ use crate::client::{Client, Request, read_answer};
 use crate::content::{bytes, etag};
 use crate::servers::{Blocks, Setup, wait_for};
 
-/// More than sockets and the gateway hold for one client.
+/// A length that exceeds the buffers of the sockets and of the gateway for one client, in bytes.
 const LENGTH: usize = 48 << 20;
 
-/// How long the reaper may take once nobody reads any more.
+/// The time limit of the reaper after the last read.
 const REAPED: Duration = Duration::from_secs(30);
 
-/// Begins a GET and reads a little of its answer.
+/// Begins a GET and reads the beginning of its response.
 fn begin(client: &Client, path: &str) -> (TcpStream, Vec<u8>) {
     let wire = Request::new("GET", path).sealed(client.signature()).wire();
     let mut stream = client.connect().expect("a connection");
@@ -25,7 +26,7 @@ fn begin(client: &Client, path: &str) -> (TcpStream, Vec<u8>) {
     (stream, begun)
 }
 
-/// Reads the rest of an answer.
+/// Reads the rest of a response.
 fn finish(mut stream: TcpStream, mut read: Vec<u8>) -> Vec<u8> {
     let head = read.windows(4).position(|four| four == b"\r\n\r\n").expect("the head has an end");
     read.drain(..head + 4);
@@ -53,7 +54,7 @@ fn answers_outlive_deletion_and_overwriting() {
     client.put("/box/overwritten", b"new").expect(200);
     assert_eq!(client.get("/box/deleted").code(), "NoSuchKey");
     assert_eq!(client.get("/box/overwritten").expect(200).text(), "new");
-    // Long enough for a reaper that does not wait for readers to take the blocks away.
+    // A reaper that did not wait for readers would delete the blocks in this time.
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(setup.block_files().len(), blocks, "blocks are gone while somebody reads them");
     for (stream, begun) in readers {
@@ -65,7 +66,7 @@ fn answers_outlive_deletion_and_overwriting() {
     gateway.stop();
 }
 
-/// Length, tag and bytes of one answer belong together, however often the key is overwritten.
+/// Length, entity tag and bytes of one response belong together, even while the key is overwritten.
 #[test]
 fn an_answer_is_of_one_version() {
     let folder = tempfile::tempdir().expect("a folder");

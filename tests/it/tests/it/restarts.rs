@@ -1,5 +1,5 @@
-//! The database killed and started again under load: nothing acknowledged is lost, nothing is torn,
-//! and the gateways serve again by themselves.
+//! The database is killed and restarted under load: no acknowledged change is lost, no object is
+//! torn, and the gateways recover without help.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,13 +16,13 @@ use crate::servers::wait_for;
 on_each_server!(killed_databases_lose_nothing);
 on_servers_together!(a_long_outage_ends_no_session);
 
-/// Answers that say something about a key, however long that takes.
+/// The least number of responses, however long they take.
 const ENOUGH: u64 = 800;
 
-/// How soon gateways serve again once the database does.
+/// The time limit of recovery after the database is back.
 const RECOVERY: Duration = Duration::from_secs(5);
 
-/// How long it takes until a PUT works.
+/// Returns the time until a PUT succeeds.
 fn recovers(client: &Client, key: &str) -> Duration {
     let began = Instant::now();
     let put = Request::new("PUT", key).body("again");
@@ -31,7 +31,7 @@ fn recovers(client: &Client, key: &str) -> Duration {
     began.elapsed()
 }
 
-/// Kills the database under load, and answers how long the slower gateway took to recover.
+/// Kills and restarts the database under load. Returns the recovery time of the slower gateway.
 fn kill_and_restart(database: &mut Database, clients: &[Client; 2], round: u64) -> Duration {
     database.kill();
     std::thread::sleep(Duration::from_millis(round * 97 % 700));
@@ -74,7 +74,8 @@ fn killed_databases_lose_nothing(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// Longer than a session may be silent. Nobody could show that it lives, and nobody could look.
+/// Longer than the limit for a silent session. No gateway could send a heartbeat, and none could
+/// look.
 const LONG: Duration = Duration::from_secs(33);
 
 fn a_long_outage_ends_no_session(engine: Engine) {
@@ -88,7 +89,7 @@ fn a_long_outage_ends_no_session(engine: Engine) {
     assert_eq!(clients[1].put("/box/during", b"").status, 503);
     database.restart();
     let took = [0, 1].map(|at: usize| recovers(&clients[at], &format!("/box/probe-{at}")));
-    // Each has looked at the other by then.
+    // By then each gateway has checked the session of the other.
     std::thread::sleep(Duration::from_secs(5));
     for (client, other) in [(&clients[0], &clients[1]), (&clients[1], &clients[0])] {
         client.put("/box/object", client.address.as_bytes()).expect(200);
@@ -101,7 +102,7 @@ fn a_long_outage_ends_no_session(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// Tells Redis something.
+/// Sends a command to Redis.
 pub(crate) fn redis(database: &Database, command: &str) {
     let mut stream = TcpStream::connect(database.address()).expect("Redis listens");
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");

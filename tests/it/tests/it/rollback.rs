@@ -1,15 +1,15 @@
-//! A metadata store that is put back to a moment two seconds ago, under load, as a restored snapshot
-//! or a failover to a copy that is behind does: nothing that was durable before that moment is lost or
-//! unreadable, and what is lost is reported as such, never as bytes of something else.
+//! A metadata store that is put back to a state of two seconds ago, under load, as a restored
+//! snapshot or a failover to a delayed replica does. Data that was durable before that moment stays
+//! readable, and later data is reported as lost, never replaced by other bytes.
 //!
-//! Rounds take turns. In one, a gateway that is alone, and so waits for nobody before it deletes, is
-//! killed with the store and started again. In the next, two gateways live through it: they notice,
-//! end with an error and acknowledge nothing that a later read contradicts. Before and after the
-//! moment clients pause for a second, which background work uses.
+//! Rounds alternate. In one, a single gateway, which waits for no peer before it deletes, is killed
+//! with the store and started again. In the next, two gateways run through the restore: they notice
+//! it, end with an error, and acknowledge nothing that a later read contradicts. Before and after
+//! the moment, clients pause for a second, which background work uses.
 //!
-//! What a restore takes back: PUTs, deletes and copies that were acknowledged after that moment, or
-//! while the copy was made. Blocks of theirs are leftovers of sessions, which the next gateways end
-//! and clear up after. So once that is done a check has no finding at all.
+//! A restore takes back PUTs, deletes and copies that were acknowledged after that moment, or while
+//! the copy was made. Their blocks are leftovers of sessions, which the next gateways end and clean
+//! up. So `fsck` finds nothing afterwards.
 //!
 //! `ASHLAR_TEST_ROLLBACKS=50 cargo test -p it --test it rollback` is the full proof.
 
@@ -35,62 +35,64 @@ use told::{Complaints, Times};
 
 on_the_drawn_engine!(a_store_put_back_loses_nothing_older_and_mixes_nothing_up);
 
-/// How far back a store is put.
+/// The time by which a store is put back.
 const BACK: Duration = Duration::from_secs(2);
 
-/// By this setting blocks outlive the commit that freed them, for longer than a store is put back.
+/// The time for which blocks outlive the commit that freed them. It exceeds [`BACK`].
 const DELETION_GRACE: &str = "10s";
 
-/// Clients that each have keys of their own.
+/// Number of clients with keys of their own.
 const OWNERS: usize = 6;
 
-/// Acknowledged changes before the moment, after it and after the restore.
+/// Number of acknowledged changes before the moment, after it, and after the restore.
 const CHANGES: u64 = 40;
 
-/// How long clients go on after the restore.
+/// The time for which clients continue after the restore.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
-/// How soon sessions of earlier rounds are ended and what is dead is deleted.
+/// The time limit until sessions of earlier rounds are ended and dead blocks are deleted.
 const DELETES: Duration = Duration::from_secs(90);
 
-/// How soon a gateway ends that lived through it: two beats, and a busy machine.
+/// The time limit until a running gateway ends after a restore: two heartbeats, and some more on a
+/// busy machine.
 const NOTICED: Duration = Duration::from_secs(30);
 
-/// How long clients pause before the moment, so that what was dead is gone.
+/// The pause of the clients before the moment, in which dead blocks are deleted.
 const QUIET: Duration = Duration::from_millis(1_500);
 
-/// Changes between the pauses, and when clients go on after the second.
+/// Number of changes between the pauses, and the time after the moment at which the second pause
+/// ends.
 const BURST: u64 = 15;
 const PAUSED: Duration = Duration::from_millis(1_700);
 
-/// The setup of a gateway here: blocks of the usual size, and the grace.
+/// Adds the default block size and the grace period to the options of a gateway.
 fn graceful(setup: &Setup) -> Setup {
     let options = ["--memory-budget", "64MiB", "--deletion-grace", DELETION_GRACE];
     setup.clone().options(&options)
 }
 
-/// What clients are told to do.
+/// Commands to the clients.
 #[derive(Debug, Default)]
 struct Orders {
     pause: AtomicBool,
     stop: AtomicBool,
 }
 
-/// What one round came to.
+/// The results of one round.
 #[derive(Debug, Default)]
 struct Round {
     complaints: Complaints,
-    /// Blocks that were there at the moment and not any more when the store was put back.
+    /// Number of blocks that existed at the moment and were deleted before the restore.
     deleted: usize,
-    /// Changes that the restore took back.
+    /// Number of changes that the restore took back.
     taken_back: usize,
-    /// Changes acknowledged after it.
+    /// Number of changes that were acknowledged after the restore.
     later: u64,
-    /// Gateways that lived through it and did not end.
+    /// Number of gateways that ran through the restore and did not end.
     deaf: usize,
 }
 
-/// Starts the gateways, again where they were.
+/// Starts the gateways, at the addresses of the earlier ones if there were any.
 fn start(setups: &[Setup], addresses: &mut Vec<String>) -> Vec<Gateway> {
     let gateways: Vec<Gateway> = setups
         .iter()
@@ -104,7 +106,7 @@ fn start(setups: &[Setup], addresses: &mut Vec<String>) -> Vec<Gateway> {
     gateways
 }
 
-/// Waits until there were so many more acknowledged changes.
+/// Waits for this many further acknowledged changes.
 #[track_caller]
 fn wait_for_changes(count: &AtomicU64, more: u64) {
     let wanted = count.load(Ordering::Relaxed) + more;
@@ -112,8 +114,8 @@ fn wait_for_changes(count: &AtomicU64, more: u64) {
     assert!(came, "{} acknowledged changes of {wanted}", count.load(Ordering::Relaxed));
 }
 
-/// Gateways that live through a restore: each says that it is not ready any more and ends with an
-/// error. How many do not.
+/// Waits for the gateways that run through a restore. Each reports that it is not ready and ends
+/// with an error. Returns the number of those that do not.
 fn end_by_themselves(gateways: Vec<Gateway>) -> usize {
     let limit = Instant::now() + NOTICED;
     let mut deaf = 0;
@@ -161,7 +163,7 @@ fn roll_back(
             .zip(clients.iter().cycle())
             .map(|(owner, client)| scope.spawn(move || owner.work(client, times, orders, done)))
             .collect();
-        // The clients end in any case, and then the panic goes on.
+        // Stop the clients even if this panics; otherwise the scope would wait for them forever.
         let all = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             wait_for_changes(done, CHANGES);
             orders.pause.store(true, Ordering::Relaxed);
@@ -201,8 +203,8 @@ fn roll_back(
     outcome
 }
 
-/// Waits until a gateway that is alone deletes what is dead: sessions of earlier rounds, which would
-/// hold it back, have been ended.
+/// Waits until a single gateway deletes dead blocks. By then the sessions of earlier rounds are
+/// ended, which would delay it.
 #[track_caller]
 fn deletes(fleet: &Fleet, gateway: &Gateway) {
     let before = fleet.block_names();
@@ -210,12 +212,12 @@ fn deletes(fleet: &Fleet, gateway: &Gateway) {
     let made: BTreeSet<String> = fleet.block_names().difference(&before).cloned().collect();
     assert!(!made.is_empty(), "the object has no block");
     gateway.client.delete("/box/dead").expect(204);
-    // Bodies that were staged inline may have been given blocks meanwhile, which stay.
+    // Bodies that were staged inline may have moved to blocks meanwhile; these blocks stay.
     let gone = wait_for(DELETES, || !made.is_subset(&fleet.block_names()));
     assert!(gone, "what is dead is not deleted:\n{}", gateway.log_of_this_run());
 }
 
-/// Rounds over one engine. Answers nothing: it fails with all that is wrong.
+/// Runs rounds over one engine. Fails with a list of all violations.
 fn rolls_back(engine: Engine, place: Place, rounds: u64) {
     let Some(mut fleet) = Fleet::new(engine, place) else { return };
     fleet.first = graceful(&fleet.first);
@@ -246,7 +248,7 @@ fn rolls_back(engine: Engine, place: Place, rounds: u64) {
         deaf += came.deaf;
         gateways.drain(1..).for_each(Gateway::stop);
     }
-    // What was wrongly taken for dead would be gone by now.
+    // Gives a gateway time to delete blocks that it wrongly considers dead.
     std::thread::sleep(Duration::from_secs(3));
     let clients: Vec<Client> = gateways.iter().map(|gateway| gateway.client.clone()).collect();
     for owner in &mut owners {

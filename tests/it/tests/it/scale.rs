@@ -81,12 +81,12 @@ pub(crate) fn kills() -> u64 {
     number("ASHLAR_TEST_KILLS", 3, 50)
 }
 
-/// Rounds in which gateways fall silent for so long that their sessions are ended.
+/// Rounds in which gateways pause until their sessions are ended.
 pub(crate) fn lapses() -> u64 {
     number("ASHLAR_TEST_LAPSES", 1, 5)
 }
 
-/// Restores of a metadata store to an earlier moment.
+/// Restores of a metadata store to an earlier state.
 pub(crate) fn rollbacks() -> u64 {
     number("ASHLAR_TEST_ROLLBACKS", 2, 50)
 }
@@ -97,7 +97,7 @@ pub(crate) fn drawn() -> String {
     drawn.to_string_lossy().into_owned()
 }
 
-/// Whether an engine of this name was asked for.
+/// Returns true if `ASHLAR_TEST_ENGINES` names this engine, or no engine.
 pub(crate) fn is_wanted(engine: &str) -> bool {
     let wanted = std::env::var_os("ASHLAR_TEST_ENGINES").unwrap_or_default();
     let wanted = wanted.to_string_lossy();

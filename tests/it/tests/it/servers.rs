@@ -1,4 +1,4 @@
-//! The gateway and MinIO as programs that are started, killed, stopped and started again.
+//! The gateway and MinIO as processes that tests start, kill, stop and restart.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -13,13 +13,13 @@ use crate::client::{Client, Request};
 pub(crate) const USER: &str = "ashlar-test-user";
 pub(crate) const PASSWORD: &str = "ashlar-test-secret/with+signs=";
 
-/// How long a program may take to start or end, in a debug build on a busy machine.
+/// The time limit for the start or the end of a program, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The bucket of MinIO that holds blocks.
+/// The MinIO bucket that holds the blocks.
 const BLOCK_BUCKET: &str = "blocks";
 
-/// Where a gateway keeps its blocks.
+/// The block store of a gateway.
 #[derive(Clone, Debug)]
 pub(crate) enum Blocks {
     /// The folder `blocks` beside its metadata.
@@ -28,25 +28,27 @@ pub(crate) enum Blocks {
     Bucket(String),
 }
 
-/// All that a gateway is started with, so that it can be started again.
+/// All settings of a gateway, so that a test can start it again.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    /// What is this gateway's own: its log, its data folder, and metadata in a file.
+    /// The folder of this gateway alone: its log, its data folder, and its metadata if that is a
+    /// file.
     pub(crate) folder: PathBuf,
-    /// What all gateways of the volume share: the master key, and blocks if they are in a folder.
+    /// The folder that all gateways of the volume share: the master key, and the blocks if they are
+    /// in a folder.
     shared: PathBuf,
-    /// A URL; without one, metadata is in a file in the data folder.
+    /// The URL of the metadata store; `None` for a file in the data folder.
     meta: Option<String>,
     blocks: Blocks,
-    /// Where it listens; at a port of its own if nothing is said.
+    /// The address at which it listens; `None` for a free port.
     listen: Option<String>,
     options: Vec<String>,
-    /// What makes its clock another one than this machine's.
+    /// Environment variables that shift its clock.
     clock: Vec<(&'static str, String)>,
 }
 
 impl Setup {
-    /// A gateway in `folder` with small blocks, so that a small body has many of them.
+    /// A gateway in `folder` with small blocks, so that a small body already has many of them.
     pub(crate) fn new(folder: &Path, blocks: Blocks) -> Setup {
         let options = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
         let options = options.iter().map(|&option| option.to_owned()).collect();
@@ -65,13 +67,13 @@ impl Setup {
         Setup { folder: self.shared.join(name), ..self.clone() }
     }
 
-    /// The same at an address where a gateway has been before.
+    /// The same at the address of an earlier gateway.
     pub(crate) fn at(&self, address: &str) -> Setup {
         Setup { listen: Some(address.to_owned()), ..self.clone() }
     }
 
-    /// The same with a clock that is behind. `None`, and a line that says so, if libfaketime is not
-    /// on this machine; that is a failure where services are required.
+    /// The same with a clock that is `seconds` late. Returns `None`, and prints the reason, if
+    /// libfaketime is not installed; where services are required, that is a failure.
     pub(crate) fn clock_behind(&self, seconds: i64) -> Option<Setup> {
         let Some(library) = faketime() else {
             let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
@@ -82,7 +84,7 @@ impl Setup {
         let clock = vec![
             ("LD_PRELOAD", library.display().to_string()),
             ("FAKETIME", format!("-{seconds}s")),
-            // Waiting goes by this one, which no two machines share anyway.
+            // The monotonic clock stays: it measures waiting times, and no two machines share it.
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ];
         Some(Setup { clock, ..self.clone() })
@@ -116,13 +118,13 @@ impl Setup {
             .env("ASHLAR_BLOCKS_ACCESS_KEY", USER)
             .env("ASHLAR_BLOCKS_SECRET_KEY", PASSWORD)
             .env("NO_COLOR", "1")
-            // Fleets have volumes side by side, and folders that do not exist yet.
+            // Tests create several volumes, in folders that do not exist yet.
             .env("ASHLAR_CREATE", "true")
             .stdin(Stdio::null());
         command_line
     }
 
-    /// Starts it and waits until it serves.
+    /// Starts the gateway and waits until it serves.
     #[track_caller]
     pub(crate) fn start(&self) -> Gateway {
         match self.try_start() {
@@ -131,7 +133,8 @@ impl Setup {
         }
     }
 
-    /// Starts it and waits until it serves, or else says how it ended and what it said.
+    /// Starts the gateway and waits until it serves. Fails with its exit status, if it ended, and
+    /// its output.
     pub(crate) fn try_start(&self) -> Result<Gateway, (Option<ExitStatus>, String)> {
         std::fs::create_dir_all(&self.folder).expect("a folder for the gateway");
         let log = self.folder.join("log");
@@ -164,7 +167,8 @@ impl Setup {
         Ok(Gateway { child: Program(child), client, admin, log, begins })
     }
 
-    /// Runs a command of the same program on the same volume.
+    /// Runs a command of the same program on the same volume. Returns the exit status and the
+    /// output.
     pub(crate) fn run(&self, command: &str, arguments: &[&str]) -> (ExitStatus, String) {
         let output = self.command(command).args(arguments).output().expect("the program runs");
         let said = [output.stdout, output.stderr].concat();
@@ -175,17 +179,17 @@ impl Setup {
         self.shared.join("blocks")
     }
 
-    /// The files of all blocks, those in the making included.
+    /// Returns the files of all blocks, unfinished ones included.
     pub(crate) fn block_files(&self) -> Vec<PathBuf> {
         let mut found = files(&self.block_folder());
-        // This one says whose blocks they are; it stays.
+        // This file holds the id of the volume, not a block.
         found.retain(|path| *path != self.block_folder().join("volume"));
         found.sort();
         found
     }
 }
 
-/// All files below a folder that may be changing.
+/// Returns all files below a folder, which may change meanwhile.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let Ok(entries) = std::fs::read_dir(folder) else { return found };
@@ -200,12 +204,12 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A child that does not outlive its test.
+/// A child process that is killed at the end of its test.
 #[derive(Debug)]
 pub(crate) struct Program(Child);
 
 impl Program {
-    /// SIGKILL, and nothing is left.
+    /// Kills the process by SIGKILL and waits for its end.
     pub(crate) fn kill(&mut self) {
         let ended = self.0.try_wait().expect("the child can be asked");
         assert_eq!(ended, None, "what is to be killed has ended by itself");
@@ -217,7 +221,7 @@ impl Program {
         kill_process(Pid::from_child(&self.0), signal).expect("a child can be signalled");
     }
 
-    /// Waits for its end.
+    /// Waits until the process ends.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let limit = Instant::now() + PATIENCE;
         loop {
@@ -229,12 +233,12 @@ impl Program {
         }
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status; `None` while the process runs.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.0.try_wait().expect("a child can be asked")
     }
 
-    /// The most memory that it has held so far, in bytes.
+    /// Returns the peak resident memory so far, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))
             .expect("a running program has a status");
@@ -255,28 +259,28 @@ impl Drop for Program {
 #[derive(Debug)]
 pub(crate) struct Gateway {
     pub(crate) child: Program,
-    /// Its root user.
+    /// A client of its root user.
     pub(crate) client: Client,
-    /// Where it tells operators of itself.
+    /// The address of its admin listener.
     admin: String,
     log: PathBuf,
-    /// Bytes of the log that are of earlier runs.
+    /// Length of the log in bytes when this run began.
     begins: usize,
 }
 
 impl Gateway {
-    /// All that it and its earlier runs have logged.
+    /// Returns the log of this run and of the earlier runs.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// All that this run has logged.
+    /// Returns the log of this run.
     pub(crate) fn log_of_this_run(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(log.get(self.begins..).unwrap_or_default()).into_owned()
     }
 
-    /// What it tells operators under this path.
+    /// Returns the body of the admin page at this path.
     #[track_caller]
     pub(crate) fn tells(&self, path: &str) -> String {
         let admin = Client { address: self.admin.clone(), ..self.client.clone() };
@@ -284,7 +288,7 @@ impl Gateway {
         admin.exchange("GET", &wire).expect("operators are answered").expect(200).text()
     }
 
-    /// One of its counters, as `name{label="value"}`.
+    /// Returns the value of a counter, given as `name{label="value"}`.
     #[track_caller]
     pub(crate) fn counter(&self, name: &str) -> u64 {
         let metrics = self.tells("/metrics");
@@ -293,7 +297,7 @@ impl Gateway {
         value.unwrap_or_else(|| panic!("no {name} in\n{metrics}"))
     }
 
-    /// Fails if the gateway logged anything that a person would have to look at.
+    /// Fails if the gateway logged an error or a panic.
     #[track_caller]
     pub(crate) fn check_log(&self) {
         let log = self.log();
@@ -302,7 +306,7 @@ impl Gateway {
         assert!(bad.is_empty(), "the gateway logged {bad:#?}");
     }
 
-    /// Ends it in good order, as an operator would.
+    /// Stops the gateway by SIGTERM, and fails unless it ends successfully.
     #[track_caller]
     pub(crate) fn stop(mut self) {
         self.child.signal(Signal::TERM);
@@ -317,7 +321,7 @@ fn spawn(mut command: Command, log: &Path) -> Child {
     command.spawn().expect("the program starts")
 }
 
-/// A MinIO of a test's own, which the test may kill.
+/// A MinIO of one test, which the test may kill.
 #[derive(Debug)]
 pub(crate) struct Minio {
     program: PathBuf,
@@ -327,8 +331,8 @@ pub(crate) struct Minio {
 }
 
 impl Minio {
-    /// Starts one with a bucket for blocks. `None`, and a line that says so, if there is no MinIO
-    /// on this machine; that is a failure where services are required.
+    /// Starts a MinIO with a bucket for blocks. Returns `None`, and prints the reason, if MinIO is
+    /// not installed; where services are required, that is a failure.
     pub(crate) fn start(folder: &Path) -> Option<Minio> {
         let Some(program) = minio_program() else {
             let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
@@ -343,7 +347,7 @@ impl Minio {
         let child = launch(&program, &folder, &address);
         let minio = Minio { program, folder, address, child };
         minio.wait_until_ready();
-        // It says that it is ready before it is.
+        // MinIO reports that it is ready before it can create a bucket.
         let bucket = format!("/{BLOCK_BUCKET}");
         let made = wait_for(PATIENCE, || minio.client().put(&bucket, b"").status == 200);
         assert!(made, "MinIO makes no bucket");
@@ -356,15 +360,16 @@ impl Minio {
         self.wait_until_ready();
     }
 
-    /// The blocks that are stored, by name.
+    /// Returns the names of the stored blocks.
     pub(crate) fn blocks(&self) -> Vec<String> {
         let mut keys = self.client().keys(BLOCK_BUCKET, "", 1000);
-        // With some the gateway tries what it can write, one says whose blocks they are; they stay.
+        // The gateway writes the first ones to test the bucket, and the last one holds the id of
+        // the volume. Both stay.
         keys.retain(|key| !key.starts_with("volume/probe") && key != "volume/volume");
         keys
     }
 
-    /// A client of MinIO itself.
+    /// Returns a client of MinIO itself.
     pub(crate) fn client(&self) -> Client {
         let address = self.address.clone();
         Client { address, key: USER.to_owned(), secret: PASSWORD.to_owned() }
@@ -393,12 +398,13 @@ fn launch(program: &Path, folder: &Path, address: &str) -> Program {
         .env("MINIO_ROOT_USER", USER)
         .env("MINIO_ROOT_PASSWORD", PASSWORD)
         .env("MINIO_BROWSER", "off")
-        // Otherwise it refuses a folder on the root disk.
+        // Without it, MinIO refuses a folder on the root disk.
         .env("MINIO_CI_CD", "1");
     Program(spawn(command, &folder.join("log")))
 }
 
-/// The library that gives a program another time of day, where packages put it.
+/// Returns the path of libfaketime, which gives a program another wall-clock time, if it is
+/// installed.
 fn faketime() -> Option<PathBuf> {
     let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
     let files = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1"));
@@ -413,13 +419,13 @@ fn minio_program() -> Option<PathBuf> {
     std::env::split_paths(&paths).map(|folder| folder.join("minio")).find(|path| path.is_file())
 }
 
-/// Whether a block's name says that it is bare: a bit of its counter does.
+/// Returns true if a block's name marks it as a bare block: one bit of its counter does.
 pub(crate) fn is_bare(name: &str) -> bool {
     let counter = &name[name.len() - 12..];
     u64::from_str_radix(counter, 16).expect("a counter") & 1 << 46 != 0
 }
 
-/// Waits until `done` says so, for at most `limit`; whether it did.
+/// Waits until `done` returns true, for at most `limit`. Returns false if the time ran out.
 pub(crate) fn wait_for(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     loop {

@@ -1,4 +1,4 @@
-//! SIGTERM: what is under way finishes, nothing new begins, and the exit is a good one.
+//! SIGTERM: requests in flight finish, no new one begins, and the exit status is 0.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ fn an_upload_under_way_finishes_after_sigterm() {
     gateway.stop();
 }
 
-/// An upload whose client never goes on is given up when the time to drain is over.
+/// An upload whose client stalls is given up after the drain timeout.
 #[test]
 fn an_upload_that_stalls_does_not_hold_up_the_end() {
     let folder = tempfile::tempdir().expect("a folder");

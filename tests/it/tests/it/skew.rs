@@ -1,4 +1,5 @@
-//! Gateways whose clocks differ: which of two transmissions counts is no question of clocks.
+//! Gateways with different clocks: the order of two transmissions of a part does not depend on
+//! clocks.
 
 use crate::client::{Client, Request, part_list};
 use crate::content::bytes;
@@ -7,13 +8,13 @@ use crate::servers::Gateway;
 
 on_the_drawn_server!(of_a_part_sent_twice_the_later_one_completes_whatever_the_clocks_say);
 
-/// By how much the second gateway's clock is behind.
+/// The delay of the second gateway's clock, in seconds.
 const BEHIND: i64 = 20;
 
-/// Bytes of a part.
+/// Length of a part in bytes.
 const SIZE: usize = 30_000;
 
-/// What a gateway's clock says of a change of now, in seconds of its day.
+/// Returns the time of day of a gateway's clock, in seconds.
 fn clock(client: &Client) -> i64 {
     client.put("/box/clock", b"now").expect(200);
     let head = client.send(&Request::new("HEAD", "/box/clock")).expect(200);
@@ -22,7 +23,7 @@ fn clock(client: &Client) -> i64 {
     time.fold(0, |sum, digits| sum * 60 + digits.parse::<i64>().expect("digits"))
 }
 
-/// Sends part 1 and says its `ETag`.
+/// Sends part 1 and returns its `ETag`.
 fn send(client: &Client, upload: &str, seed: u64) -> String {
     let target = format!("/box/object?partNumber=1&uploadId={upload}");
     client.put(&target, &bytes(seed, SIZE)).expect(200).header("etag").to_owned()

@@ -1,5 +1,5 @@
-//! The only gateway of a volume answers from what it remembers, and no longer does when another
-//! one changes something.
+//! A gateway without peers answers from its cache, and stops doing so when another gateway changes
+//! something.
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +16,18 @@ on_each_server!(
     histories_are_linearizable_while_a_gateway_comes_and_goes,
 );
 
-/// How soon a gateway knows that it is the only one, on a busy machine.
+/// The time limit until a gateway knows that it has no peer, on a busy machine.
 const KNOWN: Duration = Duration::from_secs(20);
 
-/// Keys that are read before and after.
+/// Number of keys that are read before and after.
 const KEYS: u64 = 50;
 
-/// Reads that a gateway has answered from what it remembered.
+/// Returns the number of reads that a gateway has answered from its cache.
 fn remembered(gateway: &Gateway) -> u64 {
     gateway.counter("ashlar_metadata_cached_reads_total ")
 }
 
-/// Waits until a gateway answers a GET of this key from what it remembers.
+/// Waits until a gateway answers a GET of this key from its cache.
 #[track_caller]
 pub(crate) fn is_sole(gateway: &Gateway, key: &str) {
     let answers = || {
@@ -61,7 +61,8 @@ fn the_only_gateway_asks_nobody(engine: Engine) {
         client.get("/box/a/key").expect(404);
     }
     let (trips, known) = (trips() - before, remembered(&gateway) - known);
-    // Its own upkeep reads now and then; and on a busy machine it may have to find out again.
+    // Background work reads sometimes, and on a busy machine the gateway may have to establish
+    // again that it has no peer.
     assert!(
         known > 2 * KEYS && trips < KEYS,
         "{known} were known, {trips} reads went to the store"
@@ -69,7 +70,7 @@ fn the_only_gateway_asks_nobody(engine: Engine) {
     fleet.ends_tidy(vec![gateway]);
 }
 
-/// Each key has this content, as this gateway says.
+/// Fails unless each key has this content, as read through this gateway.
 #[track_caller]
 fn all_are(client: &Client, content: &str) {
     for key in 0..KEYS {

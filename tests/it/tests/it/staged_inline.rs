@@ -1,5 +1,5 @@
-//! Bodies of a client that sends one after the other: acknowledged by the metadata store alone, and
-//! put into blocks a little later.
+//! Bodies of a client that sends one after another. A commit of the metadata store alone
+//! acknowledges them, and they move to blocks a little later.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::client::Request;
 use crate::content::bytes;
 use crate::servers::{Blocks, Setup, wait_for};
 
-/// How soon a body lies in a block, generously.
+/// The time limit until a body is in a block.
 const DESTAGED_WITHIN: Duration = Duration::from_secs(20);
 
 #[test]
@@ -37,7 +37,7 @@ fn a_staged_body_survives_a_kill_and_is_destaged() {
     let (status, told) = setup.run("fsck", &[]);
     assert!(status.success(), "{told}");
 
-    // What was destaged comes from its block now, and what another run left is still staged inline.
+    // The destaged body is read from its block; the body of the earlier run is still staged inline.
     for block in setup.block_files() {
         std::fs::remove_file(block).expect("it can be removed");
     }

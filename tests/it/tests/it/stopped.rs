@@ -1,4 +1,4 @@
-//! Stores that stop under programs on a mount: programs wait, none is told an error, and they go on
+//! Stores that stop under programs on a mount. The programs wait without an error, and continue
 //! once the stores do.
 
 use std::path::Path;
@@ -17,23 +17,23 @@ use crate::servers::{Minio, wait_for};
 
 on_the_drawn_server!(programs_wait_for_stores_that_stop);
 
-/// Programs on the mount.
+/// Number of programs on the mount.
 const PROGRAMS: usize = 4;
 
-/// How long what was asked for before a store stopped may be answered, and what is under way in the
-/// kernel.
+/// The time for replies to requests from before the stop, and for calls in flight in the kernel.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// How soon programs go on: a store that was killed is asked again after a pause, on a busy machine.
+/// The time limit until programs continue. A killed store is retried after a pause, and the machine
+/// may be busy.
 const RECOVERY: Duration = Duration::from_secs(90);
 
-/// Larger than what is kept without a block.
+/// Length of a body that needs a block, in bytes.
 const LARGE: usize = 400_000;
 
-/// Outages that are longer than this are those of the full proof.
+/// Longer outages are those of the full proof.
 const FEW_UNTIL: Duration = Duration::from_secs(5);
 
-/// What befalls the stores.
+/// The fault of the stores.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     DatabaseFrozen,
@@ -45,7 +45,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// The first ones for every run, all of them for the full proof.
+    /// Each run injects the first ones, the full proof all of them.
     const ALL: [Fault; 6] = [
         Fault::DatabaseFrozen,
         Fault::BlocksFrozen,
@@ -118,7 +118,7 @@ fn programs_wait_for_stores_that_stop(engine: Engine) {
         running.stop(notes);
     }
     for notes in &mut notes {
-        // In each view.
+        // Checks both views.
         notes.check(&place, &mount.gateway().client, 0);
         notes.check(&place, &mount.gateway().client, 1);
     }
@@ -130,7 +130,8 @@ fn programs_wait_for_stores_that_stop(engine: Engine) {
     tidy(&fleet, mount, &place);
 }
 
-/// Stops stores for a while. Fails if anything is acknowledged meanwhile that needs one of them.
+/// Stops stores for a while. Fails if an operation that needs one of them is acknowledged
+/// meanwhile.
 fn stops(fault: Fault, fleet: &mut Fleet, running: &[Running], client: &Client) {
     fault.begin(fleet);
     std::thread::sleep(SETTLED);
@@ -144,7 +145,7 @@ fn stops(fault: Fault, fleet: &mut Fleet, running: &[Running], client: &Client) 
         let put = scope.spawn(put);
         std::thread::sleep(scale::outage());
         let during: usize = told(running).iter().zip(&then).map(|(now, then)| now - then).sum();
-        // What needs no block goes on while MinIO is away, until a program needs one.
+        // Without MinIO, operations that need no block continue until a program needs one.
         if fault.database() {
             assert_eq!(during, 0, "{fault:?}: {during} calls are acknowledged without a database");
         }
@@ -161,12 +162,12 @@ fn tidy(fleet: &Fleet, mount: Mount, place: &Path) {
     fleet.ends_tidy(Vec::new());
 }
 
-/// How often each program was told that something is done.
+/// Returns the number of completed operations of each program.
 fn told(running: &[Running]) -> Vec<usize> {
     running.iter().map(Running::told).collect()
 }
 
-/// Waits until every program was told something more; how long that took.
+/// Waits until every program has completed further operations. Returns the elapsed time.
 #[track_caller]
 fn goes_on(running: &mut [Running], when: &str) -> Duration {
     let (began, then) = (Instant::now(), told(running));

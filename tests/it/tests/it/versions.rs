@@ -1,8 +1,8 @@
-//! Versions, their locks and what removes them, by two volumes over one store: random acts one after
-//! the other, each held against a [`model`] that is a list for each key.
+//! Versions, their locks and their removal, by two volumes over one store: random operations one
+//! after another, each compared with a [`model`] that is a list for each key.
 //!
-//! The numbers that acts follow from are of one seed, which a failure says: `ASHLAR_TEST_SEED` does the
-//! same again, and `ASHLAR_TEST_STEPS` sets the number of acts.
+//! The operations follow from a seed, which a failure prints. `ASHLAR_TEST_SEED` repeats the run,
+//! and `ASHLAR_TEST_STEPS` sets the number of operations.
 
 pub(crate) mod dice;
 mod model;
@@ -29,12 +29,12 @@ use crate::scale;
 use dice::{BUCKETS, Dice, HOUR, KEYS};
 use model::{Act, Answer, How, Model, Now, What, is_locked};
 
-/// Ids of versions that went, which are asked for again.
+/// Limit of the ids of removed versions that are requested again.
 const GONE_MAX: usize = 16;
 
 on_the_drawn_server!(versions_are_as_the_model_says);
 
-/// Steps of which a figure is told.
+/// Number of steps between two lines of progress.
 const TOLD: u64 = 10_000;
 
 #[test]
@@ -87,14 +87,14 @@ fn run_on(name: &str, steps: u64, store: impl AsyncFnOnce() -> Arc<dyn MetaStore
     }
 }
 
-/// How often something happened.
+/// Counts of results.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     done: u64,
     refused: u64,
     /// Removals that a lock forbade.
     locked: u64,
-    /// Versions that went.
+    /// Versions that were removed.
     removed: u64,
     /// Blocks that were deleted.
     reaped: u64,
@@ -114,7 +114,8 @@ struct World {
     counts: Counts,
 }
 
-/// A volume that goes by this clock, with short bodies in records, staged inline and in blocks.
+/// Opens a volume with this clock. Its limits are small: short bodies are inline in records, longer
+/// ones are staged inline or in blocks.
 pub(crate) async fn open(
     store: &Arc<dyn MetaStore>,
     blocks: &Arc<MemoryBlocks>,
@@ -122,7 +123,8 @@ pub(crate) async fn open(
 ) -> Arc<Volume> {
     let session = SessionOptions {
         clock: Arc::<SetClock>::clone(clock),
-        // The reaper waits until each session has shown that it is past an epoch.
+        // The reaper waits until each session has confirmed a newer epoch, which it does in
+        // heartbeats.
         heartbeat_interval: Duration::from_millis(50),
         ..Default::default()
     };
@@ -157,7 +159,7 @@ impl World {
         let (gone, counts) = (Vec::new(), Counts::default());
         let mut world =
             World { store, blocks, clock, volumes, model, dice, now, gone, step: 0, counts };
-        // What was there before versions were kept is locked, too.
+        // Objects from before versioning are locked, too.
         for (seed, key) in (1_u64 << 40..).zip(KEYS) {
             let content = model::Content { seed, length: 300 };
             let put =
@@ -178,7 +180,7 @@ impl World {
         Arc::clone(&self.volumes[volume])
     }
 
-    /// Time passes, or somebody sets the clock.
+    /// Advances the clock, or sets it forwards or back.
     fn tick(&mut self) {
         let step = i64::try_from(self.dice.below(2_000)).expect("few") * HOUR / 1_000;
         let passed = Timestamp(self.now.passed.0 + step);
@@ -192,7 +194,8 @@ impl World {
         self.now = Now { told, passed };
     }
 
-    /// What the volume goes by: of a clock that is set back that is not later than what it tells.
+    /// Returns the times that the volume uses. If the clock is set back, the certainly elapsed time
+    /// is not later than the clock.
     fn now(&self) -> Now {
         Now { told: self.now.told, passed: self.now.passed.min(self.now.told) }
     }
@@ -206,7 +209,7 @@ impl World {
         self.looks(&act).await;
     }
 
-    /// Does it, and holds the answer against that of the model.
+    /// Executes an operation and compares its result with that of the model.
     async fn act(&mut self, act: &Act) {
         let volume = self.volume();
         let before = match act {
@@ -241,7 +244,7 @@ impl World {
         }
     }
 
-    /// Looks at what the act was about, now and then at more.
+    /// Reads the versions that the operation concerned, and more in some steps.
     async fn looks(&mut self, act: &Act) {
         let (volume, bucket) = (self.volume(), self.dice.below(BUCKETS.len()));
         if let Act::Put { to: name, .. }
@@ -279,7 +282,7 @@ impl World {
         assert_eq!(report.findings, [], "step {}", self.step);
     }
 
-    /// Holds everything against the model, then lets everything go once no lock is left.
+    /// Compares everything with the model, then deletes everything after all locks have expired.
     async fn end(mut self) -> Counts {
         let volume = Arc::clone(&self.volumes[0]);
         for bucket in 0..BUCKETS.len() {
@@ -314,7 +317,7 @@ impl World {
     }
 }
 
-/// What a volume answers.
+/// Returns the result of an operation on a volume.
 async fn done(volume: &Arc<Volume>, act: &Act) -> Result<Answer, FsError> {
     match answer(volume, act).await {
         Ok(answer) => Ok(answer),

@@ -1,4 +1,4 @@
-//! What one gateway did, another one sees at once.
+//! Changes through one gateway are visible through the other one at once.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ on_each_engine!(
     changes_of_users_and_policies_take_effect_everywhere_within_a_second,
 );
 
-/// How often everything is done, each time the other way round.
+/// Number of rounds; the gateways change roles in each.
 const TURNS: u64 = 12;
 
-/// S3's smallest part that is not the last.
+/// The smallest allowed size of a part that is not the last.
 const PART: usize = 5 << 20;
 
-/// How soon every gateway has to know of a change of users or policies. A busy machine takes longer now and
-/// then, but not for half of the changes.
+/// The time limit of a change of users or policies to take effect on every gateway. A busy machine
+/// may exceed it, but not for half of the changes.
 const ACCESS: Duration = Duration::from_secs(1);
 
 fn what_one_gateway_writes_the_other_reads_and_lists(engine: Engine) {
@@ -37,7 +37,7 @@ fn what_one_gateway_writes_the_other_reads_and_lists(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// Reads after writes: new objects, other content in a record and in blocks, deletes.
+/// Reads after writes: new objects, replaced content in a record and in blocks, deletes.
 fn objects_are_seen(writer: &Client, reader: &Client, turn: u64) {
     let key = "/box/object";
     for (step, size) in [100, 20_000, 200_000, 50].into_iter().enumerate() {
@@ -55,8 +55,8 @@ fn objects_are_seen(writer: &Client, reader: &Client, turn: u64) {
     reader.send(&Request::new("HEAD", key)).expect(404);
 }
 
-/// Lists after writes, in directories that the reader knows, that it knew to be absent, and that
-/// were just emptied.
+/// Lists after writes, in directories that the reader has cached, that it has cached as absent, and
+/// that were just emptied.
 fn listings_are_seen(writer: &Client, reader: &Client, turn: u64) {
     let (new, prefix) = (format!("new-{turn}/deep/key"), format!("new-{turn}/"));
     assert_eq!(reader.keys("box", &prefix, 1000), Vec::<String>::new());
@@ -65,14 +65,14 @@ fn listings_are_seen(writer: &Client, reader: &Client, turn: u64) {
     assert_eq!(reader.keys("box", &prefix, 1000), std::slice::from_ref(&new));
     let shallow = reader.get("/box?list-type=2&delimiter=/").expect(200);
     assert!(shallow.text().contains(&format!("<Prefix>{prefix}</Prefix>")), "{}", shallow.text());
-    // Into the directory that the other one made, and out of it.
+    // Each gateway also changes a directory that the other one created.
     reader.put(&format!("/box/{new}-2"), b"beside").expect(200);
     assert_eq!(writer.keys("box", &prefix, 1), [new.clone(), format!("{new}-2")]);
     writer.delete(&format!("/box/{new}")).expect(204);
     assert_eq!(reader.keys("box", &prefix, 1000), [format!("{new}-2")]);
     reader.delete(&format!("/box/{new}-2")).expect(204);
     assert_eq!(writer.keys("box", &prefix, 1000), Vec::<String>::new());
-    // The directory went with its last key; it may come again, on either side.
+    // The directory was removed with its last key; either gateway may create it again.
     writer.put(&format!("/box/{new}"), b"again").expect(200);
     assert_eq!(reader.get(&format!("/box/{new}")).expect(200).text(), "again");
     let both = format!("<Delete><Object><Key>{new}</Key></Object></Delete>");
@@ -95,7 +95,7 @@ fn buckets_are_seen(writer: &Client, reader: &Client, turn: u64) {
     assert!(!writer.get("/").expect(200).elements("Name").contains(&name[1..].to_owned()));
 }
 
-/// An upload begun here, with parts from here and there, completed there.
+/// One gateway starts an upload, both receive parts, and the other one completes it.
 fn what_one_gateway_begins_the_other_goes_on_with(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Bucket) else { return };
     let gateways = fleet.start();
@@ -107,7 +107,7 @@ fn what_one_gateway_begins_the_other_goes_on_with(engine: Engine) {
         let mut tags = Vec::new();
         for (at, content) in contents.iter().enumerate() {
             let to = if at % 2 == 0 { there } else { here };
-            // Each part twice: the second one, over another gateway, is the one that counts.
+            // Each part twice: the second one, through another gateway, replaces the first.
             let path = format!("{key}?partNumber={}&uploadId={upload}", at + 1);
             here.put(&path, &bytes(9, 6_000_000)).expect(200);
             tags.push(to.put(&path, content).expect(200).header("etag").to_owned());
@@ -123,7 +123,7 @@ fn what_one_gateway_begins_the_other_goes_on_with(engine: Engine) {
         let [a, b, c] = &contents;
         assert_eq!(read.header("etag"), etag_of_parts(&[a, b, c]));
         assert_eq!(here.get("/box?uploads").expect(200).elements("UploadId"), Vec::<String>::new());
-        // Abandoned there, gone here.
+        // An upload that one gateway aborts is gone on the other.
         let upload = here.begin_upload(&key);
         here.put(&format!("{key}?partNumber=1&uploadId={upload}"), &bytes(4, 30_000)).expect(200);
         there.delete(&format!("{key}?uploadId={upload}")).expect(204);
@@ -134,7 +134,7 @@ fn what_one_gateway_begins_the_other_goes_on_with(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-/// Runs a command that must succeed.
+/// Runs a command, which must succeed.
 #[track_caller]
 fn run(setup: &Setup, command: &str, arguments: &[&str]) -> String {
     let (status, said) = setup.run(command, arguments);
@@ -142,7 +142,7 @@ fn run(setup: &Setup, command: &str, arguments: &[&str]) -> String {
     said
 }
 
-/// Waits until a change has taken effect for all clients. Returns how long that took.
+/// Waits until a change has taken effect for all clients. Returns the elapsed time.
 #[track_caller]
 fn takes_effect(what: &str, clients: &[Client], is_so: impl Fn(&Client) -> bool) -> Duration {
     let changed = Instant::now();

@@ -1,18 +1,20 @@
-//! Versions, trash and locks in both views: two mounts and a gateway over one store do random acts, one
-//! after the other, and each is held against a [`model`] that is a list for each key.
+//! Versions, trash and locks in both views. Two mounts and a gateway over one store execute random
+//! operations one after another. Each is compared with a [`model`] that is a list for each key.
 //!
-//! A mount here is a volume with the files over it, as the kernel's requests reach them; no kernel is
-//! between. Descriptors stay open over all that happens to their files. The laws that are checked:
+//! A mount here is a volume with the file layer over it, which receives the requests that a kernel
+//! would send; there is no kernel. Descriptors stay open while their files change. The test checks
+//! these laws:
 //!
-//! 1. Bytes that a program has synced are in its file. A flush that cannot keep them fails.
-//! 2. A noncurrent version, an item of the trash and a locked version keep bytes, headers and metadata.
+//! 1. Bytes that a program has synced are in its file. A flush that cannot store them fails.
+//! 2. A noncurrent version, an item of the trash and a locked version keep bytes, headers and
+//!    metadata.
 //! 3. The versions of each key, their ids and their order are those of the model.
 //! 4. A locked version stays, and a default retention covers the content that programs write.
-//! 5. Each act ends, and none is refused because of others.
-//! 6. `fsck` finds nothing, and no block is left at the end.
+//! 5. Each operation ends, and none is refused because of others.
+//! 6. `fsck` finds nothing, and no block remains at the end.
 //!
-//! All choices follow from a seed, which a failure prints with the last acts. `ASHLAR_TEST_SEED` repeats
-//! it, and `ASHLAR_TEST_VIEW_STEPS` sets the number of acts.
+//! All choices follow from a seed, which a failure prints with the last operations.
+//! `ASHLAR_TEST_SEED` repeats the run, and `ASHLAR_TEST_VIEW_STEPS` sets the number of operations.
 
 mod checks;
 mod descriptors;
@@ -66,16 +68,16 @@ fn over(engine: Engine, steps: u64) {
     run_on(engine.name(), steps, async || store(engine, fleet.url(), folder.path()).await);
 }
 
-/// Acts that a failure prints.
+/// Number of operations that a failure prints.
 const ACTS_TOLD: usize = 40;
 
 /// Steps between two lines of progress.
 const TOLD: u64 = 5_000;
 
-/// The time that one step may take. A pass over many versions, one a page, takes most.
+/// The time limit of one step. A lifecycle pass over many versions, one a page, takes longest.
 const STEP_DEADLINE: Duration = Duration::from_mins(5);
 
-/// The last acts with their steps, oldest first.
+/// The last operations with their steps, oldest first.
 type Log = Arc<Mutex<VecDeque<(u64, String)>>>;
 
 fn run_on(name: &str, steps: u64, store: impl AsyncFnOnce() -> Arc<dyn MetaStore>) {
@@ -112,28 +114,29 @@ fn run_on(name: &str, steps: u64, store: impl AsyncFnOnce() -> Arc<dyn MetaStore
     }
 }
 
-/// How often something happened.
+/// Counts of results.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     acts: u64,
     refused: u64,
-    /// Flushes that gave a noncurrent version a copy.
+    /// Flushes that gave a noncurrent version its own copy of the file.
     detached: u64,
     /// Flushes that a lock refused.
     locked: u64,
     /// Directories that were moved with keys below them.
     directories: u64,
-    /// Items that came back from the trash.
+    /// Items that were restored from the trash.
     restored: u64,
-    /// Passes by lifecycle rules.
+    /// Lifecycle passes.
     passes: u64,
-    /// Keys that went with their directories, and came back while programs had their files open.
+    /// Keys that were deleted with their directories and restored while programs had their files
+    /// open.
     returned: u64,
     /// Blocks that were deleted.
     reaped: u64,
 }
 
-/// A volume of a mount, and the files over it.
+/// The volume of a mount, and the file layer over it.
 #[derive(Debug)]
 struct Mount {
     volume: Arc<Volume>,
@@ -153,7 +156,7 @@ struct World {
     log: Log,
     step: u64,
     counts: Counts,
-    /// True if each pass looks at the trash.
+    /// True if each lifecycle pass also expires items of the trash.
     trash_has_days: bool,
 }
 
@@ -218,7 +221,7 @@ impl World {
         world
     }
 
-    /// Notes the next act, for the message of a failure.
+    /// Records the next operation for the message of a failure.
     fn say(&mut self, act: String) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if log.len() == ACTS_TOLD {
@@ -227,7 +230,7 @@ impl World {
         log.push_back((self.step, act));
     }
 
-    /// A little time passes before each act, and more of it before some.
+    /// Advances the clock by a little before each operation, and by hours before some.
     fn tick(&mut self) {
         let step = match self.dice.below(4) {
             0 => i64::try_from(self.dice.below(8_000)).expect("few") * HOUR / 1_000,
@@ -253,7 +256,7 @@ impl World {
         self.look().await;
     }
 
-    /// The background work of volumes and mounts.
+    /// Background work of volumes and mounts.
     async fn upkeep_act(&mut self) {
         match self.dice.below(8) {
             0 => {
@@ -262,7 +265,7 @@ impl World {
             }
             1 => {
                 self.say("reap".to_owned());
-                // It waits until each open descriptor is held by a record.
+                // The reaper waits until a record protects each open descriptor.
                 let reaped = self.volume().reap_now().await.expect("what is dead goes");
                 self.counts.reaped += reaped.blocks;
             }
@@ -302,7 +305,7 @@ impl World {
         [&self.gateway, &self.mounts[0].volume, &self.mounts[1].volume].map(Arc::clone)
     }
 
-    /// A gateway or a mount.
+    /// Chooses the volume of the gateway or of a mount.
     fn volume(&mut self) -> Arc<Volume> {
         let volume = self.dice.below(3);
         Arc::clone(&self.volumes()[volume])
@@ -331,7 +334,8 @@ impl World {
         assert_eq!(report.findings, [], "step {}", self.step);
     }
 
-    /// Closes all descriptors, holds everything against the model, and removes it once no lock is left.
+    /// Closes all descriptors, compares everything with the model, and removes it after all locks
+    /// have expired.
     async fn end(mut self) -> Counts {
         self.close_all().await;
         self.look_at_all().await;
@@ -361,7 +365,7 @@ impl World {
     }
 }
 
-/// The answer of a volume, or its refusal. Panics if a store failed.
+/// Returns the result or the refusal of a volume. Panics if a store failed.
 fn fs<T>(answer: Result<T, VolumeError>) -> Result<T, FsError> {
     match answer {
         Ok(answer) => Ok(answer),

@@ -1,4 +1,4 @@
-//! Bodies that are not what their requests say.
+//! Bodies that do not match the headers of their requests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use super::Scene;
 use crate::client::{Chunked, Mode, Request, sha256};
 use crate::content::bytes;
 
-/// Several chunks, several blocks.
+/// Several chunks and several blocks.
 const LENGTH: usize = 200_000;
 
 fn overwrite() -> Request {
@@ -20,12 +20,12 @@ fn chunked(scene: &Scene, mode: Mode) -> Chunked {
     Chunked::new(&scene.client, "/box/large", mode, &bytes(9, LENGTH), &LENGTH.to_string())
 }
 
-/// Changes one hexadecimal digit into another.
+/// Replaces a hexadecimal digit by another one.
 fn flip_digit(digit: &mut u8) {
     *digit = if *digit == b'0' { b'1' } else { b'0' };
 }
 
-/// Changes the chunk's signature.
+/// Changes the signature of a chunk.
 fn flip_signature(chunk: &mut [u8]) {
     let name = b"chunk-signature=";
     let at = chunk.windows(name.len()).position(|window| window == name).expect("a signature");
@@ -34,7 +34,8 @@ fn flip_signature(chunk: &mut [u8]) {
 
 const MODES: [Mode; 3] = [Mode::Signed, Mode::SignedTrailer, Mode::UnsignedTrailer];
 
-/// Without this, the refusals below could all have one cause that has nothing to do with them.
+/// Checks that the correct requests succeed; otherwise the refusals below could have an unrelated
+/// cause.
 #[test]
 fn chunked_bodies_that_are_right_are_stored() {
     let scene = Scene::new();
@@ -147,7 +148,7 @@ fn chunk_framing_must_be_right() {
         };
         scene.refuses_wire("PUT", &cut.wire(), status, code);
     }
-    // A chunk that is not the last holds at least 8 KiB: otherwise hashing costs more than bytes.
+    // A signed chunk that is not the last must have at least 8 KiB, to limit the cost of hashing.
     let mut wrong = chunked(&scene, Mode::Signed);
     let tiny = Chunked::new(&scene.client, "/box/large", Mode::Signed, &small, "100");
     wrong.chunks.splice(0..1, tiny.chunks);
@@ -176,7 +177,7 @@ fn bodies_that_break_off_are_refused() {
     scene.stays_untouched();
 }
 
-/// What follows a body is the next request, and no part of the object.
+/// Bytes after the body belong to the next request, not to the object.
 #[test]
 fn bytes_after_a_body_are_no_part_of_it() {
     let mut scene = Scene::new();

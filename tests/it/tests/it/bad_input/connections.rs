@@ -1,4 +1,4 @@
-//! Connections that end in the middle, never go on, or hide one request inside another.
+//! Connections that break off, stall, or hide one request inside another.
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -37,12 +37,12 @@ fn clients_that_vanish_leave_nothing() {
     let mut staged = 0;
     for round in 0..60_usize {
         let wire = &wires[round % wires.len()];
-        // Everywhere in the request, from its first line to its last byte but one.
+        // At each place of the request, from its first line to its last byte but one.
         let end = wire.len() * (round + 1) / 61;
         let mut stream = scene.client.connect().expect("a connection");
         stream.write_all(&wire[..end.min(wire.len() - 1)]).expect("part of a request is taken");
         if round > 50 {
-            // Late ones have blocks on the disk before they vanish.
+            // The last ones have staged blocks before they vanish.
             let more = || scene.setup.block_files().len() > scene.blocks;
             staged += usize::from(wait_for(Duration::from_secs(10), more));
         }
@@ -81,7 +81,8 @@ fn a_body_that_never_goes_on_is_given_up() {
     gateway.stop();
 }
 
-/// Two lengths, two readings of where a request ends: nobody else's request may begin there.
+/// Two lengths allow two readings of the end of a request. No request of another client may begin
+/// there.
 #[test]
 fn requests_hidden_in_bodies_are_not_obeyed() {
     let mut scene = Scene::new();
@@ -106,19 +107,20 @@ fn requests_hidden_in_bodies_are_not_obeyed() {
     let coding = "transfer-encoding: chunked, identity\r\n".to_owned();
     let unknown = "transfer-encoding: xchunked\r\n".to_owned();
     for more in [both, turned, two, list, sign, spaced, folded, coding, unknown] {
-        // A condition that never holds: even a lenient reading overwrites nothing.
+        // The condition never holds, so even a lenient parser overwrites nothing.
         for request in [put().header("if-none-match", "*"), Request::new("GET", "/box/small")] {
             let mut wire = head(request.clone(), &more);
             wire.extend_from_slice(b"0\r\n\r\n");
             wire.extend_from_slice(&hidden);
-            // Whether there is an answer is the parser's business; what matters is what is done.
+            // The parser may close the connection without a response. The test checks only the
+            // effect.
             let _ = scene.client.break_off(&request.method, &wire);
             let small = scene.client.get("/box/small");
             assert_eq!(small.status, 200, "{} with {more:?} deleted an object", request.method);
             scene.refused += 1;
         }
     }
-    // On its own it would have been obeyed.
+    // Sent on its own, the hidden request is executed.
     scene.client.exchange("DELETE", &hidden).expect("an answer").expect(204);
     scene.client.put("/box/small", &bytes(1, 1000)).expect(200);
     scene.stays_untouched();

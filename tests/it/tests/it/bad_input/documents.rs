@@ -1,10 +1,10 @@
-//! XML that says nothing, too much, or something else than it seems.
+//! XML documents that are malformed, too long, or refused for their content.
 
 use super::Scene;
 use crate::client::{Request, part_list};
 use crate::content::bytes;
 
-/// Every operation that reads a document. The upload must exist.
+/// Each operation that reads a document. The upload must exist.
 fn readers(upload: &str) -> Vec<(&'static str, String)> {
     vec![
         ("PUT", "/new".to_owned()),
@@ -68,7 +68,7 @@ fn documents_that_are_too_long_are_refused() {
     scene.stays_untouched();
 }
 
-/// A document that was changed on its way deletes nothing.
+/// A document that was changed in transit deletes nothing.
 #[test]
 fn documents_with_wrong_digests_are_refused() {
     let mut scene = Scene::new();
@@ -107,7 +107,7 @@ fn parts_that_do_not_make_an_object_are_refused() {
         (part_list(&[(10_001, &tags[0])]), "InvalidArgument"),
     ] {
         let answer = scene.client.send(&Request::new("POST", &target).body(list.as_str()));
-        // Where the gateway had to begin its answer early, the refusal comes inside a 200.
+        // If the gateway began its response early, the error is inside a response with status 200.
         let said = (matches!(answer.status, 200 | 400), answer.code());
         assert_eq!(said, (true, code.to_owned()), "{list}\n{}", answer.text());
         scene.refused += 1;

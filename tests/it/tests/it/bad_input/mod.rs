@@ -1,7 +1,8 @@
-//! What must be refused: with the exact code, with ids to trace it by, and without a trace.
+//! Requests that must be refused: with the exact error code, with request ids, and without any
+//! effect.
 //!
-//! Every case is sent to a gateway that holds objects of each layout, and afterwards everything is
-//! as it was: content, tags, listing, the blocks on disk.
+//! Each case is sent to a gateway that holds an object of each layout. Afterwards content, entity
+//! tags, listing and blocks on disk must be unchanged.
 
 mod bodies;
 mod connections;
@@ -19,14 +20,14 @@ use crate::client::{Answer, Client, Request};
 use crate::content::{bytes, etag};
 use crate::servers::{Blocks, Gateway, Setup, wait_for};
 
-/// Objects that are there before: in a record, in one block, in several.
+/// The existing objects: inline in a record, in one block, in several blocks.
 const OBJECTS: [(&str, u64, usize); 3] =
     [("/box/small", 1, 1000), ("/box/middle", 2, 50_000), ("/box/large", 3, 300_000)];
 
-/// How long the blocks of a refused upload may linger.
+/// The time limit for the deletion of a refused upload's blocks.
 const LINGER: Duration = Duration::from_secs(20);
 
-/// A gateway with something to lose.
+/// A gateway with objects.
 struct Scene {
     setup: Setup,
     gateway: Gateway,
@@ -39,7 +40,7 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let folder = tempfile::tempdir().expect("a folder");
-        // Nothing is staged inline, so that the number of blocks is known.
+        // Without staging, so that the number of blocks is known.
         let options =
             ["--block-bytes", "64KiB", "--memory-budget", "16MiB", "--staged-inline-bytes", "0B"];
         let setup = Setup::new(folder.path(), Blocks::Folder).options(&options);
@@ -68,7 +69,7 @@ impl Scene {
         self.check(wire, answer, status, code)
     }
 
-    /// Sends bytes and nothing after them; they must be refused.
+    /// Sends bytes and shuts down the sending side; the request must be refused.
     #[track_caller]
     fn refuses_broken(&mut self, method: &str, wire: &[u8], status: u16, code: &str) -> Answer {
         let answer = self.client.break_off(method, wire);
@@ -100,7 +101,7 @@ impl Scene {
         answer
     }
 
-    /// Everything is as it was, and the gateway serves.
+    /// Fails unless all objects are unchanged and the gateway serves.
     #[track_caller]
     fn stays_untouched(self) {
         assert!(self.refused > 0, "nothing was refused: the test has tried nothing");

@@ -1,10 +1,10 @@
-//! Names: those that are refused, and those that only look as if they led elsewhere.
+//! Names that are refused, and names that only look like paths outside the bucket.
 
 use super::Scene;
 use crate::client::Request;
 use crate::content::bytes;
 
-/// Names that cannot be keys, percent-encoded, and what is said to them.
+/// Percent-encoded names that cannot be keys, with their error codes.
 fn bad_keys() -> Vec<(String, &'static str)> {
     vec![
         ("k".repeat(1025), "KeyTooLongError"),
@@ -64,7 +64,7 @@ fn copy_sources_that_name_nothing_are_refused() {
     scene.stays_untouched();
 }
 
-/// Keys are bytes, not paths: dots and slashes lead nowhere but to the object of that name.
+/// Keys are bytes, not paths: dots and slashes have no special meaning.
 #[test]
 fn dots_and_slashes_are_part_of_a_key() {
     let scene = Scene::new();
@@ -92,7 +92,7 @@ fn dots_and_slashes_are_part_of_a_key() {
         assert!(stored.body == bytes(at as u64 + 100, 2000), "{path}");
         scene.client.delete(path).expect(204);
     }
-    // Nothing got out of the gateway's folder by name.
+    // No file was created outside the folders of the gateway.
     let inside = crate::servers::files(&scene.setup.folder);
     let got_out = |path: &&std::path::PathBuf| {
         path.file_name().is_some_and(|name| name == "escape" || name == "passwd")

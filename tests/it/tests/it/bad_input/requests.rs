@@ -1,4 +1,4 @@
-//! Requests for what is not there, not served, or too much.
+//! Requests for missing resources, for operations that are not served, and beyond limits.
 
 use super::Scene;
 use crate::client::Request;
@@ -44,7 +44,7 @@ fn missing_buckets_keys_and_uploads_are_named() {
     scene.stays_untouched();
 }
 
-/// A request that is not understood is not taken for one that is: least of all for a PUT.
+/// An unknown request is never treated as a known one, especially not as a PUT.
 #[test]
 fn what_is_not_served_is_refused_and_does_nothing() {
     let mut scene = Scene::new();
@@ -171,7 +171,7 @@ fn too_much_of_everything_is_refused() {
     scene.stays_untouched();
 }
 
-/// The parser of HTTP answers these by itself, before there is a request to give an id to.
+/// The HTTP parser refuses these before a request has an id.
 #[test]
 fn heads_that_are_too_large_are_refused() {
     let scene = Scene::new();
@@ -205,7 +205,7 @@ fn heads_that_are_too_large_are_refused() {
     scene.stays_untouched();
 }
 
-/// Conditions that do not hold are found out before the body is sent, and after it too.
+/// Conditions that do not hold are refused before the body is sent, and also after it.
 #[test]
 fn conditions_that_do_not_hold_are_refused() {
     let mut scene = Scene::new();

@@ -1,21 +1,21 @@
-//! Keys that may do some things and not others: each resource of a request is asked about.
+//! Access keys with restricted rights: each resource of a request is authorized.
 
 use super::Scene;
 use crate::client::{Client, Request, part_list};
 use crate::content::bytes;
 use crate::servers::wait_for;
 
-/// How soon a gateway knows of a new key, and forgets one that is gone.
+/// The time limit until a gateway knows a new key, or has forgotten a removed one.
 const KNOWN_AFTER: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Adds a policy of these statements; answers what is said of it.
+/// Adds a policy with these statements. Returns the output.
 fn policy(scene: &Scene, name: &str, statements: &str) -> String {
     let (added, said) = try_policy(scene, name, statements);
     assert!(added, "{said}");
     said
 }
 
-/// The same where it may be refused: whether it was added, and what is said.
+/// Tries to add a policy with these statements. Returns true if it was added, and the output.
 fn try_policy(scene: &Scene, name: &str, statements: &str) -> (bool, String) {
     let file = scene.setup.folder.join(format!("{name}.json"));
     let document = format!(r#"{{"Version":"2012-10-17","Statement":[{statements}]}}"#);
@@ -24,7 +24,7 @@ fn try_policy(scene: &Scene, name: &str, statements: &str) -> (bool, String) {
     (status.success(), said)
 }
 
-/// Makes a key, and waits until the gateway knows it.
+/// Creates a key and waits until the gateway knows it.
 fn key(scene: &Scene, name: &str, policy: &str) -> Client {
     let arguments = ["add", name, "--policy", policy];
     let (status, said) = scene.setup.run("user", &arguments);
@@ -87,8 +87,9 @@ fn keys_do_what_their_policies_say_and_no_more() {
     scene.stays_untouched();
 }
 
-/// S3 knows a version of an object by actions of its own, and `null` names a version: a policy that
-/// denies one of the two denies nothing of the other, as on AWS. Whoever adds one is told.
+/// S3 has separate actions for versions of objects, and `null` names a version. So a policy that
+/// denies only one of the two actions does not deny the other, as on AWS. The command that adds
+/// such a policy prints a warning.
 #[test]
 fn a_deny_of_the_object_is_none_of_its_version() {
     let mut scene = Scene::new();
@@ -160,7 +161,7 @@ fn a_policy_with_an_action_that_s3_does_not_have_is_not_added() {
     }
     let (_, said) = scene.setup.run("policy", &["list"]);
     assert!(!said.contains("odd"), "{said}");
-    // Actions of S3 that nothing here asks for are in policies that were written for AWS.
+    // Policies written for AWS contain actions that this gateway does not use.
     let aws =
         r#"["s3:GetObject*","s3:getBucketAcl","S3:List*","s3:BypassGovernanceRetention","*"]"#;
     policy(&scene, "aws", &format!(r#"{{"Effect":"Allow","Action":{aws},"Resource":"*"}}"#));
@@ -169,8 +170,8 @@ fn a_policy_with_an_action_that_s3_does_not_have_is_not_added() {
     scene.stays_untouched();
 }
 
-/// Tags decide who may see what, where lifecycles or other readers go by them: a copy takes them
-/// only for whoever may read those of the source and write those of the target.
+/// Tags may control access and lifecycles. So a copy with tags needs the right to read the tags of
+/// the source and to write those of the target.
 #[test]
 fn a_copy_carries_tags_only_for_whoever_may_read_and_write_them() {
     let mut scene = Scene::new();
@@ -202,7 +203,7 @@ fn a_copy_carries_tags_only_for_whoever_may_read_and_write_them() {
             let tags = scene.client.get("/box/copy?tagging").expect(200);
             assert_eq!(tags.element("Key"), "a");
             scene.client.delete("/box/copy").expect(204);
-            // The tags of a version are another thing to read.
+            // Reading the tags of a version is a separate action.
             let wire = copy("/box/tagged?versionId=null").sealed(user.signature()).wire();
             scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
             continue;
@@ -214,8 +215,8 @@ fn a_copy_carries_tags_only_for_whoever_may_read_and_write_them() {
     scene.stays_untouched();
 }
 
-/// Whoever may not read an object does not learn its tag by trying: a condition on the tag asks for
-/// the permission to read, as on AWS. Whether there is an object, a write may ask.
+/// A condition on an entity tag needs the right to read, as on AWS, so that a client without it
+/// cannot find the tag by trying. A condition on mere existence does not need it.
 #[test]
 fn a_condition_on_a_tag_is_for_whoever_may_read() {
     let mut scene = Scene::new();

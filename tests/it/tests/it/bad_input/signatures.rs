@@ -1,4 +1,4 @@
-//! Proofs of identity that prove nothing.
+//! Requests without a valid signature.
 
 use super::Scene;
 use crate::client::{Client, Request, Signature};
@@ -60,7 +60,8 @@ fn a_request_changed_after_it_was_signed_is_refused() {
     scene.stays_untouched();
 }
 
-/// A URL that lets its holder write must not let them read, copy, tag or describe as its signer.
+/// The holder of a URL for writing must not be able to read, copy, tag or add metadata as its
+/// signer.
 #[test]
 fn amz_headers_that_nobody_signed_are_refused() {
     let mut scene = Scene::new();
@@ -128,8 +129,9 @@ fn a_presigned_url_does_not_carry_a_streaming_mode() {
     scene.stays_untouched();
 }
 
-/// What version 2 signs is a text of lines. Whoever holds a URL may cut that text into names and
-/// values anew, so a name with a colon or a line feed would make a copy a write of other bytes.
+/// Signature Version 2 signs a text of lines. The holder of a URL may divide that text into other
+/// names and values. So a name with a colon or a line feed could turn a copy into a write of other
+/// bytes.
 #[test]
 fn what_a_version_2_url_signs_cannot_be_read_as_something_else() {
     let mut scene = Scene::new();
@@ -159,8 +161,8 @@ fn what_a_version_2_url_signs_cannot_be_read_as_something_else() {
         let wire = request.presigned_2(by.signature(), &format!("{plain}:1\n"));
         scene.refuses_wire("PUT", &wire, 403, "AccessDenied");
     }
-    // A blank that is none in HTTP is part of the value, of the one that is signed and of the one
-    // that is used.
+    // A blank that HTTP does not treat as one is part of the value, both in the signed text and in
+    // the stored value.
     for blank in ["%C2%A0", "%E2%80%83", "%E3%80%80"] {
         for query in [format!("x-amz-meta-a={blank}1"), format!("x-amz-meta-a=1{blank}")] {
             let request = put(&query).body(mine.clone());
@@ -168,7 +170,7 @@ fn what_a_version_2_url_signs_cannot_be_read_as_something_else() {
             scene.refuses_wire("PUT", &wire, 403, "SignatureDoesNotMatch");
         }
     }
-    // What is signed of the body is asked of the body.
+    // If the signature covers a hash of the body, the body must match it.
     let hash = crate::client::sha256(&mine);
     let query = format!("x-amz-content-sha256={hash}");
     let request = put(&query).body(bytes(8, 1000));
@@ -177,7 +179,7 @@ fn what_a_version_2_url_signs_cannot_be_read_as_something_else() {
     scene.stays_untouched();
 }
 
-/// What no answer could tell is not taken: it would be kept, and never seen again.
+/// Metadata that no response could contain is refused; it would be stored and never be visible.
 #[test]
 fn a_url_cannot_carry_metadata_whose_name_no_header_can_have() {
     let mut scene = Scene::new();
@@ -195,7 +197,7 @@ fn a_url_cannot_carry_metadata_whose_name_no_header_can_have() {
     scene.stays_untouched();
 }
 
-/// Nobody learns from the answer which objects exist.
+/// The response does not reveal which objects exist.
 #[test]
 fn anonymous_requests_are_refused_alike_whatever_exists() {
     let mut scene = Scene::new();
@@ -214,7 +216,7 @@ fn anonymous_requests_are_refused_alike_whatever_exists() {
         let wire = Request::new(method, target).body(bytes(9, 10)).anonymous(&scene.client.address);
         scene.refuses_wire(method, &wire, 403, "AccessDenied");
     }
-    // Which buckets there are S3 tells everybody.
+    // S3 reveals to all clients which buckets exist.
     for target in ["/none", "/none/none"] {
         let wire = Request::new("GET", target).anonymous(&scene.client.address);
         scene.refuses_wire("GET", &wire, 404, "NoSuchBucket");

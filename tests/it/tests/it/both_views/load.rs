@@ -1,4 +1,4 @@
-//! Who works on the files, and what they write down.
+//! The clients and programs that work on the files, and their records.
 
 mod program;
 
@@ -16,24 +16,25 @@ use crate::load::{Figures, Pulse};
 use crate::mounted::Mount;
 use program::Program;
 
-/// Files that all fight for.
+/// Number of files that all of them share.
 const KEYS: usize = 12;
 
-/// Clients of each gateway, and programs on each mount.
+/// Number of clients of each gateway, and of programs on each mount.
 const EACH: usize = 4;
 
-/// What kernels may remember.
+/// The caching of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// Nothing: each call is asked for.
+    /// No caching: each call reaches the file system.
     Nothing,
-    /// What is there and what is not, until a change of that is acknowledged.
+    /// Names and their absence are cached until a change of them is acknowledged.
     UntilAcknowledged,
-    /// The same for a second, whatever is acknowledged meanwhile. Opens are asked for.
+    /// They are cached for one second, even if a change is acknowledged. Opens reach the file
+    /// system.
     Pushed,
 }
 
-/// A process in both views.
+/// A process with both views.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     client: Client,
@@ -46,7 +47,7 @@ impl Place {
     }
 }
 
-/// What a listing said: tags.
+/// The result of a listing: entity tags.
 #[derive(Clone, Debug)]
 struct Listed {
     tags: Vec<Option<String>>,
@@ -54,31 +55,31 @@ struct Listed {
     ended: u64,
 }
 
-/// Notes of one client or program.
+/// The records of one client or program.
 #[derive(Clone, Debug)]
 struct Worker {
     name: usize,
     numbers: u64,
     calls: Vec<(usize, Call<Asked>)>,
-    /// What a kernel may have answered by itself.
+    /// Calls that a kernel may have answered from its cache.
     remembered: Vec<(usize, Call<Asked>)>,
     listed: Vec<Listed>,
-    /// What it last knew of each file.
+    /// The last known value of each file.
     known: Vec<Option<Value>>,
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// A load that goes on in several stretches, and its history.
+/// A load and its history. The load runs several times.
 #[derive(Debug)]
 pub(super) struct Load {
     origin: Instant,
     written: AtomicU64,
-    /// Of a file that is empty as yet, two who write to it on two mounts both leave what they wrote.
-    /// So while somebody makes one, nobody else opens it to write to it.
+    /// One lock for each file. If two mounts write to a file that is still empty, both contents
+    /// stay. So a program that creates a file excludes those that open it for writing.
     making: Vec<RwLock<()>>,
-    /// What a program writes in place others on its mount see at once, and whoever reads the file on
-    /// another mount may come to see it half way, as on a disk. So no program reads what one is writing
-    /// in place; clients of S3 may.
+    /// One lock for each file. A write in place is visible to the programs of the same mount at
+    /// once, and readers on another mount may see half of it, as on a local disk. So no program
+    /// reads a file that another one writes in place. S3 clients may read it.
     rewriting: Vec<RwLock<()>>,
     workers: Vec<Worker>,
 }
@@ -101,8 +102,8 @@ impl Load {
         Load { origin, written, making, rewriting, workers }
     }
 
-    /// Clients and programs work in these places, whose kernels have this `memory`, while `meanwhile`
-    /// runs.
+    /// Runs clients and programs in these places, whose kernels cache as `memory` says, while
+    /// `meanwhile` runs.
     pub(super) fn run<T>(
         &mut self,
         places: &[Place],
@@ -125,14 +126,15 @@ impl Load {
                     }
                 });
             }
-            // The others end in any case, and then the panic goes on.
+            // Stop the clients even if `meanwhile` panics; otherwise the scope would wait for them
+            // forever.
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(pulse)));
             stop.store(true, Ordering::Relaxed);
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    /// Reads every file once more in both views of each place.
+    /// Reads each file once more in both views of each place.
     pub(super) fn read_all(&mut self, places: &[Place]) {
         let (written, origin) = (&self.written, self.origin);
         let locks = (&self.making[..], &self.rewriting[..]);
@@ -153,7 +155,7 @@ impl Load {
         }
     }
 
-    /// Fails unless enough was tried, and what was told is linearizable for each file.
+    /// Fails unless the load did enough and its history is linearizable for each file.
     #[track_caller]
     pub(super) fn is_linearizable(&self) -> Figures {
         let mut histories: Vec<Vec<Call<Asked>>> = vec![Vec::new(); KEYS];
@@ -199,9 +201,9 @@ impl Load {
     }
 }
 
-/// Whether what a kernel has answered may be what a program has written through it into a file that
-/// has just lost the name to a change under way: the kernel is told of that before anybody else is, and
-/// until then the name leads to that file here, as it is by now.
+/// Returns true if a result from a kernel's cache may belong to a file that has just lost its name
+/// to a change in flight. The kernel of the mount that wrote the file learns of that change before
+/// it is acknowledged; until then the name leads to the old file with its current content.
 fn may_be_of_another_file(history: &[Call<Asked>], call: &Call<Asked>) -> bool {
     let Told::Found(Some(value)) = call.deed.told else { return false };
     let writes = |ask: Ask| matches!(ask, Ask::Fill(by) | Ask::Cut(by) if by == value);
@@ -219,8 +221,8 @@ fn may_be_of_another_file(history: &[Call<Asked>], call: &Call<Asked>) -> bool {
     })
 }
 
-/// Since when something may be remembered at this time. What was acknowledged is not, and what is
-/// under way may be.
+/// Returns the time from which a result of the cache may date. Acknowledged changes must be
+/// visible; changes in flight need not be.
 fn remembered_since(history: &[Call<Asked>], at: u64) -> u64 {
     let changes = || history.iter().filter(|call| !call.deed.only_looks() && call.began < at);
     let acknowledged = changes().map(|call| call.ended).filter(|ended| *ended < at).max();
@@ -228,7 +230,7 @@ fn remembered_since(history: &[Call<Asked>], at: u64) -> u64 {
     under_way.map_or(at, |began| began.max(acknowledged.unwrap_or(0)))
 }
 
-/// What everybody writes down.
+/// The records of a client or a program, and the shared counter of values.
 struct Notes<'a> {
     worker: &'a mut Worker,
     written: &'a AtomicU64,
@@ -252,7 +254,7 @@ impl Notes<'_> {
         usize::try_from(self.below(KEYS as u64)).expect("few keys")
     }
 
-    /// A value of its own, as long as there are any.
+    /// Returns a new value; `None` if all values are used.
     fn value(&self) -> Option<Value> {
         let value = self.written.fetch_add(1, Ordering::Relaxed) + 1;
         Some(value).filter(|value| *value < values::VALUES)
@@ -354,7 +356,7 @@ impl OfGateway<'_> {
     }
 }
 
-/// What an answer says of a file.
+/// Returns the outcome of a response.
 fn told(ask: Ask, answer: &Answer, path: &str) -> Told {
     match (ask, answer.status) {
         (Ask::Get, 200) => {

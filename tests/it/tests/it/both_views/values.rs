@@ -1,7 +1,7 @@
-//! Values, and the content that each of them is written as.
+//! Values and their contents.
 //!
-//! No two contents have the same length, so that a length says which value it is of. Some stand in a
-//! record and some in blocks.
+//! Each content has a different length, so a length identifies its value. Some contents are inline
+//! in a record and some are in blocks.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -10,13 +10,13 @@ use crate::content::{bytes, etag};
 use crate::history::Value;
 use crate::history::register::EMPTY;
 
-/// Contents are shorter than this, and there are no more values: a prime.
+/// All contents are shorter than this plus [`LEAST`], and there are fewer values: a prime number.
 pub(super) const VALUES: u64 = 65_521;
 
-/// Bytes of the shortest content.
+/// Length of the shortest content, in bytes.
 const LEAST: u64 = 64;
 
-/// Between it and [`VALUES`], so that neighbours differ much.
+/// A multiplier that gives neighbouring values very different lengths.
 const STEP: u64 = 7_919;
 
 fn length(value: Value) -> u64 {
@@ -24,7 +24,7 @@ fn length(value: Value) -> u64 {
     LEAST + value * STEP % VALUES
 }
 
-/// The content of a value.
+/// Returns the content of a value.
 pub(super) fn content(value: Value) -> Vec<u8> {
     if value == EMPTY {
         return Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn content(value: Value) -> Vec<u8> {
     [head, rest].concat()
 }
 
-/// The value of a content of this length.
+/// Returns the value of a content of this length.
 #[track_caller]
 pub(super) fn of_length(found: u64) -> Value {
     static LENGTHS: OnceLock<HashMap<u64, Value>> = OnceLock::new();
@@ -46,7 +46,7 @@ pub(super) fn of_length(found: u64) -> Value {
     *lengths.get(&found).unwrap_or_else(|| panic!("a length that nobody wrote: {found}"))
 }
 
-/// The value of a content.
+/// Returns the value of a content. Panics if no client wrote the content.
 #[track_caller]
 pub(super) fn of_content(found: &[u8], of: &str) -> Value {
     if found.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn of_content(found: &[u8], of: &str) -> Value {
     value
 }
 
-/// The `ETag` of a value.
+/// Returns the `ETag` of a value.
 pub(super) fn tag(value: Value) -> String {
     etag(&content(value))
 }

@@ -1,4 +1,4 @@
-//! Bodies in AWS's chunks, in pieces that a test may change before they are sent.
+//! Bodies in `aws-chunked` encoding, split into pieces that a test can change before it sends them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Client, Request};
 
-/// How the chunks of a body vouch for themselves.
+/// The checksums and signatures of a chunked body, as `x-amz-content-sha256` names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Signed,
@@ -32,25 +32,26 @@ impl Mode {
     }
 }
 
-/// A body in chunks and the head of its request. The signatures in it are right; what a test does
-/// to the pieces afterwards is not signed.
+/// A chunked body and the head of its request. All signatures are correct when it is built; changes
+/// that a test then makes to the pieces are not signed.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunked {
     head: Vec<u8>,
-    /// The chunks with content, each with its own header and the line end behind it.
+    /// The chunks with content, each with its header and the CRLF after it.
     pub(crate) chunks: Vec<Vec<u8>>,
-    /// The chunk without content; with a trailer, without the empty line at the end.
+    /// The final chunk of length 0; with a trailer, without the empty line that ends the body.
     pub(crate) last: Vec<u8>,
-    /// The trailer's lines.
+    /// The lines of the trailer.
     pub(crate) trailer: Vec<u8>,
-    /// The empty line behind them, if there can be any.
+    /// The empty line after the trailer; empty in a mode without a trailer.
     pub(crate) end: Vec<u8>,
 }
 
 const CHUNK_BYTES: usize = 64 << 10;
 
 impl Chunked {
-    /// A PUT of `content` that says `decoded` of its length.
+    /// Builds a PUT of `content` whose `x-amz-decoded-content-length` is `decoded`. An empty
+    /// `decoded` leaves the header out.
     pub(crate) fn new(
         client: &Client,
         path: &str,
@@ -103,7 +104,7 @@ impl Chunked {
         Chunked { head: sealed.head, chunks: framed, last, trailer, end }
     }
 
-    /// All of it, with the length that the pieces have now.
+    /// Returns the bytes of the request, with the `Content-Length` of the pieces as they are now.
     pub(crate) fn wire(&self) -> Vec<u8> {
         let mut body = self.chunks.concat();
         body.extend_from_slice(&self.last);

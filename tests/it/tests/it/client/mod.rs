@@ -1,4 +1,4 @@
-//! An S3 client over a bare socket: it can send what no SDK would.
+//! An S3 client over a plain socket. It can also send requests that no SDK would send.
 
 mod chunks;
 mod line;
@@ -14,10 +14,10 @@ pub(crate) use line::Line;
 pub(crate) use request::{Request, Signature};
 pub(crate) use sign::{sha256, unescape};
 
-/// How long an answer may take; no test waits for longer on purpose.
+/// The timeout of reads and writes. No test waits longer for a response on purpose.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -26,28 +26,28 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A header's value; empty if it is not there.
+    /// Returns the value of a header; empty if it is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value.as_str())
     }
 
-    /// All headers.
+    /// Returns all headers.
     pub(crate) fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The content of the first element of this name; empty if there is none.
+    /// Returns the content of the first element with this name; empty if there is none.
     pub(crate) fn element(&self, name: &str) -> String {
         self.elements(name).into_iter().next().unwrap_or_default()
     }
 
-    /// The content of all elements of this name.
+    /// Returns the content of all elements with this name.
     pub(crate) fn elements(&self, name: &str) -> Vec<String> {
         let text = self.text();
         let (open, close) = (format!("<{name}>"), format!("</{name}>"));
@@ -55,12 +55,12 @@ impl Answer {
         parts.filter_map(|part| Some(part.split_once(&close)?.0.to_owned())).collect()
     }
 
-    /// The error's code.
+    /// Returns the error code of the body.
     pub(crate) fn code(&self) -> String {
         self.element("Code")
     }
 
-    /// Itself, if the status is as expected.
+    /// Returns the response. Panics if it has another status.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{}", self.text());
@@ -78,31 +78,32 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Who signs this client's requests.
+    /// Returns the host and the credentials with which this client signs its requests.
     pub(crate) fn signature(&self) -> Signature<'_> {
         Signature { host: &self.address, key: &self.key, secret: &self.secret }
     }
 
-    /// Sends a request and takes its answer, which must come.
+    /// Sends a request and returns its response. Panics if none arrives.
     #[track_caller]
     pub(crate) fn send(&self, request: &Request) -> Answer {
         self.try_send(request).expect("the gateway answers")
     }
 
-    /// Sends a request; an error is an answer that did not come, or broke off.
+    /// Sends a request and returns its response. Fails if no complete response arrives.
     pub(crate) fn try_send(&self, request: &Request) -> io::Result<Answer> {
         self.exchange(&request.method, &request.sealed(self.signature()).wire())
     }
 
-    /// Sends bytes on a new connection and reads one answer.
+    /// Sends bytes on a new connection and reads one response.
     pub(crate) fn exchange(&self, method: &str, wire: &[u8]) -> io::Result<Answer> {
         let mut stream = self.connect()?;
-        // A refusal may come before all is sent; then the rest cannot be, which is no news.
+        // The gateway may refuse a request and close before it has read all of it. The write then
+        // fails, but the response still counts.
         let _ = stream.write_all(wire);
         read_answer(&mut stream, method)
     }
 
-    /// Sends bytes, then ends its side of the connection, and reads one answer.
+    /// Sends bytes, shuts down the sending side of the connection, and reads one response.
     pub(crate) fn break_off(&self, method: &str, wire: &[u8]) -> io::Result<Answer> {
         let mut stream = self.connect()?;
         let _ = stream.write_all(wire);
@@ -110,7 +111,7 @@ impl Client {
         read_answer(&mut stream, method)
     }
 
-    /// A connection on which nothing has been said.
+    /// Opens a connection and sends nothing.
     pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -134,14 +135,14 @@ impl Client {
         self.send(&Request::new("DELETE", path))
     }
 
-    /// Begins a multipart upload and returns its id.
+    /// Starts a multipart upload and returns its id.
     #[track_caller]
     pub(crate) fn begin_upload(&self, path: &str) -> String {
         let begun = self.send(&Request::new("POST", &format!("{path}?uploads"))).expect(200);
         begun.element("UploadId")
     }
 
-    /// All keys of a bucket below a prefix, over as many pages as it takes.
+    /// Returns all keys of a bucket below a prefix, from as many pages as necessary.
     #[track_caller]
     pub(crate) fn keys(&self, bucket: &str, prefix: &str, page: usize) -> Vec<String> {
         let mut keys = Vec::new();
@@ -163,7 +164,7 @@ impl Client {
     }
 }
 
-/// The body of a `CompleteMultipartUpload`.
+/// Returns the body of a `CompleteMultipartUpload`.
 pub(crate) fn part_list(parts: &[(u32, &str)]) -> String {
     let part = |(number, etag): &(u32, &str)| {
         format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
@@ -172,12 +173,12 @@ pub(crate) fn part_list(parts: &[(u32, &str)]) -> String {
     format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>")
 }
 
-/// Reads an answer to its end. Fewer bytes than promised are an error.
+/// Reads a whole response. Fails if it has fewer bytes than its head announces.
 pub(crate) fn read_answer(stream: &mut TcpStream, method: &str) -> io::Result<Answer> {
     let mut read = Vec::new();
     loop {
         let head = read_head(stream, &mut read)?;
-        // `100 Continue` announces the answer; it is not one.
+        // `100 Continue` precedes the response; it is not the response.
         if head.status == 100 {
             continue;
         }
@@ -199,10 +200,11 @@ pub(crate) fn read_answer(stream: &mut TcpStream, method: &str) -> io::Result<An
     }
 }
 
-/// Method, target, headers with names in lowercase, and body of a request.
+/// A request that a server of a test received: method, target, headers with names in lowercase,
+/// body.
 pub(crate) type Arrived = (String, String, Vec<(String, String)>, Vec<u8>);
 
-/// A request as it arrives. `read` holds what came of the next one.
+/// Reads a request. `read` keeps bytes that already belong to the next request.
 pub(crate) fn read_request(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Arrived> {
     let (line, headers) = read_lines(stream, read)?;
     let mut words = line.split(' ').map(str::to_owned);
@@ -251,7 +253,7 @@ fn read_head(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Answer> {
     Ok(Answer { status, headers, body: Vec::new() })
 }
 
-/// The first line of a message and its headers.
+/// Reads the first line and the headers of a message.
 fn read_lines(
     stream: &mut TcpStream,
     read: &mut Vec<u8>,

@@ -1,43 +1,44 @@
-//! A request on its way to becoming bytes, at each step of which a test may lie.
+//! Builds requests. A test can replace each part by a false one, before or after the signature.
 
 use time::{Duration, OffsetDateTime};
 
 use super::sign::{self, Signer};
 
-/// What a request says of its body's hash.
+/// The value of `x-amz-content-sha256`.
 #[derive(Clone, Debug)]
 enum Claim {
-    /// The truth.
+    /// The hash of the body.
     Hash,
-    /// Something else, as it is.
+    /// This text.
     Text(String),
-    /// Nothing.
+    /// No header.
     Silence,
 }
 
-/// A request that is not signed yet.
+/// A request before it is signed.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// As it goes over the wire, escapes and all.
+    /// The path as sent, with its percent escapes.
     pub(crate) path: String,
-    /// As it goes over the wire, without the question mark.
+    /// The query as sent, without the question mark.
     pub(crate) query: String,
-    /// These are signed.
+    /// Headers that the signature covers.
     headers: Vec<(String, String)>,
-    /// These are not.
+    /// Headers that the signature does not cover.
     unsigned: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// What `Content-Length` says, if not the truth; an empty text leaves the header out.
+    /// The value of `Content-Length` if it is not the length of the body; an empty text leaves the
+    /// header out.
     length: Option<String>,
     claim: Claim,
     skew: Duration,
 }
 
-/// A request as bytes, with what its chunks would be signed with.
+/// A signed request as bytes, with the signer of its chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct Sealed {
-    /// Request line and headers.
+    /// The request line and the headers.
     pub(crate) head: Vec<u8>,
     pub(crate) body: Vec<u8>,
     pub(crate) signer: Signer,
@@ -45,14 +46,14 @@ pub(crate) struct Sealed {
 }
 
 impl Sealed {
-    /// All of it.
+    /// Returns all bytes of the request.
     pub(crate) fn wire(mut self) -> Vec<u8> {
         self.head.append(&mut self.body);
         self.head
     }
 }
 
-/// Who signs, and for which host.
+/// The credentials of a signature, and the host for which it is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signature<'a> {
     pub(crate) host: &'a str,
@@ -77,7 +78,7 @@ impl Request {
         }
     }
 
-    /// The same for another path.
+    /// The same request for another path.
     pub(crate) fn at(mut self, path: &str) -> Request {
         path.clone_into(&mut self.path);
         self
@@ -88,7 +89,7 @@ impl Request {
         self
     }
 
-    /// Adds a header that is signed.
+    /// Adds a signed header.
     pub(crate) fn header(mut self, name: &str, value: &str) -> Request {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -100,25 +101,25 @@ impl Request {
         self
     }
 
-    /// Says this instead of the body's hash.
+    /// Sends this text as `x-amz-content-sha256` instead of the body's hash.
     pub(crate) fn claim(mut self, text: &str) -> Request {
         self.claim = Claim::Text(text.to_owned());
         self
     }
 
-    /// Says nothing of the body's hash.
+    /// Sends no `x-amz-content-sha256`.
     pub(crate) fn no_claim(mut self) -> Request {
         self.claim = Claim::Silence;
         self
     }
 
-    /// Says this of the body's length; an empty text says nothing.
+    /// Sends this text as `Content-Length`; an empty text leaves the header out.
     pub(crate) fn length(mut self, text: &str) -> Request {
         self.length = Some(text.to_owned());
         self
     }
 
-    /// Signs as by a clock that is wrong by `seconds`.
+    /// Signs with a clock that is wrong by `seconds`.
     pub(crate) fn skewed(mut self, seconds: i64) -> Request {
         self.skew = Duration::seconds(seconds);
         self
@@ -151,7 +152,7 @@ impl Request {
         format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{payload}")
     }
 
-    /// The request as bytes, signed in its headers.
+    /// Returns the request as bytes, with the signature in its headers.
     pub(crate) fn sealed(&self, by: Signature<'_>) -> Sealed {
         let signer = Signer::new(by.secret, self.now());
         let mut headers = vec![
@@ -177,7 +178,8 @@ impl Request {
         Sealed { head, body: self.body.clone(), signer, signature }
     }
 
-    /// The request as bytes, signed in its URL, which is good for `expires` seconds.
+    /// Returns the request as bytes, with the signature in its URL. The URL expires after `expires`
+    /// seconds.
     pub(crate) fn presigned(&self, by: Signature<'_>, expires: &str) -> Vec<u8> {
         let signer = Signer::new(by.secret, self.now());
         let mut headers = vec![("host".to_owned(), by.host.to_owned())];
@@ -211,8 +213,8 @@ impl Request {
         wire
     }
 
-    /// The request as bytes, signed in its URL by version 2, which vouches for a text: `signed` is
-    /// what its lines are, between the time until which the URL is good and the path.
+    /// Returns the request as bytes, signed in its URL by Signature Version 2. `signed` is the part
+    /// of the signed text between the expiry time and the path.
     pub(crate) fn presigned_2(&self, by: Signature<'_>, signed: &str) -> Vec<u8> {
         let expires = self.now().unix_timestamp() + 300;
         let text = format!("{}\n\n\n{expires}\n{signed}{}", self.method, self.path);
@@ -227,7 +229,7 @@ impl Request {
         wire
     }
 
-    /// The request as bytes, signed by nobody.
+    /// Returns the request as bytes, without a signature.
     pub(crate) fn anonymous(&self, host: &str) -> Vec<u8> {
         let mut headers = vec![("host".to_owned(), host.to_owned())];
         headers.extend(self.headers.iter().cloned());

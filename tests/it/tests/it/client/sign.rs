@@ -1,5 +1,6 @@
-//! Signature version 4, and what is left of version 2, written down once more and on their own, so
-//! that a test never agrees with the gateway merely because both use the same code.
+//! Signature Version 4, and the part of Version 2 that is still in use. The code is independent of
+//! the gateway's, so that an error in the gateway's code cannot hide behind the same error in the
+//! tests.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,16 +10,16 @@ use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// The hash of no bytes at all.
+/// The SHA-256 of an empty body, in hex.
 pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// An instant in the spelling of signatures: `20260102T030405Z`.
+/// Formats a time as signatures do: `20260102T030405Z`.
 pub(crate) fn timestamp(at: OffsetDateTime) -> String {
     at.format(format_description!("[year][month][day]T[hour][minute][second]Z"))
         .expect("every time has these parts")
 }
 
-/// SHA-256 in hex.
+/// Returns the SHA-256 in hex.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
@@ -29,18 +30,18 @@ fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// What a secret makes of a text in version 2.
+/// Returns the signature of a text by Signature Version 2.
 pub(crate) fn version_2(secret: &str, text: &str) -> String {
     let mut mac = Hmac::<Sha1>::new_from_slice(secret.as_bytes()).expect("any length is a key");
     mac.update(text.as_bytes());
     STANDARD.encode(mac.finalize().into_bytes())
 }
 
-/// What signs a request and the chunks of its body.
+/// Signs a request and the chunks of its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Signer {
     key: [u8; 32],
-    /// When the request is signed.
+    /// The time of the signature.
     pub(crate) timestamp: String,
     /// `date/region/s3/aws4_request`.
     pub(crate) scope: String,
@@ -62,14 +63,14 @@ impl Signer {
         hex::encode(hmac(&self.key, text.as_bytes()))
     }
 
-    /// The signature of a canonical request.
+    /// Returns the signature of a canonical request.
     pub(crate) fn request(&self, canonical: &str) -> String {
         let (timestamp, scope) = (&self.timestamp, &self.scope);
         let hash = sha256(canonical.as_bytes());
         self.sign(&format!("AWS4-HMAC-SHA256\n{timestamp}\n{scope}\n{hash}"))
     }
 
-    /// The signature of a chunk that follows the signature `previous`.
+    /// Returns the signature of a chunk that follows the signature `previous`.
     pub(crate) fn chunk(&self, previous: &str, bytes: &[u8]) -> String {
         let (timestamp, scope, hash) = (&self.timestamp, &self.scope, sha256(bytes));
         self.sign(&format!(
@@ -77,14 +78,14 @@ impl Signer {
         ))
     }
 
-    /// The signature of a trailer, given as `name:value\n` lines.
+    /// Returns the signature of a trailer, given as `name:value\n` lines.
     pub(crate) fn trailer(&self, previous: &str, lines: &str) -> String {
         let (timestamp, scope, hash) = (&self.timestamp, &self.scope, sha256(lines.as_bytes()));
         self.sign(&format!("AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n{previous}\n{hash}"))
     }
 }
 
-/// Escapes everything but what a canonical request leaves alone, and slashes if `path`.
+/// Percent-encodes all bytes except those that a canonical request keeps. Keeps slashes if `path`.
 pub(crate) fn escape(bytes: &[u8], path: bool) -> String {
     let mut out = String::new();
     for &byte in bytes {
@@ -99,7 +100,7 @@ pub(crate) fn escape(bytes: &[u8], path: bool) -> String {
     out
 }
 
-/// Undoes percent escapes; what is no escape stays as it is.
+/// Decodes percent escapes. A percent sign without two hexadecimal digits stays as it is.
 pub(crate) fn unescape(text: &str) -> Vec<u8> {
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
     while at < bytes.len() {
@@ -118,7 +119,7 @@ pub(crate) fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// A raw query in canonical form.
+/// Returns a raw query in canonical form.
 pub(crate) fn canonical_query(raw: &str) -> String {
     let respell = |text: &str| escape(&unescape(text), false);
     let pairs = raw.split('&').filter(|pair| !pair.is_empty());

@@ -1,10 +1,10 @@
-//! How each thing is asked for, and what its answer says.
+//! The requests of the load, and the meaning of their responses.
 
 use super::*;
 use crate::client::part_list;
 use crate::content::etag_of_digests;
 
-/// A condition on a write, as a header.
+/// Adds the header of a condition.
 fn on_write(request: Request, when: When, etag: Option<&str>) -> Request {
     match (when, etag) {
         (When::Absent, _) => request.header("if-none-match", "*"),
@@ -13,13 +13,13 @@ fn on_write(request: Request, when: When, etag: Option<&str>) -> Request {
     }
 }
 
-/// Tags, as a header spells them.
+/// Returns tags as the header `x-amz-tagging` spells them.
 fn tagging(value: Value) -> String {
     format!("one={value}&two={value}")
 }
 
-/// The status; of an answer that turned into an error after it had begun, the one that it would have
-/// had.
+/// Returns the status. A response with status 200 may end in an error; then this is the status of
+/// that error.
 fn status(answer: &Answer) -> u16 {
     match (answer.status, &*answer.code()) {
         (200, "PreconditionFailed") => 412,
@@ -32,7 +32,8 @@ fn status(answer: &Answer) -> u16 {
 }
 
 impl Turn<'_> {
-    /// Sends a request and writes down what it says: what of `good` is told by a success.
+    /// Sends a request and records its outcome. `good` returns the outcome of a successful
+    /// response. Returns the response if it was successful.
     fn ask(
         &mut self,
         at: usize,
@@ -58,7 +59,7 @@ impl Turn<'_> {
         answer.filter(|answer| status(answer) < 300)
     }
 
-    /// What an answer says; nothing if it says for sure that nothing happened.
+    /// Returns the outcome; `None` if the request certainly had no effect.
     fn told(
         &mut self,
         ask: Ask,
@@ -85,7 +86,7 @@ impl Turn<'_> {
                 return None;
             }
             (Ask::Copy(_) | Ask::CopyPart(..), 503) if answer.code() == "SlowDown" => {
-                // Its source changed again and again.
+                // The source changed during each try of the gateway.
                 self.count("contended");
                 return None;
             }
@@ -136,7 +137,7 @@ impl Turn<'_> {
         });
     }
 
-    /// What a write asks to be there: mostly nothing at all.
+    /// Chooses the condition of a write; mostly none.
     fn when(&mut self, at: usize, key: usize) -> (When, Option<String>) {
         let known = self.worker.known[at][key].clone();
         match (self.below(5), known) {
@@ -194,7 +195,8 @@ impl Turn<'_> {
         }
     }
 
-    /// What other programs do to change a time, or what is kept with an object.
+    /// Replaces metadata by a copy of a key onto itself, as programs do that set a modification
+    /// time.
     pub(super) fn copy_onto_itself(&mut self, at: usize, key: usize) {
         let note = Some(self.value());
         let when = self.source_condition(at, key);
@@ -247,7 +249,7 @@ impl Turn<'_> {
         self.ask(at, Ask::Copy(copying), &request, told);
     }
 
-    /// An upload of one part, which is sent or copied from another key.
+    /// An upload of one part, which is either sent or copied from another key.
     pub(super) fn upload(&mut self, at: usize, key: usize) {
         let path = self.path(at, key);
         let note = self.value();
@@ -272,7 +274,7 @@ impl Turn<'_> {
         };
         let target = format!("{path}?uploadId={id}");
         let Some((value, part)) = part else {
-            // Nobody is to complete it.
+            // Abort the upload; it will not be completed.
             let _ = self.line.send(&Request::new("DELETE", &target));
             return;
         };
@@ -290,7 +292,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A part with a new body: its value and `ETag`.
+    /// Sends a new body as a part. Returns its value and `ETag`.
     fn send_part(&mut self, target: &str) -> Option<(Value, String)> {
         let value = self.value();
         let request = Request::new("PUT", target).body(body(value));
@@ -298,7 +300,7 @@ impl Turn<'_> {
         Some((value, sent.header("etag").to_owned()))
     }
 
-    /// A part that is all of another key: its value and `ETag`.
+    /// Copies a whole other key as a part. Returns its value and `ETag`.
     fn copy_part(
         &mut self,
         at: usize,
@@ -315,7 +317,7 @@ impl Turn<'_> {
     }
 }
 
-/// A request for tags that take the place of others.
+/// A request that replaces the tags of an object.
 pub(super) fn tag_request(path: &str, value: Value) -> Request {
     let tag = |key| format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
     let document = format!("<Tagging><TagSet>{}{}</TagSet></Tagging>", tag("one"), tag("two"));

@@ -1,18 +1,18 @@
-//! The planted faults: what a gateway would do that does not decide everything in one commit.
+//! The planted faults: the behaviour of a gateway that does not decide a request in one commit.
 
 use super::asking::tag_request;
 use super::*;
 
-/// How long after its bytes what belongs to them comes.
+/// The delay between the parts of one change.
 const LATE: Duration = Duration::from_millis(5);
 
 impl Turn<'_> {
-    /// An object as it is at this moment.
+    /// Reads an object.
     pub(super) fn take(&mut self, path: &str) -> Option<Answer> {
         self.line.send(&Request::new("GET", path)).ok().filter(|answer| answer.status == 200)
     }
 
-    /// Writes what was read before, whatever has come meanwhile.
+    /// Writes an object that was read before, without a condition.
     pub(super) fn put_back(&mut self, path: &str, before: &Answer, note: Option<Value>) -> bool {
         let old = before.header("x-amz-meta-note").to_owned();
         let note = note.map_or(old, |note| note.to_string());
@@ -22,12 +22,13 @@ impl Turn<'_> {
         self.line.send(&put).is_ok_and(|answer| answer.status == 200)
     }
 
-    /// A copy that is a read and a later write.
+    /// A copy that consists of a read and a later write.
     pub(super) fn copy_by_hand(&mut self, at: usize, copying: Copying) {
         let path = self.path(at, copying.from);
         let began = self.now();
         let Some(before) = self.take(&path).filter(|before| {
-            // Tags and the tag of parts would not survive this, and give it away too soon.
+            // This copy would drop tags and the `ETag` of an upload in parts, which would reveal
+            // the fault too easily.
             !before.header("etag").contains('-') && before.header("x-amz-tagging-count").is_empty()
         }) else {
             return;
@@ -40,7 +41,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Adds the tags that a write was to bring along.
+    /// Adds the tags of a write in a later request.
     pub(super) fn tag_late(&mut self, path: &str, tags: Value) {
         std::thread::sleep(LATE);
         let _ = self.line.send(&tag_request(path, tags));

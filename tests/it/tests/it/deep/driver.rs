@@ -1,4 +1,5 @@
-//! The same without a gateway: what a lookup costs a volume in this process, over each engine.
+//! The same without a gateway: the round trips of a lookup by a volume in this process, over each
+//! engine.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -22,11 +23,11 @@ use crate::fleet::{Engine, Fleet, Place, on_each_engine};
 
 on_each_engine!(each_unknown_level_is_one_read_and_none_is_read_twice);
 
-/// Directories above the key.
+/// Number of directories above the key.
 const LEVELS: usize = 60;
 
-/// The bucket, then each directory, then the name with its inode. A directory whose number follows
-/// that of the bucket may be asked for together with the one before.
+/// The bucket, each directory, and the name with its inode. A directory whose inode number follows
+/// that of the bucket may be read together with the one above it.
 const ONE_A_LEVEL: RangeInclusive<u64> = LEVELS as u64..=LEVELS as u64 + 2;
 
 pub(crate) async fn store(engine: Engine, url: Option<&str>, folder: &Path) -> Arc<dyn MetaStore> {
@@ -51,7 +52,7 @@ pub(crate) async fn store(engine: Engine, url: Option<&str>, folder: &Path) -> A
     }
 }
 
-/// A volume that remembers nothing yet.
+/// Opens a volume with an empty cache.
 async fn cold(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
     let options = VolumeOptions {
         collect: false,
@@ -87,7 +88,8 @@ async fn put(volume: &Volume, key: &str) {
     put.expect("an object");
 }
 
-/// Makes the directories one by one, with an object in each, so that no number tells the next one.
+/// Creates the directories one by one, with an object in each, so that no inode number can be
+/// predicted.
 async fn grow(volume: &Volume) -> String {
     let below = |levels: usize| format!("{}x", "d/".repeat(levels));
     volume.create_bucket("box", &volume::NewBucket::owned_by(&owner())).await.expect("a bucket");
@@ -104,7 +106,7 @@ async fn costs(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>, key: &str
     assert!(ONE_A_LEVEL.contains(&trips.reads), "cold, with a peer: {peer}, {trips:?}");
     let (found, trips) = count_round_trips(volume.stat("box", key.as_bytes())).await;
     assert_eq!(found.expect("an object").size(), 5);
-    // One read of all that is remembered; none if the volume knows already that it has no peer.
+    // One read for all cached records; none if the volume knows already that it has no peer.
     let most = 1;
     assert!(trips.reads <= most && (!peer || trips.reads == most), "{trips:?}, peer: {peer}");
     volume.close().await;

@@ -1,4 +1,4 @@
-//! Documents that nobody may send, that come in crowds, or that never end.
+//! XML documents from clients without rights, many at once, and ones that never end.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -8,24 +8,24 @@ use crate::servers::{Blocks, Setup, wait_for};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes of the longest document that is taken.
+/// Length of the longest accepted document, in bytes.
 const DOCUMENT_BYTES: usize = 4 << 20;
 
-/// What the gateway may take more, than it took before, for documents that it does not read.
+/// Limit of the additional memory for documents that the gateway refuses unread, in bytes.
 const UNREAD_MORE: u64 = 48 * MIB;
 
-/// The same for documents that it reads: a third of what comes, and more than their budget, because
-/// an allocator gives back late.
+/// The same for documents that it reads: one third of their total, and more than their budget,
+/// because the allocator returns memory late.
 const READ_MORE: u64 = 64 * MIB;
 
-/// As long as the longest document may be; no gateway comes to its end.
+/// Returns a document of the greatest length. Each test breaks off before its end.
 fn document() -> Vec<u8> {
     let mut document = b"<Delete><Object><Key>".to_vec();
     document.resize(DOCUMENT_BYTES, b'x');
     document
 }
 
-/// Nobody in particular may delete nothing: that is told before a body is read.
+/// A delete without a key is refused before its body is read.
 #[test]
 fn keyless_deletes_are_refused_before_their_body() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -46,7 +46,8 @@ fn keyless_deletes_are_refused_before_their_body() {
     let streams: Vec<_> = std::thread::scope(|scope| {
         let send = || {
             let mut stream = client.connect().expect("a connection");
-            // The answer comes before all is sent; then the rest cannot be.
+            // The response comes before the whole request is sent, so the rest of the write may
+            // fail.
             let _ = stream.write_all(&wire[..wire.len() - 1]);
             stream
         };
@@ -60,7 +61,7 @@ fn keyless_deletes_are_refused_before_their_body() {
     gateway.stop();
 }
 
-/// Whoever says that long documents will come, and sends nothing of them, takes nothing from files.
+/// Clients that announce long documents and send none reserve no memory.
 #[test]
 fn documents_that_do_not_come_leave_memory_to_files() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -85,7 +86,7 @@ fn documents_that_do_not_come_leave_memory_to_files() {
     gateway.stop();
 }
 
-/// Documents have a budget of their own.
+/// Documents have their own memory budget.
 #[test]
 fn many_documents_stay_within_the_budget() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -108,14 +109,14 @@ fn many_documents_stay_within_the_budget() {
     });
     let more = gateway.child.peak_memory() - before;
     assert!(more < READ_MORE, "48 documents took {} MiB", more / MIB);
-    // It does not parse, which somebody was told, so that somebody's was read whole.
+    // The document does not parse. A response with status 400 proves that one was read completely.
     assert!(statuses.contains(&400), "{statuses:?}");
     client.put("/box/after", b"there is memory again").expect(200);
     gateway.check_log();
     gateway.stop();
 }
 
-/// A document that goes on and on, as fast as other bodies must come, is given up.
+/// A document that arrives slowly but steadily is given up after the timeout.
 #[test]
 fn a_document_must_arrive_whole_in_time() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -130,7 +131,7 @@ fn a_document_must_arrive_whole_in_time() {
     let began = Instant::now();
     stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
     let answered = wait_for(Duration::from_secs(8), || {
-        // 80 KiB a second at most, 4 KiB at least.
+        // At most 80 KiB per second, at least 4 KiB.
         let _ = stream.write_all(pieces.next().expect("it is long enough"));
         stream.peek(&mut [0]).is_ok()
     });

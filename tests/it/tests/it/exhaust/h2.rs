@@ -1,4 +1,4 @@
-//! HTTP/2 clients without a key, whose windows are shut.
+//! HTTP/2 clients without a key whose flow-control windows are closed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use tokio_rustls::TlsConnector;
 
 use crate::servers::{Blocks, Gateway, Setup};
 
-/// As many as one connection may have.
+/// Limit of the concurrent streams of one connection.
 const STREAMS: usize = 128;
 
-/// Connections that would have had all request permits there are.
+/// Number of connections whose streams together equal all request permits.
 const CONNECTIONS: usize = 4;
 
-/// A gateway that speaks TLS, and its certificate.
+/// Starts a gateway with TLS and returns its certificate.
 fn start(folder: &Path) -> (Gateway, CertificateDer<'static>) {
     let issued = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]);
     let issued = issued.expect("a certificate");
@@ -33,7 +33,7 @@ fn start(folder: &Path) -> (Gateway, CertificateDer<'static>) {
     (gateway, issued.cert.der().clone())
 }
 
-/// A connection that lets so many bytes of each answer come.
+/// Opens a connection with this flow-control window for each response, in bytes.
 async fn connect(
     gateway: &Gateway,
     trusted: &CertificateDer<'static>,
@@ -59,7 +59,7 @@ async fn connect(
     sender
 }
 
-/// Asks for what nobody may have without a key.
+/// Requests an object without a key.
 async fn ask(sender: &mut SendRequest<Bytes>, path: &str) -> Response<h2::RecvStream> {
     let request = Request::get(format!("https://localhost/box/{path}")).body(());
     let request = request.expect("a request");
@@ -73,7 +73,7 @@ fn four_connections_without_a_key_leave_all_permits_to_others() {
     leave_all_permits("object", 404);
 }
 
-/// What is said of a request is much longer than the request, if all of that is repeated.
+/// An error that repeated the whole request would be much longer than the request.
 #[test]
 fn long_paths_leave_all_permits_to_others() {
     leave_all_permits(&"&".repeat(15_000), 400);
@@ -96,7 +96,7 @@ fn leave_all_permits(path: &str, status: u16) {
         let mut other = connect(&gateway, &trusted, 65_535).await;
         assert_eq!(ask(&mut other, "o").await.status(), 404, "all permits are held");
         assert_eq!(held.len(), CONNECTIONS * STREAMS);
-        // Each of them is given up in the end.
+        // Each of the responses is given up in the end.
         let given_up = async {
             for mut body in held {
                 let end = body.data().await.expect("its window is shut");

@@ -1,4 +1,4 @@
-//! What one client can use up, and what is left for others then.
+//! One client cannot exhaust the resources that others need.
 
 mod documents;
 mod h2;

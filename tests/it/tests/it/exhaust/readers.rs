@@ -1,4 +1,4 @@
-//! Clients that ask for much and take nothing of it.
+//! Clients that request much data and read none of it.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::client::Request;
 use crate::content::bytes;
 use crate::servers::{Blocks, Setup};
 
-/// What stands ready for clients that do not take it is given up when others need its memory.
+/// Data that is buffered for clients that do not read is dropped when others need the memory.
 #[test]
 fn frames_nobody_takes_do_not_hold_the_memory_of_readers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -17,8 +17,8 @@ fn frames_nobody_takes_do_not_hold_the_memory_of_readers() {
     client.put("/box", b"").expect(200);
     let content = bytes(1, 48 << 20);
     client.put("/box/large", &content).expect(200);
-    // Three times what the memory holds of first frames. Each waits its turn, and whoever waits for
-    // five seconds is refused: many more would need a fast machine to get that far.
+    // Three times as many first frames as fit into memory. Each request waits for its turn and is
+    // refused after five seconds, so more requests would need a fast machine.
     let mut lazy = Vec::new();
     for _ in 0..24 {
         let request = Request::new("GET", "/box/large").sealed(client.signature());
@@ -31,7 +31,7 @@ fn frames_nobody_takes_do_not_hold_the_memory_of_readers() {
         let answer = client.get("/box/large").expect(200);
         assert!(answer.body == content, "other bytes");
     }
-    // Who comes back gets the rest of what was let go of.
+    // A client that reads again gets the rest, including the dropped part.
     let mut whole = 0;
     for mut stream in lazy {
         let answer = crate::client::read_answer(&mut stream, "GET");

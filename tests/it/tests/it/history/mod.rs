@@ -1,18 +1,21 @@
-//! Whether what clients were told of something could have been told by one that does one thing after
-//! the other.
+//! Decides if a history of client calls is linearizable.
 //!
 //! A history is linearizable if each call can be given one instant between its beginning and its
-//! end such that all of them, done one after another at those instants, answer what they did. A
-//! call whose outcome is not known has no end: it may have happened at any time after it began, or
-//! never. What there is to ask, and what that does, a [`Deed`] says: a [`register`] is one key,
-//! which is independent of others, a [`shelf`] some keys between which there are copies.
+//! end such that all calls, executed one after another at those instants, return the recorded
+//! outcomes. A call with an unknown outcome has no end: it may take effect at any time after its
+//! beginning, or never. The trait [`Deed`] describes the operations and their effects. A
+//! [`register`] is one key, which is independent of others. A [`shelf`] is a few keys between which
+//! there are copies.
 //!
-//! The search follows Wing and Gong, with Lowe's two refinements: instants are chosen no sooner
-//! than an end demands it, and what was tried is remembered. What is remembered is a
-//! [`Configuration`], and there are few, because every write has a value of its own. Values that
-//! nobody ever saw are one to the search.
+//! For example, if a `put(1)` has ended before a `get` begins, and no other write exists, the `get`
+//! must return 1. While the `put` is in flight, a `get` may return either value.
 //!
-//! Knows nothing of gateways; time is any number that grows.
+//! The search follows Wing and Gong, with the two refinements of Lowe: it chooses instants only
+//! when a call ends, and it remembers the states that it has tried. Such a state is a
+//! [`Configuration`]. Their number stays small because each write has its own value; the values
+//! that no call returned are treated as equal.
+//!
+//! The module knows nothing of gateways. Time is any number that grows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
@@ -22,35 +25,38 @@ pub(crate) mod register;
 pub(crate) mod shelf;
 pub(crate) mod versions;
 
-/// What a write wrote. Each has one of its own, which is not [`UNSEEN`].
+/// The value of a write. Each write has its own, and none is [`UNSEEN`].
 pub(crate) type Value = u64;
 
-/// Stands for every value that nobody saw.
+/// Replaces each value that no call returned.
 const UNSEEN: Value = 0;
 
-/// Configurations that are held at a time; more would mean a history that no machine can decide.
+/// Limit of the configurations that are held at a time. Beyond it the history takes too long to
+/// decide.
 const CONFIGURATIONS_MAX: usize = 200_000;
 
-/// What was asked of something, and what was told: a call but for its time.
+/// An operation and its outcome: a call without its times.
 pub(crate) trait Deed: Copy + Debug + Eq + Hash + Ord {
-    /// What is there; at first its default.
+    /// The state of the object. The default is the initial state.
     type State: Clone + Debug + Default + Eq + Hash;
 
-    /// What is there after it happened and was told so, if that is possible.
+    /// Returns the state after this operation with this outcome; `None` if the outcome is
+    /// impossible in `state`.
     fn apply(&self, state: &Self::State) -> Option<Self::State>;
 
-    /// Whether it leaves everything as it is.
+    /// Returns true if the operation changes nothing.
     fn only_looks(&self) -> bool;
 
-    /// Whether nothing was told: it may happen later, or never.
+    /// Returns true if the outcome is unknown: the operation may take effect later, or never.
     fn is_in_doubt(&self) -> bool;
 
-    /// Whether it may never happen, though it is known when it would have.
+    /// Returns true if the operation may be left out, although it has an end.
     fn may_be_left_out(&self) -> bool {
         false
     }
 
-    /// Whether it can only happen before this other one, which is under way at the same time.
+    /// Returns true if this operation must take effect before `other`, which is in flight at the
+    /// same time.
     fn comes_before(&self, _other: &Self) -> bool {
         false
     }
@@ -61,28 +67,29 @@ pub(crate) trait Deed: Copy + Debug + Eq + Hash + Ord {
 pub(crate) struct Call<D> {
     pub(crate) deed: D,
     pub(crate) began: u64,
-    /// Of no meaning if nothing was told.
+    /// Has no meaning if the outcome is unknown.
     pub(crate) ended: u64,
 }
 
-/// Calls under way that have an end, by their place in a mask.
+/// Calls in flight that have an end. The index is their bit in a mask.
 type Slots<D> = [Option<D>; 64];
 
-/// Calls without an end, counted by what they asked: those that asked the same are the same.
+/// Calls with an unknown outcome, counted by operation, since equal operations are interchangeable.
 type Doubts<D> = BTreeMap<D, u32>;
 
-/// How far one of the possible orders has come.
+/// The progress of one possible order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Configuration<D: Deed> {
     state: D::State,
-    /// Calls under way that have happened already.
+    /// Mask of the calls in flight that have taken effect.
     happened: u64,
-    /// Calls without an end that have happened, counted by what they asked.
+    /// Calls with an unknown outcome that have taken effect, counted by operation.
     doubts: Doubts<D>,
 }
 
 impl<D: Deed> Configuration<D> {
-    /// Lets everything happen that only looks and fits: it must some day, and disturbs nothing.
+    /// Marks each possible read as done. This is always right: a read must take effect at some
+    /// time, and it changes nothing for the others.
     fn look(&mut self, slots: &Slots<D>) {
         for (slot, call) in slots.iter().enumerate() {
             let fits = |deed: &D| deed.only_looks() && deed.apply(&self.state).is_some();
@@ -92,7 +99,7 @@ impl<D: Deed> Configuration<D> {
         }
     }
 
-    /// Whether what a call comes before has happened.
+    /// Returns true if a call has taken effect that this call had to precede.
     fn is_too_late(&self, call: &D, slots: &Slots<D>) -> bool {
         let happened = |slot: usize| self.happened & (1 << slot) != 0;
         let is_over = |(slot, other): (usize, &Option<D>)| {
@@ -101,7 +108,7 @@ impl<D: Deed> Configuration<D> {
         slots.iter().enumerate().any(is_over)
     }
 
-    /// Every configuration that one more call that changes something leads to.
+    /// Returns each configuration after one more operation that changes the state.
     fn next(&self, slots: &Slots<D>, doubts: &Doubts<D>) -> Vec<Configuration<D>> {
         let mut next = Vec::new();
         for (slot, call) in slots.iter().enumerate() {
@@ -133,14 +140,15 @@ impl<D: Deed> Configuration<D> {
     }
 }
 
-/// Configurations, without those that can do nothing that another one could not do as well.
+/// A set of configurations. It leaves out each one that another one makes unnecessary: the same
+/// state with fewer unknown calls used.
 #[derive(Debug)]
 struct Configurations<D: Deed> {
     by_place: HashMap<(D::State, u64), Vec<Doubts<D>>>,
     count: usize,
 }
 
-/// Whether `few` uses no more doubts than `many`.
+/// Returns true if `few` contains no call more often than `many`.
 fn is_within<D: Deed>(few: &Doubts<D>, many: &Doubts<D>) -> bool {
     few.iter().all(|(deed, count)| many.get(deed).is_some_and(|other| other >= count))
 }
@@ -150,7 +158,7 @@ impl<D: Deed> Configurations<D> {
         Configurations { by_place: HashMap::new(), count: 0 }
     }
 
-    /// Adds one, and answers whether it was worth it.
+    /// Adds a configuration. Returns false if it was unnecessary.
     fn add(&mut self, configuration: &Configuration<D>) -> bool {
         let place = (configuration.state.clone(), configuration.happened);
         let known = self.by_place.entry(place).or_default();
@@ -176,8 +184,8 @@ impl<D: Deed> Configurations<D> {
     }
 }
 
-/// Decides whether these calls are linearizable. If not, says which call has no place, and what went
-/// on around it.
+/// Decides if these calls are linearizable. If not, returns the call that fits in no order, and the
+/// calls around it.
 fn check<D: Deed>(calls: &[Call<D>]) -> Result<(), String> {
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
     for (index, call) in calls.iter().enumerate() {
@@ -217,7 +225,8 @@ fn check<D: Deed>(calls: &[Call<D>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Forgets doubts that every configuration has used: they are settled.
+/// Removes the calls with an unknown outcome that every configuration has used: they have certainly
+/// taken effect.
 fn forget<D: Deed>(configurations: &mut [Configuration<D>], doubts: &mut Doubts<D>) {
     let Some(first) = configurations.first() else { return };
     for (deed, used) in first.doubts.clone() {
@@ -238,7 +247,7 @@ fn forget<D: Deed>(configurations: &mut [Configuration<D>], doubts: &mut Doubts<
     }
 }
 
-/// The configurations in which the call at `slot` has happened, when it ends.
+/// Returns the configurations in which the call at `slot` has taken effect when it ends.
 fn end<D: Deed>(
     configurations: &[Configuration<D>],
     slot: usize,
@@ -265,7 +274,7 @@ fn end<D: Deed>(
     ended.into_all()
 }
 
-/// Calls that are shown around the one that has no place.
+/// Number of calls that an error shows.
 const SHOWN: usize = 24;
 
 fn explain<D: Deed>(

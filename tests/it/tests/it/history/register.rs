@@ -1,73 +1,75 @@
-//! One key, without what else is kept with an object: a register.
+//! The history of one key: a register, without the metadata of the object.
 
 use std::collections::HashSet;
 
 use super::{Call, Deed, UNSEEN, Value};
 
-/// The value of a file in which nothing is.
+/// The value of an empty file.
 pub(crate) const EMPTY: Value = Value::MAX;
 
 #[cfg(test)]
 mod tests;
 
-/// What was asked of a key.
+/// An operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Ask {
     Get,
     Put(Value),
     PutIfAbsent(Value),
-    /// If the first value is there, write the second.
+    /// Write the second value if the current one is the first.
     PutIfMatch(Value, Value),
     Delete,
-    /// Take the name away from a file that must be there.
+    /// Remove the name of a file, which must exist.
     Remove,
-    /// Open the file that must be there, to fill it with this.
+    /// Open a file, which must exist, to write this value.
     Open(Value),
-    /// Make an empty file where none is, and open it, to fill it with this.
+    /// Create an empty file under an absent name and open it, to write this value.
     Create(Value),
-    /// What may happen to a file that was opened, before it is filled: it is empty.
+    /// The truncation of an opened file before its content is written; it need not be visible.
     Cut(Value),
-    /// Write into the file that was opened, whether it has its name still or not.
+    /// Write the content into the opened file, even if the file has lost its name.
     Fill(Value),
 }
 
-/// What is there.
+/// The state of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     value: Option<Value>,
-    /// What those will write who have opened the file that is there, in order.
+    /// The values that clients will write who have opened the current file, in ascending order.
     open: Vec<Value>,
 }
 
 impl State {
-    /// Another file is there, or none; those who have the other one open keep that.
+    /// The state after the key was bound to another file, or to none. Open descriptors keep the old
+    /// file.
     fn bound(value: Option<Value>) -> State {
         State { value, open: Vec::new() }
     }
 
-    /// The file that is there has another content, if it is the one that was opened to write this.
+    /// The state after a write to the file that was opened to write `by`. If the key is bound to
+    /// another file, its content stays.
     fn written(&self, by: Value, content: Value) -> State {
         let is_this = self.open.contains(&by);
         State { value: if is_this { Some(content) } else { self.value }, ..self.clone() }
     }
 }
 
-/// What was answered.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Told {
-    /// It is done.
+    /// It succeeded.
     Done,
-    /// What a get found.
+    /// The value that a get returned; `None` if the key is absent.
     Found(Option<Value>),
-    /// Another object is there than the condition wants.
+    /// The condition does not hold for the current object.
     Refused,
-    /// The condition wants an object, and none is there.
+    /// An object is required, and there is none.
     Missing,
-    /// Nothing that says whether it happened.
+    /// Unknown: the operation may or may not take effect.
     Nothing,
 }
 
-/// What was asked, and what was told.
+/// An operation and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Asked {
     pub(crate) ask: Ask,
@@ -75,7 +77,7 @@ pub(crate) struct Asked {
 }
 
 impl Ask {
-    /// The value it writes.
+    /// Returns the value that the operation writes.
     pub(crate) fn writes(self) -> Option<Value> {
         match self {
             Ask::Put(value)
@@ -87,7 +89,7 @@ impl Ask {
         }
     }
 
-    /// What is there after it was done, if it could be done.
+    /// Returns the state after the operation succeeded; `None` if it cannot succeed in `state`.
     fn done(self, state: &State) -> Option<State> {
         let is_there = state.value.is_some();
         match self {
@@ -155,7 +157,7 @@ impl Deed for Asked {
 }
 
 impl Asked {
-    /// Whether it can have done anything, or says anything.
+    /// Returns true unless it is a get with an unknown outcome, which proves nothing.
     fn matters(self) -> bool {
         self.ask != Ask::Get || self.told != Told::Nothing
     }
@@ -167,18 +169,18 @@ impl Call<Asked> {
     }
 }
 
-/// Decides whether the calls of one key, which was absent, are linearizable. If not, says which
-/// call has no place, and what went on around it.
+/// Decides if the calls of one key, which was absent at first, are linearizable. If not, returns
+/// the call that fits in no order, and the calls around it.
 pub(crate) fn check(calls: &[Call<Asked>]) -> Result<(), String> {
     super::check(&unify(calls))
 }
 
-/// The calls that matter, with all values that nobody saw made one.
+/// Returns the calls that matter, and replaces all values that no call returned by one.
 fn unify(calls: &[Call<Asked>]) -> Vec<Call<Asked>> {
     let mut seen = HashSet::new();
     for Asked { ask, told } in calls.iter().map(|call| call.deed) {
         match (ask, told) {
-            // Values that steps of one thing have in common say what belongs together.
+            // The steps of one open file share a value, which connects them. So their value stays.
             (Ask::Fill(value), _) | (Ask::Get, Told::Found(Some(value))) => seen.insert(value),
             (Ask::PutIfMatch(wanted, _), _) => seen.insert(wanted),
             _ => false,

@@ -1,25 +1,25 @@
-//! A few keys with all that is kept of their objects, and copies between them. They are one thing: a
-//! copy looks at one key and writes another at the same instant.
+//! The history of a few keys with their metadata and tags, and of copies between them. All keys
+//! together are one history, because a copy reads one key and writes another at the same instant.
 
 use super::{Call, Deed, Value};
 
 #[cfg(test)]
 mod tests;
 
-/// Keys of a shelf. All of them are one history, so they are few.
+/// Number of keys. They share one history, so their number is small.
 pub(crate) const KEYS: usize = 3;
 
-/// An `ETag`, as a number that no other one has.
+/// An `ETag`, as a unique number.
 pub(crate) type Tag = u64;
 
-/// The bytes of an object: which write they are of, and under which `ETag` they are shown.
+/// The content of an object: the write that made it, and its `ETag`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Content {
     pub(crate) value: Value,
     pub(crate) tag: Tag,
 }
 
-/// An object: bytes, a note in its metadata, and tags, of which there may be none.
+/// An object: its content, a note in its metadata, and its tags, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Object {
     pub(crate) content: Content,
@@ -27,7 +27,7 @@ pub(crate) struct Object {
     pub(crate) tags: Option<Value>,
 }
 
-/// What must be there for a write to happen.
+/// The condition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum When {
     Always,
@@ -35,18 +35,18 @@ pub(crate) enum When {
     Is(Tag),
 }
 
-/// A copy. What it does not replace it takes along.
+/// A copy. It takes metadata and tags from the source, except those that it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Copying {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// What the source must be.
+    /// The `ETag` that the source must have; `None` for any.
     pub(crate) when: Option<Tag>,
     pub(crate) note: Option<Value>,
     pub(crate) tags: Option<Value>,
 }
 
-/// What was asked of a shelf.
+/// An operation on these keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Ask {
     Get(usize),
@@ -56,37 +56,39 @@ pub(crate) enum Ask {
     PutTags(usize, Value),
     Delete(usize, When),
     Copy(Copying),
-    /// A part copied from a key that must hold this. Nobody sees the part before the completion.
+    /// A part copied from a key that must have this `ETag`. The part stays invisible until the
+    /// completion.
     CopyPart(usize, Tag),
 }
 
-/// What was answered.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Told {
-    /// It is done.
+    /// It succeeded.
     Done,
-    /// It is done, and the source was this.
+    /// It succeeded, and the source had this `ETag`.
     Copied(Tag),
-    /// What a get found: bytes, note, and whether there are tags.
+    /// The result of a get: content, note, and true if there are tags. `None` if there is no
+    /// object.
     Found(Option<(Content, Value, bool)>),
-    /// What a look at the tags found: no object, or its tags.
+    /// The tags that were read: `None` if there is no object.
     Tags(Option<Option<Value>>),
-    /// Another object is there than the condition wants.
+    /// The condition does not hold for the current object.
     Refused,
-    /// An object is wanted, and none is there.
+    /// An object is required, and there is none.
     Missing,
-    /// Nothing that says whether it happened.
+    /// Unknown: the operation may or may not take effect.
     Nothing,
 }
 
-/// What was asked, and what was told.
+/// An operation and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Asked {
     pub(crate) ask: Ask,
     pub(crate) told: Told,
 }
 
-/// What is there.
+/// The object of each key.
 type State = [Option<Object>; KEYS];
 
 impl When {
@@ -100,7 +102,7 @@ impl When {
 }
 
 impl Ask {
-    /// The key that a condition speaks of, or that must be there, and what it must be.
+    /// Returns the key of the condition, or of the required object, and the condition.
     fn wants(self) -> (usize, When) {
         match self {
             Ask::Get(key) | Ask::GetTags(key) | Ask::PutTags(key, _) => (key, When::Always),
@@ -110,13 +112,13 @@ impl Ask {
         }
     }
 
-    /// Whether an object must be there.
+    /// Returns true if the operation requires an object.
     fn wants_one(self) -> bool {
         let asks = matches!(self, Ask::PutTags(..) | Ask::Copy(_) | Ask::CopyPart(..));
         asks || matches!(self.wants().1, When::Is(_))
     }
 
-    /// What is there after it was done, if it could be done.
+    /// Returns the state after the operation succeeded; `None` if it cannot succeed in `state`.
     fn done(self, state: &State) -> Option<State> {
         let (key, when) = self.wants();
         if !when.holds(state[key]) {
@@ -171,15 +173,15 @@ impl Deed for Asked {
     }
 }
 
-/// Decides whether the calls of a shelf, which was empty, are linearizable. If not, says which call
-/// has no place, and what went on around it.
+/// Decides if the calls of these keys, which were absent at first, are linearizable. If not,
+/// returns the call that fits in no order, and the calls around it.
 pub(crate) fn check(calls: &[Call<Asked>]) -> Result<(), String> {
     let says = |call: &&Call<Asked>| !(call.deed.is_in_doubt() && call.deed.says_nothing());
     super::check(&calls.iter().filter(says).copied().collect::<Vec<_>>())
 }
 
 impl Asked {
-    /// Whether it can have changed nothing.
+    /// Returns true if the operation has no visible effect.
     fn says_nothing(self) -> bool {
         matches!(self.ask, Ask::Get(_) | Ask::GetTags(_) | Ask::CopyPart(..))
     }

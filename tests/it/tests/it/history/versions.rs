@@ -1,20 +1,20 @@
-//! One key of a bucket that keeps versions: all of them, the newest first.
+//! The history of one key in a versioned bucket: all versions, the newest first.
 //!
-//! Each version is a value of its own, and so is each delete marker. A listing says the first few of
-//! them, in order.
+//! Each version and each delete marker has its own value. A listing returns the newest of them, in
+//! order.
 
 use super::{Call, Deed, Value};
 
 #[cfg(test)]
 mod tests;
 
-/// So many of a key's versions are on a page.
+/// Number of a key's versions on a page.
 pub(crate) const PAGE: usize = 12;
 
-/// The newest versions of a key, with zeros behind the last.
+/// The newest versions of a key, padded with zeros.
 pub(crate) type Newest = [Value; PAGE];
 
-/// A version, or a marker.
+/// A version or a delete marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Version {
     Object(Value),
@@ -29,18 +29,18 @@ impl Version {
     }
 }
 
-/// What was asked, and what was told. Whatever was not answered has no place here.
+/// An operation and its outcome. Operations with an unknown outcome cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Asked {
-    /// A new version is there.
+    /// A new version was written.
     Put(Value),
-    /// A new marker is there.
+    /// A new delete marker was written.
     Delete(Value),
-    /// This version, or marker, is not there any more.
+    /// This version or delete marker was removed.
     Remove(Value),
-    /// What is current: none where there is no version at all.
+    /// The current version; `None` if the key has no version at all.
     Get(Option<Version>),
-    /// Whether this version is there.
+    /// True if this version exists.
     GetVersion(Value, bool),
     List(Newest),
 }
@@ -77,15 +77,15 @@ impl Deed for Asked {
     }
 }
 
-/// The first of these.
+/// Returns the first values, padded with zeros.
 pub(crate) fn newest(values: impl Iterator<Item = Value>) -> Newest {
     let mut newest = [0; PAGE];
     newest.iter_mut().zip(values).for_each(|(place, value)| *place = value);
     newest
 }
 
-/// Decides whether the calls of one key, which had no versions, are linearizable. If not, says which
-/// call has no place, and what went on around it.
+/// Decides if the calls of one key, which had no versions at first, are linearizable. If not,
+/// returns the call that fits in no order, and the calls around it.
 pub(crate) fn check(calls: &[Call<Asked>]) -> Result<(), String> {
     super::check(calls)
 }

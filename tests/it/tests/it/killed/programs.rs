@@ -1,4 +1,5 @@
-//! Programs that write on a mount until it dies under them, and what may be found of it then.
+//! Programs that write on a mount until it is killed, and the allowed states of their files
+//! afterwards.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -11,7 +12,7 @@ use std::thread::JoinHandle;
 use crate::client::Client;
 use crate::scale;
 
-/// Says what it begins, and `ok` when it was told that it is done. Ends with the mount.
+/// Prints each operation before it begins, and `ok` after it succeeded. Ends with the mount.
 const PROGRAM: &str = r#"
 import fcntl, os, random, sys
 folder, name, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -32,7 +33,7 @@ def write(path, flags, data, pieces=1):
         os.write(file, data[at:at + step])
     return file
 
-# What the mount keeps for this program alone.
+# State of the mount for this program alone: a lock, and an unlinked file.
 lock = os.open(f"{name}-lock", os.O_RDWR | os.O_CREAT)
 if sys.argv[4] == "lock":
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -57,7 +58,7 @@ while True:
         opened = write(file, os.O_TRUNC, content(seed, size), 3)
         os.fsync(opened)
         say("ok")
-        # What follows need not stay.
+        # The following write is not synced, so it may be lost.
         say("more", file, seed, size + 64_000)
         os.write(opened, content(seed, size + 64_000)[size:])
         os.close(opened)
@@ -84,57 +85,57 @@ while True:
     say("ok")
 "#;
 
-/// Bytes of a page of the file that is written in place.
+/// Length of a page of the file that is written in place, in bytes.
 const PAGE: usize = 4096;
 
-/// A line of 32 bytes after the other, each of which says where it is.
+/// Lines of 32 bytes, each of which contains the seed and its position.
 fn content(seed: u64, size: usize) -> Vec<u8> {
     let lines = (0..size).step_by(32).flat_map(|at| format!("{seed:015} {at:015}\n").into_bytes());
     lines.take(size).collect()
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Written {
     seed: u64,
     size: usize,
 }
 
-/// What may have happened to a file besides what was acknowledged.
+/// An operation on a file that was not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// Written in place: any first part of it may be there.
+    /// Overwritten in place: the file may contain any prefix of the content.
     Write(Written),
-    /// The same behind what is there.
+    /// Extended: the file may contain any prefix that is not shorter than the acknowledged content.
     More(Written),
-    /// Replaced by another one.
+    /// Replaced by another file.
     Replace(Written),
     Unlink,
 }
 
-/// What is known of the files of a program.
+/// The known states of a program's files.
 #[derive(Debug)]
 pub(crate) struct Notes {
     name: String,
     seed: u64,
     files: BTreeMap<String, (Option<Written>, Option<Attempt>)>,
-    /// Each page's last writes: the one that was acknowledged, and one that was begun since.
+    /// For each page: the seed of the acknowledged write, and that of the last one that began.
     pages: BTreeMap<usize, (u64, u64)>,
-    /// Lines that were acknowledged.
+    /// Number of acknowledged lines.
     lines: usize,
-    /// Lines that were begun.
+    /// Number of lines that were begun.
     begun: usize,
 }
 
-/// How a program was doing at a kill.
+/// The progress of a program at a kill.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count {
     pub(crate) told: usize,
-    /// Whether something was under way.
+    /// True if an operation was in flight.
     pub(crate) under_way: bool,
 }
 
-/// A program at work.
+/// A running program.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -146,7 +147,8 @@ impl Running {
     pub(crate) fn start(folder: &Path, notes: &Notes, round: u64) -> Running {
         let seed = (notes.seed + round) * 1_000_000;
         let mut command = Command::new("python3");
-        // A lock of a dead session is waited for, so only the last programs take one.
+        // A new program would wait for the lock of a dead session, so only the programs of the last
+        // round take one.
         let lock = if round + 1 == scale::kills() { "lock" } else { "none" };
         command.args(["-c", PROGRAM]).arg(folder).arg(&notes.name).arg(seed.to_string()).arg(lock);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -166,12 +168,12 @@ impl Running {
         Running { child, told, reader }
     }
 
-    /// How often it was told that something is done.
+    /// Returns the number of completed operations.
     pub(crate) fn told(&self) -> usize {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Fails if it has ended: no error may reach a program here.
+    /// Fails if the program has ended: it must not receive an error here.
     #[track_caller]
     pub(crate) fn is_alive(&mut self, when: &str) {
         if self.child.try_wait().expect("a child can be asked").is_none() {
@@ -183,7 +185,7 @@ impl Running {
         panic!("{when}: a program has ended:\n{said}");
     }
 
-    /// Ends it in the middle of what it does, and takes note of what it has said.
+    /// Kills the program during its work, and records its output.
     pub(crate) fn stop(mut self, notes: &mut Notes) {
         self.is_alive("at the end");
         self.child.kill().expect("a child can be killed");
@@ -191,12 +193,12 @@ impl Running {
         notes.take(&self.reader.join().expect("what it says is read"));
     }
 
-    /// Waits until it has noticed that its mount is gone, and takes note of what it has said.
+    /// Waits until the program fails because its mount is gone, and records its output.
     pub(crate) fn end(self, notes: &mut Notes) -> Count {
         let output = self.child.wait_with_output().expect("a program ends with its mount");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let last = said.lines().last().unwrap_or_default();
-        // What the kernel says of a mount whose process is gone.
+        // The errors that the kernel returns for a mount whose process is gone.
         let expected = ["[Errno 103]", "[Errno 107]", "[Errno 5]"];
         let is_expected = expected.iter().any(|error| last.contains(error));
         assert!(is_expected, "a program ended otherwise than with its mount:\n{said}");
@@ -220,12 +222,12 @@ impl Notes {
         }
     }
 
-    /// The file that it locks.
+    /// Returns the name of the file that the program locks.
     pub(crate) fn lock(&self) -> String {
         format!("{}-lock", self.name)
     }
 
-    /// Takes note of what a program has said.
+    /// Records the output of a program.
     fn take(&mut self, lines: &[String]) {
         let mut begun: Vec<&str> = Vec::new();
         for line in lines {
@@ -257,7 +259,7 @@ impl Notes {
         }
     }
 
-    /// What was begun has happened.
+    /// Records that the operation succeeded.
     fn settle(&mut self, begun: &[&str]) {
         match begun[0] {
             "page" => {
@@ -279,10 +281,10 @@ impl Notes {
         }
     }
 
-    /// Holds all that is there against what may be, and forgets what was in doubt.
+    /// Compares all files with their allowed states, and records the ones that were found.
     pub(crate) fn check(&mut self, folder: &Path, client: &Client, round: u64) {
         let read = |name: &str| -> Option<Vec<u8>> {
-            // Each view every other time.
+            // Even rounds read through the mount, odd ones through S3.
             if round.is_multiple_of(2) {
                 match std::fs::read(folder.join(name)) {
                     Ok(found) => Some(found),
@@ -306,7 +308,7 @@ impl Notes {
         }
         let gone = format!("{}-gone", self.name);
         if let Some(found) = read(&gone) {
-            // It was killed before the program had taken the name away, and will be made anew.
+            // The kill came before the program removed the name. The next run overwrites the file.
             assert!(found.len() <= 200_000, "{gone}: {} bytes", found.len());
         }
         let pages = read(&format!("{}-pages", self.name)).unwrap_or_default();
@@ -336,7 +338,7 @@ impl Notes {
     }
 }
 
-/// What is there then, if it may be.
+/// Returns the state of a file if it is allowed.
 fn may_be(
     known: (Option<Written>, Option<Attempt>),
     found: Option<&[u8]>,
@@ -359,7 +361,7 @@ fn may_be(
     })
 }
 
-/// What can be said in a line of what was found.
+/// Describes a content in one line.
 fn describe(found: &[u8]) -> String {
     let first = String::from_utf8_lossy(&found[..found.len().min(32)]).into_owned();
     let last = String::from_utf8_lossy(&found[found.len().saturating_sub(32)..]).into_owned();

@@ -1,5 +1,5 @@
-//! kill -9 of a mount whose programs hold files without a name: their bytes count for the quota until the
-//! session of the dead mount has ended, and then another gateway gives them back.
+//! SIGKILL of a mount whose programs have unlinked files open. Their bytes count for the quota
+//! until the session of the dead mount is ended; then another gateway releases them.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -12,20 +12,20 @@ use crate::fleet::{Engine, Fleet, Place};
 use crate::mounted::{Mount, can_mount};
 use crate::servers::wait_for;
 
-/// Bytes of a file.
+/// Length of a file in bytes.
 const FILE: usize = 300_000;
 
-/// The quota of each bucket: no more than what the files of the test take.
+/// The quota of each bucket: exactly the bytes of the files of the test.
 const QUOTA: usize = 3 * FILE;
 
-/// How long bytes of a dead mount may count: half a minute until its session has ended, and some more on
-/// a busy machine.
+/// The time limit for the release: 30 seconds until the session is ended, and some more on a busy
+/// machine.
 const ENDED: Duration = Duration::from_mins(3);
 
 /// The time between two attempts to use the bytes.
 const BETWEEN: Duration = Duration::from_millis(500);
 
-/// Makes a file with bytes that are synced, and returns it open.
+/// Creates a file with synced content, and returns it open.
 fn synced(path: &Path) -> File {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(true).create(true).open(path).expect("a file");
@@ -34,7 +34,7 @@ fn synced(path: &Path) -> File {
     file
 }
 
-/// Fills a bucket up to its quota with files that programs of a mount have open, two of them unlinked.
+/// Fills a bucket up to its quota with open files of a mount, two of them unlinked.
 fn fill(folder: &Path, bucket: &str) -> Vec<File> {
     let directory = folder.join(bucket);
     let mut held = Vec::new();
@@ -69,10 +69,12 @@ fn bytes_of_a_killed_mount_return_to_the_quota() {
     }
     let unlinked = fill(&folder, "box");
     let versions = fill(&folder, "versions");
-    // The quota is met: two thirds of it are bytes of files without a name, or of versions.
+    // The quota is reached. Two thirds of it are bytes of unlinked files, or of noncurrent
+    // versions.
     let refused = |bucket: &str| client.put(&format!("/{bucket}/more"), &bytes(2, 1_000)).status;
     assert_eq!((refused("box"), refused("versions")), (403, 403));
-    // A version is no file of a program: with room for a copy, the write parts them.
+    // A noncurrent version must not change. If the quota allows a copy, a write through the old
+    // descriptor separates the file from the version.
     let (status, said) =
         fleet.first.run("bucket", &["quota", "versions", "--bytes", &(4 * FILE).to_string()]);
     assert!(status.success(), "{said}");

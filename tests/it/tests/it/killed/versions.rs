@@ -1,6 +1,6 @@
-//! kill -9 of a gateway whose bucket keeps versions, while clients write, delete and lock them and rules
-//! by days of a second take away what is not current: what was acknowledged is current, what is locked
-//! is there whatever became of it since, and nothing is left over once all of it was removed.
+//! SIGKILL of a gateway with a versioned bucket, while clients write, delete and lock versions and
+//! lifecycle rules with days of one second remove noncurrent ones. Acknowledged versions are
+//! current, locked versions exist, and no block remains after all versions are removed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,18 +17,19 @@ on_the_drawn_engine!(what_is_current_or_locked_outlives_kills);
 
 const CLIENTS: usize = 6;
 
-/// Keys of each client.
+/// Number of keys of each client.
 const KEYS: u64 = 3;
 
-/// Of which versions some are in a record, some in one block, some in many.
+/// Lengths of versions: inline in a record, in one block, in many blocks.
 const SIZES: [usize; 3] = [700, 40_000, 200_000];
 
-/// Changes that are acknowledged at least in a round before the kill.
+/// The least number of acknowledged changes in a round before the kill.
 const ENOUGH: usize = 30;
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What is not current goes when it has not been for a day, and markers with nothing behind them.
+/// Rules that remove versions one day after they became noncurrent, and delete markers that hide
+/// none.
 const RULES: &str = "<LifecycleConfiguration><Rule><ID>old</ID><Status>Enabled</Status><Filter/>\
     <NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays></NoncurrentVersionExpiration>\
     <Expiration><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>\
@@ -37,25 +38,25 @@ const RULES: &str = "<LifecycleConfiguration><Rule><ID>old</ID><Status>Enabled</
 const OPTIONS: [&str; 6] =
     ["--block-bytes", "64KiB", "--memory-budget", "16MiB", "--lifecycle-day-seconds", "1"];
 
-/// The bytes of a version.
+/// The content of a version: its seed, and its length in bytes.
 type Written = (u64, usize);
 
-/// A version that was acknowledged.
+/// An acknowledged version.
 #[derive(Clone, Debug)]
 struct Version {
     id: String,
     written: Written,
 }
 
-/// What one client knows of one of its keys.
+/// A client's knowledge of one of its keys.
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// What is current: none if it was deleted, or never written.
+    /// The current content; `None` if the key was deleted or never written.
     current: Option<Written>,
-    /// The same if what was asked for last has happened, of which nothing was told.
+    /// The current content if the last request, which got no response, was executed.
     attempted: Option<Option<Written>>,
     locked: Vec<Version>,
-    /// Versions that are not locked.
+    /// Versions without a lock.
     free: Vec<Version>,
 }
 
@@ -72,11 +73,11 @@ struct Work {
     cut_off: AtomicUsize,
 }
 
-/// How much was looked at after kills.
+/// Counts of the checks after kills.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     locked: usize,
-    /// Versions that rules have removed.
+    /// Versions that lifecycle rules have removed.
     expired: usize,
 }
 
@@ -85,7 +86,7 @@ impl Writer {
         Writer { name, seed: name as u64 * 1_000_000, keys: BTreeMap::new() }
     }
 
-    /// Writes, locks and deletes until the gateway does not answer any more.
+    /// Writes, locks and deletes until the gateway no longer responds.
     fn work(&mut self, client: &Client, work: &Work) {
         loop {
             self.seed += 1;
@@ -94,7 +95,8 @@ impl Writer {
             let known = self.keys.entry(key.clone()).or_default();
             if let Ok(done) = known.change(client, &key, seed) {
                 if !done {
-                    // Told to come again later: only one change of a key may be in doubt.
+                    // The response asks for a retry. Only one change of a key may have an unknown
+                    // outcome, so this client sends no more.
                     let gone = || client.connect().is_err();
                     assert!(wait_for(PATIENCE, gone), "client {} waits", self.name);
                     return;
@@ -107,7 +109,7 @@ impl Writer {
         }
     }
 
-    /// Holds every key against what may be there, and forgets what was in doubt.
+    /// Compares each key with its allowed states, and records the one that was found.
     fn check(&mut self, client: &Client, seen: &mut Seen) {
         for (key, known) in &mut self.keys {
             let found = client.get(key);
@@ -144,7 +146,7 @@ impl Writer {
 }
 
 impl Known {
-    /// One change. Answers whether it is done; an error says that nobody knows.
+    /// Requests one change. Returns true if it succeeded. An error means an unknown outcome.
     fn change(&mut self, client: &Client, key: &str, seed: u64) -> io::Result<bool> {
         match seed % 9 {
             0 | 1 => {
@@ -152,7 +154,7 @@ impl Known {
                 let answer = client.try_send(&Request::new("DELETE", key))?;
                 Ok(self.end(answer.status, 204))
             }
-            // What is locked stays, whoever asks for its end.
+            // A locked version cannot be removed.
             2 if !self.locked.is_empty() => {
                 let version = &self.locked[usize::try_from(seed).unwrap_or(0) % self.locked.len()];
                 let target = format!("{key}?versionId={}", version.id);
@@ -181,7 +183,7 @@ impl Known {
         }
     }
 
-    /// Whether a change is done, by its status, which is `done` then.
+    /// Returns true if `status` is the expected status `done`, and then records the change.
     fn end(&mut self, status: u16, done: u16) -> bool {
         assert!(status == done || status == 503, "{status}");
         if status == done {
@@ -191,7 +193,7 @@ impl Known {
     }
 }
 
-/// The body that was written so.
+/// Returns the body with this seed and length.
 fn body_of((seed, size): Written) -> Vec<u8> {
     bytes(seed, size)
 }
@@ -215,7 +217,7 @@ fn what_is_current_or_locked_outlives_kills(engine: Engine) {
             }
             let is_busy = wait_for(PATIENCE, || work.acknowledged.load(Ordering::SeqCst) >= ENOUGH);
             assert!(is_busy, "round {round}: too little goes on: {work:?}");
-            // Each time at another moment of a day of rules.
+            // The moment differs in each round, relative to the days of the rules.
             std::thread::sleep(Duration::from_millis(300 + round * 373 % 1_100));
             gateway.child.kill();
         });
@@ -226,7 +228,7 @@ fn what_is_current_or_locked_outlives_kills(engine: Engine) {
             writer.check(&gateway.client, &mut seen);
         }
     }
-    // Rules go on where the dead have left off.
+    // The new gateway continues the lifecycle passes.
     let expires = || {
         writers.iter_mut().for_each(|writer| writer.check(&gateway.client, &mut seen));
         seen.expired > 0

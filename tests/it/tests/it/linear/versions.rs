@@ -1,8 +1,8 @@
-//! The same of keys in a bucket that keeps versions: what is current, each version by its id, and pages
+//! The same for keys of a versioned bucket: the current version, each version by its id, and pages
 //! of versions.
 //!
-//! Ids are the gateway's, values the test's. Which is which is known once every write was answered, so
-//! calls are noted with ids, and those are looked up at the end.
+//! The gateway chooses ids and the test chooses values. Their relation is complete only when every
+//! write has its response, so calls are recorded with ids and translated at the end.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -22,25 +22,25 @@ on_the_drawn_engine!(planted_faults_are_found);
 const KEYS: usize = 6;
 const WRITERS: usize = 4;
 
-/// Answers that say something, however long that takes.
+/// The least number of responses, however long they take.
 const ENOUGH: u64 = 600;
 
-/// What was told, by ids.
+/// The result of a call, with version ids.
 #[derive(Clone, Debug)]
 enum Told {
     Known(Asked),
-    /// Nothing is there, because of this marker.
+    /// The key has no current object, because of this delete marker.
     Marked(String),
     Listed(Vec<String>),
 }
 
-/// What each key was told.
+/// The calls on one key.
 #[derive(Debug, Default)]
 struct Key {
     calls: Vec<(Told, u64, u64)>,
-    /// Versions and markers that somebody was told of, the last ones last.
+    /// Known versions and delete markers, the latest last.
     known: Vec<(String, Value)>,
-    /// Whether somebody was not told what became of a request. What the key was told says nothing then.
+    /// True if the outcome of a request is unknown. Then the history of this key is not checked.
     in_doubt: bool,
 }
 
@@ -51,11 +51,11 @@ struct Load {
     ended: AtomicBool,
     answers: AtomicU64,
     began: Instant,
-    /// Whether what somebody reads is sometimes not what the gateway said.
+    /// True if some reads return another value than the gateway returned.
     planted: bool,
 }
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -89,7 +89,7 @@ impl Load {
             let key = numbers.below(KEYS);
             let (known, many) = {
                 let key = self.keys[key].lock().expect("no thread has failed");
-                // Of the last ones, so that most of them are there.
+                // One of the latest, so that most of the chosen versions still exist.
                 let last = key.known.len().min(8);
                 let known = (last > 0)
                     .then(|| key.known[key.known.len() - 1 - numbers.below(last)].clone());
@@ -106,7 +106,7 @@ impl Load {
         }
     }
 
-    /// Sends a request, and notes what `read` makes of its answer.
+    /// Sends a request, and records the result that `read` takes from its response.
     fn send(
         &self,
         client: &Client,
@@ -155,7 +155,8 @@ impl Load {
         });
     }
 
-    /// What is current; if `stale`, as if a cache had answered that nobody told of changes.
+    /// Reads the current version. If `stale`, records an older value, as a cache that missed an
+    /// invalidation would return.
     fn get(&self, client: &Client, key: usize, stale: bool) {
         let request = Request::new("GET", &format!("/kept/key-{key}"));
         self.send(client, key, &request, |answer| match answer.status {
@@ -180,7 +181,7 @@ impl Load {
                     assert_eq!((value(answer), id(answer)), (*wanted, known.clone()));
                     true
                 }
-                // It went, or is a marker, whose bytes nobody can have.
+                // The version was removed, or is a delete marker, which has no content.
                 404 | 405 => false,
                 status => panic!("{status}: {}", answer.text()),
             };
@@ -196,7 +197,7 @@ impl Load {
         });
     }
 
-    /// Whether the calls of every key are linearizable, and how many there were.
+    /// Fails unless the calls of each key are linearizable. Returns their number.
     fn check(&self) -> Result<usize, String> {
         let mut count = 0;
         for key in &self.keys {
@@ -252,9 +253,9 @@ impl Load {
     }
 }
 
-/// A list that is made while others write again and again shows each version at its own instant, so
-/// it has no place among the calls. It asks of both gateways what they do not remember, and that the
-/// versions of a key are listed at all.
+/// Lists versions during writes. Such a listing shows each version as of its own instant, so it is
+/// not part of the history. It makes both gateways read records that are not in their caches, and
+/// checks that the listing succeeds.
 fn look_at_list(client: &Client, key: usize) {
     let target = format!("/kept?versions&prefix=key-{key}&max-keys={PAGE}");
     let answer = client.send(&Request::new("GET", &target));
@@ -284,7 +285,7 @@ fn histories_of_versions_are_linearizable(engine: Engine) {
     fleet.is_tidy();
 }
 
-/// The same load, with answers that a cache could give which nobody tells of changes.
+/// The same load, with reads as from a cache that misses invalidations.
 fn planted_faults_are_found(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateways = fleet.start();

@@ -1,4 +1,4 @@
-//! Clients that each have keys of their own, and know what may be found under them.
+//! Clients with keys of their own, which know the allowed states of these keys.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use super::*;
 use crate::client::part_list;
 use crate::content::etag_of_parts;
 
-/// Keys of each client.
+/// Number of keys of each client.
 const KEYS: u64 = 12;
 
-/// How long a client waits when it was not served.
+/// The pause of a client after a request that was not served.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What may be found under a key.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Absent,
-    /// Put in one piece.
+    /// Put in one request: seed, and length in bytes.
     Whole(u64, usize),
-    /// Put as an upload of one part.
+    /// Uploaded as one part: seed, and length in bytes.
     Part(u64, usize),
 }
 
-/// The content that a seed and a size stand for. It says so, and so nothing else is taken for it.
+/// Returns the content of a seed and a size. It contains both, so each content is unique.
 fn content(seed: u64, size: usize) -> Vec<u8> {
     [format!("{seed} {size} ").as_bytes(), &bytes(seed, size)].concat()
 }
 
 impl State {
-    /// What such a body and tag are of; `None` if of nothing that was ever put.
+    /// Returns the state of a body and an entity tag; `None` if no client wrote them.
     fn of(body: &[u8], tag: &str) -> Option<State> {
         let mut words = body.splitn(3, |&byte| byte == b' ');
         let mut number = || String::from_utf8_lossy(words.next()?).parse::<u64>().ok();
         let (seed, size) = (number()?, usize::try_from(number()?).ok()?);
-        // No more than is there is made to compare it with.
+        // Compare the length first, to build no content that is longer than the body.
         let is_so = size <= body.len() && content(seed, size) == body;
         match tag {
             _ if !is_so => None,
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    /// What a look found, if it was ever put.
+    /// Returns the state that a read found, or a violation.
     fn in_view(found: Found) -> Result<State, (Wrong, String)> {
         match found {
             Found::Absent => Ok(State::Absent),
@@ -66,7 +66,7 @@ impl State {
     }
 }
 
-/// What was told of a change that may have happened.
+/// A change that may have been executed, with its times.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     wanted: State,
@@ -75,19 +75,20 @@ struct Change {
     is_done: bool,
 }
 
-/// What is known of a key.
+/// A client's knowledge of a key.
 #[derive(Debug)]
 struct Key {
-    /// As found at the end of the round before.
+    /// The state at the end of the previous round.
     base: State,
-    /// Those of this round.
+    /// The changes of this round.
     changes: Vec<Change>,
-    /// All that was ever asked for.
+    /// All states that were ever requested.
     ever: BTreeSet<State>,
 }
 
 impl Key {
-    /// What is there if nothing was forgotten, and since when; nothing if that is not known.
+    /// Returns the last state and the beginning of its change; `None` if the outcome of the last
+    /// change is unknown.
     fn last(&self) -> Option<(State, Option<Instant>)> {
         match self.changes.last() {
             None => Some((self.base, None)),
@@ -96,7 +97,7 @@ impl Key {
         }
     }
 
-    /// All that may be there after the restore.
+    /// Returns all allowed states after the restore.
     fn may_be(&self, times: &Times) -> BTreeSet<State> {
         let mut may_be = BTreeSet::from([self.base]);
         for change in &self.changes {
@@ -135,7 +136,7 @@ impl Owner {
         Owner { name, seed: (name as u64 + 1) * 1_000_000_000, keys: (0..KEYS).map(key).collect() }
     }
 
-    /// Changes and reads its keys until it is told to stop; answers what it found wrong on the way.
+    /// Changes and reads its keys until `stop`. Returns the violations.
     pub(super) fn work(
         &mut self,
         client: &Client,
@@ -152,7 +153,8 @@ impl Owner {
             self.seed += 1;
             let path = format!("/box/owner-{}/{}", self.name, self.seed * 7 % 31 % KEYS);
             let Some((now, _)) = self.keys[&path].last() else {
-                // Something of it is in doubt, and may still happen: it is left alone.
+                // The outcome of a change is unknown, and the change may still be executed: skip
+                // the key.
                 std::thread::sleep(PAUSE / 10);
                 continue;
             };
@@ -173,7 +175,8 @@ impl Owner {
             let is_done = match answer {
                 Ok(answer) => match (answer.status, answer.code()) {
                     (200 | 204, code) if code.is_empty() => true,
-                    // Taken back beneath the client, or busy: it did not happen.
+                    // The restore removed the source of the change, or the gateway is busy: the
+                    // change was not executed.
                     (404 | 409 | 412, _) => continue,
                     (503, _) if !answer.text().contains("not known") => {
                         std::thread::sleep(PAUSE);
@@ -193,7 +196,7 @@ impl Owner {
         complaints
     }
 
-    /// What is asked for next, and the request that decides it, if it could be prepared.
+    /// Returns the next state, and the request that decides it; `None` if its preparation failed.
     fn change(&self, line: &mut Line, path: &str, now: State) -> (State, Option<Request>) {
         let seed = self.seed;
         let size = match seed % 9 {
@@ -231,7 +234,8 @@ impl Owner {
         }
     }
 
-    /// Reads a key, which must be what this client was told last while nothing can be forgotten.
+    /// Reads a key. The result must be the last acknowledged state, unless a restore may have taken
+    /// it back.
     fn read(&mut self, line: &mut Line, path: &str, times: &Times, complaints: &mut Complaints) {
         let key = &self.keys[path];
         let Some(found) = found(line, path) else {
@@ -253,8 +257,8 @@ impl Owner {
         }
     }
 
-    /// Holds every key against what may be there after the restore, and begins anew with what is.
-    /// Answers how many acknowledged changes were taken back.
+    /// Compares each key with its allowed states after the restore, and records the one that was
+    /// found. Returns the number of acknowledged changes that were taken back.
     pub(super) fn settle(
         &mut self,
         clients: &[Client],
@@ -271,7 +275,7 @@ impl Owner {
         taken_back
     }
 
-    /// Holds every key against what was found at the end of the last round.
+    /// Compares each key with its state at the end of the last round.
     pub(super) fn check(&mut self, clients: &[Client], complaints: &mut Complaints) {
         for (path, key) in &mut self.keys {
             let may_be = BTreeSet::from([key.base]);
@@ -280,7 +284,7 @@ impl Owner {
     }
 }
 
-/// Looks at a key through every gateway. What is wrong is removed after it was complained of.
+/// Reads a key through every gateway. After a violation the key is deleted.
 fn is_among(
     clients: &[Client],
     path: &str,
@@ -308,7 +312,7 @@ fn is_among(
     is
 }
 
-/// Begins an upload of one part and sends that; the request that completes it.
+/// Starts an upload and sends its only part. Returns the request that completes it.
 fn upload(line: &mut Line, path: &str, content: &[u8]) -> Option<Request> {
     let begin = line.send(&Request::new("POST", &format!("{path}?uploads"))).ok()?;
     let id = begin.element("UploadId");

@@ -1,17 +1,17 @@
-//! Objects that are put in company, so that they share packs, and of which most are deleted after the
-//! moment. Nobody touches the others; that what they lie in is rewritten must not harm them.
+//! Objects that are put concurrently, so that they share packs. Most are deleted after the moment.
+//! The rewriting of the packs must not change the others.
 
 use super::look::{Found, look};
 use super::told::Wrong;
 use super::*;
 
-/// Clients that put at the same time.
+/// Number of concurrent clients.
 const TOGETHER: usize = 16;
 
-/// Objects of each client. The first is left alone, the others are deleted.
+/// Number of objects of each client. The first one stays, the others are deleted.
 const EACH: usize = 4;
 
-/// Bytes of each: between what fits into a record and what has a block for itself.
+/// Length of an object in bytes: too long for a record, and short enough to share a block.
 const SIZE: usize = 64 << 10;
 
 fn path(round: u64, client: usize, at: usize) -> String {
@@ -22,7 +22,7 @@ fn content(round: u64, client: usize, at: usize) -> Vec<u8> {
     bytes(1_000_000 * (round + 1) + (client * EACH + at) as u64, SIZE)
 }
 
-/// Puts them.
+/// Puts the objects.
 #[track_caller]
 pub(super) fn put(clients: &[Client], round: u64) {
     std::thread::scope(|scope| {
@@ -39,7 +39,7 @@ pub(super) fn put(clients: &[Client], round: u64) {
     });
 }
 
-/// Deletes all but those that are left alone.
+/// Deletes all but the first object of each client.
 pub(super) fn delete_most(clients: &[Client], round: u64) {
     std::thread::scope(|scope| {
         for (name, client) in (0..TOGETHER).zip(clients.iter().cycle()) {
@@ -54,7 +54,7 @@ pub(super) fn delete_most(clients: &[Client], round: u64) {
     });
 }
 
-/// Reads all of them: those that were left alone, and those whose deletion was forgotten.
+/// Reads all objects: those that stay, and those whose deletion was taken back.
 pub(super) fn are_whole(clients: &[Client], round: u64, complaints: &mut Complaints) {
     for (name, at) in (0..TOGETHER).flat_map(|name| (0..EACH).map(move |at| (name, at))) {
         let path = path(round, name, at);

@@ -1,24 +1,24 @@
-//! What a key looks like to a client that is patient.
+//! Reads of a key that wait until the gateway serves.
 
 use super::*;
 
-/// For how long an object may not be served because something starts.
+/// The time limit for a gateway that is starting.
 const SERVED: Duration = Duration::from_secs(30);
 
-/// How long to wait before looking again.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is under a key.
+/// The state of a key.
 #[derive(Debug)]
 pub(super) enum Found {
     Absent,
-    /// Bytes and their tag.
+    /// The bytes and the entity tag.
     Is(Vec<u8>, String),
-    /// An error that is not about being busy.
+    /// An error that does not ask for a retry.
     Unreadable(String),
 }
 
-/// What one GET says; nothing if it was not served.
+/// Returns the result of one GET; `None` if it was not served.
 pub(super) fn found(line: &mut Line, path: &str) -> Option<Found> {
     let answer = line.send(&Request::new("GET", path)).ok()?;
     let tag = answer.header("etag").to_owned();
@@ -30,7 +30,7 @@ pub(super) fn found(line: &mut Line, path: &str) -> Option<Found> {
     }
 }
 
-/// Looks until it is served. A body that breaks off again and again is none.
+/// Reads until the gateway serves. A body that breaks off each time is unreadable.
 pub(super) fn look(client: &Client, path: &str) -> Found {
     let mut line = Line::new(client);
     let limit = Instant::now() + SERVED;

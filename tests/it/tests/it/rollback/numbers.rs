@@ -1,5 +1,5 @@
-//! Numbers of files that a gateway was given after the moment: the store has forgotten that, and gives
-//! them again.
+//! Inode numbers that a gateway leased after the moment. The store has lost that lease and assigns
+//! the numbers again.
 
 use super::look::{Found, look};
 use super::*;
@@ -7,21 +7,22 @@ use crate::fleet::on_each_server;
 
 on_each_server!(what_was_acknowledged_under_a_forgotten_lease_stays_what_it_is);
 
-/// Objects that are put before the store is put back.
+/// Number of objects that are put before the restore.
 const BEFORE: u64 = 10;
 
-/// Objects that each gateway puts that comes after it, more than there were under the lease.
+/// Number of objects that each later gateway puts: more than under the lost lease.
 const OBJECTS: u64 = 80;
 
-/// Clients that put at the same time after it.
+/// Number of concurrent clients after the restore.
 const CLIENTS: u64 = 8;
 
-/// A body in a record: what a number that is given twice takes from its object.
+/// A body that is inline in a record. An inode number that is assigned twice would replace it.
 fn content(name: &str, at: u64) -> Vec<u8> {
     format!("{name} {at}").into_bytes()
 }
 
-/// Puts objects until one is not acknowledged or there are so many; how many were.
+/// Puts objects until one is not acknowledged, or `most` are. Returns the number of acknowledged
+/// ones.
 fn put(client: &Client, name: &str, most: u64) -> u64 {
     let mut line = Line::new(client);
     for at in 0..most {
@@ -33,9 +34,9 @@ fn put(client: &Client, name: &str, most: u64) -> u64 {
     most
 }
 
-/// Puts objects through a gateway that has lived through it, by clients beside each other, until it
-/// ends. Whoever comes while another one is served has a lane of its own, which nobody has forgotten.
-/// Answers what was acknowledged.
+/// Puts objects by concurrent clients through a gateway that runs through the restore, until it
+/// ends. Requests that arrive while another one is served use further lanes of inode numbers, which
+/// were leased after the restore. Returns the acknowledged objects.
 fn put_together(gateway: &Gateway) -> Vec<(String, u64)> {
     let limit = Instant::now() + NOTICED;
     let goes_on = || gateway.client.connect().is_ok() && Instant::now() < limit;
@@ -66,7 +67,7 @@ fn what_was_acknowledged_under_a_forgotten_lease_stays_what_it_is(engine: Engine
     let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
     let first = fleet.first.start();
     first.client.put("/box", b"").expect(200);
-    // It has a session and no numbers: nothing was made through it.
+    // The second gateway has a session and no inode numbers, since it has created nothing.
     let second = fleet.second().start();
     let mut database = fleet.database.take().expect("a server");
     let past = database.remember();
@@ -77,7 +78,7 @@ fn what_was_acknowledged_under_a_forgotten_lease_stays_what_it_is(engine: Engine
     let acknowledged = put_together(&second);
     end_by_themselves(vec![first, second]);
     let [first, second] = [fleet.first.start(), fleet.second().start()];
-    // Nobody has forgotten more than there was: the fault is that these are gone.
+    // These objects must be gone; otherwise the restore did not take back the lease.
     assert!(matches!(look(&first.client, "/box/before/0"), Found::Absent), "nothing was put back");
     assert_eq!(put(&second.client, "later", OBJECTS), OBJECTS);
     assert_eq!(put(&first.client, "latest", OBJECTS), OBJECTS);

@@ -1,4 +1,4 @@
-//! The metadata store of a fleet as it was at one moment, and back.
+//! A copy of a fleet's metadata store at one moment, and its restore.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,15 +9,15 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// What is to be put back.
+/// The copy.
 #[derive(Debug)]
 pub(super) enum Moment {
     Server(Past),
-    /// Files beside each other: the database and its log.
+    /// The files of the database and of its log.
     Files(TempDir),
 }
 
-/// The files of SQLite's database. The third one beside them is memory that processes share.
+/// The files of SQLite's database. The third one, shared memory, is not needed.
 const FILES: [&str; 2] = ["meta.db", "meta.db-wal"];
 
 fn copy(from: PathBuf, to: PathBuf) {
@@ -25,7 +25,7 @@ fn copy(from: PathBuf, to: PathBuf) {
     assert!(status.success(), "a file cannot be copied: {status}");
 }
 
-/// Copies the store while it stands still.
+/// Copies the store while it is paused.
 pub(super) fn remember(fleet: &Fleet, gateways: &[Gateway], times: &Times) -> Moment {
     times.frozen.set(Instant::now()).expect("once a round");
     let moment = match &fleet.database {
@@ -45,7 +45,7 @@ pub(super) fn remember(fleet: &Fleet, gateways: &[Gateway], times: &Times) -> Mo
     moment
 }
 
-/// Kills the store, and the gateways unless they are to live through it, and puts it back.
+/// Kills the store and restores the copy. Kills the gateways too, unless `lives`.
 pub(super) fn put_back(
     fleet: &mut Fleet,
     gateways: &mut Vec<Gateway>,

@@ -1,34 +1,34 @@
-//! When everything happened, and what was told that cannot be.
+//! The times of a round, and the violations.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// The moments of a round, each known once it has come.
+/// The times of a round, each set once it is known.
 #[derive(Debug, Default)]
 pub(super) struct Times {
-    /// Before the store stood still to be copied: what was acknowledged by then is in the copy.
+    /// Before the store was paused for the copy: changes acknowledged before it are in the copy.
     pub(super) frozen: OnceLock<Instant>,
-    /// After the copy was made: what began since is not in it.
+    /// After the copy was made: changes that began later are not in it.
     pub(super) thawed: OnceLock<Instant>,
-    /// Before the store was killed: what was acknowledged by then, and is not in the copy, is gone.
+    /// Before the store was killed: changes acknowledged before it, and not in the copy, are lost.
     pub(super) killed: OnceLock<Instant>,
-    /// After it was: what began since is not of the store that was killed.
+    /// After the store was killed: changes that began later are in the restored store.
     pub(super) gone: OnceLock<Instant>,
 }
 
-/// What becomes of a change that was acknowledged.
+/// The effect of a restore on an acknowledged change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// Both are right.
+    /// Both are allowed.
     MayStay,
     TakenBack,
 }
 
 impl Times {
-    /// By the time of a call that was told of as done.
+    /// Returns the effect on an acknowledged change with these times.
     pub(super) fn fate(&self, began: Instant, ended: Instant) -> Fate {
         let (Some(&frozen), Some(&thawed)) = (self.frozen.get(), self.thawed.get()) else {
             return Fate::Stays;
@@ -43,31 +43,32 @@ impl Times {
         }
     }
 
-    /// Whether what was acknowledged from `began` on and is asked for until `now` is still there.
+    /// Returns true if a change that began at `began` must still be visible to a read at `now`.
     pub(super) fn holds(&self, began: Instant, now: Instant) -> bool {
         let after = self.gone.get().is_some_and(|&gone| began >= gone);
         after || self.killed.get().is_none_or(|&killed| now < killed)
     }
 }
 
-/// How something is wrong.
+/// The kinds of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wrong {
-    /// Durable, touched by nobody since, and gone, other bytes or not to be read.
+    /// An object that was durable, and not touched since, is missing, unreadable or has other
+    /// bytes.
     Neglected,
-    /// Durable or acknowledged, and another version or none is there.
+    /// A durable or acknowledged version is missing or replaced by another version.
     Lost,
-    /// There, and not to be read.
+    /// An object exists and cannot be read.
     Unreadable,
-    /// Other bytes than were ever put under this key, or another tag than theirs.
+    /// The bytes or the entity tag were never put under this key.
     Foreign,
 }
 
-/// All that is wrong, in words.
+/// The violations as text.
 #[derive(Debug, Default)]
 pub(super) struct Complaints(Vec<(Wrong, String)>);
 
-/// Complaints that are shown.
+/// Number of violations that are shown.
 const SHOWN: usize = 20;
 
 impl Complaints {
@@ -87,7 +88,7 @@ impl Complaints {
         self.0.len()
     }
 
-    /// How many of each kind.
+    /// Returns the number of violations of each kind.
     pub(super) fn figures(&self) -> String {
         let mut counts: BTreeMap<Wrong, usize> = BTreeMap::new();
         for (wrong, _) in &self.0 {

@@ -1,4 +1,4 @@
-//! What is done next, by numbers that follow from a seed alone.
+//! Random choices of operations, which follow from a seed alone.
 
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, VersionRef, Versioning};
 use volume::Exempt;
@@ -7,19 +7,19 @@ use super::model::{Act, Content, How, Model, Name};
 
 pub(crate) const KEYS: [&str; 6] = ["a", "a/b", "a/b/c", "a/d/e", "a0", "k"];
 
-/// Buckets: of the first, versioning comes and goes; of the second, objects are locked.
+/// Buckets: the first changes between versioned and suspended, the second has object locks.
 pub(crate) const BUCKETS: [&str; 2] = ["free", "held"];
 
-/// Above so many versions in a bucket more of them go than come.
+/// If a bucket has more versions than this, removals become more frequent.
 const VERSIONS_MANY: usize = 60;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 #[derive(Debug)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Dice {
-        // Of zero there would come nothing but zeros.
+        // A seed of zero would give only zeros.
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -42,7 +42,7 @@ impl Dice {
         (self.below(BUCKETS.len()), self.of(&KEYS))
     }
 
-    /// A version of a key, mostly; else one of another key, or one that went.
+    /// Mostly a version of a key; else one of another key, or a removed one.
     pub(crate) fn version(&mut self, model: &Model, name: Name, gone: &[VersionRef]) -> VersionRef {
         let versions = model.versions(name);
         if !versions.is_empty() && !self.one_in(10) {
@@ -71,7 +71,7 @@ impl Dice {
 
     fn put(&mut self, model: &Model, step: u64, passed: Timestamp) -> Act {
         let to = self.name();
-        // In a record, staged inline or in a block with others, in a block, in two.
+        // Inline in a record, staged inline or in a shared block, in one block, in two blocks.
         let length = match self.below(20) {
             0..8 => 9,
             8..14 => 300,
@@ -96,7 +96,7 @@ impl Dice {
         Act::Remove(name, self.version(model, name, gone), how)
     }
 
-    /// What is done next.
+    /// Chooses the next operation.
     pub(crate) fn act(
         &mut self,
         model: &Model,

@@ -1,25 +1,25 @@
-//! Versions of a few keys as a list for each of them, the newest first: what operations answer then,
-//! and what there is to see.
+//! A model of versions: a list for each key, the newest first. It predicts the results of
+//! operations.
 //!
-//! Written as slowly as it can be read, and without a look at how a volume does it. Knows nothing of
-//! volumes; ids are whatever they said.
+//! It is written to be easy to read, not fast, and independently of the code of volumes. The ids of
+//! versions come from the results of the volumes.
 
 use std::collections::{BTreeMap, HashSet};
 
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, VersionRef, Versioning};
 use volume::{Exempt, FsError};
 
-/// The bytes of an object: so many, which follow from a number.
+/// The content of an object: its length in bytes, and the seed of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) seed: u64,
     pub(crate) length: usize,
 }
 
-/// What a version is.
+/// The kind of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A delete marker, made then.
+    /// A delete marker, with the time of its creation.
     Marker(Timestamp),
     Object(Content, ObjectLock),
 }
@@ -34,7 +34,7 @@ pub(crate) struct Version {
 /// A key of one of the buckets.
 pub(crate) type Name = (usize, &'static str);
 
-/// How a version is removed.
+/// The mode of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Plain,
@@ -42,7 +42,7 @@ pub(crate) enum How {
     Sparing(Exempt),
 }
 
-/// Something that is done.
+/// An operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Set(usize, Versioning),
@@ -54,7 +54,7 @@ pub(crate) enum Act {
     Retain(Name, Option<VersionRef>, Option<RetainUntil>, bool),
 }
 
-/// What is answered.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Set,
@@ -64,12 +64,12 @@ pub(crate) enum Answer {
     Changed(Option<VersionRef>),
 }
 
-/// What time it is.
+/// The times that a volume uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
-    /// What the clock tells.
+    /// The time of the clock.
     pub(crate) told: Timestamp,
-    /// What has surely passed, whoever sets the clock.
+    /// The time that has certainly elapsed, even if the clock was set.
     pub(crate) passed: Timestamp,
 }
 
@@ -77,20 +77,20 @@ pub(crate) struct Now {
 #[derive(Debug)]
 pub(crate) struct Bucket {
     pub(crate) versioning: Versioning,
-    /// Whether its objects may be locked.
+    /// True if its objects may be locked.
     pub(crate) locks: bool,
     pub(crate) keys: BTreeMap<&'static str, Vec<Version>>,
 }
 
-/// All there is.
+/// All buckets.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) buckets: Vec<Bucket>,
-    /// Ids that were given: none comes twice.
+    /// Ids that were assigned. Each is unique.
     ids: HashSet<VersionRef>,
 }
 
-/// Whether a lock keeps a version as it is.
+/// Returns true if a lock forbids the removal of a version.
 pub(crate) fn is_locked(lock: &ObjectLock, passed: Timestamp, bypass: bool) -> bool {
     if lock.legal_hold == Some(true) {
         return true;
@@ -117,7 +117,7 @@ impl Model {
         self.buckets[bucket].keys.entry(key).or_default()
     }
 
-    /// What a look at a version finds, or at the current one.
+    /// Returns the expected result of a request for a version, or for the current one.
     pub(crate) fn find(
         &self,
         name: Name,
@@ -137,8 +137,8 @@ impl Model {
         }
     }
 
-    /// Does it, and says what is to be answered. `fresh` is the id that was answered, if any was: it
-    /// must be one that nobody had.
+    /// Executes an operation and returns its expected result. `fresh` is the version id in the
+    /// volume's result, if any; it must be new.
     pub(crate) fn apply(
         &mut self,
         act: &Act,
@@ -189,7 +189,7 @@ impl Model {
         }
     }
 
-    /// A new version, which is the current one from now on.
+    /// Adds a new current version.
     fn add(&mut self, name: Name, what: What, fresh: Option<VersionRef>) -> Option<VersionRef> {
         let (id, answer) = match self.buckets[name.0].versioning {
             Versioning::Off | Versioning::Trash => (VersionRef::Null, None),
@@ -253,7 +253,8 @@ impl Model {
         Ok(Answer::Changed(keeps.then_some(id)))
     }
 
-    /// Every version in the order of a listing, each with its key and whether it is the latest.
+    /// Returns all versions in the order of a listing, each with its key and true if it is the
+    /// latest.
     pub(crate) fn all(&self, bucket: usize) -> Vec<(&'static str, bool, Version)> {
         let mut all = Vec::new();
         for (key, versions) in &self.buckets[bucket].keys {

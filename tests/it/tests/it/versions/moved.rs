@@ -1,4 +1,4 @@
-//! The same volume after its store was dumped, and loaded into another one: whatever is there reads as
+//! The same volume after its store was dumped and loaded into another one. All content reads as
 //! before.
 
 use std::io::Cursor;
@@ -14,7 +14,7 @@ use super::{World, views};
 
 const RULES: &[u8] = b"<LifecycleConfiguration/>";
 
-/// Gives each bucket what it is set to do, beside what it has.
+/// Gives each bucket a quota and lifecycle rules.
 pub(crate) async fn set(volume: &Volume) {
     for (bucket, bytes) in BUCKETS.iter().zip([1 << 30, 1 << 40]) {
         let quota = Quota { bytes: Some(bytes), objects: Some(1_000) };
@@ -25,7 +25,7 @@ pub(crate) async fn set(volume: &Volume) {
     }
 }
 
-/// Moves the store, and compares all that is read with the model and with what the volume itself says.
+/// Moves the store, and compares all reads with the model and with the original volume.
 pub(crate) async fn reads_as_before(world: &World, dice: &mut Dice) {
     let mut bytes = Vec::new();
     dump::dump(&*world.store, b"versions", &mut bytes, &()).await.expect("a dump");

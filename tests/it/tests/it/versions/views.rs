@@ -1,5 +1,5 @@
-//! What there is to see of versions, held against the model: pages of listings, from wherever they
-//! begin, and each version by its id.
+//! Compares reads of versions with the model: pages of listings, from any start, and each version
+//! by its id.
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -12,7 +12,7 @@ use volume::{
 use super::dice::{BUCKETS, Dice, KEYS};
 use super::model::{Content, Model, Name, What};
 
-/// The bytes of a content.
+/// Returns the bytes of a content.
 pub(crate) fn bytes(content: Content) -> Bytes {
     let line = format!("{:015}\n", content.seed).into_bytes();
     let mut bytes = line.repeat(content.length.div_ceil(line.len()));
@@ -20,12 +20,12 @@ pub(crate) fn bytes(content: Content) -> Bytes {
     bytes.into()
 }
 
-/// Its entity tag: another one for each, which is all that is asked of it here.
+/// Returns a unique entity tag for each content.
 pub(crate) fn tag(content: Content) -> Tag {
     Tag::Md5((u128::from(content.seed) << 64 | content.length as u128).to_be_bytes())
 }
 
-/// An entry of a listing, in words: what is the same is written the same.
+/// An entry of a listing as text, for comparison.
 type Line = (Vec<u8>, Option<VersionRef>, String);
 
 fn object(content: Content, latest: bool) -> String {
@@ -37,13 +37,13 @@ fn object_found(inode: &InodeHead, latest: bool) -> String {
     format!("{latest} {size} {tag:?}")
 }
 
-/// What is rolled up to this, if the key is.
+/// Returns the common prefix into which a key is grouped, if any.
 fn rolled_up(key: &[u8], prefix: &[u8], delimiter: bool) -> Option<Vec<u8>> {
     let at = key[prefix.len()..].iter().position(|byte| *byte == b'/').filter(|_| delimiter)?;
     Some(key[..=prefix.len() + at].to_vec())
 }
 
-/// Where a listing of versions begins, and what it shows.
+/// The expected result of a listing of versions.
 struct Wanted {
     prefix: Vec<u8>,
     delimiter: bool,
@@ -90,8 +90,8 @@ fn line_of(entry: VersionsEntry) -> Line {
     }
 }
 
-/// `ListObjectVersions`, page by page, each page of another size. Now and then the key alone says where
-/// the next page begins, and what is left of its versions is passed over.
+/// Checks `ListObjectVersions` page by page, with pages of different sizes. Some pages begin after
+/// a key without a version id, which skips the remaining versions of that key.
 pub(crate) async fn versions(volume: &Volume, model: &Model, bucket: usize, dice: &mut Dice) {
     let prefix = dice.of(&["", "", "", "a", "a/", "a/b", "b"]);
     let wanted = Wanted::of(lines(model, bucket), prefix, dice.one_in(3));
@@ -118,7 +118,7 @@ pub(crate) async fn versions(volume: &Volume, model: &Model, bucket: usize, dice
     }
 }
 
-/// `ListObjectsV2`, page by page.
+/// Checks `ListObjectsV2` page by page.
 pub(crate) async fn objects(volume: &Volume, model: &Model, bucket: usize, dice: &mut Dice) {
     let prefix = dice.of(&["", "", "", "a", "a/", "a/b", "b"]);
     let line = |key: &&'static str| {
@@ -154,7 +154,7 @@ fn object_line(entry: ListEntry) -> Line {
     }
 }
 
-/// One version, or the current one, with its bytes.
+/// Checks one version, or the current one, with its bytes.
 pub(crate) async fn version(
     volume: &Volume,
     model: &Model,
@@ -190,7 +190,7 @@ fn told<A: std::fmt::Debug, B: std::fmt::Debug, C: std::fmt::Debug>(
     }
 }
 
-/// Every version of every key, and what the current one is.
+/// Checks every version of every key, and the current one.
 pub(crate) async fn every_version(volume: &Volume, model: &Model) {
     for bucket in 0..BUCKETS.len() {
         for (key, _, found) in model.all(bucket) {

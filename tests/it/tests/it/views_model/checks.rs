@@ -1,4 +1,4 @@
-//! Looks at what clients and programs see, held against the model.
+//! Compares the results of clients and programs with the model.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use volume::{FsError, ListQuery, ListedAs, Object, VersionsEntry, VersionsQuery,
 use super::model::{BUCKETS, FileId, KEYS, Name, TRASH, What};
 use super::{World, fs};
 
-/// More versions than a key ever has here.
+/// More versions than a key ever has in this test.
 const VERSIONS_OF_KEY_MAX: usize = 500;
 
-/// A version as a listing shows it.
+/// A version in a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     id: VersionRef,
     is_latest: bool,
-    /// Its size; none of a marker.
+    /// Its length in bytes; `None` for a delete marker.
     size: Option<u64>,
 }
 
 impl World {
-    /// Looks at a little after each step, and at all of it now and then.
+    /// Checks a little after each step, and everything in some steps.
     pub(crate) async fn look(&mut self) {
         if !self.open.handles.is_empty() {
             let at = self.dice.below(self.open.handles.len());
@@ -55,13 +55,13 @@ impl World {
         }
     }
 
-    /// Looks at each version of each key, and at the listing of current objects.
+    /// Checks each version of each key, and the listing of current objects.
     pub(crate) async fn look_at_bucket(&mut self, bucket: usize) {
         let volume = self.volume();
         let query = ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
         let listed = volume.list(BUCKETS[bucket], query).await.expect("a listing");
         let keys = listed.entries.iter().map(|entry| String::from_utf8_lossy(entry.key()));
-        // Directories without keys are objects that end in a slash.
+        // Directories without keys are listed as objects whose key ends in a slash.
         let keys: Vec<String> =
             keys.filter(|key| !key.ends_with('/')).map(std::borrow::Cow::into_owned).collect();
         let expected: Vec<&str> =
@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// No other keys have versions.
+    /// Fails if other keys have versions.
     async fn look_for_strays(&self, volume: &Volume, bucket: usize) {
         let query =
             VersionsQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
@@ -90,14 +90,14 @@ impl World {
         }
     }
 
-    /// The keys of a file, after a change of it, and a version that it may have left.
+    /// Checks the keys of a file after a change of it, and one of their versions.
     pub(crate) async fn look_at_names(&mut self, file: FileId) {
         for name in self.model.names_of(file) {
             self.look_at_key(name).await;
         }
     }
 
-    /// Looks at the versions of a key, at its current object in both views, and at one older version.
+    /// Checks the versions of a key, its current object in both views, and one older version.
     pub(crate) async fn look_at_key(&mut self, name: Name) {
         let volume = self.volume();
         if name.0 == TRASH {
@@ -115,14 +115,16 @@ impl World {
         self.look_at_file(mount, name).await;
     }
 
-    /// The listing of a key's versions, page by page. It gives the model ids that are new to it.
+    /// Checks the listing of a key's versions page by page. Gives the model the ids of new
+    /// versions.
     async fn look_at_versions(&mut self, volume: &Volume, name: Name) {
         let key = self.model.key(name);
         let is_null = |id: &Option<VersionRef>| *id == Some(VersionRef::Null);
         let mut ids = key.older.iter().map(|old| old.id).chain(key.current.map(|it| it.id));
         let limit = match ids.by_ref().filter(is_null).count() {
             0 | 1 => self.dice.of(&[1, 2, 1_000]),
-            // A directory that was moved can bring a second one, and a page cannot begin behind it.
+            // The move of a directory can add a second null version, and a page cannot begin after
+            // it.
             _ => 1_000,
         };
         let (mut lines, mut after) = (Vec::new(), None);
@@ -151,8 +153,8 @@ impl World {
         assert_eq!(lines, self.expected_lines(name, &lines), "the versions of {name:?}");
     }
 
-    /// Returns the entries that a listing must show. If the current version and a noncurrent one are null
-    /// versions, `listed` has an id for the noncurrent one.
+    /// Returns the entries that a listing must show. If the current version and a noncurrent one
+    /// are null versions, `listed` has an id for the noncurrent one.
     fn expected_lines(&self, name: Name, listed: &[Line]) -> Vec<Line> {
         let key = self.model.key(name);
         let size = |file| Some(self.model.body(file).bytes.len() as u64);
@@ -179,7 +181,7 @@ impl World {
         lines
     }
 
-    /// Takes the ids of a listing for versions whose ids are not known yet. Each is one that none has.
+    /// Takes unknown ids from a listing. Each must be unique.
     fn learn(&mut self, name: Name, lines: &[Line]) {
         let key = self.model.key_mut(name);
         let current = key.current.iter_mut().map(|current| &mut current.id);
@@ -213,7 +215,7 @@ impl World {
         assert_eq!(lines, expected.collect::<Vec<_>>(), "the trash of {name:?}");
     }
 
-    /// The current object of a key, as a client gets it.
+    /// Checks the current object of a key through S3.
     async fn look_at_object(&mut self, volume: &Arc<Volume>, name: Name) {
         let key = self.model.key(name);
         let found = fs(volume.stat(BUCKETS[name.0], name.1.as_bytes()).await);
@@ -233,12 +235,12 @@ impl World {
         self.compare(volume, current.file, &object, &format!("{name:?}")).await;
     }
 
-    /// A noncurrent version: nothing of it changes.
+    /// Checks that a noncurrent version has not changed.
     async fn look_at_old(&mut self, volume: &Arc<Volume>, name: Name, place: usize) {
         let old = self.model.key(name).older[place];
         let id = old.id.expect("it was learnt");
         let is_hidden = self.model.current(name).is_some_and(|current| current.id == old.id);
-        // Of two null versions the id is that of the current one.
+        // If there are two null versions, their id leads to the current one.
         if !self.is_shown(name.0) || is_hidden {
             return;
         }
@@ -291,7 +293,7 @@ impl World {
         assert_eq!(node.etag.get_or_insert(*object.tag()), object.tag(), "{what}: its tag");
     }
 
-    /// The file of a key, as a program sees it.
+    /// Checks the file of a key on a mount.
     async fn look_at_file(&mut self, mount: usize, name: Name) {
         let found = self.look_up(mount, name).await;
         let Some(current) = self.model.current(name) else {
@@ -311,7 +313,7 @@ impl World {
             (Err(Errno::NODATA), None) => {}
             (found, expected) => panic!("{name:?}: user.x is {found:?}, and not {expected:?}"),
         }
-        // Closing it would flush the pending writes.
+        // Closing this descriptor would flush the dirty data.
         if self.open.pending.contains_key(&(mount, file)) {
             return;
         }

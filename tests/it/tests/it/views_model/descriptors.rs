@@ -1,4 +1,4 @@
-//! Acts of programs by descriptors, which stay open when the names of their files change or go.
+//! Operations of programs on descriptors, which stay open while the names of their files change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::World;
 use super::model::{FileId, HELD, Name};
 use super::objects::bytes;
 
-/// Descriptors that are open at a time.
+/// Limit of the open descriptors.
 const HANDLES_MAX: usize = 14;
 
-/// The longest file that programs write.
+/// Limit of the length of files that programs write, in bytes.
 const FILE_MAX: usize = 300_000;
 
 #[derive(Clone, Debug)]
@@ -23,22 +23,22 @@ pub(crate) struct Handle {
     pub(crate) file: FileId,
     pub(crate) ino: Ino,
     pub(crate) writes: bool,
-    /// True if another descriptor had a failed flush that this one has not reported yet.
+    /// True if the flush of another descriptor failed and this one has not reported the error yet.
     pub(crate) doubt: bool,
 }
 
-/// Changes that a mount has in memory: the file as its programs see it.
+/// Dirty data of a mount: the file as its programs see it.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) bytes: Vec<u8>,
-    /// The shortest that the file has been meanwhile.
+    /// The shortest length of the file meanwhile, in bytes.
     least: usize,
-    /// Ranges that were written and not cut since.
+    /// Ranges that were written and not truncated since.
     written: Vec<(usize, usize)>,
     mode: Option<u32>,
 }
 
-/// How a flush ends.
+/// The expected result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flush {
     Kept,
@@ -47,16 +47,17 @@ enum Flush {
     Either,
 }
 
-/// All that programs have open.
+/// The open descriptors and their dirty data.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Open {
     pub(crate) handles: Vec<Handle>,
     pub(crate) pending: BTreeMap<(usize, FileId), Pending>,
-    /// The retention that flushes of an open file gave it.
+    /// The retention that the flushes of an open file gave it.
     own: BTreeMap<(usize, FileId), RetainUntil>,
-    /// Files of the bucket with object lock that were opened, also those without a name now.
+    /// Opened files of the bucket with object lock, including those that have lost their name.
     pub(crate) held: BTreeSet<FileId>,
-    /// Open files that another mount has written to since a mount has looked.
+    /// Open files that another mount has changed and whose attributes this mount has not read
+    /// since.
     stale: BTreeSet<(usize, FileId)>,
 }
 
@@ -69,7 +70,8 @@ impl Open {
         self.handles.iter().any(|handle| handle.file == file && handle.mount == mount)
     }
 
-    /// A mount has looked at a file, and knows its content unless it has changes of its own.
+    /// Records that a mount has read the attributes of a file, so it knows the content unless it
+    /// has dirty data.
     pub(crate) fn looked(&mut self, mount: usize, file: FileId) {
         if !self.pending.contains_key(&(mount, file)) {
             self.stale.remove(&(mount, file));
@@ -88,7 +90,8 @@ impl World {
             let at = self.dice.below(many);
             return self.close(at).await;
         }
-        // Descriptors of files whose keys lead elsewhere are few, and acts on them matter most.
+        // Few descriptors have a file that noncurrent versions share, and operations on them matter
+        // most.
         let handles = self.open.handles.iter().enumerate();
         let left: Vec<usize> =
             handles.filter(|(_, it)| self.model.is_bound(it.file)).map(|(at, _)| at).collect();
@@ -133,7 +136,8 @@ impl World {
         }
     }
 
-    /// Opens a file to write to it; none if there is no file, or no descriptor is free.
+    /// Opens a file for writing. Returns `None` if there is no file, if it is locked, or if too
+    /// many descriptors are open.
     pub(crate) async fn open_to_write(&mut self, mount: usize, name: Name) -> Option<HandleId> {
         let file = self.model.current(name)?.file;
         if self.open.handles.len() == HANDLES_MAX || self.model.is_locked(file, false) {
@@ -165,7 +169,7 @@ impl World {
         node.ino = Some(ino);
     }
 
-    /// The bytes of a file as programs of a mount see them.
+    /// Returns the content of a file as the programs of a mount see it.
     pub(crate) fn seen(&self, mount: usize, file: FileId) -> &[u8] {
         match self.open.pending.get(&(mount, file)) {
             Some(pending) => &pending.bytes,
@@ -173,13 +177,13 @@ impl World {
         }
     }
 
-    /// Whether nothing but descriptors leads to a file.
+    /// Returns true if only descriptors lead to a file.
     fn is_left(&self, file: FileId) -> bool {
         self.model.names_of(file).is_empty() && !self.model.is_bound(file)
     }
 
-    /// Makes a mount the one that changes a file: the other one flushes first, and leaves a file that has
-    /// no name. Returns false if that cannot be.
+    /// Prepares a mount to change a file. The other mount flushes first, and closes its descriptors
+    /// of a file without a name. Returns false if that is impossible.
     pub(crate) async fn take_turn(&mut self, mount: usize, file: FileId) -> bool {
         let other = 1 - mount;
         if self.open.pending.contains_key(&(other, file)) {
@@ -202,7 +206,7 @@ impl World {
         true
     }
 
-    /// Asks for the attributes of an open file, as a program does before it relies on its size.
+    /// Reads the attributes of an open file, as a program does before it relies on the size.
     async fn refresh(&mut self, mount: usize, file: FileId) {
         if !self.open.stale.contains(&(mount, file)) {
             return;
@@ -242,7 +246,7 @@ impl World {
         ));
         let files = &self.mounts[mount].files;
         let written = files.write(id, position as u64, &bytes, appends, false).await;
-        // Closing descriptors of the other mount has moved them.
+        // Closing descriptors of the other mount has changed the indices.
         let handle =
             self.open.handles.iter_mut().find(|handle| handle.id == id && handle.mount == mount);
         let doubt = std::mem::take(&mut handle.expect("it is open").doubt);
@@ -266,7 +270,7 @@ impl World {
         self.pend(mount, file, |pending| pending.resize(new));
     }
 
-    /// How a flush of what a mount has pending must end.
+    /// Returns the expected result of a flush of a mount's dirty data.
     fn outcome(&self, mount: usize, file: FileId) -> Flush {
         let Some(pending) = self.open.pending.get(&(mount, file)) else { return Flush::Kept };
         if !pending.changes_content(self.model.body(file).bytes.len())
@@ -276,7 +280,7 @@ impl World {
         }
         let lock = self.model.body(file).lock;
         match self.open.own.get(&(mount, file)) {
-            // Nothing is kept of such a file, or an inode that awaits the reaper.
+            // Such a file is dropped, or its inode awaits the reaper.
             _ if self.is_left(file) => Flush::Either,
             Some(_) if lock.legal_hold == Some(true) => Flush::Refused,
             Some(own) if lock.retention == Some(*own) => Flush::Kept,
@@ -286,7 +290,7 @@ impl World {
         }
     }
 
-    /// Makes what a mount has pending content, as `fsync` does.
+    /// Flushes a mount's dirty data, as `fsync` does.
     pub(crate) async fn sync(&mut self, at: usize) {
         let Handle { id, mount, file, .. } = self.open.handles[at].clone();
         self.say(format!("mount {mount}: sync {file} by {id:?}"));
@@ -316,7 +320,7 @@ impl World {
         }
     }
 
-    /// The pending writes become the content of the file.
+    /// The dirty data becomes the content of the file.
     async fn flushed(&mut self, mount: usize, file: FileId) {
         let Some(pending) = self.open.pending.remove(&(mount, file)) else { return };
         let changes = pending.changes_content(self.model.body(file).bytes.len());
@@ -355,7 +359,7 @@ impl World {
         }
     }
 
-    /// Whether a file is one of the bucket with object lock.
+    /// Returns true if a file belongs to the bucket with object lock.
     fn is_held(&self, file: FileId) -> bool {
         self.open.held.contains(&file)
             || self.model.names_of(file).iter().any(|name| name.0 == HELD)
@@ -366,7 +370,7 @@ impl World {
         self.read_through(mount, file, id).await;
     }
 
-    /// Reads all of a file through a descriptor.
+    /// Reads a whole file through a descriptor.
     pub(crate) async fn read_through(&mut self, mount: usize, file: FileId, id: HandleId) {
         if self.is_left(file) && self.open.stale.contains(&(mount, file)) {
             return;
@@ -390,7 +394,7 @@ impl World {
         self.mounts[mount].files.release(id).await;
         self.open.handles.remove(at);
         if !self.open.is_open_on(mount, file) {
-            // Writes that a flush could not keep are lost with the last descriptor.
+            // Dirty data that no flush could store is dropped with the last descriptor.
             self.open.pending.remove(&(mount, file));
             self.open.own.remove(&(mount, file));
             self.open.stale.remove(&(mount, file));
@@ -405,7 +409,7 @@ impl World {
         }
     }
 
-    /// The mount makes all that is pending content by itself, as it does every few seconds.
+    /// Flushes all dirty data of a mount, as the mount itself does every few seconds.
     pub(crate) async fn flush_all(&mut self, mount: usize) {
         self.say(format!("mount {mount}: flush all"));
         let _told = self.mounts[mount].files.flush_all().await;
@@ -429,7 +433,8 @@ impl World {
         }
     }
 
-    /// Attributes by a descriptor: of a file without a name they change nothing that a client sees.
+    /// Changes attributes through a descriptor. For a file without a name, clients would see no
+    /// change.
     async fn change_by_handle(&mut self, at: usize) {
         let Handle { mount, file, ino, .. } = self.open.handles[at].clone();
         if self.is_left(file) {
@@ -460,7 +465,8 @@ impl Pending {
         self.mode = Some(mode);
     }
 
-    /// Whether more than attributes change, of a file of this size.
+    /// Returns true if the content changes, not only attributes. `size` is the present length in
+    /// bytes.
     pub(crate) fn changes_content(&self, size: usize) -> bool {
         !self.written.is_empty() || self.least < size || self.bytes.len() != size
     }

@@ -1,4 +1,4 @@
-//! Locks that come while a program has changes of the file in memory.
+//! Locks that are set while a program has dirty data of the file.
 
 use volume::ObjectChange;
 
@@ -6,8 +6,8 @@ use super::World;
 use super::model::{BUCKETS, HELD, Name};
 
 impl World {
-    /// A program writes to a file, and a client sets a legal hold before the flush, which fails. Then the
-    /// client mostly releases the hold, and the next flush keeps the write.
+    /// A program writes to a file, and a client sets a legal hold before the flush, which fails.
+    /// Then the client mostly releases the hold, and the next flush stores the write.
     pub(crate) async fn hold_act(&mut self) {
         let (mount, name) = (self.dice.below(2), self.key_of(HELD));
         let Some(id) = self.open_to_write(mount, name).await else { return };

@@ -1,5 +1,5 @@
-//! Lifecycle passes of a gateway: each ends within a bound of pages, removes what its rule is about, and
-//! leaves the rest and the locked versions.
+//! Lifecycle passes of a gateway. Each pass reads a limited number of pages, removes the versions
+//! to which its rule applies, and keeps the others and the locked ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,36 +12,37 @@ use volume::{FsError, NewUpload, UploadId};
 use super::model::{BUCKETS, HELD, KEPT, KEYS, Name, Old, PLAIN, TRASH, What};
 use super::{World, fs, owner};
 
-/// The days of rules. Each pass comes so many days after the act before it that everything is due.
+/// The length of a day of rules, and the number of days from the operation before a pass to the
+/// pass, after which everything is due.
 const DAY: Duration = Duration::from_secs(1);
 const DAYS_BEFORE: u32 = 10;
 
-/// Days for which the trash keeps its items between two passes of this test.
+/// The number of days for which the trash keeps its items between two passes of this test.
 const TRASH_DAYS: u32 = u32::MAX;
 
-/// Entries of a listing that are no versions of keys: directories.
+/// Limit of the listed entries that are not versions of keys: directories.
 const DIRECTORIES_MAX: u64 = 40;
 
-/// The time between two looks at the number of pages.
+/// The time between two reads of the number of pages.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The uploads that are there when a pass begins.
+/// Number of uploads that exist when a pass begins.
 const UPLOADS: usize = 3;
 
 /// A rule with its actions.
 #[derive(Clone, Copy, Debug)]
 struct Rule {
     prefix: &'static str,
-    /// Current objects expire.
+    /// True if current objects expire.
     expires: bool,
-    /// Markers that hide nothing go.
+    /// True if the rule removes delete markers that hide no version.
     markers: bool,
-    /// Noncurrent versions go, except so many of the newest.
+    /// The number of newest noncurrent versions that the rule keeps; `None` if it removes none.
     spared: Option<usize>,
     aborts: bool,
 }
 
-/// How many of each a pass removes.
+/// The number of removals of a pass, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ended {
     expired: u64,
@@ -90,7 +91,7 @@ impl Rule {
 }
 
 impl World {
-    /// Gives a bucket a rule, and does the pass that follows.
+    /// Gives a bucket a rule, and runs the next pass.
     pub(crate) async fn lifecycle_act(&mut self) {
         let bucket = self.dice.of(&[KEPT, KEPT, KEPT, HELD, HELD, TRASH, PLAIN]);
         let uploads = self.begin_uploads(bucket).await;
@@ -143,10 +144,10 @@ impl World {
             aborts: self.dice.one_in(2),
         };
         if rule.expires {
-            // Directories without keys would expire, too, and the model does not know them.
+            // Directories without keys would also expire, and the model does not know them.
             rule.prefix = self.dice.of(&["f", "g", "d/f", "x/e/f", "d/e/g"]);
         }
-        // A rule has an action.
+        // A rule needs at least one action.
         rule.markers |= !rule.expires && rule.spared.is_none() && !rule.aborts;
         rule
     }
@@ -172,7 +173,7 @@ impl World {
         set.expect("a configuration is set");
     }
 
-    /// Does the passes that are due, with a bound on their pages.
+    /// Runs the passes that are due, with a limit on their pages.
     async fn pass(&self, limit: usize) -> Ended {
         let root = Identity::root("root", Secret::new("a secret"));
         let access = Arc::new(Access::new(root, MasterKey::new([7; MasterKey::BYTES])));
@@ -204,7 +205,7 @@ impl World {
 }
 
 impl super::Model {
-    /// Removes from a key what a pass by this rule removes.
+    /// Removes from a key the versions that a pass by this rule removes.
     fn follow(&mut self, name: Name, rule: &Rule, ended: &mut Ended) {
         let key = self.key(name);
         let hides_nothing = key.current.is_none()
@@ -219,7 +220,7 @@ impl super::Model {
             let hides = key.current.is_none()
                 && key.older.first().is_some_and(|old| old.what == What::Marker);
             let stays = |(place, old): (usize, &Old)| {
-                // A marker that hides the others is the latest version.
+                // A delete marker that hides the others is the latest version.
                 let is_latest = hides && place == 0;
                 is_latest || place - usize::from(hides) < spared || self.is_kept(old)
             };
@@ -234,12 +235,13 @@ impl super::Model {
         }
     }
 
-    /// Removes the items of the trash that a pass removes, and notes the others as seen by it.
+    /// Removes the items of the trash that a pass removes, and records that it saw the others.
     fn expire_trash(&mut self, days: u32) -> u64 {
         let (now, mut removed) = (self.now, 0);
         for name in KEYS.map(|key| (TRASH, key)) {
             self.key_mut(name).older.retain_mut(|old| {
-                // Each item was lost more than a day before a pass saw it, and counts as a day old then.
+                // The retention of an item begins when a pass first sees it. By then the item was
+                // deleted more than a day before, so it counts as one day old.
                 let seen = *old.seen.get_or_insert(now);
                 let stays = seen == now || seen.0 - nanoseconds(1) + nanoseconds(days) >= now.0;
                 removed += u64::from(!stays);

@@ -1,8 +1,8 @@
 //! The keys of a few buckets, their versions, their trash, and the files behind them.
 //!
-//! A name, a version record and a descriptor each lead to a file. A change of a file that noncurrent
-//! versions bind first gives these versions a copy, so no version ever changes. The model is written as
-//! slowly as it can be read, and knows nothing of records.
+//! A name, a version record and a descriptor each lead to a file. Before a file that noncurrent
+//! versions share is changed, these versions get a copy, so a version never changes. The model is
+//! written to be easy to read, not fast, and knows nothing of records.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) type FileId = usize;
 /// A bucket and a key.
 pub(crate) type Name = (usize, &'static str);
 
-/// The keys of each bucket. Moving a directory to another one leads from one of them to another.
+/// The keys of each bucket. The move of a directory to another one turns some of them into others.
 pub(crate) const KEYS: [&str; 10] =
     ["d/e/f.txt", "d/e/g", "d/f.txt", "d/g", "f.txt", "g", "x/e/f.txt", "x/e/g", "x/f.txt", "x/g"];
 
@@ -29,14 +29,14 @@ pub(crate) const TRASH: usize = 3;
 /// Buckets: a plain one, one with versions, one with object lock, one with a trash.
 pub(crate) const BUCKETS: [&str; 4] = ["plain", "kept", "held", "trash"];
 
-/// All that a file says.
+/// The content and the metadata of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
     pub(crate) content_type: Option<String>,
-    /// User metadata of the name `k`.
+    /// The value of the user metadata `k`.
     pub(crate) user: Option<String>,
-    /// The tag of the key `t`.
+    /// The value of the tag `t`.
     pub(crate) tag: Option<String>,
     /// The extended attribute `user.x`.
     pub(crate) xattr: Option<Vec<u8>>,
@@ -76,20 +76,20 @@ pub(crate) enum What {
 /// A noncurrent version, a delete marker or an item of the trash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Old {
-    /// None until a listing has shown it.
+    /// `None` until a listing has shown it.
     pub(crate) id: Option<VersionRef>,
     /// Its place among the versions of the key.
     pub(crate) at: i64,
     pub(crate) what: What,
     /// Its Last-Modified, once a client has seen it as a noncurrent version.
     pub(crate) changed: Option<Timestamp>,
-    /// When a pass first saw it in the trash.
+    /// The time at which a pass first saw it in the trash.
     pub(crate) seen: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Current {
-    /// None until a client has seen it.
+    /// `None` until a client has seen it.
     pub(crate) id: Option<VersionRef>,
     pub(crate) file: FileId,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     pub(crate) versioning: Versioning,
-    /// The default retention; only of a bucket with object lock.
+    /// The default retention; only for the bucket with object lock.
     pub(crate) default: Option<RetentionDefault>,
     pub(crate) keys: BTreeMap<&'static str, Key>,
 }
@@ -161,7 +161,7 @@ impl Model {
         self.body(file).lock.holds(self.now, bypasses)
     }
 
-    /// The names that lead to a file.
+    /// Returns the names that lead to a file.
     pub(crate) fn names_of(&self, file: FileId) -> Vec<Name> {
         let mut names = Vec::new();
         for (bucket, it) in self.buckets.iter().enumerate() {
@@ -179,13 +179,13 @@ impl Model {
         keys.flat_map(|key| key.older.iter_mut())
     }
 
-    /// Whether noncurrent versions bind a file.
+    /// Returns true if noncurrent versions share a file.
     pub(crate) fn is_bound(&self, file: FileId) -> bool {
         let keys = self.buckets.iter().flat_map(|bucket| bucket.keys.values());
         keys.flat_map(|key| &key.older).any(|old| old.what == What::Object(file))
     }
 
-    /// Gives the noncurrent versions that bind a file a copy of it, before the file changes.
+    /// Gives the noncurrent versions that share a file a copy of it, before the file changes.
     pub(crate) fn split(&mut self, file: FileId) {
         if !self.is_bound(file) {
             return;
@@ -198,7 +198,7 @@ impl Model {
         }
     }
 
-    /// Forgets the files that nothing leads to.
+    /// Removes the files to which nothing leads.
     pub(crate) fn forget(&mut self, is_open: impl Fn(FileId) -> bool) {
         let keys = self.buckets.iter().flat_map(|bucket| bucket.keys.values());
         let mut used: Vec<FileId> = Vec::new();
@@ -213,20 +213,20 @@ impl Model {
         self.files.retain(|file, _| used.binary_search(file).is_ok() || is_open(*file));
     }
 
-    /// The current version becomes a noncurrent one, at its place by its id.
+    /// Turns the current version into a noncurrent one, at the place of its id.
     fn put_aside(&mut self, name: Name, current: Current) {
         let (versioning, before) = (self.versioning(name), self.now.0 - 1);
         let key = self.key_mut(name);
         let has_null = key.older.iter().any(|old| old.id == Some(VersionRef::Null));
         let (id, at) = match current.id {
             Some(VersionRef::Id(id)) => (current.id, id.time().0),
-            // An item of the trash has an id of its own. A key has one null version at most.
+            // An item of the trash has its own id. A key has at most one null version.
             Some(VersionRef::Null) if versioning == Versioning::Trash || has_null => (None, before),
             Some(VersionRef::Null) => (current.id, before),
             None => panic!("the version of {name:?} has not been seen"),
         };
         let old = Old { id, at, what: What::Object(current.file), changed: None, seen: None };
-        // Two versions that one act has made differ in the random part of their ids.
+        // Two versions that one operation made differ only in the random part of their ids.
         let is_older = |old: &Old| (old.at, old.id) < (at, id);
         let place = key.older.iter().position(is_older).unwrap_or(key.older.len());
         key.older.insert(place, old);
@@ -236,8 +236,8 @@ impl Model {
         self.key_mut(name).older.retain(|old| old.id != Some(VersionRef::Null));
     }
 
-    /// Something else takes the place of the current version, which goes where its bucket keeps it.
-    /// Returns the id of the version that comes: none if it is a fresh one.
+    /// Makes room for a new current version. The old one is kept as the bucket's versioning
+    /// requires. Returns the id of the new version; `None` if it gets a new id.
     pub(crate) fn supersede(&mut self, name: Name) -> Option<VersionRef> {
         let current = self.key_mut(name).current.take();
         match (self.versioning(name), current) {
@@ -275,7 +275,7 @@ impl Model {
         }
     }
 
-    /// The current version goes to another key, and a marker takes its place.
+    /// The current version moves to another key, and a delete marker replaces it.
     pub(crate) fn leave(&mut self, name: Name) {
         self.key_mut(name).current = None;
         if self.versioning(name).is_shown() {
@@ -286,7 +286,7 @@ impl Model {
         }
     }
 
-    /// A file comes to a key that has none, or whose file goes elsewhere by the same act.
+    /// A file moves to a key that has none, or whose file moves elsewhere in the same operation.
     pub(crate) fn arrive(&mut self, name: Name) -> Option<VersionRef> {
         if self.versioning(name) == Versioning::Suspended {
             self.remove_null(name);
@@ -298,13 +298,13 @@ impl Model {
         self.key_mut(name).current = Some(Current { id, file });
     }
 
-    /// Removes the items that the trash got before an instant, and returns their number.
+    /// Removes the items that were deleted before `until`, and returns their number.
     pub(crate) fn empty_trash(&mut self, until: Timestamp) -> u64 {
         let mut removed = 0;
         for name in KEYS.map(|key| (TRASH, key)) {
             let key = self.key_mut(name);
             let before = key.older.len();
-            // An item has its time a little before the act that put it there.
+            // The time of an item is slightly before the operation that put it into the trash.
             key.older.retain(|old| old.at + 1 >= until.0);
             removed += before - key.older.len();
         }
@@ -319,7 +319,7 @@ impl Model {
         }
     }
 
-    /// The newest noncurrent version is the current one again, if it is an object.
+    /// Makes the newest noncurrent version current again, if it is an object.
     pub(crate) fn bring_back(&mut self, name: Name) {
         let key = self.key_mut(name);
         if let Some(Old { id, what: What::Object(file), .. }) = key.older.first().copied() {
@@ -328,8 +328,8 @@ impl Model {
         }
     }
 
-    /// The keys below a directory that have a current version, with the keys that they get when the
-    /// directory gets another name: none if one of them is no key of [`KEYS`].
+    /// Returns the keys below a directory that have a current version, each with its key after the
+    /// directory is renamed; `None` if one of the new keys is not in [`KEYS`].
     pub(crate) fn moved(
         &self,
         bucket: usize,
@@ -344,7 +344,7 @@ impl Model {
         Some(moved)
     }
 
-    /// The keys below a directory that have a current version.
+    /// Returns the keys below a directory that have a current version.
     pub(crate) fn below(&self, bucket: usize, directory: &str) -> Vec<&'static str> {
         let is_below =
             |key: &str| key.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));

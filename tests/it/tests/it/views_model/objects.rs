@@ -1,4 +1,4 @@
-//! Acts of S3 clients through the gateway.
+//! Operations of S3 clients through the gateway.
 
 use bytes::Bytes;
 use md5::{Digest as _, Md5};
@@ -13,10 +13,10 @@ use super::model::{BUCKETS, Body, HELD, KEPT, KEYS, Name, Old, PLAIN, TRASH, Wha
 use super::{World, fs, owner};
 use crate::versions::dice::HOUR;
 
-/// Above so many versions in all buckets more of them go than come.
+/// If all buckets together have more versions than this, removals become more frequent.
 const VERSIONS_MANY: usize = 90;
 
-/// A content: each has bytes of its own.
+/// Returns a content that is unique for each seed.
 pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     let line = format!("{seed:015}\n").into_bytes();
     let mut bytes = line.repeat(length.div_ceil(line.len()));
@@ -24,12 +24,12 @@ pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// An entity tag, as a gateway computes it.
+/// Returns the entity tag as a gateway computes it.
 fn etag(bytes: &[u8]) -> Tag {
     Tag::Md5(Md5::digest(bytes).into())
 }
 
-/// A pair of this key, if there is a value.
+/// Returns the pair of this key and its value, or no pair.
 fn pair(key: &str, value: Option<&String>) -> Vec<(String, String)> {
     value.map(|value| (key.to_owned(), value.clone())).into_iter().collect()
 }
@@ -46,7 +46,7 @@ fn headers_of(body: &Body) -> ObjectHeaders {
 }
 
 impl World {
-    /// A key of a bucket: mostly one that has a current version.
+    /// Chooses a key of a bucket, mostly one that has a current version.
     pub(crate) fn name(&mut self) -> Name {
         let bucket = self.dice.of(&[PLAIN, KEPT, KEPT, KEPT, HELD, HELD, TRASH, TRASH]);
         self.key_of(bucket)
@@ -60,7 +60,7 @@ impl World {
         (bucket, self.dice.of(&KEYS))
     }
 
-    /// In a record, staged inline, in a block with others, in a block, in several.
+    /// Inline in a record, staged inline, in a shared block, in one block, in several blocks.
     pub(crate) fn length(&mut self) -> usize {
         match self.dice.below(40) {
             0..16 => 9,
@@ -106,7 +106,7 @@ impl World {
             0 => ObjectLock::default(),
             1 => ObjectLock { retention: Some(self.retention()), legal_hold: None },
             2 => ObjectLock { retention: None, legal_hold: Some(true) },
-            // As a gateway does if the request names no lock.
+            // As a gateway does if the request has no lock headers.
             _ => {
                 let default = self.model.buckets[bucket].default;
                 let retention = default.map(|default| default.beginning(self.model.now));
@@ -149,7 +149,7 @@ impl World {
         self.comes(name, version, body, Some(tag)).await;
     }
 
-    /// A new object takes the place of the current version.
+    /// A new object replaces the current version.
     async fn comes(
         &mut self,
         name: Name,
@@ -317,7 +317,7 @@ impl World {
         let changed = self.gateway.change_object(bucket, object, version, None, change).await;
         let changed = fs(changed).map(|_| ());
         assert_eq!(changed, expected, "{name:?} {version:?}");
-        // Versions and a name that lead to one file part.
+        // The change separates the name from the versions that share its file.
         if !self.model.names_of(file).is_empty() {
             self.model.split(file);
         }
@@ -334,7 +334,7 @@ impl World {
         self.look_at_key(name).await;
     }
 
-    /// The file of a version, or of the current one.
+    /// Returns the file of a version, or of the current one.
     fn file_of(&self, name: Name, version: Option<VersionRef>) -> usize {
         let key = self.model.key(name);
         let Some(version) = version else { return key.current.expect("an object").file };
@@ -345,7 +345,7 @@ impl World {
         }
     }
 
-    /// `RenameObject`, where a bucket shows no versions.
+    /// `RenameObject`, in a bucket that shows no versions.
     async fn rename_key(&mut self) {
         let bucket = self.dice.of(&[PLAIN, TRASH]);
         let (from, to) = (self.key_of(bucket), self.key_of(bucket));
@@ -363,7 +363,7 @@ impl World {
             return;
         }
         if self.model.current(to).is_some_and(|other| other.file == current.file) {
-            // Of two names of one file the old one goes.
+            // Both names have the same file, so only the old name is removed.
             self.model.key_mut(from).current = None;
         } else {
             self.model.split(current.file);
@@ -388,7 +388,7 @@ impl World {
         }
     }
 
-    /// Gives a key back an item of its trash.
+    /// Restores an item of a key's trash.
     pub(crate) async fn restore(&mut self, name: Name, place: usize, replaces: bool) {
         let key = self.model.key(name);
         let old = key.older[place];
@@ -420,7 +420,7 @@ impl World {
         self.look_at_bucket(TRASH).await;
     }
 
-    /// Removes all there is, once no retention lasts.
+    /// Removes everything after all retentions have expired.
     pub(crate) async fn remove_all(&mut self) {
         for bucket in 0..BUCKETS.len() {
             for name in KEYS.map(|key| (bucket, key)) {
@@ -465,7 +465,7 @@ impl World {
     }
 }
 
-/// Whether a client may set this retention in place of that.
+/// Fails with `Locked` if a client may not replace the retention `old` by `new`.
 fn may_retain(
     old: Option<RetainUntil>,
     new: Option<RetainUntil>,

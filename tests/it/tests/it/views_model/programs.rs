@@ -1,4 +1,4 @@
-//! Acts of programs by names: files and directories that come, go and move.
+//! Operations of programs on names: files and directories are created, removed and moved.
 
 use files::{SetNode, XattrWrite};
 use record::Ino;
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Makes a file, and leaves it open.
+    /// Creates a file and leaves it open.
     async fn create(&mut self, mount: usize, name: Name) {
         self.say(format!("mount {mount}: create {name:?}"));
         let (directory, last) = cut(name.1);
@@ -58,7 +58,7 @@ impl World {
         self.look_at_key(name).await;
     }
 
-    /// Writes another file, and renames it: how most programs save.
+    /// Writes another file and renames it, as most programs save.
     async fn save(&mut self, mount: usize, to: Name) {
         let from = self.key_of(to.0);
         if self.model.current(from).is_some() || from == to {
@@ -130,7 +130,8 @@ impl World {
         match target.filter(|_| mode == RenameMode::Exchange) {
             Some(target) => self.exchanged(from, to, (source, target.file)),
             None => {
-                // A rename that meets noncurrent versions gives those of both files a copy.
+                // If noncurrent versions share the source, the rename gives the versions of both
+                // files a copy.
                 if let Some(target) = target.filter(|_| self.model.is_bound(source)) {
                     self.model.split(target.file);
                 }
@@ -145,7 +146,7 @@ impl World {
         self.model.split(file);
         let id = self.model.supersede(to);
         if from.0 == HELD && self.model.is_locked(file, false) {
-            // The locked version stays under its key, and the new name is a hard link of it.
+            // The locked version stays under its key, and the new name is a hard link to it.
             self.model.delete(from);
         } else {
             self.model.leave(from);
@@ -195,7 +196,7 @@ impl World {
         self.look_at_names(file).await;
     }
 
-    /// Moves a directory with all below it.
+    /// Moves a directory with everything below it.
     async fn move_directory(&mut self, mount: usize) {
         let bucket = self.dice.of(&[PLAIN, KEPT, KEPT, KEPT, TRASH, HELD]);
         let pairs = DIRECTORIES.iter().flat_map(|from| DIRECTORIES.map(|to| (*from, to)));
@@ -222,7 +223,7 @@ impl World {
         let (old, new) = ((above, last.as_bytes()), (new_above, new_last.as_bytes()));
         let renamed = self.mounts[mount].files.rename(old, new, RenameMode::Replace).await;
         let renamed = match renamed {
-            // Directories without keys may be below it.
+            // The target may have directories without keys below it.
             Err(Errno::NOTEMPTY) if self.model.below(bucket, to).is_empty() && bucket != HELD => {
                 return;
             }
@@ -259,7 +260,7 @@ impl World {
         }
     }
 
-    /// Removes a directory, which has no keys then.
+    /// Removes a directory, which succeeds only if it is empty.
     pub(crate) async fn remove_directory(&mut self, mount: usize, bucket: usize, directory: &str) {
         self.say(format!("mount {mount}: remove directory {bucket} {directory}"));
         let (above, last) = cut(directory);
@@ -307,7 +308,8 @@ impl World {
         self.look_at_names(current.file).await;
     }
 
-    /// Changes permissions, extended attributes, or what S3 keeps with the object.
+    /// Changes permissions, extended attributes, or the S3 headers, metadata and tags of the
+    /// object.
     pub(crate) async fn change_attributes(&mut self, mount: usize, file: FileId, ino: Ino) {
         match self.dice.below(6) {
             0 => self.change_mode(mount, file, ino).await,
@@ -332,7 +334,7 @@ impl World {
     }
 
     async fn change_xattr(&mut self, mount: usize, file: FileId, ino: Ino) {
-        // Long values have a record of their own.
+        // Long values are in a separate record.
         let length = self.dice.of(&[5, 5, 3_000]);
         let value = (!self.dice.one_in(4)).then(|| bytes(self.step, length));
         self.say(format!("mount {mount}: user.x of {file}, {length} bytes {}", value.is_some()));
@@ -366,7 +368,7 @@ impl World {
             return;
         }
         set.expect("a header may be set");
-        // The tags of a version are the only thing of it that changes.
+        // The tags of a version are its only mutable part.
         if !is_version {
             self.model.split(file);
         }
@@ -378,7 +380,7 @@ impl World {
         }
     }
 
-    /// Whether a bucket is one whose versions a client sees.
+    /// Returns true if clients see the versions of a bucket.
     pub(crate) fn is_shown(&self, bucket: usize) -> bool {
         self.model.buckets[bucket].versioning.is_shown()
     }

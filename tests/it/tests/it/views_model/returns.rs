@@ -1,15 +1,17 @@
-//! Keys that go and come back below a directory with another number, while programs have their files open.
+//! Keys that are deleted and restored below a new directory, with another inode number, while
+//! programs have their files open.
 
 use super::World;
 use super::model::{KEPT, KEYS, Name, TRASH};
 use super::tree::cut;
 
-/// The bytes of an object that is nothing but its inode: its name says so, and a write needs the name.
+/// Length of an object that is inline in its inode, in bytes. Its record's key contains the
+/// directory, so a write needs the current name.
 const SMALL: usize = 9;
 
 impl World {
-    /// A program opens a file, a client deletes the object, and another program removes the directory. Then
-    /// the client brings the object back, and the first program writes to its file.
+    /// A program opens a file, a client deletes the object, and another program removes the
+    /// directory. Then the client restores the object, and the first program writes to its file.
     pub(crate) async fn return_act(&mut self) {
         let bucket = self.dice.of(&[KEPT, TRASH]);
         let names: Vec<Name> = KEYS.map(|key| (bucket, key)).into_iter().collect();
@@ -48,7 +50,7 @@ impl World {
         }
     }
 
-    /// Returns true if no other key has the directory of a key.
+    /// Returns true if no other key is below the directory of this key.
     fn is_alone(&self, (bucket, key): Name) -> bool {
         let directory = cut(key).0;
         let others = self.model.below(bucket, directory);

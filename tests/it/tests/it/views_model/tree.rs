@@ -1,4 +1,4 @@
-//! Paths on a mount: what the kernel does between a program's path and a node's number.
+//! Paths on a mount: the lookups that a kernel does to turn a program's path into an inode number.
 
 use files::{CreateOptions, NodeStat};
 use record::Ino;
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::World;
 use super::model::{BUCKETS, Name};
 
-/// The directory of a path below a bucket, and the last name.
+/// Splits a path below a bucket into its directory and its last name.
 pub(crate) fn cut(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
@@ -17,7 +17,7 @@ pub(crate) fn by() -> CreateOptions {
 }
 
 impl World {
-    /// Walks to a directory below a bucket.
+    /// Looks up a directory below a bucket.
     pub(crate) async fn walk(
         &self,
         mount: usize,
@@ -32,7 +32,7 @@ impl World {
         Ok(at)
     }
 
-    /// As `mkdir -p`.
+    /// Creates the missing directories, as `mkdir -p` does.
     pub(crate) async fn walk_making(&self, mount: usize, bucket: usize, directory: &str) -> Ino {
         let files = &self.mounts[mount].files;
         let mut at = self.walk(mount, bucket, "").await.expect("a bucket");
@@ -56,8 +56,8 @@ impl World {
         self.mounts[mount].files.look_up(directory, last.as_bytes()).await
     }
 
-    /// Removes the directories of a bucket that holds no object. Moves of directories without keys lead
-    /// deeper than keys do.
+    /// Removes the directories of a bucket without objects. After moves there can be directories
+    /// deeper than those of the keys.
     pub(crate) async fn remove_directories(&self, bucket: usize) {
         let files = &self.mounts[0].files;
         let root = self.walk(0, bucket, "").await.expect("a bucket");

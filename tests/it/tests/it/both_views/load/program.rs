@@ -1,4 +1,4 @@
-//! A program that reads, writes and names the files of a mount.
+//! A program that reads, writes and renames files on a mount.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -18,12 +18,12 @@ use crate::load::Pulse;
 pub(super) struct Program<'a> {
     pub(super) notes: Notes<'a>,
     pub(super) place: &'a Place,
-    /// For each file: while it is made, and while it is written in place.
+    /// The locks of each file: during its creation, and during a write in place.
     pub(super) locks: (&'a [RwLock<()>], &'a [RwLock<()>]),
     pub(super) memory: Memory,
 }
 
-/// How a program gives a file that it has written its name.
+/// The way in which a program publishes a file that it has written under another name.
 #[derive(Clone, Copy)]
 enum Naming {
     Rename,
@@ -59,7 +59,7 @@ impl Program<'_> {
         self.place.folder.join("hot").join(file_name(key))
     }
 
-    /// A name that is this program's own.
+    /// Returns a name that only this program uses.
     fn own(&mut self) -> PathBuf {
         let folder = if self.notes.below(2) == 0 { "aside" } else { "hot" };
         self.place.folder.join(folder).join(format!("own-{}", self.notes.worker.name))
@@ -72,7 +72,8 @@ impl Program<'_> {
         let found = if_there(fs::read(&path), &path);
         let ended = self.notes.now();
         let value = found.map(|found| values::of_content(&found, &shown(&path)));
-        // Each open verifies the content of the file.
+        // Each open verifies the content of the file with the gateway, so only an absence can be
+        // cached.
         self.note(key, (Ask::Get, Told::Found(value)), value.is_none(), (began, ended));
         self.notes.count("read");
     }
@@ -88,15 +89,15 @@ impl Program<'_> {
         self.notes.count("stat");
     }
 
-    /// Notes a question of this program and its answer. `by_kernel` says whether the kernel may have
-    /// answered from memory.
+    /// Records a call and its outcome. `by_kernel` is true if the kernel may have answered from its
+    /// cache.
     fn note(&mut self, key: usize, (ask, told): (Ask, Told), by_kernel: bool, times: (u64, u64)) {
         let (began, ended) = times;
         match self.memory {
             Memory::UntilAcknowledged if by_kernel => {
                 self.notes.worker.remembered.push((key, Call::new(ask, told, began, ended)));
             }
-            // It says nothing of the present content.
+            // The result may be outdated, so it proves nothing.
             Memory::Pushed if by_kernel => {}
             _ => self.notes.note(key, ask, told, began, ended),
         }
@@ -121,7 +122,7 @@ impl Program<'_> {
         self.notes.count("names");
     }
 
-    /// Writes a file of another name, and gives it the name that all know.
+    /// Writes a file under another name, then publishes it under the shared name.
     fn replace(&mut self, key: usize, naming: Naming) {
         let Some(value) = self.notes.value() else { return };
         let (own, path) = (self.own(), self.path(key));
@@ -150,13 +151,13 @@ impl Program<'_> {
         }
     }
 
-    /// Writes all of a value at once, and closes the file.
+    /// Writes the whole content and closes the file.
     fn write(&mut self, mut file: fs::File, value: Value) -> io::Result<()> {
         file.write_all(&values::content(value))?;
         if self.notes.below(3) == 0 { file.sync_all() } else { Ok(()) }
     }
 
-    /// Writes into the file that is there.
+    /// Overwrites the existing file in place.
     fn fill(&mut self, key: usize) {
         let Some(value) = self.notes.value() else { return };
         let path = self.path(key);
@@ -177,7 +178,7 @@ impl Program<'_> {
         self.notes.count("fill");
     }
 
-    /// Makes a file where none is, and writes into it.
+    /// Creates the file and writes into it.
     fn create(&mut self, key: usize) {
         let Some(value) = self.notes.value() else { return };
         let path = self.path(key);
@@ -208,7 +209,7 @@ impl Program<'_> {
         self.removed(key, removed.is_some(), began);
     }
 
-    /// Takes the file away to a name of its own.
+    /// Renames the file to a private name.
     fn take(&mut self, key: usize) {
         let (path, own) = (self.path(key), self.own());
         let began = self.notes.now();
@@ -229,7 +230,7 @@ impl Program<'_> {
     }
 }
 
-/// Returns the result of a call, or none if the file does not exist.
+/// Returns the result of a call; `None` if the file does not exist.
 #[track_caller]
 fn if_there<T>(found: io::Result<T>, path: &Path) -> Option<T> {
     match found {
@@ -239,7 +240,7 @@ fn if_there<T>(found: io::Result<T>, path: &Path) -> Option<T> {
     }
 }
 
-/// The end of a path: which mount, and which file.
+/// Returns the end of a path: the mount and the file.
 fn shown(path: &Path) -> String {
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
     parts[parts.len().saturating_sub(4)..].join("/")

@@ -27,7 +27,7 @@ fn delete(began: u64, ended: u64) -> Call {
     call(Ask::Delete, Told::Done, began, ended)
 }
 
-/// An ask that began, of which nothing more was heard.
+/// A call with an unknown outcome.
 fn lost(ask: Ask, began: u64) -> Call {
     call(ask, Told::Nothing, began, 0)
 }
@@ -55,11 +55,11 @@ fn one_after_another() {
 
 #[test]
 fn at_the_same_time() {
-    // While a write is under way its value may be read, and from then on nothing older.
+    // During a write a read may return its value; after such a read, no older value.
     good(&[put(1, 1, 2), put(2, 3, 10), get(Some(1), 4, 5), get(Some(2), 6, 7)]);
     bad(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 5), get(Some(1), 6, 7)]);
     good(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 8), get(Some(1), 6, 7)]);
-    // Two readers may not disagree on the order of two writes.
+    // Two readers cannot observe two writes in different orders.
     let writes = [put(1, 1, 20), put(2, 1, 20)];
     let one = [get(Some(1), 2, 3), get(Some(2), 4, 5)];
     let other = [get(Some(2), 2, 3), get(Some(1), 4, 5)];
@@ -96,20 +96,21 @@ fn what_is_in_doubt_happens_late_or_never_but_not_twice() {
     bad(&[put(1, 1, 2), doubt, get(Some(2), 5, 6), get(Some(1), 7, 8)]);
     bad(&[put(1, 1, 2), doubt, get(Some(2), 5, 6), put(3, 7, 8), get(Some(2), 9, 10)]);
     bad(&[get(Some(2), 1, 2), doubt]);
-    // A doubtful write that nobody read explains a refusal, and two need two.
+    // A write with an unknown outcome that no client read explains a refusal. Two refusals, with a
+    // delete between them, need two such writes.
     let refused = |began| create(9, Told::Refused, began, began + 1);
     good(&[lost(Ask::Put(1), 1), refused(2), delete(4, 5), get(None, 6, 7)]);
     bad(&[lost(Ask::Put(1), 1), refused(2), delete(4, 5), refused(6)]);
     let two = [lost(Ask::Put(1), 1), lost(Ask::Put(2), 1)];
     good(&[&two[..], &[refused(2), delete(4, 5), refused(6)]].concat());
-    // A condition holds for what is in doubt, too.
+    // The condition of an operation with an unknown outcome must hold, too.
     bad(&[lost(Ask::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
     good(&[put(1, 1, 2), lost(Ask::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
     good(&[put(1, 1, 2), lost(Ask::Delete, 1), get(None, 3, 4), create(3, Told::Done, 5, 6)]);
     bad(&[put(1, 1, 2), lost(Ask::Delete, 1), get(None, 3, 4), get(Some(1), 5, 6)]);
 }
 
-/// A file that is there is opened, perhaps emptied, and filled, all in this time.
+/// An existing file is opened, perhaps truncated, and written, all in this period.
 fn overwrite(value: Value, began: u64, ended: u64) -> [Call; 3] {
     let step = |ask, ended| call(ask, Told::Done, began, ended);
     [step(Ask::Open(value), began + 1), step(Ask::Cut(value), ended), step(Ask::Fill(value), ended)]
@@ -126,7 +127,7 @@ fn a_file_that_is_overwritten_may_be_empty_before_it_is_full() {
     bad(&with(&[get(Some(1), 10, 11)]));
     bad(&with(&[empty(10, 11)]));
     bad(&with(&[empty(4, 5), get(Some(1), 6, 7)]));
-    // Two at a time: the later one may be empty after the first one is full.
+    // Two at a time: the second one may truncate after the first one has written.
     let two = with(&overwrite(3, 4, 8));
     let seen = [get(Some(2), 5, 5), empty(6, 6), get(Some(3), 7, 7)];
     good(&[&two[..], &seen[..]].concat());
@@ -137,7 +138,7 @@ fn a_file_that_is_overwritten_may_be_empty_before_it_is_full() {
 fn what_is_written_to_a_file_that_was_replaced_goes_with_it() {
     let over = [&[put(1, 1, 2)][..], &overwrite(2, 3, 9)].concat();
     let with = |more: &[Call]| [&over[..], more].concat();
-    // It was opened before it was replaced, though it was not written to then.
+    // It was opened before it was replaced, and written after that.
     let swap = swap(1, 3, Told::Done, 5, 6);
     good(&with(&[swap, get(Some(3), 10, 11)]));
     bad(&with(&[swap, get(Some(2), 10, 11)]));
@@ -159,7 +160,7 @@ fn a_file_that_is_made_is_empty_until_it_is_full() {
     bad(&[create(Told::Refused)]);
 }
 
-/// Tries every order. Slow, and too simple to be wrong in the same way.
+/// Tries every order. This is slow, but too simple to have the same errors as the search.
 fn brute(calls: &[Call]) -> bool {
     fn go(calls: &[Call], state: &State) -> bool {
         if calls.iter().all(|call| call.deed.is_in_doubt()) {
@@ -187,7 +188,7 @@ fn brute(calls: &[Call]) -> bool {
     go(calls, &State::default())
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -199,7 +200,7 @@ impl Numbers {
     }
 }
 
-/// Calls as three clients may have made them against a register, sometimes with a lie.
+/// Invents the calls of three clients of a register, sometimes with a wrong outcome.
 fn invent(numbers: &mut Numbers) -> Vec<Call> {
     let length = 3 + numbers.below(5);
     let any = |numbers: &mut Numbers| 1 + numbers.below(length);

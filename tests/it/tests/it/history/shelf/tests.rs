@@ -7,7 +7,7 @@ fn call(ask: Ask, told: Told, began: u64, ended: u64) -> Call {
     Call { deed: Asked { ask, told }, began, ended }
 }
 
-/// What a write of this value makes; it is shown under a tag that says so.
+/// The object that a write of this value makes. Its `ETag` follows from the value.
 fn object(value: Value, tags: Option<Value>) -> Object {
     Object { content: Content { value, tag: 100 + value }, note: value, tags }
 }
@@ -49,7 +49,7 @@ fn bad(calls: &[Call]) {
     assert!(!brute(calls), "the other way to decide it agrees");
 }
 
-/// A copy onto itself that writes this note.
+/// A copy of a key onto itself that replaces the note.
 fn touch(note: Value) -> Copying {
     Copying { note: Some(note), ..onto(0, 0) }
 }
@@ -61,10 +61,11 @@ fn noted(value: Value, note: Value) -> Object {
 #[test]
 fn a_copy_onto_itself_keeps_what_is_there() {
     let begin = [put(0, 1, 1, 2), put(0, 2, 3, 8), copy(touch(9), 1, 3, 9)];
-    // It came before the put.
+    // The copy took effect before the put.
     good(&[&begin[..], &[get(0, Some(object(2, None)), 10, 11)]].concat());
     bad(&[&begin[..], &[get(0, Some(noted(2, 9)), 10, 11)]].concat());
-    // It came after the put, and wrote what it had read before: the put is lost.
+    // The copy took effect after the put but wrote the content that it had read before: the put is
+    // lost.
     bad(&[&begin[..], &[get(0, Some(noted(1, 9)), 10, 11)]].concat());
     let after = [put(0, 1, 1, 2), put(0, 2, 3, 8), copy(touch(9), 2, 3, 9)];
     good(&[&after[..], &[get(0, Some(noted(2, 9)), 10, 11)]].concat());
@@ -90,7 +91,7 @@ fn copies_between_keys_read_and_write_at_one_instant() {
     let begin = [put(0, 1, 1, 2), put(0, 2, 3, 4)];
     bad(&[&begin[..], &[copy(onto(0, 1), 1, 5, 6)]].concat());
     good(&[&begin[..], &[copy(onto(0, 1), 2, 5, 6), get(1, Some(object(2, None)), 7, 8)]].concat());
-    // Two that copy to and fro leave the same in both.
+    // Two crossing copies, one after the other, leave the same content in both keys.
     let cross = [put(0, 1, 1, 2), put(1, 2, 1, 2)];
     let same = [copy(onto(0, 1), 1, 3, 9), copy(onto(1, 0), 1, 3, 9)];
     good(&[&cross[..], &same[..], &[get(0, Some(object(1, None)), 10, 11)]].concat());
@@ -136,7 +137,7 @@ fn what_is_in_doubt_happens_late_or_never() {
     ]);
 }
 
-/// Tries every order. Slow, and too simple to be wrong in the same way.
+/// Tries every order. This is slow, but too simple to have the same errors as the search.
 fn brute(calls: &[Call]) -> bool {
     fn go(calls: &[Call], state: [Option<Object>; super::KEYS]) -> bool {
         let is_over = |call: &&Call| !call.deed.is_in_doubt();
@@ -155,7 +156,7 @@ fn brute(calls: &[Call]) -> bool {
     go(calls, Default::default())
 }
 
-/// Numbers that look random and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -171,7 +172,7 @@ impl Numbers {
     }
 }
 
-/// Calls as three clients may have made them, sometimes with a lie.
+/// Invents the calls of three clients, sometimes with a wrong outcome.
 fn invent(numbers: &mut Numbers) -> Vec<Call> {
     let mut free = [0; 3];
     let mut calls = Vec::new();

@@ -1,4 +1,4 @@
-//! Histories of which it is known whether they are linearizable.
+//! Histories of versions with a known verdict.
 
 use super::{Asked, Version, check, newest};
 use crate::history::Call;
