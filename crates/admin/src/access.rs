@@ -150,10 +150,13 @@ impl Admin {
             Some(given) => given.to_owned(),
             None => random_text(random, SECRET_CHARS)?,
         };
+        // A nonce must never be used twice with one master key, so each secret gets a random one.
         let mut nonce = [0; NONCE_BYTES];
         random.fill(&mut nonce).map_err(AdminError::Random)?;
         let user = new.record(sealer.seal(new.access_key, &secret, nonce));
         let add = AddUser { access_key: new.access_key, user: &user, built_in: is_built_in };
+        // The secret is returned only after the commit: an operator must not hand out a secret
+        // without a key.
         self.run(&add, None).await??;
         Ok(IssuedKey { key: AccessKey::new(new.access_key.to_owned(), user), secret })
     }

@@ -52,6 +52,7 @@ impl Admin {
             random.fill(&mut number).map_err(AdminError::Random)?;
             let number = u64::from_be_bytes(number) % (AccountId::END - NUMBER_MIN) + NUMBER_MIN;
             let (id, add) = (AccountId(number), &account);
+            // The error is that the number is taken, so another number is tried.
             if self.run(&AddAccount { id, account: add }, None).await?.is_ok() {
                 return Ok((id, account));
             }

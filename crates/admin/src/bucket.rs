@@ -39,6 +39,7 @@ impl Admin {
             let after = all.last().map(|last| last.bucket.name.clone());
             let page = ReadBuckets { prefix: b"", after: after.as_deref(), limit: BUCKETS_AT_ONCE };
             let page = self.run(&page, None).await?;
+            // A page that is not full is the last one.
             let last = page.len() < BUCKETS_AT_ONCE as usize;
             all.extend(self.used(page).await?);
             if last {
@@ -125,6 +126,7 @@ impl Admin {
         let short =
             session::begin_short_session(&*self.store, place, self.surroundings.clock.now())
                 .await?;
+        // The session ends also if the change failed, so that none stays open until it is fenced.
         let done = self.run(change, Some(&short)).await;
         short.end(&*self.store).await;
         done

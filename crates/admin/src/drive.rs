@@ -75,6 +75,7 @@ impl Admin {
                 Next::Commit(plan, output) => return Ok(Step::Commit(plan, output)),
                 Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
                 Next::Read(reads) => {
+                    // Each turn of the loop is one round trip to the store.
                     let found = self.read(&reads).await?;
                     run.learn(reads, found);
                 }
@@ -106,10 +107,13 @@ impl Admin {
     ) -> Result<Decision, AdminError> {
         let own_guards = plan.guards.len();
         let mut sent = plan;
+        // The guard of the session comes last, so its index is not below `own_guards`.
         sent.guards.extend(session.map(ShortSession::guard));
         let (verdicts, doubtful) = match self.store.commit(slice::from_ref(&sent)).await {
             Ok(verdicts) => (verdicts, false),
             Err(error) if error.kind() == StoreErrorKind::Unknown => {
+                // The plan is idempotent by its guards: if the first attempt has committed, the
+                // second is refused.
                 let second = self.store.commit(slice::from_ref(&sent)).await;
                 // If the second attempt fails, the outcome of the first one is still unknown.
                 (second.map_err(|error| AdminError::Unknown(error.to_string()))?, true)
@@ -151,6 +155,7 @@ async fn records_match(store: &dyn MetaStore, writes: &[Write]) -> Result<bool, 
     let record = |write: &Write| match write {
         Write::Put(key, value) => Some((key.clone(), Some(value.clone()))),
         Write::Delete(key) => Some((key.clone(), None)),
+        // Counters are not compared, because other plans change them meanwhile.
         Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => None,
     };
     let (keys, wanted): (Vec<_>, Vec<_>) = writes.iter().filter_map(record).unzip();

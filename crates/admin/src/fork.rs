@@ -49,6 +49,7 @@ impl Admin {
         let volume = self.volume(blocks, fork.sole).await?;
         let forking = volume.fork_bucket(source.as_str(), target.as_str(), watch);
         let forked = until_stopped(forking, stop).await;
+        // The session ends before the result is returned, also after an error.
         volume.close().await;
         match forked {
             None => Err(AdminError::Interrupted),

@@ -111,6 +111,7 @@ impl Admin {
                 }
             }
         }
+        // A block counts once, also if the file has several slices of it.
         let all = uses(&slices);
         let mut blocks: Vec<BlockUse> = all.iter().take(BLOCKS_LISTED_MAX).copied().collect();
         self.add_live_bytes(&mut blocks).await?;
@@ -140,6 +141,8 @@ impl Admin {
                 found => return Ok(found?.ino),
             }
         }
+        // No object has this key: the path may be a directory, or another node that only a mount
+        // shows.
         let mut at = Ino::ROOT;
         for name in path.split('/').filter(|name| !name.is_empty()) {
             let name = NodeName { directory: at, name: name.as_bytes().to_vec() };
@@ -186,6 +189,7 @@ impl Admin {
             Hold::decode(&entry.key, &entry.value).map_err(|error| corrupt(&entry.key, &error))?;
             sessions.extend(session_in_key(&entry.key));
         }
+        // A hold has only the nonce of the session. Its host is in the record of the session.
         let keys: Vec<_> = sessions.iter().map(|session| key::session(*session)).collect();
         let reads = keys.iter().map(|key| Read::Record { key: key.clone(), follow: None });
         let found = self.read(&reads.collect::<Vec<_>>()).await?;

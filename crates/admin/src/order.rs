@@ -53,6 +53,7 @@ impl Admin {
         };
         let volume = Volume::open(options, Arc::clone(&self.store), blocks).await?;
         let collected = volume.gc(how.sweep).await;
+        // The session ends before the result is returned, also after an error.
         volume.close().await;
         Ok(collected?)
     }

@@ -60,6 +60,8 @@ impl Admin {
         if is_built_in(name) {
             return Err(AdminError::NameIsBuiltIn);
         }
+        // The policy is parsed before it is stored: gateways refuse all requests of a key whose
+        // policy they cannot parse.
         let policy = Policy::parse_new(document, PolicyKind::User)
             .map_err(|error| AdminError::Document(error.to_string()))?;
         let record = &PolicyRecord(document.to_owned());

@@ -52,6 +52,7 @@ impl Admin {
         let at = key::volume();
         let (start, end) = key::partition(space::SESSION, 0);
         let limit = SESSIONS_LISTED_MAX.min(self.store.limits().range_records);
+        // One read takes both, so that they are of one snapshot.
         let reads = [
             Read::Record { key: at.clone(), follow: None },
             Read::Range { start, end, limit, follow: None },

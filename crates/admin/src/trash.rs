@@ -110,6 +110,8 @@ impl BucketTrash {
             Some(id) => id,
             None => {
                 let page = self.page(key, None).await?;
+                // The prefix `key` also matches longer keys, and the newest object of a key comes
+                // first.
                 let newest = page.into_iter().find(|(found, _)| found == key);
                 newest.map(|(_, trashed)| trashed.id).ok_or(AdminError::NotInTrash)?
             }
@@ -131,6 +133,8 @@ impl BucketTrash {
         let mut after = None;
         loop {
             let page = self.page(prefix, after).await?;
+            // An object that was restored leaves the trash, so the next page begins behind the last
+            // seen one.
             after = page.last().map(|(key, trashed)| (key.clone(), trashed.id));
             if after.is_none() {
                 return Ok(restored);

@@ -180,6 +180,8 @@ async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpEr
             DumpError::NotEmpty(keystone.clone())
         });
     }
+    // All spaces are checked, also those that this release does not use: a newer release may have
+    // filled them.
     let looks = stream::iter(0..=u8::MAX).map(|space| first(store, Space(space)));
     let mut looks = looks.buffer_unordered(READS_AT_ONCE);
     while let Some(found) = looks.try_next().await? {
@@ -249,6 +251,7 @@ async fn fill<I: Read + Send>(
         pieces.report(Phase::Fill, progress);
         let (write, bytes) = match piece {
             Piece::Record(key, value) if key == keystone.key => {
+                // The keystone waits until all other records are durable.
                 last = Some(value);
                 continue;
             }
@@ -262,6 +265,7 @@ async fn fill<I: Read + Send>(
             }
         };
         if load.is_full(bytes, room) {
+            // The limit also bounds the memory: each commit in flight holds its records.
             if commits.len() == COMMITS_AT_ONCE {
                 commits.try_next().await?;
             }
@@ -335,6 +339,7 @@ async fn commit(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, StoreError
     for _ in 1..ATTEMPTS {
         match store.commit(&plans).await {
             Err(error) if may_pass(&error) => {}
+            // Other errors do not go away by a repetition.
             decided => return verdict(decided),
         }
         tokio::time::sleep(pause).await;

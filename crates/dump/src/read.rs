@@ -75,6 +75,8 @@ impl<'a> Reader<'a> {
         reader.take(&mut header, 2)?;
         let [format, length] = last_chunk(&header);
         reader.take(&mut header, usize::from(length) + CRC_BYTES)?;
+        // The CRC comes first, so that a flipped bit in the format is reported as damage. All
+        // formats have this header.
         let header = checked(header, 0)?;
         if format != FORMAT {
             return Err(DumpError::Format(format));
@@ -114,6 +116,7 @@ impl<'a> Reader<'a> {
         let [key_0, key_1, value @ ..]: [u8; 6] = last_chunk(&bytes);
         let key_length = usize::from(u16::from_be_bytes([key_0, key_1]));
         let value_length = usize::try_from(u32::from_be_bytes(value)).unwrap_or(usize::MAX);
+        // The length is not verified yet. Without a limit, damage could ask for 4 GiB of memory.
         if value_length > VALUE_BYTES_MAX {
             return Err(DumpError::Damaged { at, what: "a value is longer than the limit" });
         }
@@ -152,6 +155,8 @@ impl<'a> Reader<'a> {
 
     fn trailer(&mut self, mut bytes: Vec<u8>, at: u64) -> Result<(), DumpError> {
         self.take(&mut bytes, 2 * size_of::<u64>())?;
+        // `take` also hashes the bytes that it reads, so the sum is computed before the stated one
+        // is read.
         let sum: [u8; SUM_BYTES] = self.sum.clone().finalize().into();
         let mut counts = bytes.get(1..).unwrap_or_default();
         let (records, counters) = (counts.get_u64(), counts.get_u64());
@@ -164,6 +169,7 @@ impl<'a> Reader<'a> {
             return Err(DumpError::Damaged { at, what: "the counts differ" });
         }
         let end = self.counts.bytes;
+        // The input must end here: a load would silently ignore bytes behind the trailer.
         match self.input.read_exact(&mut [0]) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
             Err(error) => return Err(DumpError::Read(error)),

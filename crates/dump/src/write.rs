@@ -87,6 +87,8 @@ impl<'a> Stream<'a> {
         key: Key,
         lay: impl FnOnce(&mut Pieces, &Key) -> Result<(), &'static str>,
     ) -> Result<(), DumpError> {
+        // An engine that returns keys out of order has a defect, and no reader would accept the
+        // dump.
         if last.as_ref().is_some_and(|last| *last >= key) {
             return Err(DumpError::Undumpable { what: "keys out of order", key });
         }
@@ -111,6 +113,7 @@ impl<'a> Stream<'a> {
         self.pieces.trailer(self.counts.records, self.counts.counters);
         self.counts.bytes += (self.pieces.bytes.len() - before) as u64;
         self.send()?;
+        // The sum covers all bytes before itself, so it is written separately.
         let sum: [u8; 32] = self.sum.finalize().into();
         self.counts.bytes += sum.len() as u64;
         self.out.write_all(&sum).and_then(|()| self.out.flush()).map_err(DumpError::Write)?;

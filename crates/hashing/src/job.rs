@@ -45,6 +45,7 @@ impl Job {
                 drop(columns);
                 return results;
             }
+            // A job without a complete block is done at once, so this comes before the step.
             for (md5, result) in columns.extract_if(.., |it| it.is_done()).map(Column::into_md5) {
                 *result = md5;
             }
@@ -97,6 +98,7 @@ impl<T> Column<T> {
                 let Some(piece) = self.pieces.next() else { return };
                 self.run = piece;
             }
+            // This completes a block that crosses two pieces, or hashes the end of the message.
             let wanted = BLOCK_BYTES - self.md5.rest_bytes();
             let part = self.run.split_to(wanted.min(self.run.len()));
             self.md5.update(&part);
@@ -118,6 +120,7 @@ impl<T> Column<T> {
 /// [`STEP_BLOCKS`]. No column is done, and there are at most [`COLUMNS_MAX`].
 pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
     debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
+    // Each column must advance by the same number of blocks.
     let least = columns.iter().map(|column| column.blocks().len()).min().unwrap_or_default();
     let blocks = least.min(STEP_BLOCKS);
     let mut states = [Md5State::default(); COLUMNS_MAX];

@@ -54,6 +54,7 @@ impl Md5 {
         // block.
         let mut padding = [0; 2 * BLOCK_BYTES];
         padding[0] = 0x80;
+        // Without room for the length in this block, the padding takes another block.
         let length_at = if filled < BLOCK_BYTES - 8 { BLOCK_BYTES } else { 2 * BLOCK_BYTES } - 8;
         self.update(&padding[..length_at - filled]);
         self.update(&bits.to_le_bytes());

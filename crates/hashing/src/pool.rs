@@ -73,6 +73,8 @@ impl HashingPool {
     pub fn start(workers: NonZeroUsize) -> HashingPool {
         let queue = Arc::new(SharedQueue::default());
         for number in 0..workers.get() {
+            // The count rises before the spawn, because a failed spawn drops the worker, which
+            // lowers it.
             queue.waiting().workers += 1;
             let worker = Worker(Arc::clone(&queue));
             // If the thread cannot be started, the closure with the worker is dropped, and the drop
@@ -107,7 +109,9 @@ impl HashingPool {
         waiting.jobs.push_back(QueuedJob { job, bytes, answer });
         let first = waiting.due.is_none();
         waiting.due = Some(waiting.due.map_or(due, |other| other.min(due)));
+        // The newest job knows best how many jobs are in progress.
         waiting.awaited = patience.jobs.min(JOBS_WAITING_MAX);
+        // A worker that is busy takes the job at its next step, so only idle ones need a wake-up.
         let wake = waiting.idle > 0 && (first || waiting.is_due(Instant::now()));
         drop(waiting);
         if wake {
@@ -225,7 +229,10 @@ impl Worker {
         let ways = Ways::timed();
         let mut columns = Vec::with_capacity(COLUMNS_MAX);
         loop {
+            // A worker with jobs in progress does not wait for more jobs: its own would make no
+            // progress.
             let taken = self.0.take(COLUMNS_MAX - columns.len(), columns.is_empty());
+            // A job whose future was dropped is not worth hashing.
             let wanted = taken.into_iter().filter(|one| !one.answer.is_canceled());
             columns.extend(wanted.map(|one| Column::new(one.job, one.answer)));
             if columns.is_empty() && self.0.is_over() {
@@ -248,6 +255,7 @@ impl Drop for Worker {
         if waiting.workers == 0 {
             waiting.bytes = 0;
             let jobs = std::mem::take(&mut waiting.jobs);
+            // The jobs are dropped without the lock, because their drop wakes the callers.
             drop(waiting);
             drop(jobs);
         }

@@ -44,6 +44,8 @@ pub(crate) fn in_vectors(level: Level, states: &mut [Md5State], runs: &[&[Block]
             _ => call(states, runs, |states, runs| sixteen(simd, states, runs)),
         };
     }
+    // Narrow vectors take at most eight messages, so that all groups must take the same number of
+    // blocks.
     let least = runs.iter().map(|run| run.len()).min().unwrap_or_default();
     for (states, runs) in states.chunks_mut(8).zip(runs.chunks(8)) {
         narrow(level, states, runs, least);

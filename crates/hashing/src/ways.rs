@@ -64,6 +64,7 @@ fn are_registers_quicker(level: Level, messages: usize) -> bool {
     let runs = vec![blocks.as_slice(); messages];
     let (mut registers, mut vectors) = (Duration::MAX, Duration::MAX);
     for _ in 0..TIMED_TRIES {
+        // Both are measured in turn, so that other processes disturb both alike.
         let began = Instant::now();
         interleaved(states, &runs);
         registers = registers.min(began.elapsed());

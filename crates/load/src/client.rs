@@ -119,6 +119,7 @@ impl Client {
     /// Creates the bucket unless it exists. Returns true if it was created.
     pub(crate) async fn make_bucket(&mut self) -> Result<bool, Trouble> {
         let nothing = self.nothing.clone();
+        // The HEAD comes first, because a PUT of an existing bucket is an error in most regions.
         let look = ClientRequest::new(Method::HEAD, "", &nothing);
         match self.send(&look, &[StatusCode::OK]).await {
             Ok(_) => return Ok(false),
@@ -126,6 +127,7 @@ impl Client {
             Err(other) => return Err(other),
         }
         let place = match self.region.as_str() {
+            // S3 refuses this region as a location constraint: it is the default.
             "us-east-1" => Bytes::new(),
             region => format!(
                 "<CreateBucketConfiguration><LocationConstraint>{}</LocationConstraint>\
@@ -180,6 +182,7 @@ impl Client {
         }
         let answer = self.send(&request, &[status]).await?;
         if !answer.headers().contains_key(ETAG) {
+            // The body is unread, so the connection cannot carry another request.
             self.connection = None;
             return Err(request.content("was answered without ETag"));
         }
@@ -205,6 +208,7 @@ impl Client {
         let answer = self.send(&request, &[StatusCode::OK]).await?;
         let length = answer.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
         let stated = length.and_then(|text| text.parse().ok());
+        // A response to HEAD has no body, so the connection can be used again.
         if !answer.headers().contains_key(ETAG) {
             return Err(request.content("was answered without ETag"));
         }
@@ -260,6 +264,7 @@ impl Client {
         let keys = xml::texts(&text, "Key").map(str::to_owned).collect();
         let more = xml::text(&text, "IsTruncated").is_some_and(|it| it == "true");
         let next = xml::text(&text, "NextContinuationToken").filter(|_| more);
+        // Without this check a listing that never ends its pages would look complete.
         if more && next.is_none() {
             return Err(request.content("was answered with a page that has no next one"));
         }
@@ -286,6 +291,7 @@ impl Client {
 
     async fn upload(&mut self, key: &str, upload: &str, parts: &[Payload]) -> Result<(), Trouble> {
         let mut list = String::from("<CompleteMultipartUpload>");
+        // Part numbers begin with 1.
         for (number, part) in (1..).zip(parts) {
             let etag = self.put_to(key, &format!("partNumber={number}&{upload}"), part).await?;
             let etag = xml::escape(&etag);
@@ -313,6 +319,8 @@ impl Client {
     ) -> Result<Response<Incoming>, Trouble> {
         let signed = self.signed(request)?;
         let mut connection = self.open().await?;
+        // The connection is not in `self` meanwhile. If the request fails or is dropped, it is
+        // closed.
         let answer = connection.send(signed).await;
         let answer =
             answer.map_err(|source| Trouble::Broken { request: request.name(), source })?;
@@ -376,6 +384,8 @@ impl Client {
     ) -> Result<String, Trouble> {
         let mut all = Vec::new();
         let take = |frame: &[u8]| {
+            // The rest of a longer response is dropped, so that a wrong endpoint cannot fill the
+            // memory.
             let room = TEXT_BYTES_MAX.saturating_sub(all.len());
             all.extend_from_slice(frame.get(..room).unwrap_or(frame));
         };
@@ -393,6 +403,7 @@ impl Client {
     ) -> Result<u64, Trouble> {
         let mut body = answer.into_body();
         let mut read = 0;
+        // A failed body leaves the connection closed, because its rest is unread.
         let Some(mut connection) = self.connection.take() else { return Ok(read) };
         loop {
             let frame = connection.next(&mut body).await;

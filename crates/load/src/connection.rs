@@ -86,6 +86,7 @@ impl Connection {
             match drive(&mut self.driver, body.frame()).await {
                 None => return Ok(None),
                 Some(frame) => {
+                    // A frame without data has trailers, which no workload needs.
                     if let Ok(bytes) = frame?.into_data() {
                         return Ok(Some(bytes));
                     }

@@ -160,6 +160,7 @@ impl Folder {
             chunk[..8].copy_from_slice(&number.to_le_bytes());
             timed(&mut round, gauge, SEQUENTIAL_BYTES, || file.write_all(&chunk))?;
         }
+        // The sync is part of the duration: without it the figure would be that of the page cache.
         file.sync_all()?;
         Ok(round)
     }
@@ -180,6 +181,7 @@ impl Folder {
         let pages = (load.file_bytes / SMALL_BYTES as u64).max(1);
         threads(load.clients, |thread| {
             let (file, mut page) = (File::open(self.large())?, vec![0; SMALL_BYTES]);
+            // Each thread reads in its own order, which is the same in each run.
             let mut random = SmallRng::seed_from_u64(self.seed.wrapping_add(thread as u64));
             until(load.time, gauge, |round| {
                 let place = random.random_range(0..pages) * SMALL_BYTES as u64;
@@ -206,6 +208,7 @@ impl Folder {
                         timed(round, gauge, SMALL_BYTES, || fs::write(path, &content))?;
                         made.store(count + 1, Ordering::Relaxed);
                     }
+                    // All files of this thread are deleted, or none was created.
                     _ if count == 0 => return Ok(false),
                     FileVerb::Stat => {
                         let path = self.small_file(thread, random.random_range(0..count));
@@ -227,6 +230,7 @@ impl Folder {
 
     fn list(&self, load: FileLoad, gauge: &Gauge) -> Result<Round, Trouble> {
         let folder = self.path.join("listed");
+        // The files are created in the first round and are not part of its duration.
         if !folder.exists() {
             fs::create_dir(&folder).map_err(wrong("make the folder", &folder))?;
             for number in 0..LISTED {

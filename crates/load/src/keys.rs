@@ -58,6 +58,7 @@ impl Keys {
     pub(crate) fn all(&self, written: &Written) -> Vec<String> {
         let most = written.counts.iter().copied().max().unwrap_or(0);
         let mut keys = Vec::new();
+        // Clients write at the same time, so their keys alternate.
         for number in 0..most {
             for (client, count) in written.counts.iter().enumerate() {
                 if number < *count {

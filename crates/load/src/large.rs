@@ -77,6 +77,8 @@ pub fn read_randomly(path: &Path, most: usize, seed: u64, gauge: &Gauge) -> Resu
     let length = file.metadata().map_err(wrong("look at", path))?.len();
     let advised = fadvise(&file, 0, None, Advice::Random).map_err(io::Error::from);
     advised.map_err(wrong("open", path))?;
+    // All positions are shuffled before the first read, so that their choice costs no time between
+    // reads.
     let mut pages: Vec<u64> = (0..length / PAGE_BYTES as u64).collect();
     pages.shuffle(&mut SmallRng::seed_from_u64(seed));
     pages.truncate(most);

@@ -116,6 +116,7 @@ impl Round {
         self.bytes += other.bytes;
         self.errors += other.errors;
         other.samples.into_iter().for_each(|text| self.keep(text));
+        // Clients run at the same time, so their durations are not added.
         self.took = self.took.max(other.took);
         self.latencies.add(&other.latencies).expect("all histograms have the same bounds");
     }

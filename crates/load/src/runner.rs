@@ -83,6 +83,8 @@ impl Runner {
         threads: usize,
     ) -> Result<Self, Trouble> {
         let address = Arc::new(target.address()?);
+        // A client is created and dropped, so that wrong credentials fail here and not in the first
+        // round.
         Client::new(target, Arc::clone(&address))?;
         Ok(Self {
             target: target.clone(),
@@ -140,6 +142,7 @@ impl Runner {
         let Workload { verb, object_bytes: bytes, clients, .. } = *workload;
         let count = workload.objects;
         match verb {
+            // PUT rounds have written these objects.
             Verb::Get if workload.once.is_some() => {}
             Verb::Get | Verb::Head | Verb::Range => {
                 let keys: Vec<_> = (0..count).map(|it| self.keys.read(bytes, it)).collect();
@@ -184,6 +187,7 @@ impl Runner {
         let left = self.run(work, clients, time, gauge)?;
         match verb {
             Verb::Put => {
+                // Failed writes count, too: an object may exist although its response was an error.
                 let mut counts = vec![0; clients];
                 left.clients.iter().for_each(|(id, tried, _)| counts[*id] = *tried);
                 self.written.push(Written { object_bytes: bytes, round, counts });
@@ -211,6 +215,8 @@ impl Runner {
             loop {
                 let page = client.list(&prefix, next.as_deref(), false).await?;
                 if !page.keys.is_empty() {
+                    // The continuation token names a key, so it stays valid while keys before it
+                    // are deleted.
                     let batch = DeleteBatch::new(&page.keys, unsigned);
                     client.delete_batch(&batch).await?;
                     deleted += batch.keys;
@@ -303,6 +309,7 @@ impl Runner {
     }
 
     fn compare(&mut self, bytes: u64, keys: &[String], gauge: &Arc<Gauge>) -> Result<(), Trouble> {
+        // The first read may fill a cache, and the second one reads from it.
         for _ in 0..2 {
             let (keys, next) = (keys.to_vec(), AtomicUsize::new(0));
             let content = Some(self.payload(bytes).bytes);
@@ -328,7 +335,10 @@ impl Runner {
         let seed = self.seed.wrapping_add(u64::from(self.rounds));
         let job = Arc::new(Job { keys: self.keys.clone(), seed, work });
         let threads = self.threads.min(clients.max(1));
+        // All threads begin after all have connected, so that the figures do not include
+        // connections.
         let ready = Arc::new(Barrier::new(threads));
+        // The clients are divided evenly among the threads.
         let share = |thread: usize| clients * thread / threads..clients * (thread + 1) / threads;
         let results: Vec<Result<RoundEnd, Trouble>> = std::thread::scope(|scope| {
             let started: Vec<_> = (0..threads)
@@ -381,6 +391,7 @@ impl Runner {
                 let gauge = Arc::clone(gauge);
                 running.spawn(work(client, stepper, id, begin, time, gauge));
             }
+            // A gateway that hangs must not hang the benchmark.
             let all = tokio::time::timeout(time + PATIENCE, running.join_all()).await;
             let all = all.map_err(|_| Trouble::Stalled((time + PATIENCE).as_secs()))?;
             let mut left = RoundEnd { round: Round::empty(), clients: Vec::new() };
@@ -388,6 +399,8 @@ impl Runner {
                 left.round.merge(round);
                 left.clients.push(client);
             }
+            // The duration includes the last responses, so a slow gateway does not get a better
+            // rate.
             left.round.took = begin.elapsed();
             Ok(left)
         })
@@ -422,6 +435,7 @@ async fn work(
                 if errors_in_a_row >= ERRORS_MAX {
                     break;
                 }
+                // The pause is not part of a latency, because the next step takes its own time.
                 tokio::time::sleep(REST).await;
             }
         }

@@ -86,6 +86,7 @@ impl Signer {
         now: OffsetDateTime,
     ) -> Result<HeaderMap, Trouble> {
         let bad = |_| Trouble::Credentials;
+        // The key of the day may have changed since the last request.
         self.move_to(now);
         let day = self.day.as_ref().expect("the day was just set");
         let token = self.credentials.session_token.as_deref();

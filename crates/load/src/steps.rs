@@ -124,6 +124,8 @@ impl Stepper {
         let random = SmallRng::seed_from_u64(seed);
         let objects = match &job.work {
             Work::Mixed { objects, .. } => {
+                // The objects of this client come from the round before. They return to the runner
+                // at the end.
                 let mut objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
                 objects.get_mut(id).map(std::mem::take).unwrap_or_default()
             }
@@ -178,6 +180,7 @@ impl Stepper {
             }
             Work::Range { bytes, range, keys } => {
                 let key = self.pick(keys)?;
+                // An object may be smaller than the range.
                 let range = (*range).min(*bytes).max(1);
                 let first = self.random.random_range(0..=bytes.saturating_sub(range));
                 let last = first + range - 1;

@@ -51,6 +51,8 @@ impl TargetBucket {
         let tls = match url.scheme() {
             "http" => None,
             "https" => {
+                // A URL has an IPv6 address in brackets, and the name of a certificate has it
+                // without.
                 let bare = name.trim_start_matches('[').trim_end_matches(']').to_owned();
                 let server = ServerName::try_from(bare).map_err(|_| bad())?;
                 Some((TlsConnector::from(Arc::new(self.trusting()?)), server))

@@ -34,6 +34,7 @@ pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
     let mut all = 0;
     let mut write = |number: u64| -> io::Result<()> {
         let path = file(folder, number);
+        // A folder is created with its first file.
         if number.is_multiple_of(PACKAGE_FILES) {
             fs::create_dir(package_folder(folder, number / PACKAGE_FILES))?;
         } else if number % PACKAGE_FILES == PACKAGE_FILES / 2 {

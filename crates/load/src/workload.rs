@@ -139,6 +139,7 @@ impl Workload {
             Verb::Range => RANGED_OBJECTS,
             _ => usize::try_from(warm).expect("the most is a small number"),
         };
+        // Small objects are read as one range of their full size.
         let range_bytes = (128 << 10).min(object_bytes.max(1));
         let part_bytes = (8 << 20_u64).min(object_bytes).max(PART_BYTES_MIN);
         Self { verb, object_bytes, clients, time, objects, range_bytes, part_bytes, once: None }

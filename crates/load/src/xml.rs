@@ -23,6 +23,7 @@ pub(crate) fn text(xml: &str, name: &str) -> Option<String> {
 fn unescape(text: &str) -> String {
     let plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
     let plain = plain.replace("&#34;", "\"").replace("&#39;", "'").replace("&apos;", "'");
+    // This one comes last: `&amp;lt;` is the text `&lt;`, not `<`.
     plain.replace("&amp;", "&")
 }
 

@@ -33,6 +33,7 @@ pub(crate) fn applies_to(pattern: &Glob) -> Option<AppliesTo> {
         let of_kind = S3.iter().filter(|(_, applies)| *applies == wanted);
         of_kind.into_iter().any(|(action, _)| pattern.matches(&action.to_ascii_lowercase()))
     };
+    // S3 decides in this order: one action on objects makes a pattern one on objects.
     if covers(Objects) {
         Some(Objects)
     } else if covers(Bucket) {

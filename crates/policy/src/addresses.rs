@@ -23,6 +23,7 @@ impl Network {
         let all_bits = if address.is_ipv4() { 32 } else { 128 };
         let prefix_bits = match prefix {
             None => all_bits,
+            // `parse` alone would accept a sign, which CIDR notation does not have.
             Some(digits) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
                 digits.parse().ok()?
             }

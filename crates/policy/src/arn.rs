@@ -95,6 +95,7 @@ fn components(text: &str, variables: bool) -> Vec<&str> {
     let (mut begin, mut depth, mut before) = (0, false, ' ');
     for (at, found) in text.char_indices() {
         match found {
+            // Braces without a dollar are literal, so their colons separate components.
             '{' if variables && before == '$' => depth = true,
             '}' => depth = false,
             ':' if !depth && components.len() < COMPONENTS - 1 => {

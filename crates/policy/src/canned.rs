@@ -40,6 +40,7 @@ pub(crate) fn statement(name: &str) -> Option<Statement> {
         "writeonly" => WRITE_ONLY,
         _ => return None,
     };
+    // The actions above are in lower case, like those of parsed documents.
     let actions = actions.iter().map(|action| Glob::new(action)).collect();
     Some(Statement {
         denies: false,

@@ -74,6 +74,7 @@ impl Condition {
     pub(crate) fn holds(&self, question: &Question<'_>, denies: bool) -> bool {
         let values = question.values(&self.key);
         let values = values.as_slice();
+        // `Null` asks if there is a value, so it comes before the comparison of values.
         if let Wanted::Absent(wanted) = &self.wanted {
             return wanted.contains(&values.is_empty());
         }
@@ -98,6 +99,8 @@ impl Condition {
         let negated = self.operator.negated;
         let covered = match &self.wanted {
             Wanted::Texts(patterns) => {
+                // The patterns are folded once by the parser. The value is folded here, once for
+                // all patterns.
                 let folds = matches!(self.operator.comparison, Comparison::Text { fold: true, .. });
                 let folded = folds.then(|| fold(value));
                 let value = folded.as_deref().unwrap_or(value);
@@ -118,6 +121,7 @@ impl Condition {
             Wanted::Networks(networks) => value.parse().is_ok_and(|address: IpAddr| {
                 networks.iter().any(|network| network.contains(address))
             }),
+            // `holds` has answered `Null` before.
             Wanted::Absent(_) => false,
         };
         covered != negated
@@ -222,6 +226,7 @@ fn instant(text: &str) -> Option<i128> {
     const NANOSECONDS: i128 = 1_000_000_000;
     const DAY_CHARACTERS: usize = "2026-01-31".len();
     const MINUTES_CHARACTERS: usize = "12:30".len();
+    // A number alone is a Unix time in seconds.
     if let Ok(seconds) = text.parse::<i64>() {
         return Some(i128::from(seconds) * NANOSECONDS);
     }

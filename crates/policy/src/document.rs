@@ -66,15 +66,20 @@ pub(crate) fn parse(
     kind: PolicyKind<'_>,
     vocabulary: Vocabulary,
 ) -> Result<Vec<Statement>, PolicyError> {
+    // The size comes first, so that a hostile document costs no parse.
     if json.len() > POLICY_BYTES_MAX {
         return Err(PolicyError::TOO_LARGE);
     }
+    // S3 looks at the first byte of a bucket policy, so it refuses a document with leading spaces,
+    // too.
     if matches!(kind, PolicyKind::Bucket { .. }) && !json.starts_with('{') {
         return Err(PolicyError::NOT_AN_OBJECT);
     }
     let document: Node =
         serde_json::from_str(json).map_err(|error| PolicyError::JSON.because(error))?;
     let Node::Members(members) = document else { return Err(PolicyError::NOT_AN_OBJECT) };
+    // The statements are parsed after the loop, because `Version`, which decides about variables,
+    // may come behind them.
     let (mut variables, mut statements) = (false, None);
     for (name, node) in members {
         match name.as_str() {
@@ -242,6 +247,8 @@ impl Reader<'_> {
             let known = if in_bucket {
                 (lower == "*" || lower.starts_with("s3:")) && actions::applies_to(&glob).is_some()
             } else {
+                // A stored policy may name actions of other services, such as `iam:PassRole`. They
+                // match no request.
                 (lower == "*" || lower.contains(':'))
                     && (self.vocabulary == Vocabulary::Any || actions::covers_any(&glob))
             };
@@ -297,6 +304,8 @@ impl Reader<'_> {
             Some(operator) => Ok((operator, keys)),
             None => Err(PolicyError::operator(&name)),
         };
+        // All operators are parsed before the first key, because S3 reports an unknown operator
+        // first.
         let operators = operators.into_iter().map(known).collect::<Result<Vec<_>, _>>()?;
         let mut conditions = Vec::new();
         for (operator, keys) in operators {
@@ -306,6 +315,7 @@ impl Reader<'_> {
             for (name, values) in keys {
                 let why = || PolicyError::CONDITION_KEY.because(format_args!("{name:?}"));
                 let key = ConditionKey::parse(&name).ok_or_else(why)?;
+                // Without this check a Deny by such a key would be stored and never apply.
                 if key.source() == KeySource::Unsupported {
                     let why = format_args!("{name:?}: no request has a value for this key here");
                     return Err(PolicyError::CONDITION_KEY.because(why));
@@ -332,6 +342,7 @@ impl Reader<'_> {
         if !matches!(self.kind, PolicyKind::Bucket { .. }) {
             return Ok(());
         }
+        // A pattern of actions is not compared with the key: some of its actions may have the key.
         let stranger = |action: &&String| {
             !action.contains(['*', '?']) && !key.applies_to(&action.to_ascii_lowercase())
         };
@@ -341,6 +352,7 @@ impl Reader<'_> {
             let why = format_args!("{action} has no {}", key.name());
             return Err(PolicyError::CONDITION_MISMATCH.because(why));
         }
+        // S3 checks this even for `Null` and `StringLike`, whose values are not addresses.
         let is_address = |value: &String| Network::parse(value).is_some();
         if *key == ConditionKey::SourceIp && !values.iter().all(is_address) {
             return Err(PolicyError::ADDRESS);
@@ -360,6 +372,8 @@ impl Reader<'_> {
             return Ok(());
         }
         for (text, pattern) in texts.iter().zip(patterns) {
+            // All actions together need only one kind of resource: those of the other kind never
+            // match.
             if matches!(text.as_str(), "*" | "s3:*" | "S3:*") {
                 continue;
             }

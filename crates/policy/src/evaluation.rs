@@ -42,6 +42,7 @@ pub(crate) fn weigh(statements: &[Statement], action: &str, question: &Question<
             continue;
         }
         if let Some(mention) = statement.covers(action, question) {
+            // No Allow can change an explicit Deny, so the rest is not evaluated.
             if statement.denies {
                 return Weighed { decision: Decision::Denied, mention: None };
             }

@@ -60,6 +60,7 @@ impl Glob {
         let mut pieces = symbols.split(|symbol| *symbol == Symbol::Many).map(Piece::new);
         let first = pieces.next().unwrap_or_else(|| Piece::new(&[]));
         let mut middle: Vec<Piece> = pieces.collect();
+        // A pattern without a star is one piece.
         let Some(last) = middle.pop() else {
             return match first {
                 Piece::Literal(text) => Glob::Literal(text),
@@ -106,6 +107,7 @@ impl Pieces {
     fn matches(&self, text: &str) -> bool {
         let Some(mut rest) = self.first.strip_from(text) else { return false };
         for piece in &self.middle {
+            // The leftmost place leaves the longest rest for the pieces behind it.
             match piece.skip_past(rest) {
                 Some(after) => rest = after,
                 None => return false,

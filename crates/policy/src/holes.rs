@@ -98,6 +98,7 @@ impl Holes {
         let mut carry = 1;
         for ((next, state), allowed) in next.iter_mut().zip(state).zip(allowed) {
             *next = ((*state << 1) | carry) & *allowed;
+            // The highest bit of a word becomes the lowest bit of the next word.
             carry = *state >> (BITS - 1);
         }
         if let Some(Places::List(list)) = places {

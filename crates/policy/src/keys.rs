@@ -129,6 +129,7 @@ const REQUEST_TAG: &str = "s3:RequestObjectTag/";
 const JWT: &str = "jwt:";
 
 keys! {
+    // Keys of AWS that apply to all services.
     SourceIp "aws:SourceIp" Any Sender,
     SecureTransport "aws:SecureTransport" Any Sender,
     Referer "aws:Referer" Any Transport("referer"),
@@ -143,6 +144,7 @@ keys! {
     EpochTime "aws:EpochTime" Any Request,
     TokenIssueTime "aws:TokenIssueTime" Any Sender,
     FederatedProvider "aws:FederatedProvider" Any Sender,
+    // A volume has no MFA devices and no VPCs, and no AWS service calls it.
     MultiFactorAuthAge "aws:MultiFactorAuthAge" Any Unsupported,
     MultiFactorAuthPresent "aws:MultiFactorAuthPresent" Any Unsupported,
     SourceAccount "aws:SourceAccount" Any Unsupported,
@@ -150,13 +152,16 @@ keys! {
     SourceOwner "aws:SourceOwner" Any Unsupported,
     SourceVpc "aws:SourceVpc" Any Unsupported,
     SourceVpce "aws:SourceVpce" Any Unsupported,
+    // There are no access points.
     DataAccessPointArn "s3:DataAccessPointArn" Any Unsupported,
     DataAccessPointAccount "s3:DataAccessPointAccount" Any Unsupported,
+    // Keys of S3 that apply to all of its actions.
     AuthType "s3:authType" Any Sender,
     SignatureVersion "s3:signatureversion" Any Sender,
     SignatureAge "s3:signatureAge" Any Sender,
     TlsVersion "s3:TlsVersion" Any Sender,
     ContentSha256 "s3:x-amz-content-sha256" Any Request,
+    // Keys that apply to some actions.
     Prefix "s3:prefix" Listings Request,
     Delimiter "s3:delimiter" Listings Request,
     MaxKeys "s3:max-keys" Listings Request,
@@ -276,6 +281,8 @@ impl ConditionKey {
                     | "putobjectacl"
                     | "putobjectversionacl"
             ),
+            // `s3:GetObjectVersion` and the like; the listing of versions is an action on the
+            // bucket.
             Scope::Versions => crate::actions::is_of_objects(action) && name.contains("version"),
             Scope::Creates => matches!(name, "putobject" | "replicateobject"),
             Scope::Tags => {

@@ -113,12 +113,15 @@ const ALWAYS_FOR_ROOT: [&str; 3] =
 pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     let action = question.action.to_ascii_lowercase();
     let bucket_account = sources.bucket.map(|bucket| bucket.account);
+    // A request without a bucket is about the sender's own account. An anonymous sender has none.
     let own_account = match (question.principal.account(), bucket_account) {
         (Some(own), Some(bucket)) => own == bucket,
         (Some(_), None) => true,
         (None, _) => false,
     };
     let is_root = matches!(question.principal, Principal::User { is_root: true, .. });
+    // The exception is for the owner of the bucket only: another account's root user must not read
+    // the policy.
     let beyond_policy = is_root && own_account && ALWAYS_FOR_ROOT.contains(&action.as_str());
 
     let identity =
@@ -141,6 +144,7 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     let policy_allows = sources.bucket.is_some_and(|bucket| bucket.policy_allows);
     let by_policy = policy_allows && bucket.is_some_and(|it| it.decision.is_allowed());
     let by_bucket = || by_policy || (sources.acl)();
+    // An anonymous sender has no policies of its own, so the bucket alone decides.
     if matches!(question.principal, Principal::Anonymous) {
         return if by_bucket() { Ruling::Allowed } else { Ruling::NotAllowed(Source::Bucket) };
     }
@@ -149,6 +153,7 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     if own_account && mention == Some(Mention::Session) {
         return Ruling::Allowed;
     }
+    // All other permissions of a session need an Allow of its policy, too.
     if !session.is_none_or(Decision::is_allowed) {
         return Ruling::NotAllowed(Source::Session);
     }

@@ -76,6 +76,7 @@ impl Operator {
             None => (rest, false),
         };
         let (comparison, negated) = comparison(rest)?;
+        // `Null` itself asks if there is a value, so AWS has no `NullIfExists`.
         if if_exists && comparison == Comparison::Null {
             return None;
         }

@@ -79,6 +79,7 @@ impl Pattern {
             fixed.extend(written(before));
             rest = after;
             match variable {
+                // `${*}`, `${?}` and `${$}` are the characters themselves, not wildcards.
                 "*" | "?" | "$" => fixed.extend(variable.chars().map(Symbol::Char)),
                 _ => {
                     parts.push(Part::Symbols(std::mem::take(&mut fixed)));
@@ -87,6 +88,7 @@ impl Pattern {
             }
         }
         fixed.extend(written(rest));
+        // A pattern without variables is compiled now, because it is the same for each request.
         if parts.is_empty() {
             return Ok(Pattern::Fixed(Glob::from_symbols(&fixed)));
         }

@@ -108,6 +108,7 @@ impl Policy {
             let action = action.to_ascii_lowercase();
             self.statements.iter().any(|one| one.denies && one.actions.covers(&action))
         };
+        // A policy may deny either of the two, so both orders are checked.
         let pairs = pairs.iter().flat_map(|&(one, other)| [(one, other), (other, one)]);
         pairs.filter(|(one, other)| denied(one) && !denied(other)).collect()
     }

@@ -102,6 +102,7 @@ impl Principals {
             Principals::These(names) => {
                 let mut mention = None;
                 for name in names.iter().filter(|name| name.covers(principal)) {
+                    // No mention is more specific, so the search ends here.
                     if matches!(name, PrincipalName::Session { .. }) {
                         return Some(Mention::Session);
                     }
@@ -124,6 +125,7 @@ impl PrincipalName {
         if let Some(rest) = text.strip_prefix("arn:aws:iam::") {
             let (account, rest) = rest.split_once(':').filter(|(it, _)| is_account(it))?;
             let account = account.to_owned();
+            // In a policy this ARN is the whole account, not only its root user.
             if rest == "root" {
                 return Some(PrincipalName::Account(account));
             }
@@ -145,6 +147,7 @@ impl PrincipalName {
                 session: session.to_owned(),
             });
         }
+        // Twelve digits are an account, so no access key has this form.
         if is_account(text) {
             return Some(PrincipalName::Account(text.to_owned()));
         }
@@ -225,6 +228,7 @@ impl Names {
                 names.add(node, false)?;
             }
         }
+        // It must be `*` alone, or at least one name.
         if names.everyone != names.list.is_empty() {
             return Err(PolicyError::PRINCIPAL.because("it is empty, or it has * and names"));
         }

@@ -39,6 +39,7 @@ fn limits(condition: &Condition) -> bool {
             is_of_sender(&condition.key)
                 && arns.iter().all(|arn| arn.patterns().iter().all(|it| it.literal().is_some()))
         }
+        // A number or a date does not name a sender.
         Wanted::Numbers(..) | Wanted::Dates(..) | Wanted::Truths(_) | Wanted::Absent(_) => false,
     }
 }

@@ -86,6 +86,8 @@ impl Principal {
             },
             PrincipalKey::UserId => match self {
                 Principal::Anonymous => Values::from_borrowed(Some("anonymous")),
+                // The name of the session is chosen by the client, so this value does not identify
+                // a person.
                 Principal::User { session: Some(session), .. } => {
                     Values::from_owned(Some(format!("{}:{}", session.role, session.name)))
                 }

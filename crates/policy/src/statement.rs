@@ -38,6 +38,7 @@ impl Statement {
             None => Mention::Broad,
             Some(principals) => principals.mention(question.principal)?,
         };
+        // The cheap tests come first: conditions compute values of the request.
         let covers = self.actions.covers(action)
             && self.covers_resource(question)
             && self.conditions.iter().all(|one| one.holds(question, self.denies));

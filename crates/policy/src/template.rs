@@ -74,6 +74,8 @@ impl Template {
         if let Some(glob) = known.lock().unwrap_or_else(PoisonError::into_inner).get(self) {
             return glob.clone();
         }
+        // The lock is not held meanwhile, because `value_of` runs code of the caller. Two threads
+        // may resolve the same pattern; both get the same result.
         let glob = self.resolve(value_of).map(Arc::new);
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(self.clone(), glob.clone());
@@ -131,6 +133,7 @@ impl Part {
             }
         };
         let key = ConditionKey::parse(name.trim());
+        // A variable that never has a value would make the statement match nothing.
         let key = key.filter(|key| key.source() != KeySource::Unsupported);
         let key = key.ok_or(BadVariable::UnknownKey)?;
         if key.is_multivalued() {
