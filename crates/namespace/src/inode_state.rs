@@ -175,6 +175,7 @@ pub(crate) fn release_version(
 /// have a record that the plan has not written itself; then it is read and guarded.
 fn known(view: &mut View<'_>, ino: Ino, linked: bool, plan: &mut Plan) -> Result<Superseded, Halt> {
     let at = key::superseded(ino);
+    // The plan may already have written the record, for another version of the same inode.
     for write in &plan.writes {
         match write {
             Write::Put(key, value) if *key == at => return decode(&at, value, Superseded::decode),
@@ -206,6 +207,7 @@ fn known(view: &mut View<'_>, ino: Ino, linked: bool, plan: &mut Plan) -> Result
 /// Replaces the write of the [`Superseded`] record in a plan. An empty list deletes the record.
 fn put(ino: Ino, record: &Superseded, plan: &mut Plan) {
     let at = key::superseded(ino);
+    // A plan must not write a record twice.
     plan.writes
         .retain(|write| !matches!(write, Write::Put(key, _) | Write::Delete(key) if *key == at));
     plan.writes.push(if record.versions.is_empty() {

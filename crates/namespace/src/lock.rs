@@ -300,6 +300,7 @@ impl Recorded {
         plan: &mut Plan,
         suspects: impl Fn(&HeldLock) -> bool,
     ) -> Result<(), Halt> {
+        // Only the sessions of these locks are looked up, to keep the reads few.
         let mut sessions: Vec<Nonce> =
             self.held.iter().filter(|held| suspects(held)).map(|held| held.session).collect();
         sessions.sort_unstable();
@@ -336,6 +337,7 @@ impl Planner for SetLocks<'_> {
         let at = key::locks(self.ino);
         let value = view.guess(&at, None);
         let mut recorded = Recorded::of(at, value)?;
+        // This session writes all of its locks anew.
         recorded.held.retain(|held| held.session != own);
         let mut plan = Plan { guards: vec![keeping.guard(), recorded.guard()], writes: Vec::new() };
         // A session is looked up only if its lock conflicts, or if the file has too many locks. A

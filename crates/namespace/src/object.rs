@@ -504,6 +504,7 @@ impl Planner for SetObject<'_> {
         let guards =
             path_records.into_iter().map(|(key, value)| Guard::Equals(key, value)).collect();
         let mut plan = Plan { guards, writes: Vec::new() };
+        // S3 changes these items on any version, unless a dentry binds the inode, too.
         admit(view, env, (ino, &inode), Change::VersionItem, &mut plan)?;
         if let InodeBody::File(file) = &mut inode.body {
             match &self.change {
@@ -523,6 +524,7 @@ impl Planner for SetObject<'_> {
                 }
             }
         }
+        // Last-Modified stays, because neither content nor name changes.
         inode.attributes.status_changed = env.now;
         let inode_key = key::inode(ino);
         plan.guards.push(Guard::Equals(inode_key.clone(), record));

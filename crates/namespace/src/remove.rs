@@ -100,6 +100,8 @@ impl Planner for Remove<'_> {
         let decided = self.decide(view, &tree, &mut plan)?;
         let bucket = tree.nodes[BUCKET].bound.dentry;
         let mut unbinding = Unbinding::new(bucket.ino);
+        // The versions of a key decide whether its inode keeps a reference, so they come before the
+        // inodes.
         let verdicts = remove_all(view, env, &bucket, &decided, &mut plan, &mut unbinding)?;
         if plan.writes.is_empty() {
             return Ok(Step::Done(verdicts));
@@ -173,6 +175,7 @@ fn remove_all(
             let object = || path::object_key(&branch.directories, &removal.name);
             let removed = removed.map(|bound| &bound.dentry);
             let versions = KeyVersions::new(bucket, object);
+            // In a bucket with versions, the DELETE of a free key adds a delete marker, too.
             marker = versions
                 .delete(view, env, removed, plan, unbinding)
                 .or_else(|halt| unless_needed(halt, &mut known))?;

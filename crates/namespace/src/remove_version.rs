@@ -220,6 +220,7 @@ impl RemoveVersion<'_> {
         slot: Option<Key>,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
+        // The removal of an older marker does not change which version is current.
         let newest = versions.newest(view, 1)?;
         if let Some(newest) = newest.first().filter(|newest| newest.key != marker.key) {
             plan.guards.push(newest.guard());

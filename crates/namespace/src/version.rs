@@ -201,6 +201,7 @@ impl KeyVersions {
             return Ok(());
         };
         let at = self.at(decode(&null_at, &value, NullVersion::decode)?.0);
+        // The id and the version are from one snapshot, or one of them is a stale hint.
         let found = view.record(&at)?.ok_or(FsError::Contended)?;
         let found = Noncurrent::of(at, found)?;
         plan.guards.push(Guard::Equals(null_at.clone(), value));
@@ -358,6 +359,7 @@ impl KeyVersions {
     /// Adds the delete marker with this id to a plan.
     fn mark(&self, env: &Env, id: VersionStamp, plan: &mut Plan) {
         let is_null = self.versioning == Versioning::Suspended;
+        // The id of a marker is newer than all others, which the caller guards.
         let at = self.at(id);
         let body = VersionBody::Marker;
         let marker = Version { body, is_null, since: env.now, seen: None };

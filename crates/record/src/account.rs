@@ -198,6 +198,7 @@ impl S3Acl {
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<S3Acl, DecodeError> {
         let mut grants = Vec::new();
         while !from.is_empty() {
+            // The entries have no count: the list ends with its section.
             let mark = from.u8("grant")?;
             let permission = AclRight::ALL.get(usize::from(mark >> 4));
             let permission = *permission.ok_or(DecodeError::Field("grant"))?;

@@ -220,6 +220,7 @@ impl File {
         self.content.write(to);
         to.section(section::SUMS, |to| write_sums(to, &self.sums));
         self.object.write(to);
+        // Runs of equal parts: nearly all uploads have one or two of them.
         to.section(section::PARTS, |to| {
             for run in &self.parts {
                 to.varint(u64::from(run.count)).varint(run.length);

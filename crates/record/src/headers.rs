@@ -130,6 +130,7 @@ impl ObjectHeaders {
         match tag {
             section::HEADERS => {
                 while !section.is_empty() {
+                    // The number of each header is fixed, also if others are added.
                     let id = section.u8("header")?;
                     let header = Header::ALL.into_iter().find(|header| *header as u8 == id);
                     let header = header.ok_or(DecodeError::Field("header"))?;

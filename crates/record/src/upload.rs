@@ -281,6 +281,7 @@ record!(
             .fixed(&this.tag.bytes())
             .u8(flags);
         write_slices(&mut to, &this.slices);
+        // The checksums have a length before them, so that a later format can add fields behind.
         to.part(|to| write_sums(to, &this.sums));
     },
     |from| {

@@ -78,6 +78,7 @@ impl VersionStamp {
     /// before.
     pub fn time(self) -> Timestamp {
         let mut time = [0; 8];
+        // The first eight bytes are the time.
         time.copy_from_slice(&self.0[..8]);
         Timestamp(i64::try_from(u64::from_be_bytes(time)).unwrap_or(i64::MAX))
     }

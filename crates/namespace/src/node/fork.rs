@@ -242,6 +242,7 @@ impl Planner for ForkNode<'_> {
         let bucket = reached.bucket;
         let mut inode = Inode { bucket, ..self.inode.clone() };
         (inode.attributes.status_changed, inode.attributes.created) = (env.now, env.now);
+        // A node that gets further names later must not be marked as self-contained.
         let mark = if self.linked { None } else { self_contained(&inode) };
         if let InodeBody::File(file) = &mut inode.body {
             file.told_by_name = mark.is_some();
@@ -289,6 +290,7 @@ impl Planner for ForkLink<'_> {
         let reached = self.place.reach(view, env, &mut counts, &mut plan)?;
         let inode_key = key::inode(self.ino);
         let record = view.record(&inode_key)?.ok_or(FsError::NoSuchKey)?;
+        // Each further name writes the inode, so concurrent plans for one node refuse each other.
         let mut known = Known::of(inode_key, record)?;
         plan.guards.push(known.guard());
         // The record of an orphan remains until the reaper deletes it, so its presence does not

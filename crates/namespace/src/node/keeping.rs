@@ -80,6 +80,7 @@ pub(super) fn version_for_new_name(
         return Ok(None);
     }
     let Some(versions) = versions(view, directory, name, plan)? else { return Ok(None) };
+    // The name is free, so only a noncurrent null version can be replaced.
     let mut unbinding = Unbinding::new(bucket);
     let version = versions.arrive(view, env, None, plan, &mut unbinding)?;
     let unbound = unbinding.finish(view, env, plan)?;

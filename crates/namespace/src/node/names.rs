@@ -67,6 +67,7 @@ impl Planner for ReadNames<'_> {
                 Kind::Directory => suffix.strip_suffix(b"/").unwrap_or(suffix),
                 _ => suffix,
             };
+            // S3 keys may contain these names, and file programs cannot use them.
             if matches!(name, b"" | b"." | b"..") || hidden.contains(&entry.key) {
                 continue;
             }

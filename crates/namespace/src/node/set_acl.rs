@@ -49,6 +49,7 @@ impl Planner for SetAcl<'_> {
             if self.drop_group_id {
                 *mode &= !SET_GROUP_ID;
             }
+            // The permission bits alone express such a list.
             kept = self.acl.filter(|acl| !acl.is_mode());
         }
         Acl::put(&mut inode.xattrs, self.kind, kept);

@@ -244,6 +244,7 @@ impl Change<'_> {
             Content::Inline(_) => {}
             Content::Slices(slices) => self.hidden.clone_from(slices),
             Content::Pages(pages) => {
+                // All old pages are read, because every block reference in them is hidden.
                 self.hidden = self.load(view, pages)?.into_iter().flatten().collect();
                 self.dropped.extend(pages.iter().map(|page| page.page));
             }
