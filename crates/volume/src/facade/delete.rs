@@ -78,9 +78,9 @@ impl Volume {
         let mut repeated = Vec::new();
         for (index, (key, condition)) in keys.into_iter().enumerate() {
             answers.push(None);
+            let path = Path::new(bucket, &key);
             // A key that is listed twice would be guarded twice in one plan. The second result
             // follows from the first.
-            let path = Path::new(bucket, &key);
             if let Some(first) = first.get(&key) {
                 repeated.push((index, *first));
                 continue;

@@ -345,7 +345,8 @@ impl<'a> Walk<'a> {
         weight: usize,
         begun: BoxFuture<'a, Result<ForkedEntry, VolumeError>>,
     ) -> Result<(), VolumeError> {
-        // A single heavy entry is allowed alone, even if it exceeds the limit.
+        // The weight of one entry is at most the limit, so it starts at the latest when all others
+        // have ended.
         while self.in_flight_weight + weight > IN_FLIGHT_MAX {
             let Some(done) = self.in_flight.next().await else { break };
             self.note(done)?;
