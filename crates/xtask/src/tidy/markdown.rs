@@ -4,7 +4,7 @@
 //! Pages are read by it, and so are comments of sources.
 
 /// A piece of a page: lines that follow each other.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Block {
     /// The number of its first line, from 1.
     pub(super) line: usize,
@@ -94,8 +94,6 @@ fn classify(trimmed: &str) -> (Kind, &str, bool) {
     let marker = ["- ", "* ", "+ "].into_iter().find_map(|mark| text.strip_prefix(mark));
     match marker {
         Some(item) => (Kind::Prose, item.trim(), true),
-        // A label such as `*Tests:*` begins a paragraph of its own.
-        None if text.starts_with('*') && text.contains(":*") => (Kind::Prose, text, true),
         None if numbered => (Kind::Prose, digits[2..].trim(), true),
         None => (Kind::Prose, text, false),
     }

@@ -34,6 +34,9 @@ const PLACEHOLDERS: [&str; 6] = ["NAME", "TARGET", "ENGINE", "VERSION", "FILE", 
 /// metric, and each variable with a secret also exists as a variable with the path of a file.
 const ADDED_ENDS: [&str; 5] = ["_total", "_bucket", "_sum", "_count", "_FILE"];
 
+/// The label of a list of tests, which takes the rest of its paragraph.
+const TESTS: &str = "*Tests:*";
+
 /// The page of style quotes unclear and invented names as examples.
 const STYLE: &str = "docs/STYLE.md";
 
@@ -57,8 +60,8 @@ pub(super) struct Repository {
     words: BTreeSet<String>,
     /// All string literals that are one word.
     literals: BTreeSet<String>,
-    /// All functions in Rust and Python.
-    functions: BTreeSet<String>,
+    /// All functions in Rust and Python, each with the paths of the files that define it.
+    functions: BTreeMap<String, BTreeSet<String>>,
     /// The anchors of each page.
     anchors: BTreeMap<String, BTreeSet<String>>,
     /// The workspace's own packages.
@@ -106,9 +109,9 @@ impl Repository {
             let place = relative(root, &path);
             let end = path.extension().unwrap_or_default().to_string_lossy().into_owned();
             if end == "rs" {
-                names.add_code(&comments::read(&read(&path)?).code, "fn");
+                names.add_code(&place, &comments::read(&read(&path)?).code, "fn");
             } else if FILES_WITH_NAMES.contains(&end.as_str()) {
-                names.add_code(&read(&path)?, "def");
+                names.add_code(&place, &read(&path)?, "def");
             }
             names.add_path(&place);
         }
@@ -125,12 +128,12 @@ impl Repository {
     }
 
     /// Adds the words of a file. `keyword` is the word before the name of a function.
-    fn add_code(&mut self, code: &str, keyword: &str) {
+    fn add_code(&mut self, place: &str, code: &str, keyword: &str) {
         self.literals.extend(code.split('"').filter(|it| is_identifier(it)).map(str::to_owned));
         let mut before = "";
         for word in code.split(|letter: char| !is_word(letter)).filter(|word| !word.is_empty()) {
             if before == keyword {
-                self.functions.insert(word.to_owned());
+                self.functions.entry(word.to_owned()).or_default().insert(place.to_owned());
             }
             // Most words occur often, so look before making a copy.
             if !self.words.contains(word) {
@@ -163,15 +166,36 @@ impl Repository {
                     report(link.line, error);
                 }
             }
-            let lists_tests = block.text.starts_with("*Tests:*");
-            let quotes_examples = page.path == STYLE && block.kind == Kind::Row;
-            for span in block.code_spans().iter().filter(|_| !quotes_examples) {
-                if let Some(error) = self.wrong_span(&page.path, span, lists_tests) {
-                    report(span.line, error);
-                }
+            // The page of style quotes examples in its tables.
+            if page.path != STYLE || block.kind != Kind::Row {
+                self.check_spans(&page.path, block, &mut report);
             }
         }
         found
+    }
+
+    /// Checks the texts in backticks of a block. A list of tests names a file or folder, and then
+    /// the tests in it.
+    fn check_spans(&self, page: &str, block: &Block, report: &mut impl FnMut(usize, String)) {
+        let before_tests = block.text.split_once(TESTS).map(|(before, _)| {
+            let before = Block { text: before.to_owned(), ..block.clone() };
+            before.code_spans().len()
+        });
+        let mut file: Option<String> = None;
+        for (index, span) in block.code_spans().iter().enumerate() {
+            let lists_tests = before_tests.is_some_and(|before| index >= before);
+            let text = span.text.trim();
+            let error = match self.wrong_span(page, span, lists_tests) {
+                None if lists_tests => self.misplaced_test(file.as_deref(), text),
+                error => error,
+            };
+            if let Some(error) = error {
+                report(span.line, error);
+            }
+            if lists_tests && (self.looks_like_path(text) || code_path(text).is_some()) {
+                file = Some(text.to_owned());
+            }
+        }
     }
 
     /// Checks commands in a block of shell code. Blocks of other languages show files and output.
@@ -206,7 +230,7 @@ impl Repository {
         let is_lower = !text.contains(|it: char| it.is_ascii_uppercase());
         if in_sources && is_lower && is_identifier(text) && !text.starts_with("ashlar_") {
             if lists_tests && text.contains('_') {
-                let missing = !self.functions.contains(text);
+                let missing = !self.functions.contains_key(text);
                 return missing.then(|| format!("there is no test {text}"));
             }
             // Short names may be those of other projects, but a sentence is a name of ours.
@@ -219,6 +243,32 @@ impl Repository {
         }
         let missing = self.looks_like_path(text) && !self.has_path(page, text);
         missing.then(|| format!("there is no file or folder {text}"))
+    }
+
+    /// A test in a list must be in the file or folder that the list names before it.
+    fn misplaced_test(&self, file: Option<&str>, test: &str) -> Option<String> {
+        let (file, places) = (file?, self.functions.get(test).filter(|_| test.contains('_'))?);
+        let modules = code_path(file);
+        let is_there = |place: &String| {
+            let parts: Vec<&str> = place.split('/').collect();
+            match &modules {
+                // A module is a file or a folder.
+                Some(modules) => modules
+                    .iter()
+                    .all(|module| parts.iter().any(|part| part.split('.').next() == Some(*module))),
+                None => braces(file.trim_end_matches('/')).iter().any(|wanted| {
+                    let wanted: Vec<&str> = wanted.split('/').collect();
+                    let starts = 0..parts.len();
+                    let ends = 1..=parts.len();
+                    starts.into_iter().any(|start| {
+                        ends.clone()
+                            .any(|end| start < end && matches_parts(&wanted, &parts[start..end]))
+                    })
+                }),
+            }
+        };
+        let place = places.iter().next()?;
+        (!places.iter().any(is_there)).then(|| format!("{test} is not in {file}, but in {place}"))
     }
 
     /// A flag alone must be a flag of one of our programs.

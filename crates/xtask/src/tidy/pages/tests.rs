@@ -14,7 +14,7 @@ fn repository(code: &str) -> Repository {
     {
         names.add_path(path);
     }
-    names.add_code(code, "fn");
+    names.add_code("crates/volume/src/tests/commit.rs", code, "fn");
     let other = Page::parse("docs/OTHER.md", "# One `two`, three\n\n## Four\n\n## Four\n");
     names.anchors.insert(other.path.clone(), anchors(&other));
     names
@@ -78,11 +78,22 @@ fn links_lead_somewhere() {
 
 #[test]
 fn tests_that_a_page_lists_are_functions() {
-    let code = "fn a_reader_waits() {} const A_WRITER: &str = \"a_writer_waits\";";
+    let code = "mod commit; fn a_reader_waits() {} const A_WRITER: &str = \"a_writer_waits\";";
     assert!(found(code, "*Tests:* `commit.rs` `a_reader_waits`").is_empty());
     assert_eq!(
         found(code, "One.\n*Tests:* `commit.rs`\n`a_writer_waits`."),
         ["3: there is no test a_writer_waits"]
+    );
+    for file in ["volume/src/tests/commit.rs", "commit.rs", "volume/src/tests", "volume::commit"] {
+        assert!(found(code, &format!("*Tests:* `{file}` `a_reader_waits`")).is_empty(), "{file}");
+    }
+    let inline = "`their_setting`, `commit.rs`. *Tests:* `commit.rs` `a_late_test`";
+    assert_eq!(found(code, inline), ["1: there is no test a_late_test"]);
+    assert_eq!(
+        found(code, "*Tests:* `commit.rs`; `tests/it/…/full.rs` `a_reader_waits`"),
+        [
+            "1: a_reader_waits is not in tests/it/…/full.rs, but in crates/volume/src/tests/commit.rs"
+        ]
     );
 }
 
