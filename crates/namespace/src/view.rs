@@ -148,7 +148,7 @@ impl<'p> View<'p> {
         keys: &[Key],
         follow: &Follow,
     ) -> Result<Vec<Option<Followed>>, Halt> {
-        assert!(follow.most.is_none(), "a followed record is read completely");
+        assert!(follow.bytes_max.is_none(), "a followed record is read completely");
         for key in keys {
             self.ask(Read::Record { key: key.clone(), follow: Some(follow.clone()) });
         }

@@ -195,7 +195,7 @@ pub fn dentries(parent: Ino) -> (Key, Key) {
 
 /// How a read follows a dentry to the head of its inode, [`crate::InodeHead`].
 pub fn dentry_to_head() -> Follow {
-    Follow { most: Some(crate::InodeHead::BYTES_MAX), ..dentry_to_inode() }
+    Follow { bytes_max: Some(crate::InodeHead::BYTES_MAX), ..dentry_to_inode() }
 }
 
 /// How a read follows a dentry to its inode.
@@ -204,7 +204,7 @@ pub fn dentry_to_inode() -> Follow {
         prefix: Bytes::from_static(&[space::INODE.0]),
         offset: crate::Dentry::INO_OFFSET,
         length: Ino::BYTES,
-        most: None,
+        bytes_max: None,
     }
 }
 

@@ -204,7 +204,7 @@ impl RecordCache {
         // A read that follows a value must find both records current, since its answer is of one
         // instant.
         let target = |record: &Value, follow: &Follow| match follow.target(record) {
-            Some(target) => Some(follow.found(value(&target)?)),
+            Some(target) => Some(follow.to_target(value(&target)?)),
             None => Some(Target::Absent),
         };
         let found = |read: &Read| {
@@ -509,7 +509,7 @@ impl BatchInFlight {
         let changes = counter_changes(committed);
         let after = |(key, before): (&Key, &i64)| {
             let change = changes.get(&CounterKey(key.clone()));
-            let number = change.map_or(*before, |change| change.of(*before));
+            let number = change.map_or(*before, |change| change.apply_to(*before));
             (key.clone(), counter_value(number))
         };
         self.counters.iter().map(after).collect()

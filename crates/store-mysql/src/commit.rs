@@ -153,7 +153,7 @@ async fn attempt(
 ) -> Result<(Vec<Verdict>, Option<u64>), Trouble> {
     let locks = Locks::of(plans);
     let locked = locked_counters(plans);
-    let mut batch = Batch::of(plans.iter());
+    let mut batch = Batch::new(plans.iter());
     // This is sent even if there is nothing to ask. It detects an idle connection that has ended
     // before anything is committed on it.
     let mut script = locks.script(&batch);
@@ -301,7 +301,7 @@ impl<'a> Locks<'a> {
 
 /// The counters to lock, in the order in which they are written; none if none is bounded.
 fn locked_counters(plans: &[Plan]) -> Vec<&CounterKey> {
-    let bounded: BTreeSet<&CounterKey> = plans.iter().flat_map(Plan::bounded).collect();
+    let bounded: BTreeSet<&CounterKey> = plans.iter().flat_map(Plan::bounded_counters).collect();
     if bounded.is_empty() {
         return Vec::new();
     }
@@ -347,6 +347,6 @@ fn take(
         counters.insert(CounterKey(row::key(row, 0)?), row::integer(row, 1)?);
     }
     let counters = batch.counters().map(|key| counters.get(key).copied()).collect();
-    batch.found(records, counters, in_ranges?);
+    batch.set_found(records, counters, in_ranges?);
     Ok(found)
 }

@@ -219,7 +219,7 @@ fn place(
         Section::Records(_, follow) | Section::Range { follow, .. } => {
             let value = row::value(row, 2)?;
             let target = match follow {
-                Some(follow) => follow.found(row::value_if_any(row, 3)?),
+                Some(follow) => follow.to_target(row::value_if_any(row, 3)?),
                 None => Target::Absent,
             };
             ReadResult::Record(Some(Entry { key: key.clone(), value, target }))

@@ -66,7 +66,7 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn of(plans: &'a [Plan], way: Way) -> Batch<'a> {
         let whole = if way == Way::Functions { Whole::of(plans) } else { None };
-        let bounded = plans.iter().any(|plan| plan.bounded().next().is_some());
+        let bounded = plans.iter().any(|plan| plan.bounded_counters().next().is_some());
         Batch { plans, way, whole, bounded, rounds: OnceLock::new() }
     }
 

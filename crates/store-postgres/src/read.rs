@@ -435,7 +435,7 @@ pub(crate) fn value_at(row: &PgRow, column: usize) -> Result<Value, sqlx::Error>
 
 fn target_at(row: &PgRow, column: usize, follow: &Follow) -> Result<Target, sqlx::Error> {
     let bytes: Option<&[u8]> = row.try_get(column)?;
-    Ok(follow.found(bytes.map(Bytes::copy_from_slice)))
+    Ok(follow.to_target(bytes.map(Bytes::copy_from_slice)))
 }
 
 pub(crate) fn key_at(row: &PgRow, column: usize) -> Result<Key, sqlx::Error> {

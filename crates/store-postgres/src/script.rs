@@ -91,9 +91,9 @@ pub(crate) async fn commit(
     connection: &mut PgConnection,
     plans: &[Plan],
 ) -> Result<Vec<Verdict>, Failure> {
-    let mut batch = Batch::of(plans.iter());
+    let mut batch = Batch::new(plans.iter());
     let answers = questions(plans, &batch).run(connection).await.map_err(Failure::before)?;
-    let bounded = plans.iter().any(|plan| plan.bounded().next().is_some());
+    let bounded = plans.iter().any(|plan| plan.bounded_counters().next().is_some());
     fill(&mut batch, answers, bounded).map_err(Failure::before)?;
     let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
     let script = changes(plans, &verdicts, &batch);
@@ -140,7 +140,7 @@ fn questions(plans: &[Plan], batch: &Batch) -> Script {
 /// The statement that locks and reads all counters of a batch in the order in which they are changed
 /// everywhere, if one is bounded. What is not there cannot be locked, so it is made first.
 fn lock_counters(plans: &[Plan]) -> Option<String> {
-    plans.iter().find_map(|plan| plan.bounded().next())?;
+    plans.iter().find_map(|plan| plan.bounded_counters().next())?;
     let mut all: Vec<(&CounterKey, CounterChange)> = changes_of(plans).into_iter().collect();
     all.sort_by_key(|(_, change)| rank(*change));
     Some(format!(
@@ -177,7 +177,7 @@ fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>, bounded: bool) -> Result<()
         keys.push(Key::from_bytes(key));
     }
     let counters = batch.counters().map(|key| numbers.get(key.0.as_bytes()).copied()).collect();
-    batch.found(records, counters, keys);
+    batch.set_found(records, counters, keys);
     Ok(())
 }
 

@@ -117,7 +117,7 @@ impl<'a> Whole<'a> {
 /// What plans make of counters that they change or bound.
 pub(crate) fn changes(plans: &[Plan]) -> BTreeMap<&CounterKey, CounterChange> {
     let mut changes = counter_changes(plans);
-    for counter in plans.iter().flat_map(Plan::bounded) {
+    for counter in plans.iter().flat_map(Plan::bounded_counters) {
         changes.entry(counter).or_insert(CounterChange::By { add: 0, floor: None });
     }
     changes
@@ -140,7 +140,7 @@ fn bounds<'a>(
     changes: &BTreeMap<&'a CounterKey, CounterChange>,
 ) -> Option<BTreeMap<&'a [u8], i64>> {
     let mut bounds = BTreeMap::new();
-    if plans.iter().all(|plan| plan.bounded().next().is_none()) {
+    if plans.iter().all(|plan| plan.bounded_counters().next().is_none()) {
         return Some(bounds);
     }
     // What has been added by the plans so far.

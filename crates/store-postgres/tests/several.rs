@@ -41,7 +41,7 @@ async fn here(store: &PostgresStore) -> Position {
 fn racers_on_two_stores_win_what_a_bound_leaves() {
     run(async {
         let Some((one, other, _place)) = two().await else { return };
-        store::conformance::check_racers_at_a_bound(&one, &other).await;
+        store::conformance::check_concurrent_additions(&one, &other).await;
     });
 }
 

@@ -50,7 +50,7 @@ impl<'a> MergedBatch<'a> {
                     Guard::Present(key) => batch.expect(key, Expected::Present)?,
                     Guard::Empty(..) => return None,
                     Guard::AtMost(counter, most) => {
-                        batch.bound(&counter.0, plan.most_before(counter, *most))?;
+                        batch.bound(&counter.0, plan.limit_before(counter, *most))?;
                     }
                 }
             }

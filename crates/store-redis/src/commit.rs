@@ -12,7 +12,7 @@ use bytes::Bytes;
 use redis::Value as Reply;
 use store::feed::compact;
 use store::{
-    Guard, Plan, Shortage, Space, StoreError, StoreErrorKind, Value, Verdict, Write, makes_room,
+    Guard, Plan, Shortage, Space, StoreError, StoreErrorKind, Value, Verdict, Write, frees_space,
 };
 
 use crate::batch::MergedBatch;
@@ -39,7 +39,7 @@ pub(crate) async fn commit(
     shortage.observe(&decided);
     match decided {
         Err(error) if error::is_out_of_memory(&error) => {
-            let admitted: Vec<bool> = plans.iter().map(|plan| makes_room(plan, spared)).collect();
+            let admitted: Vec<bool> = plans.iter().map(|plan| frees_space(plan, spared)).collect();
             if !admitted.contains(&true) {
                 return Err(error);
             }
@@ -137,7 +137,7 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
                     program.instruction(opcode::EMPTY, range, 0);
                 }
                 Guard::AtMost(counter, most) => {
-                    let most = program.number(plan.most_before(counter, *most));
+                    let most = program.number(plan.limit_before(counter, *most));
                     program.instruction(opcode::AT_MOST, program.counter(&counter.0), most);
                 }
             }

@@ -73,7 +73,7 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Reply>) -> Option<ReadR
         Read::Record { key, follow } => {
             let value = reply::record(answers.next()?)?;
             let target = match follow {
-                Some(follow) => follow.found(reply::record(answers.next()?)?),
+                Some(follow) => follow.to_target(reply::record(answers.next()?)?),
                 None => Target::Absent,
             };
             Some(ReadResult::Record(value.map(|value| Entry { key: key.clone(), value, target })))
@@ -84,7 +84,7 @@ fn found(read: &Read, answers: &mut impl Iterator<Item = Reply>) -> Option<ReadR
             let mut targets = reply::list(answers.next()?)?.into_iter();
             let entry = |answer| {
                 let target = match follow {
-                    Some(follow) => follow.found(reply::record(targets.next()?)?),
+                    Some(follow) => follow.to_target(reply::record(targets.next()?)?),
                     None => Target::Absent,
                 };
                 let bytes = reply::record(answer)??;

@@ -56,7 +56,7 @@ async fn commit_for(store: &SqliteStore, task: u64, per_call: u64, until: Instan
 /// What a GET asks: a bucket, a dentry and the inode that it points to.
 async fn read_for(store: &SqliteStore, until: Instant) -> u64 {
     let follow =
-        Some(Follow { prefix: Value::from_static(b"~"), offset: 0, length: 8, most: None });
+        Some(Follow { prefix: Value::from_static(b"~"), offset: 0, length: 8, bytes_max: None });
     let mut done = 0;
     while Instant::now() < until {
         let number = done % 64;

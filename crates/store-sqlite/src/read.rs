@@ -397,7 +397,7 @@ fn target_at(
 ) -> Result<Target, sqlx::Error> {
     let Some(follow) = follow else { return Ok(Target::Absent) };
     let bytes: Option<&[u8]> = row.try_get(column)?;
-    Ok(follow.found(bytes.map(Bytes::copy_from_slice)))
+    Ok(follow.to_target(bytes.map(Bytes::copy_from_slice)))
 }
 
 /// How many bytes of a target to fetch, as a parameter.

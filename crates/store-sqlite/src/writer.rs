@@ -150,7 +150,7 @@ impl Writer {
         is_admitted: impl Fn(usize) -> bool,
     ) -> Result<Vec<Verdict>, Shared> {
         let plans = || jobs.iter().flat_map(|job| &job.plans);
-        let mut batch = Batch::of(plans());
+        let mut batch = Batch::new(plans());
         let connection = self.connection().await?;
         if let Err(failure) = fetch(connection, &mut batch).await {
             // Either BEGIN was refused and there is no transaction, or there is one to end.
@@ -285,7 +285,7 @@ async fn fetch(connection: &mut SqliteConnection, batch: &mut Batch) -> Result<(
     }
     let keys: Result<Vec<Key>, _> =
         answers.flatten().map(|row: SqliteRow| key_at(&row, 0)).collect();
-    batch.found(values, numbers, keys.map_err(unreadable)?);
+    batch.set_found(values, numbers, keys.map_err(unreadable)?);
     Ok(())
 }
 

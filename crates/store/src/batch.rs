@@ -1,9 +1,13 @@
-//! Deciding plans in an engine's memory, over what its database held when it was locked.
+//! Decides plans in an engine's memory, from records that its database returned under locks.
 //!
-//! This is for engines whose database cannot decide a batch by itself. They fetch what a [`Batch`] asks
-//! for in one trip, under locks: each guarded record, each counter that is bounded or added to, and
-//! enough of each range that must be empty. Plans are decided on that, in order, and change it in memory. What
-//! they have changed is then written in another trip.
+//! Engines use this if their database cannot decide a batch by itself. The engine first fetches the
+//! records, counters and ranges that a [`Batch`] lists, in one round trip and under locks: each
+//! guarded record, each counter that is bounded or changed relative to its value, and enough keys
+//! of each range that must be empty. The batch then decides the plans in order and applies their
+//! writes in memory. In another round trip the engine writes the records and counters that changed.
+//!
+//! For example, a batch of two plans adds 1 to the same counter twice. The engine fetches the
+//! counter once, as 5, and writes 7.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +15,7 @@ use bytes::Bytes;
 
 use crate::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
-/// What is known of a record or counter: what it is now, and whether a plan made it so.
+/// A record or counter in memory: the present value, and true if a plan wrote it.
 #[derive(Debug)]
 struct Slot<T> {
     now: Option<T>,
@@ -19,7 +23,7 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Nothing, until the database has answered.
+    /// A slot that does not exist, until the database has answered.
     fn absent() -> Slot<T> {
         Slot { now: None, written: false }
     }
@@ -29,7 +33,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// The records and counters that plans look at, and what becomes of them.
+/// The records and counters that the plans need, and their values after the plans decided so far.
 #[derive(Debug, Default)]
 pub struct Batch {
     records: BTreeMap<Key, Slot<Value>>,
@@ -39,8 +43,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch that knows what these plans ask for, and no answers yet.
-    pub fn of<'a>(plans: impl Iterator<Item = &'a Plan>) -> Batch {
+    /// Creates a batch that lists the needs of these plans and has no values yet.
+    pub fn new<'a>(plans: impl Iterator<Item = &'a Plan>) -> Batch {
         let mut batch = Batch::default();
         for plan in plans {
             for guard in &plan.guards {
@@ -71,27 +75,29 @@ impl Batch {
         batch
     }
 
-    /// The records to fetch, in the order of the answers that [`Batch::found`] takes.
+    /// Returns the records to fetch, in the order in which [`Batch::set_found`] takes their values.
     pub fn records(&self) -> impl ExactSizeIterator<Item = &Key> {
         self.records.keys()
     }
 
-    /// The counters to fetch, in the order of the answers that [`Batch::found`] takes.
+    /// Returns the counters to fetch, in the order in which [`Batch::set_found`] takes their
+    /// values.
     pub fn counters(&self) -> impl ExactSizeIterator<Item = &CounterKey> {
         self.counters.keys()
     }
 
-    /// The ranges that must be empty, and how many keys of each to fetch: one more than this batch
-    /// can delete there. So a range with a record that stays is seen to be not empty.
+    /// Returns each range that must be empty, with the number of keys to fetch: one more than the
+    /// number of keys that this batch may delete in it. So a record that the batch does not delete
+    /// is always found.
     pub fn ranges(&self) -> impl Iterator<Item = (&Key, &Key, usize)> {
         self.ranges
             .iter()
             .map(|(start, end)| (start, end, 1 + self.deleted.range(start..end).count()))
     }
 
-    /// Takes the answers, in the order of the questions; those without one do not exist.
-    /// `in_ranges` are the keys found in ranges.
-    pub fn found(
+    /// Sets the values that the database returned, in the order of the lists; `None` for a record
+    /// or counter that does not exist. `in_ranges` are the keys found in the ranges.
+    pub fn set_found(
         &mut self,
         records: Vec<Option<Value>>,
         counters: Vec<Option<i64>>,
@@ -104,19 +110,21 @@ impl Batch {
             slot.now = now;
         }
         for key in in_ranges {
-            // No guard compares its bytes: otherwise it would be among the records already.
-            let there = Slot { now: Some(Bytes::new()), written: false };
-            self.records.entry(key).or_insert(there);
+            // No guard compares the bytes of this record; otherwise it would be among the records
+            // already. So any bytes do.
+            let present = Slot { now: Some(Bytes::new()), written: false };
+            self.records.entry(key).or_insert(present);
         }
     }
 
-    /// Decides one plan, and carries it out in memory if its guards hold.
+    /// Decides one plan. If its guards hold, applies its writes in memory.
     pub fn decide(&mut self, plan: &Plan) -> Verdict {
         for (index, guard) in plan.guards.iter().enumerate() {
             if let Err(found) = self.holds(plan, guard) {
                 return Verdict::Refused { guard: index, found };
             }
         }
+        // Writes come after all guards: a refused plan must not change any value.
         for write in &plan.writes {
             self.apply(write);
         }
@@ -133,7 +141,7 @@ impl Batch {
                 (self.records.range(start..end).all(|(_, slot)| slot.now.is_none()), None)
             }
             Guard::AtMost(counter, most) => {
-                (self.counter(counter) <= plan.most_before(counter, *most), None)
+                (self.counter(counter) <= plan.limit_before(counter, *most), None)
             }
         };
         if holds { Ok(()) } else { Err(found.cloned()) }
@@ -161,44 +169,44 @@ impl Batch {
         self.counters.insert(key.clone(), Slot::written(now));
     }
 
-    /// Whether a counter that the batch asked for is 0 by now.
+    /// Returns true if a counter that the batch listed is 0 now.
     pub fn is_zero(&self, counter: &CounterKey) -> bool {
         self.counters.get(counter).is_some_and(|slot| slot.now.unwrap_or(0) == 0)
     }
 
-    /// What plans made of records: bytes, or nothing.
+    /// Returns the records that plans wrote: the bytes, or `None` if deleted.
     pub fn written_records(&self) -> impl Iterator<Item = (&Key, Option<&Value>)> {
         let written = self.records.iter().filter(|(_, slot)| slot.written);
         written.map(|(key, slot)| (key, slot.now.as_ref()))
     }
 
-    /// What plans made of counters: a number, or nothing.
+    /// Returns the counters that plans wrote: the value, or `None` if deleted.
     pub fn written_counters(&self) -> impl Iterator<Item = (&CounterKey, Option<i64>)> {
         let written = self.counters.iter().filter(|(_, slot)| slot.written);
         written.map(|(key, slot)| (key, slot.now))
     }
 }
 
-/// What a sequence of changes makes of a counter, whatever it was before.
+/// The combined effect of a sequence of writes on one counter, which holds for any earlier value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterChange {
-    /// This number.
+    /// The counter becomes this value.
     To(i64),
-    /// What it was and `add`, and at least `floor`.
+    /// The counter becomes `max(before + add, floor)`.
     By {
-        /// What is added.
+        /// The sum of the additions.
         add: i64,
-        /// What it is at least.
+        /// The least value of the result, if there is one.
         floor: Option<i64>,
     },
 }
 
 impl CounterChange {
-    /// No change.
+    /// Leaves the counter unchanged.
     const NONE: CounterChange = CounterChange::By { add: 0, floor: None };
 
-    /// What it makes of a counter that was `before`.
-    pub fn of(self, before: i64) -> i64 {
+    /// Returns the value of a counter that was `before`.
+    pub fn apply_to(self, before: i64) -> i64 {
         match self {
             CounterChange::To(number) => number,
             CounterChange::By { add, floor } => {
@@ -208,6 +216,7 @@ impl CounterChange {
         }
     }
 
+    /// Returns the combined effect of this change, followed by `write`.
     fn then(self, write: &Write) -> CounterChange {
         match (self, write) {
             (_, Write::Set(_, number)) => CounterChange::To(*number),
@@ -228,7 +237,7 @@ impl CounterChange {
     }
 }
 
-/// What plans that are committed, in this order, make of counters: one change for each.
+/// Returns the combined effect of committed plans, in this order, on each counter that they change.
 pub fn counter_changes<'a>(
     committed: impl IntoIterator<Item = &'a Plan>,
 ) -> BTreeMap<&'a CounterKey, CounterChange> {

@@ -1,4 +1,7 @@
-//! Whether an engine may be asked: plans, batches and reads held against limits.
+//! Checks plans, batches and reads against an engine's limits.
+//!
+//! Each engine checks a call before it sends it. For example, a plan that puts a record and deletes
+//! the same record is malformed: the result would depend on the order of its writes.
 
 use std::collections::HashSet;
 
@@ -7,30 +10,30 @@ use crate::{
     Value, Write,
 };
 
-/// Why a plan is not one.
+/// The reason why a call is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// Two writes name one key.
-    #[error("two writes name {0:?}")]
+    /// Two writes have the same key.
+    #[error("two writes have the key {0:?}")]
     WrittenTwice(Key),
-    /// A counter that a guard bounds is changed in another way than by adding to it.
-    #[error("the bounded counter {0:?} is not added to")]
+    /// A plan bounds a counter with `AtMost` and sets, raises or clears it.
+    #[error("a plan that bounds the counter {0:?} sets, raises or clears it")]
     BoundedAndSet(Key),
-    /// A range that leaves its partition, runs backwards, or scans a point space.
-    #[error("no range from {0:?} to {1:?}")]
+    /// A range leaves its partition, runs backwards, or scans a point space.
+    #[error("{0:?}..{1:?} is not a range of one ordered partition")]
     BadRange(Key, Key),
-    /// A follow whose targets are too short for a key.
-    #[error("keys of {0} bytes cannot be followed to")]
+    /// A follow derives keys that are too short.
+    #[error("a follow derives keys of {0} bytes, which is too short")]
     BadFollow(usize),
-    /// More than a limit allows.
+    /// A size exceeds a limit.
     #[error("{what}: {size} is more than {limit}")]
     TooLarge {
-        /// Which limit.
+        /// The quantity that the limit bounds, for example `items of a plan`.
         what: &'static str,
-        /// What there is.
+        /// The size found.
         size: usize,
-        /// What is allowed.
+        /// The limit.
         limit: usize,
     },
 }
@@ -42,7 +45,10 @@ impl From<Malformed> for StoreError {
 }
 
 impl Plan {
-    /// Whether an engine with these limits may be asked to decide this plan.
+    /// Checks the plan against `limits`.
+    ///
+    /// # Errors
+    /// Fails with the first violation.
     pub fn check(&self, limits: &Limits) -> Result<(), Malformed> {
         within("items of a plan", self.items(), limits.plan_items)?;
         within("bytes of a plan", self.bytes(), limits.plan_bytes)?;
@@ -61,7 +67,9 @@ impl Plan {
                 }
             }
         }
-        let bounded: HashSet<&CounterKey> = self.bounded().collect();
+        // A bound is compared with the counter before the plan plus the plan's addition. Engines
+        // rely on the plan changing the counter in no other way.
+        let bounded: HashSet<&CounterKey> = self.bounded_counters().collect();
         let mut seen = HashSet::with_capacity(self.writes.len());
         for write in &self.writes {
             let (counter, key) = write.key();
@@ -84,8 +92,9 @@ impl Plan {
 }
 
 impl Limits {
-    /// What every engine allows, at least. A plan cannot be split, and the largest that there is
-    /// removes every directory of a key whose 512 components have a letter each.
+    /// The smallest limits that an engine may have; callers rely on them. A plan cannot be split,
+    /// so `plan_items` fits the largest plan: the removal of all directories of a key with 512
+    /// components of one letter.
     pub const LEAST: Limits = Limits {
         key_bytes: 1_100 + Key::PREFIX_BYTES,
         value_bytes: 1 << 20,
@@ -98,7 +107,10 @@ impl Limits {
         range_records: 10_000,
     };
 
-    /// Whether an engine with these limits may be asked to decide this batch.
+    /// Checks a batch, and each of its plans, against these limits.
+    ///
+    /// # Errors
+    /// Fails with the first violation.
     pub fn check_commit(&self, plans: &[Plan]) -> Result<(), Malformed> {
         within("plans of a batch", plans.len(), self.batch_plans)?;
         let items = plans.iter().map(Plan::items).sum();
@@ -108,7 +120,10 @@ impl Limits {
         plans.iter().try_for_each(|plan| plan.check(self))
     }
 
-    /// Whether an engine with these limits may be asked these questions at once.
+    /// Checks the questions of one read against these limits.
+    ///
+    /// # Errors
+    /// Fails with the first violation.
     pub fn check_read(&self, reads: &[Read]) -> Result<(), Malformed> {
         within("questions of a read", reads.len(), self.reads)?;
         for read in reads {
@@ -131,7 +146,8 @@ impl Limits {
         Ok(())
     }
 
-    /// How many records a page of a walk has when a caller wishes for `limit`.
+    /// Returns the number of records of one page if the caller wants `limit`: at least 1, at most
+    /// [`Limits::range_records`].
     pub fn page(&self, limit: u32) -> usize {
         usize::try_from(limit.min(self.range_records)).unwrap_or(usize::MAX).max(1)
     }
@@ -141,19 +157,19 @@ fn check_follow(follow: Option<&Follow>, limits: &Limits) -> Result<(), Malforme
     let Some(follow) = follow else { return Ok(()) };
     let bytes = follow.prefix.len() + usize::from(follow.length);
     within("bytes of a followed key", bytes, limits.key_bytes)?;
-    let most = follow.most.map_or(0, |most| usize::try_from(most).unwrap_or(usize::MAX));
-    within("bytes of a followed record", most, limits.value_bytes)?;
+    let fetched = follow.bytes_max.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    within("bytes of a followed record", fetched, limits.value_bytes)?;
     if bytes < Key::PREFIX_BYTES { Err(Malformed::BadFollow(bytes)) } else { Ok(()) }
 }
 
-/// Whether `start..end` is a range of one partition of one ordered space. The end may be the first
-/// key of the next partition, which closes a whole one.
+/// Checks that `start..end` is a range of one partition of one ordered space. The end may be the
+/// first key of the next partition; then the range contains the rest of the partition.
 fn check_range(start: &Key, end: &Key) -> Result<(), Malformed> {
     let same = start.space() == end.space() && start.partition() == end.partition();
-    let whole = start.space() == end.space()
+    let to_next = start.space() == end.space()
         && end.suffix().is_empty()
         && start.partition().checked_add(1) == Some(end.partition());
-    if start.space().is_ordered() && start <= end && (same || whole) {
+    if start.space().is_ordered() && start <= end && (same || to_next) {
         Ok(())
     } else {
         Err(Malformed::BadRange(start.clone(), end.clone()))

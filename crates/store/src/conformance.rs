@@ -1,9 +1,11 @@
-//! What every engine must do, as functions that any engine's tests can run.
+//! The conformance suite: functions that check the contract, which the tests of each engine run.
 //!
-//! Each function takes a store that is empty and its own, asks questions of it, and panics with
-//! the difference if an answer is wrong. [`conformance!`](crate::conformance!) makes one test of
-//! each. The functions know no runtime: they wait for futures and start no tasks, so that
-//! concurrency in here is several calls under way at once, on one task.
+//! Each function gets an empty store of its own, and panics with the difference if an answer is
+//! wrong. [`conformance!`](crate::conformance!) makes a test of each function. For example,
+//! `equals_compares_bytes` checks that the guard `Equals` holds for the same bytes only.
+//!
+//! The functions know no runtime: they await futures and start no tasks. Concurrent calls are
+//! futures that one task polls together.
 
 mod bounds;
 mod commits;
@@ -36,11 +38,11 @@ pub use reads::*;
 pub use snapshots::*;
 pub use walks::*;
 
-/// Makes a module's tests of the whole suite, one per case.
+/// Makes one test for each case of the suite, in the module that calls it.
 ///
-/// The first argument runs a future to its end and may be any function or closure; the second is
-/// an async function that opens a fresh, empty engine and returns it behind an `Arc`, together
-/// with whatever must live as long as it does, such as a temporary folder.
+/// The first argument is a function or closure that runs a future to its end. The second is an
+/// async function that opens an empty engine and returns it in an `Arc`, with a guard that must
+/// live as long as the engine, for example a temporary folder.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,11 +64,11 @@ macro_rules! conformance {
             many_questions_are_answered_in_their_order
             reads_see_acknowledged_commits
             reads_are_snapshots
-            point_spaces_hold_records_too
-            a_follow_hits_misses_and_falls_short
+            point_spaces_hold_records
+            a_follow_finds_its_target_or_reports_it_absent
             ranges_follow_each_record
-            a_follow_brings_no_more_than_is_enough
-            ranges_follow_no_further_than_is_enough
+            a_follow_returns_at_most_the_requested_bytes
+            ranges_cut_targets_to_the_requested_bytes
             equals_compares_bytes
             absent_and_present_look_for_a_record
             empty_looks_at_a_range
@@ -76,17 +78,17 @@ macro_rules! conformance {
             refused_plans_leave_their_neighbours_alone
             later_plans_see_earlier_ones
             empty_sees_earlier_plans
-            puts_and_deletes_take_turns_within_a_batch
-            an_empty_batch_and_an_empty_plan_are_fine
+            the_last_write_of_a_batch_wins
+            empty_batches_and_plans_are_committed
             counters_add_raise_set_and_clear
             counters_hold_large_and_negative_numbers
-            counters_stand_apart_from_records
+            counters_and_records_have_separate_keys
             refused_plans_change_no_counter
-            a_bound_counts_what_the_plan_adds
-            a_bound_counts_what_the_plan_takes_away
-            a_bound_on_a_counter_that_is_not_there
+            a_bound_counts_the_plans_addition
+            a_bound_counts_subtractions
+            a_bound_counts_a_missing_counter_as_zero
             a_bound_sees_earlier_plans
-            racers_at_a_bound_win_what_is_left
+            concurrent_additions_never_exceed_a_bound
             a_bounded_counter_that_is_set_is_malformed
             limits_are_large_enough
             values_may_be_empty_or_as_long_as_allowed
@@ -97,29 +99,29 @@ macro_rules! conformance {
             a_key_written_twice_is_malformed
             bad_ranges_are_malformed
             bad_follows_are_malformed
-            a_walk_sees_a_whole_space
-            a_walk_sees_what_exists_throughout
-            a_walk_over_counters_sees_them_all
+            a_walk_returns_the_whole_space
+            a_walk_returns_records_that_exist_throughout
+            a_walk_over_counters_returns_all_of_them
             changes_are_notified
             refused_plans_and_counters_are_not_notified
             changes_are_notified_once_acknowledged
             a_reader_far_behind_gets_a_gap
             large_batches_are_notified_or_a_gap
-            foreign_positions_are_no_positions
+            a_foreign_position_is_refused_or_a_gap
             a_snapshot_holds_everything_in_order
             a_snapshot_stays_as_it_was
             a_snapshot_is_of_one_instant
-            two_snapshots_do_not_disturb_each_other
+            snapshots_are_independent
             a_tombstone_beats_a_late_original
-            a_tombstone_waits_for_an_early_original
+            a_tombstone_after_the_original_is_refused
             racing_creators_have_one_winner
             concurrent_batches_lose_no_increment
             concurrent_readers_see_whole_batches
-            commits_outlive_their_callers
+            a_dropped_commit_is_atomic
             a_closed_store_is_unavailable
             random_batches_agree_with_the_reference
             random_batches_agree_with_their_plans_one_by_one
-            targets_come_as_they_are_now
+            follows_return_current_targets
         }
     };
     (@cases $run:expr, $fresh:path => $($case:ident)*) => {
@@ -186,7 +188,7 @@ async fn decide_one(store: &dyn MetaStore, plan: Plan) -> Verdict {
     verdicts.remove(0)
 }
 
-/// Commits writes without a condition.
+/// Commits writes without guards.
 async fn write(store: &dyn MetaStore, writes: impl Into<Vec<Write>>) {
     assert_eq!(decide_one(store, plan([], writes)).await, Verdict::Committed);
 }
@@ -253,7 +255,7 @@ async fn check_malformed_reads(store: &dyn MetaStore, reads: &[Read]) {
     assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}");
 }
 
-/// A small repeatable generator (`SplitMix64`): the same seed gives the same walk.
+/// A small repeatable random generator (`SplitMix64`): the same seed gives the same numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -264,7 +266,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `sides`, each about equally often.
+    /// Returns a number below `sides`, each about equally often.
     fn below(&mut self, sides: u64) -> u64 {
         self.roll() % sides
     }
@@ -275,8 +277,8 @@ impl Dice {
     }
 }
 
-/// Lets the other calls of one task go on, whatever the engine: one that never waits would starve
-/// them.
+/// Returns `Pending` once, so that the other futures of the task make progress. A loop over an
+/// engine whose calls never wait would starve them.
 async fn give_way() {
     let mut gave = false;
     std::future::poll_fn(|context| {
@@ -290,5 +292,5 @@ async fn give_way() {
 }
 
 fn follow(prefix: &[u8], offset: u8, length: u8) -> Follow {
-    Follow { prefix: Value::copy_from_slice(prefix), offset, length, most: None }
+    Follow { prefix: Value::copy_from_slice(prefix), offset, length, bytes_max: None }
 }

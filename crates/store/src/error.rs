@@ -1,27 +1,32 @@
-//! Errors by what the caller does next.
+//! Errors, by the next step of the caller.
+//!
+//! For example, after `Unavailable` a caller may send the same batch again, while after `Unknown`
+//! it must first find out if the batch was committed.
 
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// What an error means for the caller.
+/// The meaning of an error for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreErrorKind {
-    /// Nothing happened. Try again, later or elsewhere.
+    /// Nothing was committed. The caller may try again later, or at another store.
     Unavailable,
-    /// The store is out of space: nothing was committed. The same call succeeds once there is space
-    /// again. Plans that free space are committed if the engine keeps a reserve for them.
+    /// The store is out of space; nothing was committed. The same call succeeds once there is space
+    /// again. An engine with a reserve still commits plans that free space.
     Full,
-    /// The commit may have happened, or may happen yet. Resolve its idempotency slot before anything else.
+    /// The commit may have happened, or may still happen. The caller must resolve its idempotency
+    /// slot before any other step.
     Unknown,
-    /// A record does not decode, or the store is not one of ours. Trying again will not help.
+    /// A record does not decode, or the database is not an Ashlar store. A retry does not help.
     Corrupt,
-    /// The call itself was wrong: a malformed plan or range. A bug of the caller.
+    /// The call violates the contract, for example with a malformed plan or range. This is a bug of
+    /// the caller.
     Malformed,
 }
 
-/// A failed call: what it means, what was being done, and why it failed. A clone says the same, to
-/// another of those whom the failure concerns.
+/// A failed call: the meaning for the caller, the action that failed, and the cause. It can be
+/// cloned, because one failure may concern many callers.
 #[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -30,12 +35,12 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// An error without a cause of its own.
+    /// Creates an error without a cause.
     pub fn new(kind: StoreErrorKind, doing: impl Into<String>) -> StoreError {
         StoreError { kind, doing: doing.into().into(), source: None }
     }
 
-    /// An error with the driver's error behind it.
+    /// Creates an error with the driver's error as its cause.
     pub fn because(
         kind: StoreErrorKind,
         doing: impl Into<String>,
@@ -45,7 +50,7 @@ impl StoreError {
         StoreError { kind, doing: doing.into().into(), source: Some(source.into()) }
     }
 
-    /// What the error means for the caller.
+    /// Returns the meaning of the error for the caller.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }

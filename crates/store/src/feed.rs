@@ -1,8 +1,12 @@
-//! The change feed: which records changed since a position.
+//! The change feed: the keys of the records that changed since a position.
 //!
-//! An engine keeps an entry for each of the latest batches that changed records. An entry has the keys
-//! of those records, and neither values nor counters. Its bytes are encoded and decoded here, or by
-//! [`compact`]. Whoever caches records asks for changes now and then, and drops what has changed.
+//! An engine keeps one entry for each of the latest batches that changed records. An entry has the
+//! keys of those records, without values or counters. This module encodes and decodes entries;
+//! [`compact`] has a shorter form. A cache asks for changes from time to time and drops the records
+//! that changed.
+//!
+//! For example, a cache takes position 17 and reads the record `a`. Another gateway then puts `a`.
+//! The next [`changes`](crate::MetaStore::changes) call with position 17 returns the key of `a`.
 
 pub mod compact;
 
@@ -10,40 +14,42 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{Key, Plan, StoreError, StoreErrorKind, Write};
 
-/// Batches that an engine keeps entries of, at least. A reader that is further behind may meet a gap.
+/// The least number of batches of which an engine keeps entries. A reader that is further behind
+/// may get a gap.
 pub const FEED_BATCHES: usize = 2_048;
 
-/// Bytes of the keys of one batch, at most. The entry of a larger batch says only that any record may
-/// have changed.
+/// Limit of the bytes of the keys of one batch. The entry of a larger batch is a mark that any
+/// record may have changed.
 pub const FEED_BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// Keys in one answer, at most. A reader for whom there are more meets a gap.
+/// Limit of the keys of one answer. If more keys changed, the reader gets a gap.
 pub const FEED_KEYS_MAX: usize = 128 << 10;
 
-/// A position in the order of changes. Its bytes mean something to the engine only.
+/// A position in the order of changes. The bytes have a meaning for the engine only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position(pub Bytes);
 
-/// What changed since a position.
+/// The changes since a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// The records under these keys were put or deleted. They are in no particular order, and may
-    /// repeat each other or an earlier answer.
+    /// The records under these keys were put or deleted. The keys are in no particular order, and
+    /// may repeat within this answer or an earlier one.
     Notified {
         /// The keys.
         keys: Vec<Key>,
-        /// Where to continue.
+        /// The position for the next call.
         next: Position,
     },
-    /// Entries since the position are missing or too many: any record may have changed.
+    /// Entries since the position are missing, or are too many: any record may have changed.
     Gap {
-        /// Where to continue.
+        /// The position for the next call.
         next: Position,
     },
 }
 
-/// What each plan of a batch adds to the feed. An engine concatenates the pieces of the plans that it
-/// commits, in any order, and that is the batch's entry. It adds none if that is empty.
+/// Returns the piece that each plan of a batch adds to the feed. The engine concatenates the pieces
+/// of the plans that it commits, in any order, and keeps the result as the batch's entry. It keeps
+/// no entry if the result is empty.
 pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     let pieces: Vec<Bytes> = plans.iter().map(piece).collect();
     if pieces.iter().map(Bytes::len).sum::<usize>() <= FEED_BATCH_BYTES_MAX {
@@ -53,7 +59,7 @@ pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     pieces.into_iter().map(whole).collect()
 }
 
-/// A key of no bytes: any record may have changed.
+/// A key of no bytes: a mark that any record may have changed.
 const ALL: &[u8] = &[0, 0];
 
 fn piece(plan: &Plan) -> Bytes {
@@ -61,7 +67,7 @@ fn piece(plan: &Plan) -> Bytes {
     for write in &plan.writes {
         if let Write::Put(key, _) | Write::Delete(key) = write {
             let bytes = key.as_bytes();
-            // No engine's keys are longer; if one's were, this would still be true.
+            // All keys of engines are shorter. The mark would be correct for a longer one too.
             let Ok(length) = u16::try_from(bytes.len()) else { return Bytes::from_static(ALL) };
             piece.put_u16(length);
             piece.extend_from_slice(bytes);

@@ -1,51 +1,55 @@
-//! Following: from a record to the one that it points to, within the same round trip.
+//! Follows: reading a record and the record to which it points in one round trip.
 //!
-//! A reader that needs the first bytes of targets alone says how many, and no more of them travel.
-//! What came of a record that is longer is a [`Beginning`], which is no [`Value`]: so it cannot
-//! stand in a guard, nor be remembered as the record.
+//! For example, a directory entry has the number of its inode. A read of the entry with a follow
+//! returns the inode's record too.
+//!
+//! A reader that needs only the first bytes of a target sets [`Follow::bytes_max`], and the engine sends
+//! no more. A target that was cut is a [`Beginning`] and not a [`Value`], so it cannot be used in a
+//! guard or be cached as the record.
 
 use bytes::Bytes;
 
 use crate::{Key, Value};
 
-/// How to get from a record to the one it points to.
+/// The rule that derives a target's key from a record's value.
 ///
-/// The target's key is `prefix` followed by the `length` bytes of the found value that begin at
-/// `offset`. A value too short to hold them points nowhere. Prefix and length together are at
-/// least [`Key::PREFIX_BYTES`], and no more than a key may have.
+/// The target's key is `prefix`, followed by `length` bytes of the value from `offset`. A value
+/// that is too short to contain them has no target. The bytes of `prefix` and `length` add up to a
+/// valid key: at least [`Key::PREFIX_BYTES`], at most the engine's limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Follow {
-    /// The first bytes of the target's key: its space, or its space and more.
+    /// The first bytes of the target's key: its space, or the space and more.
     pub prefix: Bytes,
-    /// Where in the found value the rest of the target's key begins.
+    /// Position in the value, in bytes, of the rest of the target's key.
     pub offset: u8,
-    /// How many bytes of the found value complete the target's key.
+    /// Number of bytes of the value that complete the target's key.
     pub length: u8,
-    /// How many bytes of a target are enough, if not all: of a longer one only the first so many
-    /// come. No more than [`crate::Limits::value_bytes`].
-    pub most: Option<u32>,
+    /// Limit of the bytes of a target that the reader needs; `None` for all. A longer target is cut
+    /// to this length. At most [`crate::Limits::value_bytes`].
+    pub bytes_max: Option<u32>,
 }
 
 impl Follow {
-    /// The key that `value` points to, if it is long enough to point anywhere.
+    /// Returns the key of the target of `value`, or `None` if the value is too short.
     pub fn target(&self, value: &[u8]) -> Option<Key> {
         let start = usize::from(self.offset);
         let tail = value.get(start..start + usize::from(self.length))?;
         Some(Key::from_bytes([&self.prefix, tail].concat()))
     }
 
-    /// How many bytes of a target an engine fetches at most: with one more than are enough it
-    /// knows whether there are more.
+    /// Returns the number of bytes that an engine fetches of a target, or `None` for all. It is one
+    /// more than [`Follow::bytes_max`], so that the engine sees if the target is longer.
     pub fn fetch_bytes(&self) -> Option<u32> {
-        self.most.map(|most| most.saturating_add(1))
+        self.bytes_max.map(|bytes| bytes.saturating_add(1))
     }
 
-    /// What the first [`Follow::fetch_bytes`] bytes of a target come to; `None` is no target.
-    pub fn found(&self, fetched: Option<Bytes>) -> Target {
+    /// Converts the first [`Follow::fetch_bytes`] bytes of a target. `None` means that there is no
+    /// target.
+    pub fn to_target(&self, fetched: Option<Bytes>) -> Target {
         let Some(mut bytes) = fetched else { return Target::Absent };
-        match self.most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)) {
-            Some(most) if bytes.len() > most => {
-                bytes.truncate(most);
+        match self.bytes_max.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            Some(limit) if bytes.len() > limit => {
+                bytes.truncate(limit);
                 Target::Cut(Beginning(bytes))
             }
             _ => Target::Whole(bytes),
@@ -53,20 +57,20 @@ impl Follow {
     }
 }
 
-/// What a record pointed to.
+/// The record to which a record points.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// Nothing was to be followed, or nothing is there.
+    /// Nothing was followed, or the target does not exist.
     #[default]
     Absent,
-    /// This record.
+    /// The whole record.
     Whole(Value),
-    /// A record that is longer than [`Follow::most`], of which this is the beginning.
+    /// The first bytes of a record that is longer than [`Follow::bytes_max`].
     Cut(Beginning),
 }
 
 impl Target {
-    /// The record, if it came whole.
+    /// Returns the record if all of it was fetched.
     pub fn whole(&self) -> Option<&Value> {
         match self {
             Target::Whole(value) => Some(value),
@@ -74,7 +78,7 @@ impl Target {
         }
     }
 
-    /// What came of the record, whole or not; `None` if there is none.
+    /// Returns the bytes that were fetched, all or the first; `None` if there is no target.
     pub fn first_bytes(&self) -> Option<&[u8]> {
         match self {
             Target::Absent => None,
@@ -84,12 +88,12 @@ impl Target {
     }
 }
 
-/// The first bytes of a record, and not all of it.
+/// The first bytes of a longer record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Beginning(Bytes);
 
 impl Beginning {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

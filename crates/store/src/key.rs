@@ -1,4 +1,7 @@
-//! Keys: a space, a partition and a suffix, as one string of bytes.
+//! Keys: a space, a partition and a suffix in one string of bytes.
+//!
+//! For example, the entry `a` of the directory with inode 7 can have the space `d`, the partition 7
+//! and the suffix `a`. A range over the partition then lists the directory.
 
 use std::fmt;
 
@@ -7,30 +10,30 @@ use bytes::Bytes;
 /// A record's bytes.
 pub type Value = Bytes;
 
-/// The first byte of a key: which kind of record stands under it.
+/// The kind of a record: the first byte of its key.
 ///
-/// A lowercase letter names an *ordered* space, which ranges may scan; anything else names a *point*
-/// space, whose records are only ever asked for by key. An engine may keep the order of ordered
-/// spaces alone.
+/// Spaces named by a lowercase letter are *ordered*: ranges may scan them. All others are *point*
+/// spaces, in which records are only read by their key. An engine must keep the order of ordered
+/// spaces only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Space(pub u8);
 
 impl Space {
-    /// Whether ranges may scan this space.
+    /// Returns true if ranges may scan this space.
     pub const fn is_ordered(self) -> bool {
         self.0.is_ascii_lowercase()
     }
 }
 
-/// A record's key: one byte of space, eight of partition, then a suffix of any length.
+/// The key of a record: one byte of space, eight bytes of partition, then a suffix of any length.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Bytes);
 
 impl Key {
-    /// Bytes before the suffix.
+    /// Bytes of the space and the partition.
     pub const PREFIX_BYTES: usize = 9;
 
-    /// Puts a key together.
+    /// Joins a space, a partition and a suffix to a key.
     pub fn new(space: Space, partition: u64, suffix: &[u8]) -> Key {
         let mut bytes = Vec::with_capacity(Key::PREFIX_BYTES + suffix.len());
         bytes.push(space.0);
@@ -39,39 +42,39 @@ impl Key {
         Key(bytes.into())
     }
 
-    /// Takes a key's bytes as they stand in a store.
+    /// Converts the bytes of a whole key, as a store has them.
     ///
     /// # Panics
-    /// If there are fewer than [`Key::PREFIX_BYTES`].
+    /// Panics if there are fewer than [`Key::PREFIX_BYTES`].
     pub fn from_bytes(bytes: impl Into<Bytes>) -> Key {
         let bytes = bytes.into();
         assert!(bytes.len() >= Key::PREFIX_BYTES, "a key has a space and a partition");
         Key(bytes)
     }
 
-    /// The whole key.
+    /// Returns the whole key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The whole key, shared.
+    /// Returns the whole key as shared bytes, without a copy.
     pub fn to_bytes(&self) -> Bytes {
         self.0.clone()
     }
 
-    /// Which kind of record stands under this key.
+    /// Returns the space, which is the kind of the record.
     pub fn space(&self) -> Space {
         Space(self.0[0])
     }
 
-    /// The partition's eight bytes as a number.
+    /// Returns the partition as a big-endian number.
     pub fn partition(&self) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.0[1..Key::PREFIX_BYTES]);
         u64::from_be_bytes(bytes)
     }
 
-    /// What follows the partition.
+    /// Returns the bytes after the partition.
     pub fn suffix(&self) -> &[u8] {
         &self.0[Key::PREFIX_BYTES..]
     }
@@ -84,6 +87,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A counter's key. Counters stand apart from records, so that no guard can name one.
+/// The key of a counter. Counters and records have separate key spaces: a record and a counter may
+/// have the same bytes as key, and only `AtMost` guards a counter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CounterKey(pub Key);

@@ -1,12 +1,16 @@
-//! What Ashlar asks of a metadata database: an ordered map of small records with conditional
-//! commit, and nothing else.
+//! The contract between Ashlar and a metadata database: an ordered map of small records with
+//! conditional commits.
 //!
-//! The contract has two verbs. [`MetaStore::read`] answers any number of questions from one
-//! snapshot; [`MetaStore::commit`] decides any number of [`Plan`]s. Each call is one round trip.
-//! An engine knows keys, values, guards and counters; it does not know what an inode is.
+//! [`MetaStore`] has two main calls. [`MetaStore::read`] answers many questions from one snapshot.
+//! [`MetaStore::commit`] decides many [`Plan`]s in order. Each call is one round trip. An engine
+//! knows keys, values, guards and counters; it does not know inodes, directories or objects.
 //!
-//! There are no optional features and no default methods. Every engine passes all of
-//! [`mod@conformance`].
+//! For example, to create a directory entry once, a caller commits a plan with the guard
+//! [`Guard::Absent`] on the entry's key and the write [`Write::Put`]. If two callers race, one plan
+//! is committed and the other is refused with the record of the first.
+//!
+//! There are no optional features and no default methods. Every engine passes all cases of
+//! [`mod@conformance`]. [`MemoryStore`] is the reference.
 
 mod batch;
 mod check;
@@ -14,10 +18,10 @@ pub mod conformance;
 mod error;
 pub mod feed;
 mod follow;
+mod frees_space;
 mod key;
 mod memory;
 mod plan;
-mod room;
 mod shortage;
 
 pub use batch::{Batch, CounterChange, counter_changes};
@@ -25,10 +29,10 @@ pub use check::Malformed;
 pub use error::{StoreError, StoreErrorKind};
 pub use feed::{Changes, Position};
 pub use follow::{Beginning, Follow, Target};
+pub use frees_space::frees_space;
 pub use key::{CounterKey, Key, Space, Value};
 pub use memory::MemoryStore;
 pub use plan::{COUNTER_MAX, Guard, Plan, Verdict, Write};
-pub use room::makes_room;
 pub use shortage::Shortage;
 
 use std::fmt::Debug;
@@ -36,40 +40,40 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// One question to the store.
+/// One question of a [`MetaStore::read`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Read {
-    /// The record under a key, and the record that it points to if `follow` says so.
+    /// Reads the record under a key and, with `follow`, also the record to which it points.
     Record {
         /// The record's key.
         key: Key,
-        /// How to find the record that it points to.
+        /// The rule that derives the target's key, or `None` to follow nothing.
         follow: Option<Follow>,
     },
-    /// The first `limit` records in `start..end`, in byte order, each followed if `follow` says
-    /// so. Both bounds lie in one partition of one ordered space.
+    /// Reads the first `limit` records of `start..end` in byte order and, with `follow`, the target
+    /// of each. Both bounds belong to one partition of one ordered space.
     Range {
-        /// The first key that counts.
+        /// The first key of the range, inclusive.
         start: Key,
-        /// The first key after `start` that no longer counts.
+        /// The end of the range, exclusive.
         end: Key,
-        /// How many records are enough; no more than [`Limits::range_records`].
+        /// The largest number of records to return, at most [`Limits::range_records`].
         limit: u32,
-        /// How to find the records that they point to.
+        /// The rule that derives each target's key, or `None` to follow nothing.
         follow: Option<Follow>,
     },
-    /// A counter.
+    /// Reads a counter.
     Counter(CounterKey),
 }
 
-/// A record as found, and what it pointed to.
+/// A record that a read found, and the target of its follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The record's key.
     pub key: Key,
     /// The record's bytes.
     pub value: Value,
-    /// What it pointed to.
+    /// The record to which this one points; [`Target::Absent`] if the read followed nothing.
     pub target: Target,
 }
 
@@ -78,28 +82,29 @@ pub struct Entry {
 pub enum ReadResult {
     /// The answer to [`Read::Record`].
     Record(Option<Entry>),
-    /// The answer to [`Read::Range`]; fewer than `limit` entries mean that the range holds no more.
+    /// The answer to [`Read::Range`]. Fewer than `limit` entries mean that the range has no more.
     Range(Vec<Entry>),
-    /// The answer to [`Read::Counter`]; a counter never written is 0.
+    /// The answer to [`Read::Counter`]. A counter that was never written is 0.
     Counter(i64),
 }
 
-/// What one call may carry. Callers stay within; an engine refuses a call that does not, as a whole.
+/// The largest call that an engine accepts. Callers split their work to stay within the limits; a
+/// call that exceeds one fails as a whole with [`StoreErrorKind::Malformed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a key.
+    /// Bytes of one key.
     pub key_bytes: usize,
-    /// Bytes of a value.
+    /// Bytes of one value.
     pub value_bytes: usize,
-    /// Guards and writes of one plan, together.
+    /// Guards and writes of one plan, added.
     pub plan_items: usize,
-    /// Bytes of keys and values of one plan.
+    /// Bytes of the keys and values of one plan.
     pub plan_bytes: usize,
     /// Plans of one batch.
     pub batch_plans: usize,
-    /// Guards and writes of one batch, together.
+    /// Guards and writes of one batch, added.
     pub batch_items: usize,
-    /// Bytes of keys and values of one batch.
+    /// Bytes of the keys and values of one batch.
     pub batch_bytes: usize,
     /// Questions of one read.
     pub reads: usize,
@@ -107,53 +112,61 @@ pub struct Limits {
     pub range_records: u32,
 }
 
-/// What an acknowledged commit survives.
+/// The failures that an acknowledged commit survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: the process's memory.
+    /// None: the records are in this process's memory.
     None,
-    /// Most crashes, except that the last moments before a crash may be lost. The server's settings
-    /// say so, and whoever runs the server has agreed to that.
+    /// Most crashes. The last commits before a crash may be lost. The operator chose this with the
+    /// database's settings.
     Relaxed,
     /// A crash of the process and of the machine.
     Strict,
 }
 
-/// An ordered map of small records with conditional commit: all that is asked of a database.
+/// An ordered map of small records with conditional commits: the contract that each engine
+/// implements.
 ///
-/// Order is by unsigned bytes of the whole key. Every key belongs to a partition (its space and
-/// eight bytes); a range never leaves one.
+/// Keys are ordered by the unsigned bytes of the whole key. Each key belongs to one partition,
+/// which is its space and the eight bytes that follow; a range never leaves a partition.
+///
+/// A caller may drop the future of any call. The plans of a dropped commit may still be committed,
+/// each as a whole.
 #[async_trait]
 pub trait MetaStore: Debug + Send + Sync + 'static {
-    /// What one call may carry.
+    /// Returns the limits of one call.
     fn limits(&self) -> Limits;
 
-    /// What an acknowledged commit survives, as far as the store knows now. The settings of a
-    /// database may change while the store is open; this says what was found last. A commit that was
+    /// Returns the failures that an acknowledged commit survives, as the engine found at its last
+    /// check. A database's settings may change while the store is open. A commit that was
     /// acknowledged while this was not [`Durability::Strict`] may be lost later.
     fn durability(&self) -> Durability;
 
-    /// Returns the cause and the cure if the store has no space for new records, as far as it knows from
-    /// the last commits. Reads succeed meanwhile, and plans that free space may.
+    /// Returns the cause and the remedy if the store has no space for new records, as the last
+    /// commits have shown. `None` means that there is space. During a shortage reads succeed, and
+    /// plans that free space may.
     fn shortage(&self) -> Option<String>;
 
-    /// Answers every question from one snapshot that holds every commit acknowledged before the
-    /// call began. One round trip. Answers stand at the indices of their questions.
+    /// Answers all questions from one snapshot, in one round trip. The snapshot contains every
+    /// commit that was acknowledged before the call began. The answer at index `i` belongs to the
+    /// question at index `i`.
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError>;
 
-    /// Decides each plan in order, atomically: all its writes if every guard holds, else none.
-    /// A plan sees the writes of the plans before it. One round trip for the batch, if all of it is
-    /// committed.
+    /// Decides each plan in order. A plan is atomic: if all of its guards hold, all of its writes
+    /// are committed, otherwise none. A plan sees the writes of the earlier plans of its batch. If
+    /// all plans are committed, the batch takes one round trip.
     ///
-    /// An error of kind [`StoreErrorKind::Unknown`] leaves every plan of the batch in doubt, each
-    /// by itself; of any other kind, no plan was committed. What fails some plans of a batch only is
-    /// in their verdicts, [`Verdict::Failed`].
+    /// # Errors
+    /// [`StoreErrorKind::Unknown`] means that each plan of the batch may have been committed or
+    /// not, independently of the others. With any other kind no plan was committed. A failure of
+    /// single plans is in their verdicts, as [`Verdict::Failed`].
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError>;
 
-    /// One page of a walk over a whole space, in an order of the engine's choice. What exists
-    /// throughout the walk is seen at least once. `resume` is `None` at first, then what the last
-    /// page returned. For maintenance: pages are separate snapshots, and `limit` is a wish between
-    /// 1 and [`Limits::range_records`].
+    /// Returns one page of a walk over all records of a space, in an order that the engine chooses.
+    /// A record that exists during the whole walk is returned at least once. `resume` is `None` for
+    /// the first page, then [`Page::resume`] of the page before. Each page is a snapshot of its
+    /// own, so this is for maintenance. `limit` is the wanted number of records; the engine moves
+    /// it into the range from 1 to [`Limits::range_records`].
     async fn walk(
         &self,
         space: Space,
@@ -161,8 +174,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<Page, StoreError>;
 
-    /// One page of a walk over every counter of a space, as [`MetaStore::walk`] for records. A counter
-    /// that is 0 may be left out.
+    /// Returns one page of a walk over all counters of a space, under the rules of
+    /// [`MetaStore::walk`]. A counter that is 0 may be left out.
     async fn walk_counters(
         &self,
         space: Space,
@@ -170,50 +183,54 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<CounterPage, StoreError>;
 
-    /// Which records changed since a position that an earlier call answered; with `None`, nothing,
-    /// and the position as of now. One round trip.
+    /// Returns the keys of the records that changed since `since`, a position that an earlier call
+    /// returned. With `None`, returns no keys and the current position. One round trip.
     ///
-    /// A change is in every answer to a call that began after its commit was acknowledged. So a cache
-    /// is never staler than its last call, if it takes a position first, then reads records, and
-    /// drops those that have changed since that position. An engine keeps entries of
-    /// [`feed::FEED_BATCHES`] batches or more; a reader further behind gets [`Changes::Gap`]. So does a
-    /// position of another store, unless it is [`StoreErrorKind::Malformed`].
+    /// A change is in the answer of each call that begins after the commit was acknowledged. So a
+    /// cache is never staler than its last call if it takes a position first, then reads records,
+    /// and drops each record that changed since that position.
+    ///
+    /// An engine keeps the entries of at least [`feed::FEED_BATCHES`] batches. A reader that is
+    /// further behind gets [`Changes::Gap`]. A position of another store also gets
+    /// [`Changes::Gap`], or fails with [`StoreErrorKind::Malformed`].
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError>;
 
-    /// The whole store as it is at one instant between the beginning and the end of this call,
-    /// to be read page by page while others go on committing. For dumps.
+    /// Returns the whole store as it is at one instant during this call. The caller reads it page
+    /// by page while other commits continue. Used by dumps.
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError>;
 
-    /// Finishes what is under way and lets go of the database. Calls that come later fail with
-    /// [`StoreErrorKind::Unavailable`].
+    /// Waits for the calls in flight and releases the database. Later calls fail with
+    /// [`StoreErrorKind::Unavailable`]. A second `close` does nothing.
     async fn close(&self);
 }
 
-/// A store as it was at one instant. Dropping it frees what it holds at the database.
+/// A store as it was at one instant. Dropping the snapshot releases the resources that it holds at
+/// the database.
 #[async_trait]
 pub trait Snapshot: Debug + Send {
-    /// The next records, of all spaces, in byte order of their keys; none at the end. `limit` is a
-    /// wish between 1 and [`Limits::range_records`].
+    /// Returns the next records of all spaces, in byte order of their keys; an empty page is the
+    /// end. `limit` is the wanted number, moved into the range from 1 to [`Limits::range_records`].
     async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError>;
 
-    /// The next counters that are not 0, in byte order of their keys; none at the end.
+    /// Returns the next counters that are not 0, in byte order of their keys; an empty page is the
+    /// end.
     async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError>;
 }
 
 /// A page of [`MetaStore::walk`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Records of the space.
+    /// The records of this page.
     pub records: Vec<(Key, Value)>,
-    /// Where to go on; `None` at the end.
+    /// The `resume` argument of the next page; `None` at the end.
     pub resume: Option<Bytes>,
 }
 
 /// A page of [`MetaStore::walk_counters`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterPage {
-    /// Counters of the space.
+    /// The counters of this page.
     pub counters: Vec<(CounterKey, i64)>,
-    /// Where to go on; `None` at the end.
+    /// The `resume` argument of the next page; `None` at the end.
     pub resume: Option<Bytes>,
 }

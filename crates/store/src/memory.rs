@@ -1,8 +1,9 @@
 //! The reference engine: two ordered maps behind one mutex.
 //!
-//! It says by its own simplicity what the contract means, and the conformance suite compares the
-//! other engines with it. Every call holds the mutex from beginning to end, so that a read is one
-//! snapshot and a batch is decided without neighbours. Nothing survives the process.
+//! Its simplicity defines the contract, and the conformance suite compares the other engines with
+//! it. Each call holds the mutex from beginning to end. So a read is one snapshot, and no other
+//! commit runs during a batch. The records are lost at the end of the process. For example, the
+//! tests of planners use this engine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ const LIMITS: Limits = Limits {
     range_records: 10_000,
 };
 
-/// A store in this process's memory.
+/// A store in the memory of this process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     maps: Mutex<Maps>,
@@ -47,18 +48,19 @@ struct Maps {
 #[derive(Debug, Default)]
 struct Feed {
     entries: VecDeque<Bytes>,
-    /// Batches that were remembered once and are no more.
-    forgotten: u64,
+    /// Number of batches whose entries were dropped. The position of the oldest entry.
+    dropped_count: u64,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> MemoryStore {
         MemoryStore::default()
     }
 
     fn open(&self, doing: &str) -> Result<MutexGuard<'_, Maps>, StoreError> {
-        // Nothing under the mutex panics between two writes of one plan.
+        // A panic cannot leave a plan half done: no code under the mutex panics between two writes
+        // of one plan. So a poisoned mutex is still usable.
         let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         if maps.closed {
             return Err(StoreError::new(
@@ -158,7 +160,7 @@ impl MetaStore for MemoryStore {
     }
 }
 
-/// A copy of both maps; the bytes of records are shared with them.
+/// A copy of both maps. It shares the bytes of the records with them.
 #[derive(Debug)]
 struct MemorySnapshot {
     records: VecDeque<(Key, Value)>,
@@ -185,22 +187,23 @@ impl Feed {
         }
         if self.entries.len() == FEED_BATCHES {
             self.entries.pop_front();
-            self.forgotten += 1;
+            self.dropped_count += 1;
         }
         self.entries.push_back(entry);
     }
 
-    /// What changed since a position: the number of batches until then.
+    /// Returns the changes since a position, which is the number of batches before it.
     fn since(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
-        let now = self.forgotten + self.entries.len() as u64;
+        let now = self.dropped_count + self.entries.len() as u64;
         let next = Position(Bytes::copy_from_slice(&now.to_be_bytes()));
         let Some(since) = since else { return Ok(Changes::Notified { keys: Vec::new(), next }) };
         let malformed = |_| StoreError::new(StoreErrorKind::Malformed, "reading a position");
         let since = u64::from_be_bytes(since.0[..].try_into().map_err(malformed)?);
-        let told = since.checked_sub(self.forgotten).and_then(|told| usize::try_from(told).ok());
-        match told {
-            Some(told) if told <= self.entries.len() => {
-                feed::decode(self.entries.iter().skip(told).cloned(), next)
+        let seen =
+            since.checked_sub(self.dropped_count).and_then(|seen| usize::try_from(seen).ok());
+        match seen {
+            Some(seen) if seen <= self.entries.len() => {
+                feed::decode(self.entries.iter().skip(seen).cloned(), next)
             }
             _ => Ok(Changes::Gap { next }),
         }
@@ -235,7 +238,7 @@ impl Maps {
     fn entry(&self, (key, value): (&Key, &Value), follow: Option<&Follow>) -> Entry {
         let target = follow.map_or(Target::Absent, |follow| {
             let record = follow.target(value).and_then(|target| self.records.get(&target));
-            follow.found(record.cloned())
+            follow.to_target(record.cloned())
         });
         Entry { key: key.clone(), value: value.clone(), target }
     }
@@ -252,7 +255,7 @@ impl Maps {
         Verdict::Committed
     }
 
-    /// Whether a guard holds, or what it met instead.
+    /// Checks a guard. Fails with the record that it found instead, if there was one.
     fn holds(&self, plan: &Plan, guard: &Guard) -> Result<(), Option<Value>> {
         let (holds, found) = match guard {
             Guard::Equals(key, value) => {
@@ -267,7 +270,7 @@ impl Maps {
             Guard::Empty(start, end) => (self.records.range(start..end).next().is_none(), None),
             Guard::AtMost(counter, most) => {
                 let now = self.counters.get(counter).copied().unwrap_or(0);
-                (now <= plan.most_before(counter, *most), None)
+                (now <= plan.limit_before(counter, *most), None)
             }
         };
         if holds { Ok(()) } else { Err(found.cloned()) }

@@ -1,55 +1,56 @@
-//! Plans: what must hold, and what happens then.
+//! Plans: writes that are committed together if all conditions hold.
 
 use crate::{CounterKey, Key, StoreErrorKind, Value};
 
-/// A condition that must hold at the instant of commit.
+/// A condition that must hold at the instant of the commit.
 ///
-/// Guards compare bytes, not versions: a record that returned to the same bytes says the same
-/// thing, and ids are never reused.
+/// Guards compare bytes, not versions. A record that changed and then returned to the same bytes
+/// has the same meaning, because ids are never reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// The record has exactly these bytes.
+    /// Holds if the record has exactly these bytes.
     Equals(Key, Value),
-    /// There is no such record.
+    /// Holds if the record does not exist.
     Absent(Key),
-    /// The record exists; its bytes do not matter.
+    /// Holds if the record exists, with any bytes.
     Present(Key),
-    /// No record in `start..end`, both in one partition of one ordered space. The range belongs to
-    /// an owner record that every plan writing into it guards, and that a plan relying on this
-    /// guard deletes or rewrites: engines do not protect the range itself.
+    /// Holds if `start..end` contains no record. Both bounds belong to one partition of one ordered
+    /// space. Engines do not lock the range itself, so callers keep a rule: the range belongs to an
+    /// owner record; each plan that writes into the range guards the owner, and each plan with this
+    /// guard deletes or rewrites the owner. For example, the owner of a directory's entries is the
+    /// directory's inode.
     Empty(Key, Key),
-    /// The counter, with what this plan adds to it, is at most this number. Plans of one batch are
-    /// decided in their order, so each counts what those before it have done to the counter. A plan
-    /// with this guard adds to the counter or leaves it alone; it does not set, raise or clear it.
-    /// A refusal says that there was no room and brings nothing else: what the counter was by then
-    /// is for a read to find out.
+    /// Holds if the counter is at most this number after the plan's own addition. The plans of a
+    /// batch are decided in order, so each counts the additions of the committed plans before it. A
+    /// plan with this guard may add to the counter or leave it unchanged; it must not set, raise or
+    /// clear it. The refusal does not return the counter's value: a caller that needs it reads it.
     AtMost(CounterKey, i64),
 }
 
-/// The largest number, positive or negative, that a write may set a counter to or add to it. Callers
-/// keep sums within it, too. Beyond it the value of that counter is not defined, and nothing else
-/// suffers. Engines that count in floating point lose digits there.
+/// The largest absolute value to which a write may set a counter, and that it may add. Callers also
+/// keep the sums within it. Beyond it the value of that counter is undefined; other counters are
+/// unaffected. Some engines compute in floating point and lose digits beyond 2^53.
 pub const COUNTER_MAX: i64 = 1 << 53;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Sets a record.
+    /// Sets the record's bytes. Creates the record if it does not exist.
     Put(Key, Value),
-    /// Removes a record, if it is there.
+    /// Deletes the record if it exists.
     Delete(Key),
-    /// Adds to a counter. Additions commute.
+    /// Adds to the counter. Additions commute.
     Add(CounterKey, i64),
-    /// Raises a counter to at least this value.
+    /// Raises the counter to this value if it is lower.
     Max(CounterKey, i64),
-    /// Sets a counter.
+    /// Sets the counter.
     Set(CounterKey, i64),
-    /// Removes a counter; it reads as 0 from then on.
+    /// Deletes the counter. It then reads as 0.
     Clear(CounterKey),
 }
 
 impl Write {
-    /// Its key, and whether that is a counter's.
+    /// Returns the key, and true if it is a counter's.
     pub(crate) fn key(&self) -> (bool, &Key) {
         match self {
             Write::Put(key, _) | Write::Delete(key) => (false, key),
@@ -61,38 +62,38 @@ impl Write {
     }
 }
 
-/// Writes that happen together, or not at all, if every guard holds.
+/// Writes that are committed together, if every guard holds, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// What must hold.
+    /// The conditions. The first one that does not hold is reported.
     pub guards: Vec<Guard>,
-    /// What happens then. A key stands in at most one write.
+    /// The writes. At most one of them has a given key.
     pub writes: Vec<Write>,
 }
 
 /// The store's decision on a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every guard held and every write happened.
+    /// Every guard held, and all writes are committed.
     Committed,
     /// A guard did not hold; nothing was written.
     Refused {
-        /// The first guard, in the plan's order, that did not hold.
+        /// The index of the first guard, in the plan's order, that did not hold.
         guard: usize,
-        /// The record that `Equals` or `Absent` met instead, if there was one.
+        /// The record that `Equals` or `Absent` found instead; `None` if there was none.
         found: Option<Value>,
     },
-    /// Nothing was written, for a reason that concerns this plan and not the whole batch: what an
-    /// error of the whole call would mean. [`StoreErrorKind::Full`] says that the store has no
-    /// space for the records that the plan adds, and [`StoreErrorKind::Corrupt`] that a record which it guards is
-    /// damaged. A batch of which every plan failed is an error of the call.
+    /// The plan failed for a reason of its own, and nothing was written. The kind means the same as
+    /// in an error of the call. With [`StoreErrorKind::Full`] the store has no space for the
+    /// records that this plan adds; with [`StoreErrorKind::Corrupt`] a record that it guards is
+    /// damaged. If every plan of a batch fails, the call fails instead.
     Failed(StoreErrorKind),
 }
 
 impl Plan {
-    /// What a counter may be at most before this plan, if it is to be at most `most` with what the
-    /// plan adds to it: what [`Guard::AtMost`] means.
-    pub fn most_before(&self, counter: &CounterKey, most: i64) -> i64 {
+    /// Returns the largest value that `counter` may have before this plan, if it may have `most`
+    /// after the plan's own addition. This is the meaning of [`Guard::AtMost`].
+    pub fn limit_before(&self, counter: &CounterKey, most: i64) -> i64 {
         let added = self.writes.iter().find_map(|write| match write {
             Write::Add(key, by) if key == counter => Some(*by),
             _ => None,
@@ -100,20 +101,20 @@ impl Plan {
         most.saturating_sub(added.unwrap_or(0))
     }
 
-    /// The counters that guards bound.
-    pub fn bounded(&self) -> impl Iterator<Item = &CounterKey> {
+    /// Returns the counters of the `AtMost` guards.
+    pub fn bounded_counters(&self) -> impl Iterator<Item = &CounterKey> {
         self.guards.iter().filter_map(|guard| match guard {
             Guard::AtMost(counter, _) => Some(counter),
             _ => None,
         })
     }
 
-    /// Guards and writes, together.
+    /// Returns the number of guards and writes.
     pub fn items(&self) -> usize {
         self.guards.len() + self.writes.len()
     }
 
-    /// Bytes of keys and values.
+    /// Returns the bytes of all keys and values.
     pub fn bytes(&self) -> usize {
         let guards = self.guards.iter().map(|guard| match guard {
             Guard::Equals(key, value) => key.as_bytes().len() + value.len(),

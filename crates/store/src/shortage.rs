@@ -1,17 +1,21 @@
-//! A store's knowledge that it is out of space.
+//! Remembers if a store is out of space.
+//!
+//! For example, after a commit failed with `Full` the gateway's status names the shortage, until a
+//! commit succeeds.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::{StoreError, StoreErrorKind, Verdict};
 
-/// The result of the last commits, as far as it concerns space. Engines keep one and answer
-/// [`MetaStore::shortage`](crate::MetaStore::shortage) from it.
+/// The result of the last commits with respect to space. Each engine keeps one, from which
+/// [`MetaStore::shortage`](crate::MetaStore::shortage) answers.
 #[derive(Debug, Default)]
 pub struct Shortage(Mutex<Option<String>>);
 
 impl Shortage {
-    /// Notes the outcome of a commit of any plans. Must not be called for a commit that the store
-    /// restricted to plans that free space: its success shows nothing.
+    /// Records the outcome of a commit. The engine must not call this for a commit that it
+    /// restricted to plans that free space: the success of such a commit does not show that there
+    /// is space.
     pub fn observe(&self, outcome: &Result<Vec<Verdict>, StoreError>) {
         match outcome {
             Err(error) if error.kind() == StoreErrorKind::Full => self.set(Some(error.to_string())),
@@ -20,12 +24,12 @@ impl Shortage {
         }
     }
 
-    /// Sets the cause and the cure, or `None` if there is space.
+    /// Sets the cause and the remedy, or `None` if there is space.
     pub fn set(&self, shortage: Option<String>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shortage;
     }
 
-    /// Returns the cause and the cure, or `None` if there is space.
+    /// Returns the cause and the remedy, or `None` if there is space.
     pub fn get(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,5 @@
-//! The reference engine against the suite that the others must pass, and the suite against itself.
+//! The reference engine in the conformance suite, and a check that the suite lists all of its
+//! cases.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ async fn fresh() -> (Arc<dyn MetaStore>, ()) {
 
 store::conformance!(futures::executor::block_on, fresh);
 
-/// A case that is written and not listed would be run by nobody.
+/// A case that is not in the list of `conformance!` would never run.
 #[test]
 fn every_case_is_listed() {
     let sources = [

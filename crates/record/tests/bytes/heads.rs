@@ -164,5 +164,5 @@ fn longest_head_is_within_its_limit() {
         assert!(value.len() > 4_096 && head_bytes(&value) <= first.len());
     }
     let follow = key::dentry_to_head();
-    assert_eq!(follow.most, Some(InodeHead::BYTES_MAX));
+    assert_eq!(follow.bytes_max, Some(InodeHead::BYTES_MAX));
 }

@@ -17,10 +17,10 @@ fn statements(plan: &Plan) -> Vec<String> {
         Some(b'a') => RowState::Absent,
         _ => RowState::Unseen,
     };
-    let mut batch = Batch::of([plan].into_iter());
+    let mut batch = Batch::new([plan].into_iter());
     let value = |key: &Key| (state(key) == RowState::Present).then(Value::new);
     let found = batch.records().map(value).collect();
-    batch.found(found, Vec::new(), Vec::new());
+    batch.set_found(found, Vec::new(), Vec::new());
     assert_eq!(batch.decide(plan), Verdict::Committed);
     let counters = store::counter_changes([plan]);
     let absent: Vec<&Key> = batch.records().filter(|key| state(key) == RowState::Absent).collect();
@@ -84,7 +84,7 @@ fn counters_that_do_not_change_are_not_written() {
 #[test]
 fn a_batch_without_changes_is_empty() {
     let plan = Plan { guards: vec![Guard::Absent(key("a"))], writes: Vec::new() };
-    let batch = Batch::of([&plan].into_iter());
+    let batch = Batch::new([&plan].into_iter());
     let none = BTreeMap::new();
     assert!(Writes::new(&batch, &none, &[], |_| RowState::Absent).is_empty());
 }

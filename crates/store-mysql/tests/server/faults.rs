@@ -42,7 +42,7 @@ fn every_call_takes_the_trips_it_says() {
         let position = match store.changes(None).await.expect("a position") {
             Changes::Notified { next, .. } | Changes::Gap { next } => next,
         };
-        let follow = Follow { prefix: "I".into(), offset: 0, length: 8, most: None };
+        let follow = Follow { prefix: "I".into(), offset: 0, length: 8, bytes_max: None };
         let mut reads: Vec<Read> = (0..40_u64)
             .map(|n| Read::Range {
                 start: key(n, ""),

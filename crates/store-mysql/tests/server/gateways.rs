@@ -23,7 +23,7 @@ fn found(bytes: &[u8]) -> Verdict {
 fn racers_at_two_stores_win_what_a_bound_leaves() {
     run(async {
         let (one, other, _database) = two().await;
-        store::conformance::check_racers_at_a_bound(&one, &other).await;
+        store::conformance::check_concurrent_additions(&one, &other).await;
     });
 }
 

@@ -190,7 +190,8 @@ async fn follows_bring_as_much_of_a_long_record_as_is_enough() {
     }
     let bounds = [0, 1, 128, 250, 251, 252, 253, 503, 1_023, 1_024, 1_025, 4_096, 1 << 20];
     for most in [None].into_iter().chain(bounds.map(Some)) {
-        let follow = Some(Follow { prefix: b"I"[..].into(), offset: 0, length: 8, most });
+        let follow =
+            Some(Follow { prefix: b"I"[..].into(), offset: 0, length: 8, bytes_max: most });
         let range =
             Read::Range { start: key(1, ""), end: key(2, ""), limit: 100, follow: follow.clone() };
         let each = (0..lengths.len()).map(|number| Read::Record {
@@ -237,7 +238,7 @@ async fn long_records_are_followed_from_wherever_they_point() {
         let partition = u64::from_be_bytes(pointer.try_into().expect("eight bytes"));
         let target = Key::new(Space(b'I'), partition, b"");
         write(&store, [Write::Put(target, filled(2_000, 9))]).await;
-        let follow = Some(Follow { prefix: b"I"[..].into(), offset, length: 8, most: None });
+        let follow = Some(Follow { prefix: b"I"[..].into(), offset, length: 8, bytes_max: None });
         let range = Read::Range { start: key(1, ""), end: key(2, ""), limit: 9, follow };
         let found = store.read(&[range]).await.expect("an answer").remove(0);
         let ReadResult::Range(entries) = found else { panic!("a range was asked for") };
@@ -402,7 +403,8 @@ async fn a_record_without_its_rest_is_damaged_and_not_absent() {
         delete_string(&server, &volume, &point(1));
         check_damaged(&store, Read::Record { key: point(1), follow: None }).await;
         for most in [None, Some(252), Some(2_000)] {
-            let follow = Some(Follow { prefix: b"I"[..].into(), offset: 0, length: 8, most });
+            let follow =
+                Some(Follow { prefix: b"I"[..].into(), offset: 0, length: 8, bytes_max: most });
             let by_key = Read::Record { key: key(1, "a"), follow: follow.clone() };
             check_damaged(&store, by_key).await;
             let range = Read::Range { start: key(1, ""), end: key(2, ""), limit: 1, follow };

@@ -19,7 +19,7 @@ async fn two() -> Option<(Arc<dyn MetaStore>, Arc<dyn MetaStore>, Volume)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_racers_in_two_stores_as_many_win_as_a_bound_has_room_for() {
     let Some((one, other, _volume)) = two().await else { return };
-    store::conformance::check_racers_at_a_bound(&*one, &*other).await;
+    store::conformance::check_concurrent_additions(&*one, &*other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -41,7 +41,7 @@ async fn every_call_is_one_round_trip() {
             )
         })
         .collect();
-    let follow = store::Follow { prefix: b"I"[..].into(), offset: 0, length: 8, most: None };
+    let follow = store::Follow { prefix: b"I"[..].into(), offset: 0, length: 8, bytes_max: None };
     let reads: Vec<_> = (0..64_u64)
         .map(|number| match number % 3 {
             0 => Read::Record { key: point(number), follow: Some(follow.clone()) },

@@ -19,7 +19,7 @@ fn texts(ranges: usize, follow: Option<&Follow>) -> Vec<String> {
 
 #[test]
 fn reads_of_any_number_of_ranges_have_few_texts_that_are_kept() {
-    let follow = Follow { prefix: vec![b'i'].into(), offset: 1, length: 8, most: None };
+    let follow = Follow { prefix: vec![b'i'].into(), offset: 1, length: 8, bytes_max: None };
     for follow in [None, Some(&follow)] {
         let mut all = BTreeSet::new();
         for ranges in (1..=150).chain([1_000, LIMITS.reads]) {

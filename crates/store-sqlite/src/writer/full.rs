@@ -8,7 +8,7 @@
 //! The log is emptied after each commit on a nearly full disk. Else the log could hold more new pages than
 //! the reserve has space for, and no checkpoint could move them into the database any more.
 
-use store::{Plan, StoreErrorKind, Verdict, makes_room};
+use store::{Plan, StoreErrorKind, Verdict, frees_space};
 
 use super::{Job, Writer};
 use crate::error::{Shared, full_disk, is_io};
@@ -57,7 +57,7 @@ impl Writer {
 
     async fn commit_admitted(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, Shared> {
         let plans = || jobs.iter().flat_map(|job| &job.plans);
-        let frees: Vec<bool> = plans().map(|plan| makes_room(plan, self.spared)).collect();
+        let frees: Vec<bool> = plans().map(|plan| frees_space(plan, self.spared)).collect();
         let bytes: u64 = plans().map(needed).sum();
         let mut space = self.space_for(bytes.max(SPACE_BYTES)).await;
         let shortage = (space < SPACE_BYTES).then(|| full_disk(&self.path));

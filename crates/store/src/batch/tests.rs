@@ -12,9 +12,9 @@ fn apply(was: i64, change: CounterChange) -> i64 {
     }
 }
 
-/// Every sequence of four changes, folded, does what the changes do one after another.
+/// For each sequence of four writes, the combined change has the effect of the writes one by one.
 #[test]
-fn folded_changes_do_what_the_changes_do() {
+fn a_combined_change_has_the_effect_of_its_writes() {
     let all = |key: &CounterKey| {
         [
             Write::Add(key.clone(), 5),

@@ -1,4 +1,4 @@
-//! Bounded counters: [`Guard::AtMost`] looks at a counter with what the plan adds to it.
+//! Bounded counters: [`Guard::AtMost`] compares the counter after the plan's own addition.
 
 use futures::future::join_all;
 
@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{COUNTER_MAX, Guard, MetaStore, Verdict, Write};
 
-/// A bound that the plan's addition meets holds; one that it goes over refuses the plan.
-pub async fn a_bound_counts_what_the_plan_adds(store: &dyn MetaStore) {
+/// The guard holds if the sum equals the bound, and refuses the plan if the sum exceeds it.
+pub async fn a_bound_counts_the_plans_addition(store: &dyn MetaStore) {
     let at = counter(1, "n");
     let within = |most| Guard::AtMost(at.clone(), most);
     write(store, [Write::Set(at.clone(), 7)]).await;
@@ -21,7 +21,7 @@ pub async fn a_bound_counts_what_the_plan_adds(store: &dyn MetaStore) {
     assert_eq!(decide_one(store, full).await, Verdict::Committed);
     check_record(store, &key(1, "full"), Some(b"")).await;
     assert_eq!(number(store, &at).await, 9);
-    // Without an addition it is the counter itself that is compared.
+    // Without an addition the guard compares the counter itself.
     assert_eq!(decide_one(store, plan([within(9)], [])).await, Verdict::Committed);
     assert_eq!(decide_one(store, plan([within(8)], [])).await, refused(0, None));
     let other = plan([within(8)], [Write::Add(counter(1, "other"), 1)]);
@@ -30,8 +30,8 @@ pub async fn a_bound_counts_what_the_plan_adds(store: &dyn MetaStore) {
     assert_eq!(decide_one(store, last).await, refused(2, None), "the guard that fails is named");
 }
 
-/// What a plan takes away may bring a counter below its bound, or not far enough.
-pub async fn a_bound_counts_what_the_plan_takes_away(store: &dyn MetaStore) {
+/// A subtraction can bring a counter below its bound, or not far enough.
+pub async fn a_bound_counts_subtractions(store: &dyn MetaStore) {
     let at = counter(1, "n");
     write(store, [Write::Set(at.clone(), 10)]).await;
     let less = |by: i64| plan([Guard::AtMost(at.clone(), 5)], [Write::Add(at.clone(), by)]);
@@ -46,8 +46,8 @@ pub async fn a_bound_counts_what_the_plan_takes_away(store: &dyn MetaStore) {
     assert_eq!(number(store, &at).await, -1);
 }
 
-/// A counter that nobody has written is 0.
-pub async fn a_bound_on_a_counter_that_is_not_there(store: &dyn MetaStore) {
+/// A counter that was never written is 0.
+pub async fn a_bound_counts_a_missing_counter_as_zero(store: &dyn MetaStore) {
     let within = |name: &str, most| Guard::AtMost(counter(1, name), most);
     let verdicts = decide(
         store,
@@ -63,7 +63,7 @@ pub async fn a_bound_on_a_counter_that_is_not_there(store: &dyn MetaStore) {
     assert_eq!(verdicts, expected);
     assert_eq!(number(store, &counter(1, "a")).await, 0);
     assert_eq!(number(store, &counter(1, "b")).await, 3);
-    // Alone, so that the batch may take whatever way is for one plan.
+    // A batch of one plan: engines may have a separate path for it.
     let first = plan([within("c", 1)], [Write::Add(counter(1, "c"), 2)]);
     assert_eq!(decide_one(store, first).await, refused(0, None));
     let first = plan([within("c", 2)], [Write::Add(counter(1, "c"), 2)]);
@@ -74,7 +74,7 @@ pub async fn a_bound_on_a_counter_that_is_not_there(store: &dyn MetaStore) {
     assert_eq!(decide_one(store, most).await, Verdict::Committed);
 }
 
-/// Each plan of a batch sees what those before it have added, if they were committed.
+/// Each plan of a batch counts the additions of the committed plans before it.
 pub async fn a_bound_sees_earlier_plans(store: &dyn MetaStore) {
     let at = counter(1, "n");
     let add = |by: i64, name: &str| {
@@ -86,12 +86,12 @@ pub async fn a_bound_sees_earlier_plans(store: &dyn MetaStore) {
     assert_eq!(number(store, &at).await, 10);
     check_record(store, &key(1, "b"), None).await;
     check_record(store, &key(1, "c"), Some(b"")).await;
-    // Whoever takes something away makes room for those behind it, and not for those before.
+    // A subtraction makes capacity for later plans, not for earlier ones.
     let taken = plan([], [Write::Add(at.clone(), -3)]);
     let verdicts = decide(store, &[add(2, "e"), taken, add(2, "f"), add(2, "g")]).await;
     let expected = [refused(0, None), Verdict::Committed, Verdict::Committed, refused(0, None)];
     assert_eq!(verdicts, expected);
-    // So it is with what sets or raises.
+    // The same holds for plans that set or raise the counter.
     let set = plan([], [Write::Set(at.clone(), 8)]);
     let raised = plan([], [Write::Max(at.clone(), 9)]);
     let verdicts = decide(store, &[set, add(1, "h"), add(2, "i"), raised, add(1, "j")]).await;
@@ -99,7 +99,8 @@ pub async fn a_bound_sees_earlier_plans(store: &dyn MetaStore) {
         .map(|holds| if holds { Verdict::Committed } else { refused(0, None) });
     assert_eq!(verdicts, holds);
     assert_eq!(number(store, &at).await, 10);
-    // A plan refused for another reason adds nothing, and a refused one hides nothing.
+    // A plan that another guard refuses adds nothing. A plan that the bound refuses does not hide
+    // the plans after it.
     write(store, [Write::Set(at.clone(), 0)]).await;
     let elsewhere = plan([equals(key(9, "none"), "")], [Write::Add(at.clone(), 9)]);
     let after = plan([equals(key(1, "k"), "")], [put(key(1, "l"), "")]);
@@ -108,14 +109,14 @@ pub async fn a_bound_sees_earlier_plans(store: &dyn MetaStore) {
     assert_eq!(verdicts, expected);
 }
 
-/// Of many that race for what is left, exactly as many win as there is room for, whoever takes
-/// other counters along, in whatever order, and whatever is taken away meanwhile.
-pub async fn racers_at_a_bound_win_what_is_left(store: &dyn MetaStore) {
-    check_racers_at_a_bound(store, store).await;
+/// If many plans race for the remaining capacity of a counter, exactly as many are committed as
+/// fit. The plans also change other counters, in different orders, and some subtract meanwhile.
+pub async fn concurrent_additions_never_exceed_a_bound(store: &dyn MetaStore) {
+    check_concurrent_additions(store, store).await;
 }
 
 /// The same for callers of two stores over one database.
-pub async fn check_racers_at_a_bound(one: &dyn MetaStore, other: &dyn MetaStore) {
+pub async fn check_concurrent_additions(one: &dyn MetaStore, other: &dyn MetaStore) {
     const RACERS: u8 = 24;
     const ROOM: i64 = 7;
     for round in 0..12_u64 {
@@ -135,7 +136,7 @@ pub async fn check_racers_at_a_bound(one: &dyn MetaStore, other: &dyn MetaStore)
                     Write::Add(beside[1].clone(), 1),
                 ],
             );
-            // Nobody bounds these: they meet the racers at their counters alone.
+            // These plans have no bound and meet the racing plans at the same counters.
             let by = if racer % 2 == 0 { 1 } else { -1 };
             let passing =
                 plan([], [Write::Add(beside[1].clone(), by), Write::Add(beside[0].clone(), by)]);
@@ -154,7 +155,7 @@ pub async fn check_racers_at_a_bound(one: &dyn MetaStore, other: &dyn MetaStore)
     }
 }
 
-/// A bounded counter is added to, and not set; and the bound is a counter's number.
+/// A plan may only add to a counter that it bounds, and the bound is at most `COUNTER_MAX`.
 pub async fn a_bounded_counter_that_is_set_is_malformed(store: &dyn MetaStore) {
     let at = counter(1, "n");
     for write in [Write::Set(at.clone(), 1), Write::Max(at.clone(), 1), Write::Clear(at.clone())] {

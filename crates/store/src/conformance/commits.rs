@@ -1,11 +1,11 @@
-//! Batches: all or nothing for a plan, each plan by itself, one after the other.
+//! Batches: each plan is atomic, decided by itself, in the order of the batch.
 
 use super::{
     check_record, counter, decide, equals, key, number, plan, put, refused, suffixes, write,
 };
 use crate::{Guard, MetaStore, Plan, Verdict, Write};
 
-/// A refused plan leaves no trace, neither of the writes before the reason nor after.
+/// A refused plan writes nothing, neither before nor after the guard that failed.
 pub async fn refused_plans_write_nothing(store: &dyn MetaStore) {
     write(store, [put(key(1, "old"), "old"), put(key(1, "doomed"), "stays")]).await;
     let tried = plan(
@@ -23,7 +23,7 @@ pub async fn refused_plans_write_nothing(store: &dyn MetaStore) {
     assert_eq!(number(store, &counter(1, "n")).await, 0);
 }
 
-/// Plans before and after a refused one commit as if it were not there.
+/// The plans before and after a refused plan are committed as if it did not exist.
 pub async fn refused_plans_leave_their_neighbours_alone(store: &dyn MetaStore) {
     let plans: Vec<Plan> = (0..20_u8)
         .map(|turn| {
@@ -45,7 +45,7 @@ pub async fn refused_plans_leave_their_neighbours_alone(store: &dyn MetaStore) {
     assert_eq!(number(store, &counter(1, "n")).await, 13);
 }
 
-/// Within a batch, a plan's guards see what the plans before it wrote.
+/// The guards of a plan see the writes of the earlier plans of its batch.
 pub async fn later_plans_see_earlier_ones(store: &dyn MetaStore) {
     let at = key(1, "a");
     let verdicts = decide(
@@ -74,7 +74,7 @@ pub async fn later_plans_see_earlier_ones(store: &dyn MetaStore) {
     check_record(store, &at, Some(b"3")).await;
 }
 
-/// `Empty` counts what earlier plans of the batch put, and not what they deleted.
+/// `Empty` counts the puts of earlier plans, and not the records that they deleted.
 pub async fn empty_sees_earlier_plans(store: &dyn MetaStore) {
     let within = || Guard::Empty(key(1, ""), key(2, ""));
     write(store, ["a", "b", "c"].map(|name| put(key(1, name), name))).await;
@@ -102,8 +102,8 @@ pub async fn empty_sees_earlier_plans(store: &dyn MetaStore) {
     check_record(store, &key(3, "done"), Some(b"")).await;
 }
 
-/// The last writer of a batch wins, record by record.
-pub async fn puts_and_deletes_take_turns_within_a_batch(store: &dyn MetaStore) {
+/// For each record the last write of a batch wins.
+pub async fn the_last_write_of_a_batch_wins(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), "before"), put(key(1, "b"), "before")]).await;
     let plans = [
         plan([], [put(key(1, "a"), "1"), Write::Delete(key(1, "b")), put(key(1, "c"), "1")]),
@@ -116,8 +116,8 @@ pub async fn puts_and_deletes_take_turns_within_a_batch(store: &dyn MetaStore) {
     check_record(store, &key(1, "c"), Some(b"2")).await;
 }
 
-/// Nothing to decide is decided; a plan without guards and writes commits.
-pub async fn an_empty_batch_and_an_empty_plan_are_fine(store: &dyn MetaStore) {
+/// An empty batch has no verdicts; a plan without guards and writes is committed.
+pub async fn empty_batches_and_plans_are_committed(store: &dyn MetaStore) {
     assert!(decide(store, &[]).await.is_empty());
     assert_eq!(
         decide(store, &[Plan::default(), Plan::default()]).await,

@@ -1,9 +1,9 @@
-//! Counters: integers beside the records.
+//! Counters: integers with keys of their own.
 
 use super::{check_record, counter, decide, equals, key, number, plan, put, refused, write};
 use crate::{COUNTER_MAX, CounterKey, Guard, MetaStore, Verdict, Write};
 
-/// Each verb, on a counter that was and on one that was not, within a batch and across batches.
+/// Each kind of write, on an existing and on a missing counter, within a batch and across batches.
 pub async fn counters_add_raise_set_and_clear(store: &dyn MetaStore) {
     let at = counter(1, "n");
     let steps: [(Write, i64); 14] = [
@@ -26,7 +26,7 @@ pub async fn counters_add_raise_set_and_clear(store: &dyn MetaStore) {
         write(store, [step.clone()]).await;
         assert_eq!(number(store, &at).await, *expected, "after {step:?}");
     }
-    // The same, as plans of one batch, from the same beginning.
+    // The same writes as plans of one batch, from the same initial value.
     let other = counter(1, "m");
     let moved = |write: &Write| match write {
         Write::Add(_, by) => Write::Add(other.clone(), *by),
@@ -42,7 +42,7 @@ pub async fn counters_add_raise_set_and_clear(store: &dyn MetaStore) {
     }
 }
 
-/// Numbers keep every digit up to 2^53 and below zero.
+/// Numbers keep every digit up to 2^53, positive and negative.
 pub async fn counters_hold_large_and_negative_numbers(store: &dyn MetaStore) {
     const LARGE: i64 = COUNTER_MAX;
     let at = counter(1, "large");
@@ -59,8 +59,8 @@ pub async fn counters_hold_large_and_negative_numbers(store: &dyn MetaStore) {
     assert_eq!(number(store, &at).await, 0);
 }
 
-/// A record and a counter of one key do not know each other.
-pub async fn counters_stand_apart_from_records(store: &dyn MetaStore) {
+/// A record and a counter with the same key bytes are independent.
+pub async fn counters_and_records_have_separate_keys(store: &dyn MetaStore) {
     let at = key(1, "both");
     write(store, [put(at.clone(), "record"), Write::Add(CounterKey(at.clone()), 3)]).await;
     check_record(store, &at, Some(b"record")).await;
@@ -76,7 +76,7 @@ pub async fn counters_stand_apart_from_records(store: &dyn MetaStore) {
     check_record(store, &at, Some(b"again")).await;
 }
 
-/// The counters of a refused plan stay as they were.
+/// A refused plan changes no counter.
 pub async fn refused_plans_change_no_counter(store: &dyn MetaStore) {
     write(store, [Write::Set(counter(1, "a"), 1), Write::Set(counter(1, "b"), 2)]).await;
     let verdicts = decide(

@@ -1,4 +1,4 @@
-//! The change feed: nothing that was acknowledged goes untold.
+//! The change feed: each acknowledged change is in it.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use crate::{Changes, Key, MetaStore, Position, StoreErrorKind, Verdict, Write};
 async fn here(store: &dyn MetaStore) -> Position {
     match store.changes(None).await.expect("a position") {
         Changes::Notified { keys, next } => {
-            assert!(keys.is_empty(), "nothing is told without a position");
+            assert!(keys.is_empty(), "without a position there are no changes");
             next
         }
         Changes::Gap { .. } => panic!("there cannot be a gap"),
     }
 }
 
-/// The keys that have changed since a position, or `None` after a gap, and where to continue.
+/// Returns the keys that changed since a position, or `None` after a gap, and the next position.
 async fn since(store: &dyn MetaStore, position: &Position) -> (Option<BTreeSet<Key>>, Position) {
     match store.changes(Some(position)).await.expect("changes") {
         Changes::Notified { keys, next } => (Some(keys.into_iter().collect()), next),
@@ -26,16 +26,16 @@ async fn since(store: &dyn MetaStore, position: &Position) -> (Option<BTreeSet<K
     }
 }
 
-/// Puts and deletes are told, each from the position before it on, and nothing else is.
+/// Puts and deletes are notified once after each position, and nothing else is.
 pub async fn changes_are_notified(store: &dyn MetaStore) {
     write(store, [put(key(1, "before"), "x")]).await;
     let first = here(store).await;
     assert_eq!(since(store, &first).await.0, Some(BTreeSet::new()), "nothing happened");
     write(store, [put(key(1, "a"), "x"), put(point(7), ""), Write::Delete(key(1, "b"))]).await;
-    let (told, second) = since(store, &first).await;
-    assert_eq!(told, Some([key(1, "a"), point(7), key(1, "b")].into()));
-    let (told, third) = since(store, &second).await;
-    assert_eq!(told, Some(BTreeSet::new()), "told already");
+    let (changed, second) = since(store, &first).await;
+    assert_eq!(changed, Some([key(1, "a"), point(7), key(1, "b")].into()));
+    let (changed, third) = since(store, &second).await;
+    assert_eq!(changed, Some(BTreeSet::new()), "notified already");
     decide(store, &[plan([], [put(key(2, "c"), "")]), plan([], [Write::Delete(key(1, "a"))])])
         .await;
     let later = BTreeSet::from([key(2, "c"), key(1, "a")]);
@@ -45,7 +45,7 @@ pub async fn changes_are_notified(store: &dyn MetaStore) {
     assert_eq!(since(store, &first).await.0, Some(all.into()), "a position does not wear out");
 }
 
-/// A refused plan changed nothing, and counters are not records.
+/// A refused plan has no changes, and counters are not in the feed.
 pub async fn refused_plans_and_counters_are_not_notified(store: &dyn MetaStore) {
     let start = here(store).await;
     let verdicts = decide(
@@ -62,8 +62,8 @@ pub async fn refused_plans_and_counters_are_not_notified(store: &dyn MetaStore) 
     assert_eq!(since(store, &start).await.0, Some([key(1, "done")].into()));
 }
 
-/// While batches are committed side by side, a reader that asks again and again is told of each
-/// one that was acknowledged before it asked.
+/// While batches are committed concurrently, a reader that asks repeatedly gets each change that
+/// was acknowledged before its call.
 pub async fn changes_are_notified_once_acknowledged(store: &dyn MetaStore) {
     const WRITERS: u64 = 6;
     const BATCHES: u64 = 25;
@@ -74,21 +74,21 @@ pub async fn changes_are_notified_once_acknowledged(store: &dyn MetaStore) {
             for batch in 0..BATCHES {
                 let at = key(writer, batch.to_be_bytes());
                 write(store, [put(at.clone(), "x"), Write::Add(counter(0, "hot"), 1)]).await;
-                acknowledged.lock().expect("nobody panicked").insert(at);
+                acknowledged.lock().expect("no panic under the lock").insert(at);
                 give_way().await;
             }
         }
     });
     let mut position = here(store).await;
     let reader = async {
-        let mut told = BTreeSet::new();
+        let mut changed = BTreeSet::new();
         loop {
-            let expected = acknowledged.lock().expect("nobody panicked").clone();
+            let expected = acknowledged.lock().expect("no panic under the lock").clone();
             let (keys, next) = since(store, &position).await;
-            told.extend(keys.expect("not so far behind"));
+            changed.extend(keys.expect("the reader is not far behind"));
             position = next;
-            let missing: Vec<_> = expected.difference(&told).collect();
-            assert!(missing.is_empty(), "acknowledged and not told: {missing:?}");
+            let missing: Vec<_> = expected.difference(&changed).collect();
+            assert!(missing.is_empty(), "acknowledged and not notified: {missing:?}");
             if expected.len() as u64 == WRITERS * BATCHES {
                 return;
             }
@@ -98,7 +98,7 @@ pub async fn changes_are_notified_once_acknowledged(store: &dyn MetaStore) {
     futures::join!(join_all(writers), reader);
 }
 
-/// Whoever falls behind by more than an engine remembers is told so, or is told everything.
+/// A reader that is further behind than the engine's entries gets a gap, or all changes.
 pub async fn a_reader_far_behind_gets_a_gap(store: &dyn MetaStore) {
     let start = here(store).await;
     let batches = FEED_BATCHES as u64 + 100;
@@ -106,36 +106,36 @@ pub async fn a_reader_far_behind_gets_a_gap(store: &dyn MetaStore) {
     for from in (0..batches).step_by(64) {
         join_all((from..batches.min(from + 64)).map(one)).await;
     }
-    let (told, next) = since(store, &start).await;
-    if let Some(told) = told {
-        assert_eq!(told, (0..batches).map(point).collect());
+    let (changed, next) = since(store, &start).await;
+    if let Some(changed) = changed {
+        assert_eq!(changed, (0..batches).map(point).collect());
     }
     one(batches).await;
     assert_eq!(since(store, &next).await.0, Some([point(batches)].into()), "from there on");
 }
 
-/// A batch of more keys than an entry may have is notified all the same, or is a gap.
+/// A batch with more keys than an entry may have is notified completely, or is a gap.
 pub async fn large_batches_are_notified_or_a_gap(store: &dyn MetaStore) {
     let start = here(store).await;
     let limits = store.limits();
     let many = limits.plan_items as u64;
     let keys: BTreeSet<_> = (0..many).map(|number| key(1, number.to_be_bytes())).collect();
     write(store, keys.iter().cloned().map(|key| put(key, "")).collect::<Vec<_>>()).await;
-    let (told, next) = since(store, &start).await;
-    assert!(told.is_none_or(|told| told == keys));
+    let (changed, next) = since(store, &start).await;
+    assert!(changed.is_none_or(|changed| changed == keys));
     write(store, [put(point(1), "")]).await;
     assert_eq!(since(store, &next).await.0, Some([point(1)].into()), "from there on");
 }
 
-/// What is no position is refused, or answered with a gap.
-pub async fn foreign_positions_are_no_positions(store: &dyn MetaStore) {
+/// A position that is malformed or of another store is refused, or answered with a gap.
+pub async fn a_foreign_position_is_refused_or_a_gap(store: &dyn MetaStore) {
     write(store, [put(point(1), "x")]).await;
     for bytes in [&b""[..], b"x", b"\0\0\0\0\0\0\0", b"99999999999999999999:1", &[0xff; 40]] {
         let position = Position(bytes::Bytes::copy_from_slice(bytes));
         match store.changes(Some(&position)).await {
             Ok(Changes::Gap { .. }) => {}
-            Ok(told @ Changes::Notified { .. }) => {
-                panic!("{position:?} is no position, yet {told:?}")
+            Ok(changed @ Changes::Notified { .. }) => {
+                panic!("{position:?} is not a position, but was answered with {changed:?}")
             }
             Err(error) => assert_eq!(error.kind(), StoreErrorKind::Malformed, "{error}"),
         }

@@ -1,9 +1,9 @@
-//! Guards: each kind, holding and failing, and what a refusal says.
+//! Guards: each kind, when it holds and when it fails, and the record that a refusal returns.
 
 use super::{check_record, decide, decide_one, equals, key, plan, point, put, refused, write};
 use crate::{Guard, MetaStore, Verdict, Write};
 
-/// `Equals` holds for the same bytes and nothing else, and tells what it met.
+/// `Equals` holds for the same bytes only. Its refusal returns the record that was found.
 pub async fn equals_compares_bytes(store: &dyn MetaStore) {
     let at = key(1, "a");
     write(store, [put(at.clone(), "now")]).await;
@@ -23,7 +23,7 @@ pub async fn equals_compares_bytes(store: &dyn MetaStore) {
     check_record(store, &at, Some(b"then")).await;
 }
 
-/// `Absent` and `Present` are opposites; `Absent` tells what it met.
+/// `Absent` and `Present` are opposites. The refusal of `Absent` returns the record that was found.
 pub async fn absent_and_present_look_for_a_record(store: &dyn MetaStore) {
     let (there, gone) = (point(1), point(2));
     write(store, [put(there.clone(), "there"), put(gone.clone(), "gone")]).await;
@@ -52,7 +52,7 @@ pub async fn absent_and_present_look_for_a_record(store: &dyn MetaStore) {
     assert_eq!(verdicts, expected);
 }
 
-/// `Empty` holds if no record lies within its bounds.
+/// `Empty` holds if no record is within its bounds.
 pub async fn empty_looks_at_a_range(store: &dyn MetaStore) {
     write(store, [put(key(1, "m"), "m"), put(key(3, "x"), "x")]).await;
     let verdicts = decide(
@@ -78,7 +78,7 @@ pub async fn empty_looks_at_a_range(store: &dyn MetaStore) {
     assert_eq!(verdicts, expected);
 }
 
-/// A refusal names the first guard that did not hold, in the plan's order.
+/// A refusal has the index of the first guard, in the plan's order, that did not hold.
 pub async fn the_first_guard_that_fails_is_reported(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), "A"), put(key(1, "b"), "B")]).await;
     let holding = [
@@ -103,7 +103,7 @@ pub async fn the_first_guard_that_fails_is_reported(store: &dyn MetaStore) {
     check_record(store, &key(1, "z"), None).await;
 }
 
-/// A plan with many guards is refused by any one of them.
+/// In a plan with many guards, any of them can refuse the plan.
 pub async fn every_guard_of_a_plan_counts(store: &dyn MetaStore) {
     const GUARDS: u64 = 40;
     let writes: Vec<_> = (0..GUARDS).map(|number| put(point(number), [7])).collect();

@@ -1,4 +1,4 @@
-//! Limits: everything up to them works, nothing above them happens.
+//! Limits: calls up to a limit succeed; calls above it fail and change nothing.
 
 use super::{
     ORDERED, POINT, ask, check_malformed_plans, check_malformed_reads, check_record, counter,
@@ -14,7 +14,7 @@ fn longest_key(store: &dyn MetaStore, salt: u8) -> Key {
     key(1, filled(store.limits().key_bytes - Key::PREFIX_BYTES, salt))
 }
 
-/// Limits are no lower than what callers count on.
+/// The limits are at least [`Limits::LEAST`](crate::Limits::LEAST), on which callers rely.
 pub async fn limits_are_large_enough(store: &dyn MetaStore) {
     let (limits, least) = (store.limits(), Limits::LEAST);
     assert!(limits.key_bytes >= least.key_bytes, "{limits:?}");
@@ -31,7 +31,7 @@ pub async fn limits_are_large_enough(store: &dyn MetaStore) {
     check_record(store, &point(many - 1), Some(b"x")).await;
 }
 
-/// Values of no bytes and of the most bytes come back as they went in.
+/// Values of no bytes and of the largest size are read as they were written.
 pub async fn values_may_be_empty_or_as_long_as_allowed(store: &dyn MetaStore) {
     let longest = filled(store.limits().value_bytes, 0x5a);
     write(store, [put(key(1, "empty"), ""), put(key(1, "long"), &longest)]).await;
@@ -42,7 +42,7 @@ pub async fn values_may_be_empty_or_as_long_as_allowed(store: &dyn MetaStore) {
     check_record(store, &key(1, "long"), Some(b"short")).await;
 }
 
-/// The longest keys are kept apart to their last byte, in records, counters and ranges.
+/// The longest keys differ up to their last byte, in records, counters and ranges.
 pub async fn keys_may_be_as_long_as_allowed(store: &dyn MetaStore) {
     let one = longest_key(store, 0);
     let mut other = one.as_bytes().to_vec();
@@ -59,7 +59,8 @@ pub async fn keys_may_be_as_long_as_allowed(store: &dyn MetaStore) {
     assert_eq!(suffixes(store, low.clone(), high, 9).await, [low.suffix()]);
 }
 
-/// A batch of the most plans, and one of the most items, are decided like small ones.
+/// A batch with the largest number of plans, and one with the largest number of items, are decided
+/// like small ones.
 pub async fn a_full_batch_is_accepted(store: &dyn MetaStore) {
     let limits = store.limits();
     let many: Vec<Plan> = (0..limits.batch_plans as u64)
@@ -96,7 +97,8 @@ pub async fn a_full_batch_is_accepted(store: &dyn MetaStore) {
     assert!(suffixes(store, key(2, ""), key(3, ""), 9).await.is_empty());
 }
 
-/// A read of the most questions and a range of the most records are answered.
+/// A read with the largest number of questions, and a range with the largest number of records, are
+/// answered.
 pub async fn a_full_read_is_accepted(store: &dyn MetaStore) {
     let limits = store.limits();
     write(store, [put(key(1, "a"), "A"), put(point(7), "P"), Write::Add(counter(1, "n"), 2)]).await;
@@ -128,7 +130,7 @@ pub async fn a_full_read_is_accepted(store: &dyn MetaStore) {
     assert!(found.iter().all(|found| matches!(found, ReadResult::Range(all) if all.len() == 1)));
 }
 
-/// What is above a limit is refused whole, and none of it is written.
+/// A call above a limit is refused as a whole, and writes nothing.
 pub async fn too_large_is_malformed_and_writes_nothing(store: &dyn MetaStore) {
     let limits = store.limits();
     let marker = || plan([], [put(key(1, "marker"), "")]);
@@ -167,7 +169,7 @@ pub async fn too_large_is_malformed_and_writes_nothing(store: &dyn MetaStore) {
     check_malformed_reads(store, &[get(point(1)), wide]).await;
 }
 
-/// No plan may write one key twice, whatever the verbs.
+/// No plan may write one key twice, with any kinds of writes.
 pub async fn a_key_written_twice_is_malformed(store: &dyn MetaStore) {
     let at = || key(1, "twice");
     let on = || counter(1, "twice");
@@ -188,7 +190,7 @@ pub async fn a_key_written_twice_is_malformed(store: &dyn MetaStore) {
     write(store, [put(at(), "a"), Write::Add(on(), 1)]).await;
 }
 
-/// Ranges over point spaces, across partitions or spaces, or backwards are none.
+/// Ranges over point spaces, across partitions or spaces, or backwards are malformed.
 pub async fn bad_ranges_are_malformed(store: &dyn MetaStore) {
     let bad = [
         (point(1), point(2)),
@@ -209,12 +211,12 @@ pub async fn bad_ranges_are_malformed(store: &dyn MetaStore) {
     check_record(store, &point(9), None).await;
 }
 
-/// A follow whose targets can be no keys is none.
+/// A follow that derives keys of an impossible length is malformed.
 pub async fn bad_follows_are_malformed(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), [0; 300])]).await;
     let long = vec![ORDERED.0; store.limits().key_bytes];
     let most = u32::try_from(store.limits().value_bytes + 1).expect("values are below 4 GiB");
-    let greedy = Follow { most: Some(most), ..follow(&[POINT.0], 0, 8) };
+    let greedy = Follow { bytes_max: Some(most), ..follow(&[POINT.0], 0, 8) };
     for by in [follow(&[POINT.0], 0, 7), follow(b"", 0, 0), follow(&long, 0, 1), greedy] {
         let record = Read::Record { key: key(1, "a"), follow: Some(by.clone()) };
         check_malformed_reads(store, &[record]).await;

@@ -1,4 +1,4 @@
-//! Random batches, compared with the reference and with their own plans one by one.
+//! Random batches, compared with the reference engine and with their plans one by one.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use crate::{
     Write,
 };
 
-/// Batches of one run: enough for every pair of verbs to meet in one batch.
+/// Batches of one run: enough that each pair of write kinds occurs in one batch.
 const BATCHES: u64 = 150;
-/// Plans of a batch, at most.
+/// Largest number of plans of a batch.
 const PLANS: u64 = 12;
 
-/// Batches of plans over few keys, decided by this engine and by [`MemoryStore`], give the same
-/// verdicts and leave the same contents.
+/// Random batches over few keys have the same verdicts and leave the same contents in this engine
+/// and in [`MemoryStore`].
 pub async fn random_batches_agree_with_the_reference(store: &dyn MetaStore) {
     check_against_the_reference(store, 0x00a5_41a4, BATCHES).await;
 }
 
-/// The same with a seed and a number of batches of one's own. The store is empty.
+/// The same check with another seed and number of batches. The store must be empty.
 pub async fn check_against_the_reference(store: &dyn MetaStore, seed: u64, batches: u64) {
     let reference = MemoryStore::new();
     let mut dice = Dice(seed);
@@ -39,7 +39,7 @@ pub async fn check_against_the_reference(store: &dyn MetaStore, seed: u64, batch
     assert!(committed.iter().all(|count| *count > 0), "both verdicts occurred: {committed:?}");
 }
 
-/// A batch is its plans one by one: the same verdicts, the same contents.
+/// A batch has the same verdicts and the same result as its plans one by one.
 pub async fn random_batches_agree_with_their_plans_one_by_one(store: &dyn MetaStore) {
     let one_by_one = MemoryStore::new();
     let mut dice = Dice(0x0bad_5eed);
@@ -54,13 +54,13 @@ pub async fn random_batches_agree_with_their_plans_one_by_one(store: &dyn MetaSt
     check_same_contents(store, &one_by_one).await;
 }
 
-/// Lengths of values around which an engine may keep them otherwise.
+/// Lengths of values around the bounds at which an engine may change the way of storing them.
 const VALUE_LENGTHS: [usize; 14] =
     [0, 1, 100, 251, 252, 253, 254, 1_023, 1_024, 1_025, 2_000, 4_080, 5_000, 70_000];
 
-/// Records become longer and shorter, come and go, with and without guards on what they were; and
-/// every follow brings as much as it finds enough of what is there now.
-pub async fn targets_come_as_they_are_now(store: &dyn MetaStore) {
+/// Records grow, shrink, appear and disappear, with and without guards on their previous bytes.
+/// Each follow returns the current target, up to the requested bytes.
+pub async fn follows_return_current_targets(store: &dyn MetaStore) {
     const TARGETS: u64 = 3;
     let reference = MemoryStore::new();
     let pointers: Vec<Write> = (0..TARGETS)
@@ -75,7 +75,7 @@ pub async fn targets_come_as_they_are_now(store: &dyn MetaStore) {
         let (expected, found) = (decide(&reference, &plans).await, decide(store, &plans).await);
         assert!(expected == found, "turn {turn}: other verdicts");
         let most = dice.pick(&[None, Some(0), Some(100), Some(251), Some(252), Some(1_024)]);
-        let by = Some(Follow { most, ..follow(&[POINT.0], 0, 8) });
+        let by = Some(Follow { bytes_max: most, ..follow(&[POINT.0], 0, 8) });
         let record = pointer(dice.below(TARGETS));
         let (start, end) = (key(7, ""), key(8, ""));
         let reads = [
@@ -92,7 +92,7 @@ fn pointer(number: u64) -> Key {
     key(7, number.to_be_bytes())
 }
 
-/// Makes targets longer or shorter, or removes them.
+/// Makes targets longer or shorter, or deletes them.
 fn resizing_plan(dice: &mut Dice, targets: u64) -> Plan {
     let filled = |dice: &mut Dice| {
         let (length, salt) = (dice.pick(&VALUE_LENGTHS), dice.pick(b"xyz"));
@@ -103,7 +103,8 @@ fn resizing_plan(dice: &mut Dice, targets: u64) -> Plan {
         0 => vec![Guard::Absent(at.clone())],
         1 => vec![Guard::Present(at.clone())],
         2 => vec![Guard::Equals(at.clone(), filled(dice))],
-        // Refused, and so a fetch of what it names that others of the batch then know.
+        // This plan is refused. It makes the engine fetch a record that other plans of the batch
+        // then use.
         3 => vec![Guard::Equals(at.clone(), value("never"))],
         _ => Vec::new(),
     };
@@ -182,7 +183,7 @@ fn random_reads(dice: &mut Dice) -> Vec<Read> {
     (0..dice.below(10))
         .map(|_| {
             let whole = follow(&[POINT.0], 0, 8);
-            let cut = Follow { most: Some(1), ..whole.clone() };
+            let cut = Follow { bytes_max: Some(1), ..whole.clone() };
             let by = dice.pick(&[None, Some(whole), Some(cut)]);
             match dice.below(3) {
                 0 => Read::Record { key: random_key(dice), follow: by },

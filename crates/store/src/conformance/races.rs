@@ -1,4 +1,4 @@
-//! Many calls under way at once, and calls that nobody waits for.
+//! Concurrent calls, and calls whose future is dropped.
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{Guard, MetaStore, Read, ReadResult, StoreErrorKind, Value, Verdict, Write};
 
-/// Once a resolver has marked a slot as aborted, the original that comes later is refused.
+/// After a resolver has marked a slot as aborted, the original plan is refused.
 pub async fn a_tombstone_beats_a_late_original(store: &dyn MetaStore) {
     let slot = key(1, "slot");
     write(store, [put(slot.clone(), "v0")]).await;
@@ -32,9 +32,9 @@ pub async fn a_tombstone_beats_a_late_original(store: &dyn MetaStore) {
     assert_eq!(number(store, &counter(2, "n")).await, 0);
 }
 
-/// A resolver that comes after the original is refused, and learns that it happened. When both
-/// are under way at once, exactly one of them wins, and the slot says which.
-pub async fn a_tombstone_waits_for_an_early_original(store: &dyn MetaStore) {
+/// A resolver that comes after the original plan is refused, and finds that the plan was committed.
+/// If both run concurrently, exactly one is committed, and the slot shows which.
+pub async fn a_tombstone_after_the_original_is_refused(store: &dyn MetaStore) {
     for turn in 0..50_u64 {
         let slot = key(turn, "slot");
         write(store, [put(slot.clone(), "v0")]).await;
@@ -68,7 +68,8 @@ pub async fn a_tombstone_waits_for_an_early_original(store: &dyn MetaStore) {
     }
 }
 
-/// Of many who create one record at once, one does; the others learn who it was.
+/// If many callers create one record concurrently, one succeeds; the others get the record of the
+/// winner.
 pub async fn racing_creators_have_one_winner(store: &dyn MetaStore) {
     const RACERS: u8 = 32;
     for round in 0..20_u64 {
@@ -94,7 +95,8 @@ pub async fn racing_creators_have_one_winner(store: &dyn MetaStore) {
     }
 }
 
-/// Numbers kept by `Equals`, by a counter and by records of their own all arrive at the same number.
+/// A number kept by `Equals`, one kept by a counter, and the count of separate records end at the
+/// same value.
 pub async fn concurrent_batches_lose_no_increment(store: &dyn MetaStore) {
     const TASKS: u8 = 8;
     const EACH: u64 = 25;
@@ -116,7 +118,7 @@ pub async fn concurrent_batches_lose_no_increment(store: &dyn MetaStore) {
                         Write::Add(counter(2, "done"), 1),
                     ],
                 );
-                // A neighbour that is always refused shares the batch.
+                // The batch also has a plan that is always refused.
                 let neighbour = plan([Guard::Absent(shared.clone())], [put(key(3, "never"), "")]);
                 match &decide(store, &[neighbour, tried]).await[..] {
                     [Verdict::Refused { .. }, Verdict::Committed] => {
@@ -149,7 +151,8 @@ pub async fn concurrent_batches_lose_no_increment(store: &dyn MetaStore) {
     check_record(store, &key(3, "never"), None).await;
 }
 
-/// While many write pairs at once, a reader finds whole pairs only, and its own at once.
+/// While many callers write pairs of records concurrently, a reader finds only whole pairs, and its
+/// own pair at once.
 pub async fn concurrent_readers_see_whole_batches(store: &dyn MetaStore) {
     join_all((0..16_u8).map(|task| async move {
         for turn in 0..15_u8 {
@@ -174,9 +177,9 @@ pub async fn concurrent_readers_see_whole_batches(store: &dyn MetaStore) {
     .await;
 }
 
-/// A caller that goes away in the middle of a commit leaves it whole, done or not done, and the
-/// store well.
-pub async fn commits_outlive_their_callers(store: &dyn MetaStore) {
+/// If the future of a commit is dropped, the batch is committed as a whole or not at all, and the
+/// store remains usable.
+pub async fn a_dropped_commit_is_atomic(store: &dyn MetaStore) {
     for turn in 0..40_u8 {
         let plans =
             [plan([], [put(key(1, [turn]), "left")]), plan([], [put(key(2, [turn]), "right")])];
@@ -185,7 +188,7 @@ pub async fn commits_outlive_their_callers(store: &dyn MetaStore) {
             let read = [get(key(1, [turn])), Read::Counter(counter(1, "none"))];
             let asked = store.read(&read).fuse();
             pin_mut!(call, asked);
-            // Polled a few times, then dropped: somewhere in the middle.
+            // Poll the futures a few times, then drop them in the middle of the call.
             for _ in 0..turn % 4 {
                 poll_fn(|context| {
                     let _: (Poll<_>, Poll<_>) =
@@ -208,7 +211,7 @@ pub async fn commits_outlive_their_callers(store: &dyn MetaStore) {
     }
 }
 
-/// After `close`, every call fails, and says that nothing happened. Closing twice is harmless.
+/// After `close`, each call fails with `Unavailable`. A second `close` does nothing.
 pub async fn a_closed_store_is_unavailable(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), "")]).await;
     store.close().await;

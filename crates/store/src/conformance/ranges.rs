@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Entry, Guard, Key, MetaStore, Read, ReadResult, Space, Target, Verdict, Write};
 
-/// A whole partition is a range, and only its own records are in it.
+/// A range over a whole partition returns only the records of the partition.
 pub async fn a_whole_partition_is_a_range(store: &dyn MetaStore) {
     write(store, [put(key(6, "x"), "6"), put(key(8, ""), "8"), put(key(8, "x"), "8")]).await;
     write(store, [put(key(7, ""), "7"), put(key(7, [0xff; 40]), "7"), put(key(7, "m"), "7")]).await;
@@ -17,7 +17,7 @@ pub async fn a_whole_partition_is_a_range(store: &dyn MetaStore) {
     assert!(suffixes(store, key(9, ""), key(10, ""), 100).await.is_empty());
 }
 
-/// The start is in, the end is out, and a limit takes the first ones.
+/// The start is inclusive, the end is exclusive, and a limit keeps the first records.
 pub async fn a_range_has_its_bounds_and_its_limit(store: &dyn MetaStore) {
     let names = ["a", "b", "c", "d"];
     write(store, names.map(|name| put(key(1, name), name))).await;
@@ -30,7 +30,8 @@ pub async fn a_range_has_its_bounds_and_its_limit(store: &dyn MetaStore) {
     assert!(suffixes(store, key(1, "b"), key(1, "b"), 9).await.is_empty(), "an empty range");
 }
 
-/// Order is by unsigned bytes, shorter first, whatever order they were written in.
+/// Records are ordered by unsigned bytes, shorter ones first, independently of the order in which
+/// they were written.
 pub async fn ranges_follow_byte_order(store: &dyn MetaStore) {
     let mut sorted: Vec<Vec<u8>> = vec![
         b"".to_vec(),
@@ -65,7 +66,8 @@ pub async fn ranges_follow_byte_order(store: &dyn MetaStore) {
     assert_eq!(suffixes(store, key(3, &from), key(4, ""), 7).await, rest);
 }
 
-/// Neighbouring partitions, neighbouring spaces and look-alikes stay outside.
+/// Records of neighbouring partitions and spaces, and records with similar keys, are not in the
+/// range.
 pub async fn ranges_never_leave_a_partition(store: &dyn MetaStore) {
     let neighbours = [
         key(0x0100, "n"),
@@ -84,7 +86,8 @@ pub async fn ranges_never_leave_a_partition(store: &dyn MetaStore) {
     assert_eq!(last, [b"n"], "the last partition of a space");
 }
 
-/// Suffixes of zeros and other bytes at an end of their range, in every position, and long runs.
+/// Suffixes with zeros and other bytes at the ends of their range, in each position, and in long
+/// runs.
 fn any_suffixes() -> Vec<Vec<u8>> {
     let mut all = vec![Vec::new()];
     let mut from = 0;
@@ -105,8 +108,8 @@ fn any_suffixes() -> Vec<Vec<u8>> {
     all
 }
 
-/// Whatever bytes suffixes have, they keep their order and are found: by ranges, by guards, and from
-/// other records.
+/// Suffixes may have any bytes. They keep their order and are found by ranges, by guards and by
+/// follows.
 pub async fn suffixes_may_have_any_bytes(store: &dyn MetaStore) {
     let all = any_suffixes();
     let shuffled = all.iter().skip(1).step_by(2).chain(all.iter().step_by(2).rev());
@@ -125,7 +128,7 @@ pub async fn suffixes_may_have_any_bytes(store: &dyn MetaStore) {
     for (suffix, found) in all.iter().zip(ask(store, &reads).await) {
         assert_eq!(found, ReadResult::Record(Some(entry(&key(3, suffix), suffix))));
     }
-    // A record whose value is a suffix leads to the record that has it.
+    // A record whose value is a suffix points to the record with that suffix.
     let prefix = key(3, "").as_bytes().to_vec();
     for suffix in &all {
         write(store, [put(key(9, "pointer"), suffix)]).await;
@@ -138,7 +141,7 @@ pub async fn suffixes_may_have_any_bytes(store: &dyn MetaStore) {
         let expected = [ReadResult::Record(Some(met.clone())), ReadResult::Range(vec![met])];
         assert_eq!(ask(store, &reads).await, expected);
     }
-    // What is put over one, and what is deleted, disturbs no other.
+    // Replacing or deleting one of them changes no other.
     for (number, suffix) in all.iter().enumerate() {
         let change = match number % 3 {
             0 => Write::Delete(key(3, suffix)),

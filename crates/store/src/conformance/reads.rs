@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Entry, Follow, MetaStore, Read, ReadResult, Target, Value, Verdict, Write};
 
-/// Answers stand at the indices of their questions, whatever the kinds and repetitions.
+/// The answers have the indices of their questions, for all kinds and repetitions.
 pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), "A"), put(key(1, "b"), "B"), put(point(9), "P")]).await;
     write(store, [Write::Add(counter(1, "n"), 7)]).await;
@@ -39,7 +39,7 @@ pub async fn many_questions_are_answered_in_their_order(store: &dyn MetaStore) {
     assert!(ask(store, &[]).await.is_empty());
 }
 
-/// A read that begins after a commit was acknowledged holds it.
+/// A read that begins after a commit was acknowledged sees it.
 pub async fn reads_see_acknowledged_commits(store: &dyn MetaStore) {
     for turn in 1..=100_i64 {
         let now = turn.to_be_bytes();
@@ -60,7 +60,7 @@ pub async fn reads_see_acknowledged_commits(store: &dyn MetaStore) {
     }
 }
 
-/// While committers move units between two records, no read sees one half of a move.
+/// While concurrent commits move units between two records, no read sees half of a move.
 pub async fn reads_are_snapshots(store: &dyn MetaStore) {
     const UNITS: u8 = 200;
     let (left, right) = (key(1, "left"), key(2, "right"));
@@ -78,7 +78,7 @@ pub async fn reads_are_snapshots(store: &dyn MetaStore) {
     let readers = join_all((0..4).map(|_| async {
         let mut highest = 0;
         while highest < i64::from(UNITS) {
-            // A record, a range and a counter: an engine may fetch each in its own way.
+            // A record, a range and a counter, because an engine may fetch each in another way.
             let reads = [
                 get(left.clone()),
                 range(key(2, ""), key(3, ""), 2),
@@ -102,8 +102,8 @@ pub async fn reads_are_snapshots(store: &dyn MetaStore) {
     futures::join!(writer, readers);
 }
 
-/// Records of point spaces are written, guarded and read like any other.
-pub async fn point_spaces_hold_records_too(store: &dyn MetaStore) {
+/// Records of point spaces can be written, guarded and read like all others.
+pub async fn point_spaces_hold_records(store: &dyn MetaStore) {
     write(store, [put(point(1), "one"), put(point(2), "two")]).await;
     write(store, [Write::Delete(point(1)), put(point(2), "zwei")]).await;
     check_record(store, &point(1), None).await;
@@ -114,9 +114,9 @@ pub async fn point_spaces_hold_records_too(store: &dyn MetaStore) {
     assert_ne!(verdicts, [Verdict::Committed]);
 }
 
-/// A follow reads the record that the found one points to, in another space and partition.
-pub async fn a_follow_hits_misses_and_falls_short(store: &dyn MetaStore) {
-    // Zero bytes, in the pointer and in the target's key, must not end anything early.
+/// A follow reads the target of the record in another space and partition.
+pub async fn a_follow_finds_its_target_or_reports_it_absent(store: &dyn MetaStore) {
+    // Zero bytes in the pointer and in the target's key must not terminate a string early.
     let mut pointer = b"xx".to_vec();
     pointer.extend_from_slice(&0x0001_00ff_0000_0a00_u64.to_be_bytes());
     let target = point(0x0001_00ff_0000_0a00);
@@ -156,7 +156,7 @@ pub async fn a_follow_hits_misses_and_falls_short(store: &dyn MetaStore) {
     assert_eq!(found.target, Target::Whole(value("partition")));
 }
 
-/// A range follows each of its records by itself.
+/// A range follows each of its records independently.
 pub async fn ranges_follow_each_record(store: &dyn MetaStore) {
     for number in 0..20_u64 {
         let name = format!("{number:02}");
@@ -189,26 +189,26 @@ pub async fn ranges_follow_each_record(store: &dyn MetaStore) {
     }
 }
 
-/// What of a target is to come when `most` bytes of it are enough.
+/// Returns the expected target if the reader requests `most` bytes of it.
 fn cut(record: &Value, most: Option<u32>) -> Target {
-    let by = Follow { most, ..follow(&[POINT.0], 0, 8) };
+    let by = Follow { bytes_max: most, ..follow(&[POINT.0], 0, 8) };
     let fetched = by.fetch_bytes().map_or(usize::MAX, |bytes| usize::try_from(bytes).expect("few"));
-    by.found(Some(record.slice(..record.len().min(fetched))))
+    by.to_target(Some(record.slice(..record.len().min(fetched))))
 }
 
 #[track_caller]
 fn check_target(found: &Target, expected: &Target, asked: &dyn std::fmt::Debug) {
-    // Not all of their bytes are for people to read.
+    // Compare lengths first: a failure message must not print long binary values.
     let shown = |target: &Target| (target.first_bytes().map(<[u8]>::len), target.whole().is_some());
     assert_eq!(shown(found), shown(expected), "bytes, and whether they are all: {asked:?}");
     assert!(found == expected, "other bytes: {asked:?}");
 }
 
-/// Lengths of targets: none, few, those around every bound below, and more than a row of a table
-/// or a page of a file holds.
+/// Lengths of targets: zero, small, around each bound below, and larger than a row of a table or a
+/// page of a file.
 const LENGTHS: [usize; 11] = [0, 1, 2, 99, 100, 101, 255, 256, 257, 5_000, 70_000];
 
-/// Bounds on targets.
+/// Requested bytes of targets.
 const BOUNDS: [Option<u32>; 7] =
     [None, Some(0), Some(1), Some(100), Some(256), Some(60_000), Some(1 << 20)];
 
@@ -229,13 +229,13 @@ fn at(number: u64) -> u8 {
     u8::try_from(number).expect("few")
 }
 
-/// A target shorter than the bound or just as long comes whole, a longer one as its first bytes,
-/// and one that is not there not at all; each question has a bound of its own.
-pub async fn a_follow_brings_no_more_than_is_enough(store: &dyn MetaStore) {
+/// A target up to the requested bytes is returned whole, a longer one as its first bytes, and a
+/// missing one as absent. Each question has its own limit.
+pub async fn a_follow_returns_at_most_the_requested_bytes(store: &dyn MetaStore) {
     let targets = plant_targets(store).await;
     let (mut reads, mut expected) = (Vec::new(), Vec::new());
     for most in BOUNDS {
-        let by = Follow { most, ..follow(&[POINT.0], 0, 8) };
+        let by = Follow { bytes_max: most, ..follow(&[POINT.0], 0, 8) };
         for (number, target) in (0_u64..).zip(&targets) {
             let record = key(1, [b'a', at(number)]);
             reads.push(Read::Record { key: record, follow: Some(by.clone()) });
@@ -250,7 +250,8 @@ pub async fn a_follow_brings_no_more_than_is_enough(store: &dyn MetaStore) {
         let ReadResult::Record(Some(entry)) = found else { panic!("it is there: {read:?}") };
         check_target(&entry.target, expected, read);
     };
-    // All at once, and each by itself: an engine may have a way of its own for either.
+    // All questions in one call, then each in a call of its own, because an engine may have a
+    // separate path for one question.
     for ((read, found), expected) in reads.iter().zip(ask(store, &reads).await).zip(&expected) {
         check(read, &found, expected);
     }
@@ -259,15 +260,15 @@ pub async fn a_follow_brings_no_more_than_is_enough(store: &dyn MetaStore) {
     }
 }
 
-/// The same of ranges, alone and beside other questions.
-pub async fn ranges_follow_no_further_than_is_enough(store: &dyn MetaStore) {
+/// The same for ranges, alone and with other questions.
+pub async fn ranges_cut_targets_to_the_requested_bytes(store: &dyn MetaStore) {
     let targets = plant_targets(store).await;
     for most in BOUNDS {
         let read = Read::Range {
             start: key(1, "a"),
             end: key(2, ""),
             limit: 100,
-            follow: Some(Follow { most, ..follow(&[POINT.0], 0, 8) }),
+            follow: Some(Follow { bytes_max: most, ..follow(&[POINT.0], 0, 8) }),
         };
         let mut expected: Vec<_> = targets.iter().map(|target| cut(target, most)).collect();
         expected.extend([Target::Absent, Target::Absent]);

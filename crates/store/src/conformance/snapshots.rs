@@ -1,4 +1,4 @@
-//! Snapshots: the whole store at one instant, while others go on.
+//! Snapshots: the whole store at one instant, while other commits continue.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ async fn rest(
     (records, counters)
 }
 
-/// Fills a store with records of several spaces and with counters, and says what it holds.
+/// Fills a store with records of several spaces and with counters, and returns its contents.
 async fn fill(store: &dyn MetaStore) -> (BTreeMap<Key, Value>, BTreeMap<CounterKey, i64>) {
     let mut records = BTreeMap::new();
     for space in [b'A', b'I', b'd', b'e', b'z'].map(Space) {
@@ -48,7 +48,8 @@ async fn fill(store: &dyn MetaStore) -> (BTreeMap<Key, Value>, BTreeMap<CounterK
     (records, counters)
 }
 
-/// Every record and every counter that is not 0, each once, in byte order, whatever the limit.
+/// A snapshot returns each record and each counter that is not 0 once, in byte order, for any
+/// limit.
 pub async fn a_snapshot_holds_everything_in_order(store: &dyn MetaStore) {
     let mut empty = store.snapshot().await.expect("a snapshot");
     assert_eq!(rest(&mut *empty, 10).await, (Vec::new(), Vec::new()));
@@ -66,8 +67,8 @@ pub async fn a_snapshot_holds_everything_in_order(store: &dyn MetaStore) {
     }
 }
 
-/// Records and counters that are put, changed and deleted after a snapshot began, in front of it and
-/// behind it, are in it as they were.
+/// Records and counters that change after the snapshot began, before and behind its reading
+/// position, are returned as they were.
 pub async fn a_snapshot_stays_as_it_was(store: &dyn MetaStore) {
     let (records, counters) = fill(store).await;
     let mut snapshot = store.snapshot().await.expect("a snapshot");
@@ -100,8 +101,8 @@ pub async fn a_snapshot_stays_as_it_was(store: &dyn MetaStore) {
     assert_eq!(numbers, counters.into_iter().collect::<Vec<_>>());
 }
 
-/// While units are moved between records, one batch a move, every snapshot has all of them; and a
-/// counter moved along says the same.
+/// While batches move units between records, each snapshot has all units, and a counter in the same
+/// batches agrees with them.
 pub async fn a_snapshot_is_of_one_instant(store: &dyn MetaStore) {
     const PLACES: u64 = 24;
     const UNITS: u64 = 10;
@@ -149,8 +150,8 @@ pub async fn a_snapshot_is_of_one_instant(store: &dyn MetaStore) {
     assert!(count > 0, "nothing moved");
 }
 
-/// Snapshots of two instants, read side by side, and one let go of in the middle.
-pub async fn two_snapshots_do_not_disturb_each_other(store: &dyn MetaStore) {
+/// Snapshots of two instants are read alternately, and one is dropped in the middle.
+pub async fn snapshots_are_independent(store: &dyn MetaStore) {
     write(store, [put(key(1, "a"), "1"), put(key(1, "b"), "1"), put(key(1, "c"), "1")]).await;
     let mut older = store.snapshot().await.expect("a snapshot");
     assert_eq!(older.records(1).await.expect("a page"), [(key(1, "a"), value("1"))]);

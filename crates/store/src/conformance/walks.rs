@@ -23,8 +23,9 @@ async fn walk_all(store: &dyn MetaStore, space: Space, limit: u32) -> BTreeMap<K
     panic!("the walk does not end")
 }
 
-/// Every record of the space is seen, of both kinds of spaces, and no other's, whatever the limit.
-pub async fn a_walk_sees_a_whole_space(store: &dyn MetaStore) {
+/// A walk returns each record of its space, for both kinds of spaces and any limit, and no record
+/// of another space.
+pub async fn a_walk_returns_the_whole_space(store: &dyn MetaStore) {
     let mut expected = BTreeMap::new();
     for partition in [0, 1, 2, 1 << 40, u64::MAX] {
         for suffix in [&b""[..], b"\0", b"a", b"\xff\xff"] {
@@ -46,8 +47,9 @@ pub async fn a_walk_sees_a_whole_space(store: &dyn MetaStore) {
     assert!(walk_all(store, Space(b'z'), 5).await.is_empty());
 }
 
-/// Records that exist from before a walk until after it are seen, while others come and go.
-pub async fn a_walk_sees_what_exists_throughout(store: &dyn MetaStore) {
+/// A walk returns the records that exist during the whole walk, while others are created and
+/// deleted.
+pub async fn a_walk_returns_records_that_exist_throughout(store: &dyn MetaStore) {
     let steady: BTreeSet<Key> = (0..60_u8).map(|n| key(u64::from(n % 5), [n, 1])).collect();
     let writes: Vec<_> = steady.iter().map(|key| put(key.clone(), "steady")).collect();
     write(store, writes).await;
@@ -57,7 +59,7 @@ pub async fn a_walk_sees_what_exists_throughout(store: &dyn MetaStore) {
         let mut page_number = 0_u8;
         for _ in 0..PAGES_MAX {
             let page = store.walk(ORDERED, resume, limit).await.expect("a page");
-            // Between pages, delete every second guest that was seen and put new ones around.
+            // Between pages, delete every second guest that was seen, and put new ones around it.
             let guests: Vec<_> = page
                 .records
                 .iter()
@@ -66,7 +68,7 @@ pub async fn a_walk_sees_what_exists_throughout(store: &dyn MetaStore) {
                 .step_by(2)
                 .collect();
             seen.extend(page.records.into_iter().map(|(key, _)| key));
-            // No more than this, or a walk of small pages never catches up with them.
+            // With more new records a walk of small pages would never reach the end.
             let guests_now = if page_number < 40 { 5 } else { 0 };
             let put_guests = (0..guests_now).map(|at| put(key(at, [page_number, 0]), "guest"));
             let verdicts = store
@@ -86,8 +88,8 @@ pub async fn a_walk_sees_what_exists_throughout(store: &dyn MetaStore) {
     }
 }
 
-/// Every counter of the space that is not 0 is seen, and no record.
-pub async fn a_walk_over_counters_sees_them_all(store: &dyn MetaStore) {
+/// A walk over counters returns each counter of the space that is not 0, and no record.
+pub async fn a_walk_over_counters_returns_all_of_them(store: &dyn MetaStore) {
     let expected: BTreeMap<CounterKey, i64> =
         (1..=23_i64).map(|n| (counter(n.unsigned_abs() % 4, n.to_be_bytes()), n - 30)).collect();
     let writes: Vec<_> = expected.iter().map(|(key, n)| Write::Set(key.clone(), *n)).collect();

@@ -1,13 +1,15 @@
-//! Compact entries, for engines that keep the feed where bytes are expensive: the keys of a batch in
-//! order, each without the prefix that it shares with the one before.
+//! Compact entries, for engines that keep the feed where bytes are expensive: the sorted keys of a
+//! batch, each without the prefix that it shares with the key before.
 //!
-//! A key is encoded as one byte, the length of the shared prefix; one byte or two, the length of the
-//! rest; and the rest. The first key shares nothing, so entries may be concatenated. A key without
-//! bytes says that any record may have changed.
+//! A key is encoded as the length of the shared prefix (one byte), the length of the rest (one or
+//! two bytes), and the rest. The first key shares no bytes, so entries can be concatenated. A key
+//! of no bytes marks that any record may have changed.
 //!
-//! This pays because the keys of one batch are much alike: most of them are new records below a few
-//! parents, with consecutive numbers. If it is not yet known which plans will be committed, each plan
-//! has a piece of its own. These are longer, since keys of different plans share nothing.
+//! For example, the keys `dir1/a` and `dir1/b` are encoded as `0 6 dir1/a` and `5 1 b`.
+//!
+//! The keys of one batch are similar: most are new records below a few parents, with consecutive
+//! numbers. If an engine does not know yet which plans will be committed, each plan has its own
+//! piece. Pieces are longer in total, since keys of different plans share no prefix.
 
 use std::collections::BTreeSet;
 
@@ -16,19 +18,19 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use super::FEED_BATCH_BYTES_MAX;
 use crate::{Key, Plan, Write};
 
-/// A key without bytes: any record may have changed.
+/// A key of no bytes: a mark that any record may have changed.
 const ALL: &[u8] = &[0, 0];
 
-/// The first bit of a length that takes two bytes.
+/// The bit that marks a length of two bytes.
 const LONG: u16 = 0x8000;
 
-/// The entry of a batch of which all plans are committed.
+/// Returns the entry of a batch of which all plans are committed.
 pub fn entry<'a>(plans: impl IntoIterator<Item = &'a Plan> + Clone) -> Bytes {
     let fits = fits(plans.clone());
     join(plans, fits)
 }
 
-/// What each plan of a batch adds to the entry if it is committed. There are no pieces at all if no
+/// Returns the piece that each plan adds to the entry if it is committed. Returns no pieces if no
 /// plan changes records.
 pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     let fits = fits(plans);
@@ -59,7 +61,7 @@ fn join<'a>(plans: impl IntoIterator<Item = &'a Plan>, fits: bool) -> Bytes {
         let alike = key.iter().zip(before).take_while(|(a, b)| a == b).count();
         let shared = u8::try_from(alike).unwrap_or(u8::MAX);
         let rest = key.get(usize::from(shared)..).unwrap_or_default();
-        // No engine's keys are longer; if one's were, this would still be true.
+        // All keys of engines are shorter. The mark would be correct for a longer one too.
         let Some(length) = u16::try_from(rest.len()).ok().filter(|length| *length < LONG) else {
             return Bytes::from_static(ALL);
         };
@@ -74,8 +76,8 @@ fn join<'a>(plans: impl IntoIterator<Item = &'a Plan>, fits: bool) -> Bytes {
     entry.freeze()
 }
 
-/// Splits concatenated entries into keys, each as an entry of its own in the form that
-/// [`super::decode`] takes. What cannot be read becomes an entry that it refuses.
+/// Splits concatenated entries into keys. Each key becomes an entry in the form that
+/// [`super::decode`] takes. Malformed input becomes one entry that `decode` refuses.
 #[derive(Debug)]
 pub struct Entries {
     rest: Bytes,
@@ -83,7 +85,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Reads from the beginning.
+    /// Starts at the first key of `joined`.
     pub fn new(joined: Bytes) -> Entries {
         Entries { rest: joined, before: Vec::new() }
     }

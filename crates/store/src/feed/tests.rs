@@ -27,7 +27,7 @@ fn pieces_have_written_records_and_no_counters() {
 }
 
 #[test]
-fn a_batch_too_large_is_a_gap() {
+fn a_too_large_batch_is_a_gap() {
     let writes = (0..10_000).map(|number| Write::Delete(key(number))).collect();
     let pieces = pieces(&[plan(writes), plan(vec![Write::Add(CounterKey(key(3)), 1)])]);
     assert!(pieces.iter().map(Bytes::len).sum::<usize>() < 10);
@@ -37,7 +37,7 @@ fn a_batch_too_large_is_a_gap() {
 }
 
 #[test]
-fn more_keys_than_an_answer_has_are_a_gap() {
+fn more_keys_than_the_limit_of_an_answer_are_a_gap() {
     let writes = (0..1_000).map(|number| Write::Delete(key(number))).collect();
     let entry = Bytes::from(pieces(&[plan(writes)]).concat());
     let entries = |number| std::iter::repeat_n(entry.clone(), number);
@@ -47,7 +47,7 @@ fn more_keys_than_an_answer_has_are_a_gap() {
 }
 
 #[test]
-fn an_entry_that_is_cut_is_corrupt() {
+fn a_cut_entry_is_corrupt() {
     let entry = pieces(&[plan(vec![Write::Delete(key(1)), Write::Delete(key(2))])]).concat();
     let whole = entry.len() / 2;
     for length in 1..entry.len() {

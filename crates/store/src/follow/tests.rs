@@ -1,15 +1,15 @@
 use super::*;
 
 fn by(most: Option<u32>) -> Follow {
-    Follow { prefix: Bytes::from_static(b"I"), offset: 0, length: 8, most }
+    Follow { prefix: Bytes::from_static(b"I"), offset: 0, length: 8, bytes_max: most }
 }
 
 fn target(most: Option<u32>, fetched: &'static [u8]) -> Target {
-    by(most).found(Some(Bytes::from_static(fetched)))
+    by(most).to_target(Some(Bytes::from_static(fetched)))
 }
 
 #[test]
-fn one_byte_more_than_is_enough_tells_a_longer_record() {
+fn one_byte_beyond_the_limit_shows_that_a_target_is_longer() {
     assert_eq!((by(Some(3)).fetch_bytes(), by(None).fetch_bytes()), (Some(4), None));
     assert_eq!(target(Some(3), b"ab"), Target::Whole(Bytes::from_static(b"ab")));
     assert_eq!(target(Some(3), b"abc"), Target::Whole(Bytes::from_static(b"abc")));
@@ -17,11 +17,11 @@ fn one_byte_more_than_is_enough_tells_a_longer_record() {
     assert_eq!(target(Some(0), b"a"), Target::Cut(Beginning(Bytes::new())));
     assert_eq!(target(Some(0), b""), Target::Whole(Bytes::new()));
     assert_eq!(target(None, b"abcd"), Target::Whole(Bytes::from_static(b"abcd")));
-    assert_eq!(by(Some(3)).found(None), Target::Absent);
+    assert_eq!(by(Some(3)).to_target(None), Target::Absent);
 }
 
 #[test]
-fn the_beginning_of_a_record_is_not_the_record() {
+fn the_first_bytes_of_a_record_are_not_the_record() {
     let cut = target(Some(2), b"abc");
     assert_eq!((cut.whole(), cut.first_bytes()), (None, Some(&b"ab"[..])));
     let whole = target(Some(3), b"abc");

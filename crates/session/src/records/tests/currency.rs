@@ -234,8 +234,8 @@ async fn a_followed_record_is_answered_from_the_cache() {
     bytes.extend_from_slice(&7_u64.to_be_bytes());
     let bind = Write::Put(name.clone(), bytes.into());
     cached.commit(&[Plan { guards: Vec::new(), writes: vec![bind] }]).await.unwrap();
-    let follow = |most| {
-        let follow = Some(Follow { most, ..key::dentry_to_inode() });
+    let follow = |bytes_max| {
+        let follow = Some(Follow { bytes_max, ..key::dentry_to_inode() });
         [Read::Record { key: name.clone(), follow }]
     };
     let target = |found: Option<Vec<ReadResult>>| match found.map(|mut found| found.remove(0)) {

@@ -111,10 +111,10 @@ fn cut_records_are_not_cached() {
     let hints = memory(1 << 20);
     let (slot, bound) = dentry(b"a");
     let target = key::inode(Ino(10));
-    let follow = store::Follow { most: Some(4), ..key::dentry_to_inode() };
+    let follow = store::Follow { bytes_max: Some(4), ..key::dentry_to_inode() };
     let read = [Read::Record { key: slot.clone(), follow: Some(follow.clone()) }];
     let found = |record: &'static [u8]| {
-        let target = follow.found(Some(Value::from_static(record)));
+        let target = follow.to_target(Some(Value::from_static(record)));
         let entry = Entry { key: slot.clone(), value: bound.clone(), target };
         [ReadResult::Record(Some(entry))]
     };

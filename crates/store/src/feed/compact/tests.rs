@@ -46,9 +46,9 @@ fn an_entry_has_each_key_once_and_in_order() {
     assert_eq!(keys(read(pieces.concat())), each);
 }
 
-/// A piece is read whatever stands before it, and whatever does not.
+/// A piece can be decoded after any other piece, and without the pieces that were left out.
 #[test]
-fn pieces_of_some_plans_tell_of_those() {
+fn pieces_of_committed_plans_have_their_keys() {
     let of = |number: u64| vec![key(b'd', 7, b"same"), key(b'd', 7, &number.to_be_bytes())];
     let all: Vec<Vec<Key>> = (0..6).map(of).collect();
     let plans: Vec<Plan> = all.iter().map(|keys| plan(keys)).collect();
@@ -64,7 +64,7 @@ fn pieces_of_some_plans_tell_of_those() {
 }
 
 #[test]
-fn long_keys_and_what_they_share_come_back() {
+fn long_keys_and_long_shared_prefixes_are_decoded() {
     for shared in [0, 126, 127, 128, 254, 255, 256, 1_000] {
         for more in [0, 1, 100, 127, 128, 300] {
             let first = key(b'd', 1, &vec![5; shared]);
@@ -88,7 +88,7 @@ fn counters_are_left_out_and_large_batches_are_a_gap() {
 }
 
 #[test]
-fn what_is_not_an_entry_is_refused() {
+fn malformed_entries_are_refused() {
     for wrong in [&[0][..], &[1, 0], &[0, 2, b'd'], &[0, 0x80], &[0, 1, b'd']] {
         let next = Position(Bytes::new());
         let error = feed::decode(Entries::new(Bytes::from_static(wrong)), next).unwrap_err();

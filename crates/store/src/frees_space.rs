@@ -1,21 +1,24 @@
-//! Plans that a full store still commits.
+//! Decides which plans a full store still commits.
 //!
-//! A full store must accept deletes, or a client could never free space. So an engine that keeps a reserve
-//! spends it on plans that remove at least as many bytes as they add. For example, the removal of an object
-//! deletes its dentry and puts an orphan, which the reaper removes with the inode. Records in spared
-//! spaces, as orphans are, do not count: sessions and the reaper write them to do their work. They are few
-//! or short-lived, and the caller that opens the store names their spaces.
+//! A full store must accept deletes, otherwise a client could never free space. An engine that
+//! keeps a reserve spends it on plans that remove at least as many bytes as they add. For example,
+//! the removal of an object deletes its directory entry and puts an orphan; the reaper then removes
+//! the orphan with the inode.
+//!
+//! Puts into *spared* spaces, as orphans are, do not count. Sessions and the reaper need these
+//! records for their work; there are few of them, or they are soon deleted. The caller that opens
+//! the store names the spared spaces.
 
 use std::collections::HashMap;
 
 use crate::{Guard, Key, Plan, Space, Value, Write};
 
-/// Approximate bytes of a record beyond its key and its value.
+/// Approximate overhead of a record beyond its key and its value, in bytes.
 const RECORD_BYTES: usize = 64;
 
-/// Returns true if the plan frees at least as many bytes as it needs. A record that the plan deletes or
-/// replaces counts only if the plan guards it: then the record exists when the plan is committed.
-pub fn makes_room(plan: &Plan, spared: &[Space]) -> bool {
+/// Returns true if the plan frees at least as many bytes as it adds. A record that the plan deletes
+/// or replaces counts only if the plan guards it, because then it certainly exists at the commit.
+pub fn frees_space(plan: &Plan, spared: &[Space]) -> bool {
     let mut known: HashMap<&Key, Option<&Value>> = HashMap::new();
     for guard in &plan.guards {
         match guard {
@@ -35,7 +38,8 @@ pub fn makes_room(plan: &Plan, spared: &[Space]) -> bool {
             Write::Put(key, _) if spared.contains(&key.space()) => continue,
             Write::Put(key, value) => (key, Some(value.len())),
             Write::Delete(key) => (key, None),
-            // There are as many as there are buckets and directories.
+            // Counters do not count: there are as many as buckets and directories, and each is
+            // small.
             Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => continue,
         };
         needed += put.map_or(0, |value| bytes(key, value));
