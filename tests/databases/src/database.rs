@@ -1,4 +1,4 @@
-//! A server as a value: started, killed, stopped and started again.
+//! A database server as a value: started, killed, paused and restarted.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
@@ -15,24 +15,24 @@ use crate::engine::Engine;
 use crate::program::{PATIENCE, PAUSE, find};
 use crate::replica;
 
-/// A running database server, or one that was killed and can be started again.
+/// A running database server, or one that was killed and can be restarted.
 #[derive(Debug)]
 pub struct Database {
     engine: Engine,
     folder: TempDir,
     address: SocketAddr,
     child: Option<Child>,
-    /// What the program is told besides, the next time it starts.
+    /// Additional command-line arguments for the next start.
     settings: Vec<String>,
 }
 
 impl Database {
-    /// Whether this machine has what [`Database::start`] needs.
+    /// Returns true if this machine has the programs that [`Database::start`] needs.
     pub fn installed(engine: Engine) -> bool {
         engine.programs().iter().all(|program| find(program).is_some())
     }
 
-    /// Starts a server with nothing in it.
+    /// Starts an empty server.
     pub fn start(engine: Engine) -> Database {
         let mut database = Database::place(engine);
         engine.prepare(database.folder());
@@ -40,8 +40,8 @@ impl Database {
         database
     }
 
-    /// Starts a server that follows another one, and waits until it has all that is there now. It
-    /// answers reads, and takes no writes of its own.
+    /// Starts a replica and waits until it has all present data of the primary. It serves reads and
+    /// accepts no writes of clients.
     pub fn replica(primary: &Database) -> Database {
         let mut database = Database::place(primary.engine);
         replica::prepare(primary.engine, database.folder(), primary.address);
@@ -58,40 +58,40 @@ impl Database {
         Database { engine, folder, address, child: None, settings: Vec::new() }
     }
 
-    /// Has the program told more from its next start on, such as `--appendfsync no`: what is told
-    /// last counts.
+    /// Sets additional command-line arguments for the next starts, such as `--appendfsync no`. They
+    /// replace those of an earlier call.
     pub fn set(&mut self, settings: &[&str]) {
         self.settings = settings.iter().map(|&setting| setting.to_owned()).collect();
     }
 
-    /// Which server this is.
+    /// Returns the kind of server.
     pub fn engine(&self) -> Engine {
         self.engine
     }
 
-    /// Where it listens.
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL of the server's own database, for someone who may do everything.
+    /// Returns the URL of the server's own database, for a user with all rights.
     pub fn url(&self) -> String {
         self.engine.url(self.address)
     }
 
-    /// Makes an empty database, and says its URL.
+    /// Creates an empty database and returns its URL.
     pub fn fresh(&self, name: &str) -> String {
         self.engine.fresh(self.address, name)
     }
 
-    /// Gives a new server the log of one that has run for a while: PostgreSQL makes each file of
-    /// 16 MiB before its first use, on slow disks for seconds in which every commit waits, and uses
-    /// it again and again from then on.
+    /// Preallocates the log of a new server. PostgreSQL creates each log file of 16 MiB before its
+    /// first use, which on slow disks takes seconds in which each commit waits. Later it reuses the
+    /// files.
     pub fn prepare_log(&self) {
         self.engine.prepare_log(self.address);
     }
 
-    /// The same database by way of another address, such as a proxy's.
+    /// Returns the URL of the same database through another address, such as that of a proxy.
     pub fn through(url: &str, from: SocketAddr, to: SocketAddr) -> String {
         url.replace(&from.to_string(), &to.to_string())
     }
@@ -99,6 +99,7 @@ impl Database {
     /// Starts the server again on the same data and waits until it answers.
     ///
     /// # Panics
+    ///
     /// If it runs already, or does not answer in time.
     pub fn restart(&mut self) {
         assert!(self.child.is_none(), "it runs already");
@@ -107,7 +108,7 @@ impl Database {
         while !self.engine.ready(self.address) {
             let ended = self.child.as_mut().map(|child| child.try_wait().expect("a child"));
             if let Some(Some(status)) = ended {
-                // The port, or the old process's locks, may be let go of late.
+                // The old process may release its port or locks a little later, so try again.
                 assert!(Instant::now() < limit, "{status}\n{}", self.log());
                 std::thread::sleep(PAUSE * 5);
                 self.child = Some(self.launch());
@@ -117,39 +118,41 @@ impl Database {
         }
     }
 
-    /// SIGKILL for the server and all its processes, in the middle of whatever they do.
+    /// Kills the server and all its processes by SIGKILL.
     ///
     /// # Panics
+    ///
     /// If it does not run.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("what is to be killed runs");
         let ended = child.try_wait().expect("a child can be asked");
         assert_eq!(ended, None, "what is to be killed has ended by itself:\n{}", self.log());
         let workers = descendants(child.id());
-        // The server itself first: it would put new workers in the place of dead ones.
+        // The server comes first, because it would replace killed workers.
         child.kill().expect("it can be killed");
         for worker in workers {
-            // It may have noticed already, and ended.
+            // The worker may have ended with the server.
             let _ = kill_process(worker, Signal::KILL);
         }
         child.wait().expect("it can be waited for");
     }
 
-    /// Stops all its processes where they are, or lets them go on.
+    /// Pauses all its processes by SIGSTOP, or continues them.
     ///
     /// # Panics
+    ///
     /// If it does not run.
     pub fn freeze(&self, frozen: bool) {
         let child = self.child.as_ref().expect("what is to be stopped runs");
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
         kill_process(Pid::from_child(child), signal).expect("it can be signalled");
         for worker in descendants(child.id()) {
-            // Workers come and go.
+            // A worker may have ended since it was listed.
             let _ = kill_process(worker, signal);
         }
     }
 
-    /// The process ids of the server, its workers included.
+    /// Returns the process ids of the server and its workers.
     pub fn processes(&self) -> Vec<u32> {
         let Some(child) = &self.child else { return Vec::new() };
         let workers = descendants(child.id());
@@ -157,12 +160,12 @@ impl Database {
         std::iter::once(child.id()).chain(workers).collect()
     }
 
-    /// Where its data is, to see how much there is.
+    /// Returns the folder of its data, so that a test can measure it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What it has said so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.log_path()).unwrap_or_default()).into_owned()
     }
@@ -186,7 +189,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let workers = descendants(child.id());
-            // It may have ended by itself, and so may they.
+            // The server and its workers may have ended already.
             let _ = child.kill();
             for worker in workers {
                 let _ = kill_process(worker, Signal::KILL);

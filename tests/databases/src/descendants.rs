@@ -1,9 +1,9 @@
-//! All processes of a server: it has workers, which must end with it.
+//! Lists all processes of a server, because its workers must end with it.
 
 use rustix::process::Pid;
 
-/// All processes below one, as they are at this moment. Groups do not tell: PostgreSQL gives
-/// each worker a session of its own.
+/// Returns all present descendants of a process. Process groups do not help: PostgreSQL gives each
+/// worker its own session.
 pub(crate) fn descendants(root: u32) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").expect("processes can be listed");
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -19,7 +19,7 @@ pub(crate) fn descendants(root: u32) -> Vec<Pid> {
     below.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).collect()
 }
 
-/// The parent of a process: the fourth field of its status, the second behind its name.
+/// Returns the parent of a process: the fourth field of its status, the second after its name.
 fn parent_of(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = status.rsplit_once(')')?;

@@ -1,4 +1,4 @@
-//! What each server needs: programs, a folder, options, a way to ask it.
+//! The programs, folders, options and commands of each server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use crate::program::{find, program, run, succeeds};
 
-/// Files of PostgreSQL's log that are made beforehand: 384 MiB.
+/// Number of PostgreSQL's log files that are preallocated: 384 MiB.
 const LOG_FILES: usize = 24;
 
-/// Connections that PostgreSQL and MariaDB take: some fifteen for each store that a test opens, for all
-/// tests that run at the same time.
+/// Limit of the connections of PostgreSQL and MariaDB: about fifteen for each store that a test
+/// opens, for all tests that run at the same time.
 const CONNECTIONS_MAX: u32 = 400;
 
-/// Bytes of an answer of Redis that are looked at.
+/// Limit of the bytes that are read of a reply of Redis.
 const ANSWER_BYTES: usize = 4 << 10;
 
-/// Which server.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// PostgreSQL.
@@ -30,10 +30,10 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Every server there is.
+    /// All kinds of servers.
     pub const ALL: [Engine; 3] = [Engine::Postgres, Engine::Mysql, Engine::Redis];
 
-    /// What is run.
+    /// Returns the programs that must be installed.
     pub(crate) fn programs(self) -> &'static [&'static str] {
         match self {
             Engine::Postgres => &["setpriv", "initdb", "pg_basebackup", "postgres", "psql"],
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// The user that a server runs as when root starts it: some refuse to be root.
+    /// Returns the user of the server if root starts it, since some servers refuse to run as root.
     fn user(self) -> Option<&'static str> {
         let root = rustix::process::geteuid().is_root();
         match self {
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// A program that runs as the server's user and ends with this process.
+    /// Returns a command that runs as the server's user and ends with this process.
     pub(crate) fn as_user(self, name: &str) -> Command {
         let mut command = program("setpriv");
         command.args(["--pdeathsig", "KILL"]);
@@ -64,7 +64,7 @@ impl Engine {
         command
     }
 
-    /// Gives a folder to the user that the server runs as.
+    /// Makes the server's user the owner of a folder.
     pub(crate) fn own(self, folder: &Path) {
         if let Some(user) = self.user() {
             let mut command = Command::new("chown");
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// Makes the files of a server without data.
+    /// Creates the files of an empty server.
     pub(crate) fn prepare(self, folder: &Path) {
         self.own(folder);
         match self {
@@ -86,7 +86,8 @@ impl Engine {
             Engine::Mysql => {
                 let mut command = self.as_user("mariadb-install-db");
                 command.arg(format!("--datadir={}", folder.join("data").display()));
-                // Another server that starts would sweep a folder for temporary files that both use.
+                // A starting server deletes files in its temporary folder, so servers must not
+                // share one.
                 command.args(["--no-defaults", "--skip-test-db"]);
                 command.arg(format!("--tmpdir={}", folder.display()));
                 command.arg("--auth-root-authentication-method=normal");
@@ -96,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// The server itself, in the foreground.
+    /// Returns the command of the server, in the foreground.
     pub(crate) fn server(self, folder: &Path, address: SocketAddr) -> Command {
         let port = address.port().to_string();
         match self {
@@ -108,7 +109,7 @@ impl Engine {
                     "unix_socket_directories=",
                     &format!("max_connections={CONNECTIONS_MAX}"),
                     "shared_buffers=128MB",
-                    // Files of the log that were made once are used again.
+                    // Keeps log files for reuse instead of deleting them.
                     "min_wal_size=1GB",
                 ] {
                     command.args(["-c", setting]);
@@ -126,7 +127,7 @@ impl Engine {
                 command.args(["--bind-address=127.0.0.1", "--skip-name-resolve"]);
                 command.arg(format!("--max-connections={CONNECTIONS_MAX}"));
                 command.arg("--innodb-buffer-pool-size=128M");
-                // Without a binary log, others see a commit before it is on disk.
+                // Without a binary log, other clients see a commit before it is on disk.
                 command.arg(format!("--log-bin={}", folder.join("binlog").display()));
                 command.args(["--sync-binlog=1", "--binlog-format=ROW"]);
                 command
@@ -135,7 +136,7 @@ impl Engine {
                 let mut command = self.as_user("redis-server");
                 command.args(["--port", &port, "--bind", "127.0.0.1", "--save", ""]);
                 command.args(["--appendonly", "yes", "--appendfsync", "always"]);
-                // What docs/METADATA.md recommends: most of what is there does not compress, and
+                // The settings that docs/METADATA.md recommends: most data does not compress, and
                 // small files need not be rewritten.
                 command.args(["--rdbcompression", "no", "--auto-aof-rewrite-min-size", "1gb"]);
                 command.arg("--dir").arg(folder);
@@ -144,7 +145,7 @@ impl Engine {
         }
     }
 
-    /// Whether the server takes commands.
+    /// Returns true if the server accepts commands.
     pub(crate) fn ready(self, address: SocketAddr) -> bool {
         match self {
             Engine::Postgres => succeeds(postgres(address, "select 1")),
@@ -153,8 +154,7 @@ impl Engine {
         }
     }
 
-    /// Makes files of the log before they are needed, if the server makes them one by one while
-    /// commits wait.
+    /// Preallocates log files, if the server otherwise creates them one by one while commits wait.
     pub(crate) fn prepare_log(self, address: SocketAddr) {
         match self {
             Engine::Postgres => fill_log(address),
@@ -185,7 +185,7 @@ impl Engine {
     }
 }
 
-/// Fills so many files of the log, which a checkpoint then makes files to be filled.
+/// Fills this many log files; the checkpoint then recycles them.
 fn fill_log(address: SocketAddr) {
     let switch = format!(
         "do $$ begin for n in 1..{LOG_FILES} loop \
@@ -212,12 +212,12 @@ pub(crate) fn mariadb(address: SocketAddr, statement: &str) -> Command {
     command
 }
 
-/// What Redis answers to PING. While it loads its file, that is an error.
+/// Returns the reply of Redis to PING. While it loads its file, that is an error.
 fn ping(address: SocketAddr) -> Option<Vec<u8>> {
     ask(address, "PING")
 }
 
-/// The first bytes of what Redis answers to a line.
+/// Returns the first bytes of the reply of Redis to a line.
 pub(crate) fn ask(address: SocketAddr, line: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).ok()?;

@@ -1,8 +1,11 @@
-//! PostgreSQL, MariaDB and Redis as programs that tests start, kill, stop and start again.
+//! PostgreSQL, MariaDB and Redis as processes that tests start, kill, pause and restart.
 //!
-//! Each has a free port of this machine and a temporary folder of its own, is set up so that an
-//! acknowledged commit is on disk, and ends with the value that owns it, or with the process that
-//! started it. Everything here waits with a deadline and panics with what the server said.
+//! Each server has a free port of this machine and its own temporary folder. Its settings make an
+//! acknowledged commit durable. It ends with the value that owns it, or with the process that
+//! started it. All waiting has a time limit; a failure panics with the log of the server.
+//!
+//! For example, a test starts a server with `Database::start(Engine::Redis)`, stores data, calls
+//! `kill` and `restart`, and checks that the data is still there.
 
 mod database;
 mod descendants;

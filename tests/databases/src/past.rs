@@ -1,8 +1,8 @@
-//! A server put back to an earlier moment, as a restored snapshot of its disk or a failover to a copy
-//! that is behind would.
+//! Restores a server to an earlier state, as a restored snapshot of its disk or a failover to a
+//! delayed replica does.
 //!
-//! The copy is made while all processes of the server are stopped where they are, so it is what a
-//! crash at that moment would have left, and the server recovers from it as from a crash.
+//! The copy is made while all processes of the server are paused. So it equals the state after a
+//! crash at that moment, and the server recovers from it as from a crash.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::engine::Engine;
 use crate::program::run;
 
-/// What the kernel still writes for a process that was stopped is written by then.
+/// The time in which the kernel finishes the writes of a paused process.
 const SETTLED: Duration = Duration::from_millis(20);
 
 /// The files of a server as they were at one moment.
@@ -24,9 +24,10 @@ pub struct Past {
 }
 
 impl Database {
-    /// Copies all that the server has on disk at this moment. It serves nobody meanwhile.
+    /// Copies all files of the server. The server is paused meanwhile.
     ///
     /// # Panics
+    ///
     /// If it does not run.
     pub fn remember(&self) -> Past {
         let folder = TempDir::with_prefix("ashlar-past-").expect("a folder for a copy");
@@ -39,10 +40,11 @@ impl Database {
         Past { folder }
     }
 
-    /// Puts the files of that moment in the place of those that are there, and starts the server.
+    /// Replaces the files by those of the copy, and starts the server.
     ///
     /// # Panics
-    /// If it runs, or does not start from them.
+    ///
+    /// If it runs, or does not start with these files.
     pub fn restore(&mut self, past: &Past) {
         assert!(self.processes().is_empty(), "it is killed before");
         for entry in std::fs::read_dir(self.folder()).expect("its folder").flatten() {
@@ -58,7 +60,8 @@ impl Database {
             }
         }
         if self.engine() == Engine::Postgres {
-            // It names the process that was stopped, and another one may have that number.
+            // This file contains the id of the paused process, which another process may have by
+            // now.
             remove(&self.folder().join("data/postmaster.pid"));
         }
         self.restart();

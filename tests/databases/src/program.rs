@@ -1,10 +1,10 @@
-//! Programs of this machine, and how long to wait for them.
+//! Programs of this machine, and the time limits for them.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Where packages put programs that are in nobody's path.
+/// Folders in which packages install programs that are not in every search path.
 const FOLDERS: [&str; 8] = [
     "/usr/lib/postgresql/18/bin",
     "/usr/lib/postgresql/17/bin",
@@ -16,20 +16,20 @@ const FOLDERS: [&str; 8] = [
     "/sbin",
 ];
 
-/// How long a server may take to start or end on a busy machine.
+/// The time limit for the start or the end of a server on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How often a server that is starting is asked whether it is ready.
+/// The pause between two checks of a starting server.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
-/// Finds a program in the path, or where packages put it.
+/// Finds a program in the search path or in the folders of packages.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = FOLDERS.iter().map(PathBuf::from).chain(std::env::split_paths(&path));
     folders.map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// A program that must be installed.
+/// Returns a command of a program, which must be installed.
 pub(crate) fn program(name: &str) -> Command {
     Command::new(find(name).unwrap_or_else(|| panic!("{name} is not installed")))
 }
@@ -37,7 +37,8 @@ pub(crate) fn program(name: &str) -> Command {
 /// Runs a program to its end.
 ///
 /// # Panics
-/// With what it said, if it fails.
+///
+/// With the output of the program, if it fails.
 pub(crate) fn run(mut command: Command) {
     let output = command.stdin(Stdio::null()).output();
     let output = output.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
@@ -50,7 +51,7 @@ pub(crate) fn run(mut command: Command) {
     );
 }
 
-/// Whether a program succeeds, whatever it says.
+/// Returns true if a program succeeds. Its output is dropped.
 pub(crate) fn succeeds(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())

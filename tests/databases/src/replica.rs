@@ -1,4 +1,4 @@
-//! Servers that follow another one: they answer reads, with what was true a moment ago.
+//! Replicas of servers. They serve reads, with data that may be slightly outdated.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::engine::{Engine, ask, mariadb};
 use crate::program::{PATIENCE, PAUSE, run};
 
-/// Makes the files of a server that will follow another one.
+/// Creates the files of a replica.
 pub(crate) fn prepare(engine: Engine, folder: &Path, primary: SocketAddr) {
     let Engine::Postgres = engine else { return engine.prepare(folder) };
     engine.own(folder);
@@ -18,15 +18,15 @@ pub(crate) fn prepare(engine: Engine, folder: &Path, primary: SocketAddr) {
     run(command);
 }
 
-/// Has a running server follow another one, and waits until it has what is there now.
+/// Makes a running server follow a primary, and waits until it has all present data.
 pub(crate) fn follow(engine: Engine, address: SocketAddr, primary: SocketAddr) {
     let (ip, port) = (primary.ip(), primary.port());
     match engine {
-        // Its files say so, and hold everything.
+        // The files contain the data and the address of the primary.
         Engine::Postgres => {}
         Engine::Mysql => {
             let id = address.port();
-            // Two servers may not have one number.
+            // Two servers must have different ids.
             let statements = format!(
                 "set global server_id = {id}; \
                  change master to master_host = '{ip}', master_port = {port}, \

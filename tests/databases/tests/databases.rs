@@ -1,4 +1,4 @@
-//! Each server that is installed here starts, dies and starts again.
+//! Each installed server starts, dies and restarts.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -60,7 +60,7 @@ fn replicas_follow_and_settings_are_told() {
 #[test]
 fn a_log_is_made_beforehand_and_kept() {
     if !Database::installed(Engine::Postgres) {
-        // The other test says so.
+        // `servers_start_die_and_start_again` reports that PostgreSQL is missing.
         return;
     }
     let database = Database::start(Engine::Postgres);
@@ -74,7 +74,7 @@ fn a_log_is_made_beforehand_and_kept() {
     assert!(files() >= 24, "{} files", files());
 }
 
-/// Whether there is nothing yet under this name; from then on there is.
+/// Creates a name. Returns true if it did not exist before.
 fn is_new(database: &Database, name: &str) -> bool {
     if database.engine() != Engine::Redis {
         let make = std::panic::AssertUnwindSafe(|| database.fresh(name));
@@ -92,14 +92,14 @@ fn is_new(database: &Database, name: &str) -> bool {
 fn servers_are_put_back_to_an_earlier_moment() {
     for engine in Engine::ALL {
         if !Database::installed(engine) {
-            // The first test says so.
+            // `servers_start_die_and_start_again` reports that the engine is missing.
             continue;
         }
         let mut database = Database::start(engine);
         assert!(is_new(&database, "before"), "{engine:?}");
         let past = database.remember();
         assert!(is_new(&database, "after"), "{engine:?}");
-        // Twice, for the copy is used and not used up.
+        // Twice, because a restore keeps the copy.
         for _ in 0..2 {
             database.kill();
             database.restore(&past);
@@ -109,7 +109,7 @@ fn servers_are_put_back_to_an_earlier_moment() {
     }
 }
 
-/// Whether a process runs; one that has ended and was not waited for does not.
+/// Returns true if a process runs. A zombie does not.
 fn is_alive(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     status.is_ok_and(|status| {

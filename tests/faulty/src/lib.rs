@@ -1,4 +1,7 @@
-//! A metadata store in memory that fails as it is told, for tests.
+//! An in-memory metadata store that fails on demand, for tests.
+//!
+//! For example, after `store.inject(None, Fault::LostAnswer)` the next commit is applied, and its
+//! caller gets the error `Unknown`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,114 +17,116 @@ use store::{
 };
 use tokio::sync::Notify;
 
-/// What happens to a commit that the faults are aimed at.
+/// A fault of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing happens, and the caller is told so.
+    /// The commit is not applied; the caller gets `Unavailable`.
     Unavailable,
-    /// Nothing happens, and the caller cannot know.
+    /// The commit is not applied; the caller gets `Unknown`.
     LostRequest,
-    /// It happens, and the caller cannot know.
+    /// The commit is applied; the caller gets `Unknown`.
     LostAnswer,
-    /// The caller cannot know, and it is delivered when [`Faulty::deliver`] says so.
+    /// The caller gets `Unknown`; the commit is applied by [`Faulty::deliver`].
     Delayed,
-    /// It happens, and no answer comes until [`Faulty::release`].
+    /// The commit is applied; the reply comes after [`Faulty::release`].
     Hang,
-    /// It does not happen, and no answer ever comes.
+    /// The commit is not applied, and no reply ever comes.
     Stuck,
     /// No fault.
     Pass,
 }
 
-/// What becomes of the reads that a store is asked for.
+/// The faults of reads.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// How long after its snapshot a read answers.
+    /// The delay between the snapshot of a read and its reply.
     pub takes: Duration,
-    /// Every read fails like this.
+    /// Every read fails with this error.
     pub fails: Option<StoreErrorKind>,
-    /// The same for those that ask for this record.
+    /// Reads of this record fail with `Corrupt`.
     pub damaged: Option<Key>,
 }
 
-/// A walk waits before its first page of a space, or before a later one.
+/// Makes a walk wait before its first page of a space, or before a later one.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// Whose walk waits.
+    /// The space of the walk.
     pub space: Space,
-    /// Before a later page than the first.
+    /// True to wait before a later page than the first.
     pub later: bool,
-    /// Told when the walk waits.
+    /// Notified when the walk waits.
     pub reached: Arc<Notify>,
-    /// Lets it go on.
+    /// Lets the walk continue.
     pub open: Arc<Notify>,
 }
 
 impl Gate {
-    /// A gate that is shut.
+    /// Returns a closed gate.
     pub fn before(space: Space, later: bool) -> Gate {
         Gate { space, later, reached: Arc::default(), open: Arc::default() }
     }
 }
 
-/// Another writer that is always faster: it replaces a record right before each commit that guards it.
+/// Another writer that always commits first: it replaces a record just before each commit that
+/// guards the record.
 #[derive(Clone, Debug)]
 pub struct Rival {
     /// The record.
     pub key: Key,
-    /// What it becomes, in turn.
+    /// The values that it writes, alternately.
     pub values: [Bytes; 2],
 }
 
-/// Another gateway, which acts in the middle of a request.
+/// Another gateway that acts during a request.
 #[async_trait]
 pub trait Interruption: fmt::Debug + Send + Sync {
-    /// Acts. May use the same store.
+    /// Acts. It may use the same store.
     async fn act(&self);
 }
 
-/// A store in memory with faults in front.
+/// An in-memory store with faults.
 #[derive(Debug, Default)]
 pub struct Faulty {
     inner: MemoryStore,
     faults: Mutex<VecDeque<(Option<Space>, Fault)>>,
     delayed: Mutex<Vec<Vec<Plan>>>,
     released: Notify,
-    /// Faults that have happened.
+    /// Number of faults that have occurred.
     pub fired: AtomicU64,
-    /// Commits that were asked for.
+    /// Number of commits that were requested.
     pub commits: AtomicU64,
-    /// Reads that were asked for.
+    /// Number of reads that were requested.
     pub reads: AtomicU64,
-    /// What becomes of reads.
+    /// The faults of reads.
     pub reading: Mutex<Reading>,
-    /// Where the next walk that comes there waits, once.
+    /// The gate for the next walk that reaches it; it applies once.
     pub gate: Mutex<Option<Gate>>,
     /// Another writer, which always commits first.
     pub rival: Mutex<Option<Rival>>,
     /// Acts before the next commit, once.
     pub interruption: Mutex<Option<Arc<dyn Interruption>>>,
-    /// The questions of each read so far.
+    /// The arguments of each read so far.
     pub asked: Mutex<Vec<Vec<Read>>>,
 }
 
 impl Faulty {
-    /// A store without faults, with nothing in it.
+    /// Returns an empty store without faults.
     pub fn new() -> Arc<Faulty> {
         Arc::new(Faulty::default())
     }
 
-    /// The next commit that writes a record of this space, or any at all, fails like this.
+    /// Injects a fault into the next commit that writes a record of this space, or into the next
+    /// commit if `space` is `None`.
     pub fn inject(&self, space: Option<Space>, fault: Fault) {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).push_back((space, fault));
     }
 
-    /// Faults that have happened.
+    /// Returns the number of faults that have occurred.
     pub fn fired(&self) -> u64 {
         self.fired.load(Ordering::SeqCst)
     }
 
-    /// Delivers what was delayed; answers its verdicts.
+    /// Applies the delayed commits and returns their verdicts.
     pub async fn deliver(&self) -> Vec<Vec<Verdict>> {
         let delayed =
             std::mem::take(&mut *self.delayed.lock().unwrap_or_else(PoisonError::into_inner));
@@ -132,17 +137,17 @@ impl Faulty {
         verdicts
     }
 
-    /// Commits without a fault, and before anything else happens.
+    /// Commits at once, without a fault.
     pub async fn commit_now(&self, plans: &[Plan]) {
         self.inner.commit(plans).await.expect("it takes plans");
     }
 
-    /// Lets all go on that hang.
+    /// Releases all commits that hang.
     pub fn release(&self) {
         self.released.notify_waiters();
     }
 
-    /// Lets the rival write, if a plan guards its record.
+    /// Lets the rival write if a plan guards its record.
     async fn overtake(&self, plans: &[Plan]) {
         let rival = self.rival.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(Rival { key, values }) = rival else { return };
@@ -180,7 +185,7 @@ impl Faulty {
     }
 }
 
-/// The record under a key.
+/// Returns the record under a key.
 pub async fn get(store: &dyn MetaStore, key: &Key) -> Option<store::Value> {
     let found =
         store.read(&[Read::Record { key: key.clone(), follow: None }]).await.expect("it answers");
@@ -227,7 +232,7 @@ impl MetaStore for Faulty {
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         self.commits.fetch_add(1, Ordering::SeqCst);
-        // A round trip takes a while, so that others can collect behind it.
+        // A commit takes some time, so that others can form a batch behind it.
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         self.overtake(plans).await;
         let interruption = self.interruption.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,4 +1,4 @@
-//! Paths, queries, scopes and times in the one spelling that signatures are computed over.
+//! Paths, queries, scopes and times in the canonical form over which signatures are computed.
 
 use sigv4::uri::{
     canonical_path, canonical_query, canonical_query_part, escape_path, escape_query,
@@ -7,7 +7,7 @@ use sigv4::{CanonicalRequest, CredentialScope, format_timestamp, parse_timestamp
 
 use crate::naive_signer;
 
-/// The text is a path, a query, a header's value, a scope and a time at once.
+/// The input is a path, a query, a header value, a scope and a time at once.
 pub(crate) fn check(input: &[u8]) {
     header(input);
     let Ok(text) = std::str::from_utf8(input) else { return };
@@ -29,7 +29,7 @@ fn path(text: &str) {
         assert_eq!(canonical_path(&canonical).as_ref(), Ok(&canonical), "there is one spelling");
         assert!(canonical.len() <= 3 * text.len(), "an escape is three bytes");
     }
-    // What was never escaped comes back as it is.
+    // Text without escapes is escaped and decoded to itself.
     assert_eq!(canonical_path(&escape_path(text)), Ok(escape_path(text)));
     let spelt = escape_query(text);
     assert_eq!(canonical_query_part(&spelt), Ok(spelt));
@@ -54,8 +54,8 @@ fn query(text: &str) {
     assert_eq!(canonical_query(reversed.into_iter()), ours, "the order in which it came is gone");
 }
 
-/// A canonical request has as many lines as it has headers, and six more: none can be added from
-/// inside of a value, as long as HTTP lets no line end into one.
+/// A canonical request has six lines more than headers. No header value can add a line, because
+/// HTTP allows no line end in a value.
 fn header(input: &[u8]) {
     let Ok(value) = http::HeaderValue::from_bytes(input) else { return };
     let mut request = CanonicalRequest::builder("GET", "/", "");

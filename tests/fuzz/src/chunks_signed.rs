@@ -1,28 +1,28 @@
-//! Bodies of signed chunks, with and without a signed trailer, against a decoder that waits for all
-//! of it and knows nothing of ours.
+//! Bodies of signed chunks, with and without a signed trailer, compared with an independent decoder
+//! that reads the whole body at once.
 //!
-//! No input can guess a signature. So two bytes that no such body has elsewhere stand for what
-//! cannot be written down: [`SIGNATURE`] for the one that is right where it stands, [`RUN`] for as
-//! many bytes of content as make a chunk that another may follow.
+//! An input cannot guess a signature. So two bytes that no such body contains otherwise are
+//! replaced: [`SIGNATURE`] by the correct signature at its place, and [`RUN`] by enough content for
+//! a chunk that another chunk may follow.
 
 use crate::framing::{self, Decoded, TRAILER, Upload};
 use crate::naive_signer::{chunk_signature, trailer_signature};
 use crate::pieces;
 
-/// Stands for the signature that is right at its place.
+/// Replaced by the correct signature at its place.
 const SIGNATURE: u8 = 0xfe;
-/// Stands for 8192 bytes of content.
+/// Replaced by 8192 bytes of content.
 const RUN: u8 = 0xff;
-/// Runs in one input: 128 KiB of content.
+/// Limit of the runs in one input: 128 KiB of content.
 const RUNS_MAX: usize = 16;
-/// A chunk of at least so many bytes may be followed by another with content.
+/// The least length in bytes of a chunk that another chunk with content may follow.
 const SMALL: usize = 8192;
 
 const PLAIN: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
 const WITH_TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
 
-/// A byte for how it is cut, one whose lowest bit says whether a trailer follows and whose others
-/// how wrong the announced length is, then the body.
+/// The input: a byte that decides the cuts, a byte whose lowest bit announces a trailer and whose
+/// other bits are the error of the announced length, then the body.
 pub(crate) fn check(input: &[u8]) {
     let [seed, kind, body @ ..] = input else { return };
     if body.split(|byte| *byte == RUN).count() > RUNS_MAX + 1 {
@@ -31,7 +31,7 @@ pub(crate) fn check(input: &[u8]) {
     let has_trailer = kind & 1 == 1;
     let mode = if has_trailer { WITH_TRAILER } else { PLAIN };
     let wire = expanded(body);
-    // How long the content is has to be known before it is signed, as for any client.
+    // As for any client, the length of the content must be known before it is signed.
     let length = content_bytes(&wire);
     let error = if *kind < 0xe0 { 0 } else { u64::from(*kind & 0x1e) };
     let upload = Upload::new(mode, length + error);
@@ -54,7 +54,7 @@ fn expanded(body: &[u8]) -> Vec<u8> {
     wire
 }
 
-/// What the chunks' headers announce together, as far as they can be read.
+/// Returns the sum of the lengths in the chunk headers, as far as they can be parsed.
 fn content_bytes(wire: &[u8]) -> u64 {
     let (mut rest, mut bytes) = (wire, 0_u64);
     while let Some((header, after)) = framing::line(rest) {
@@ -66,13 +66,13 @@ fn content_bytes(wire: &[u8]) -> u64 {
     bytes
 }
 
-/// The size in a header, whatever follows it.
+/// Returns the length in a chunk header, without its extensions.
 fn size(header: &[u8]) -> Option<usize> {
     let digits = header.split(|byte| *byte == b';').next()?;
     framing::chunk_header(digits).map(|(size, _)| size)
 }
 
-/// Puts signatures where they are asked for, each over what follows it.
+/// Inserts the signatures, each over the content that follows it.
 fn signed(wire: &[u8], seed: &str) -> Vec<u8> {
     let (mut rest, mut out, mut previous) = (wire, Vec::new(), seed.to_owned());
     while let Some((header, after)) = framing::line(rest) {
@@ -89,7 +89,7 @@ fn signed(wire: &[u8], seed: &str) -> Vec<u8> {
         out.extend_from_slice(b"\r\n");
         rest = next;
     }
-    // What is left is a trailer, or nothing that could be signed.
+    // The rest is a trailer, or bytes that cannot be signed.
     let mut fields = String::new();
     while let Some((line, after)) = framing::line(rest) {
         if line.contains(&SIGNATURE) {
@@ -108,8 +108,7 @@ fn signed(wire: &[u8], seed: &str) -> Vec<u8> {
     out
 }
 
-/// Appends a line in which the signature stands where it is asked for. Returns the signature that
-/// the next one signs.
+/// Appends a line with its signature. Returns the previous signature for the next line.
 fn push_line(out: &mut Vec<u8>, line: &[u8], signature: &str, previous: String) -> String {
     let mut previous = previous;
     for byte in line {

@@ -1,17 +1,18 @@
-//! Bodies of chunks without signatures, then a trailer: what comes out is what a decoder finds that
-//! waits for all of it, however the body was cut on its way.
+//! Bodies of unsigned chunks and a trailer. The result equals that of a decoder that reads the
+//! whole body at once, independent of the pieces in which the body arrives.
 
 use crate::framing::{self, Decoded, TRAILER, Upload};
 use crate::pieces;
 
 const MODE: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
-/// A byte for how it is cut, one for how wrong the announced length is, then the body.
+/// The input: a byte that decides the cuts, a byte for the error of the announced length, then the
+/// body.
 pub(crate) fn check(input: &[u8]) {
     let [seed, error, wire @ ..] = input else { return };
     let naive = naive(wire);
     let length = naive.as_ref().map_or(0, |decoded| decoded.content.len() as u64);
-    // Mostly none, so that bodies that are right do come through.
+    // Mostly no error, so that correct bodies are decoded.
     let error = if *error < 0xe0 { 0 } else { u64::from(*error & 0x1f) };
     let upload = Upload::new(MODE, length + error);
     let whole = upload.decode(&pieces::cut(wire, 1));

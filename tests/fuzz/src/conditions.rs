@@ -1,4 +1,4 @@
-//! Ranges and conditions of requests, beside what RFC 9110 says of them.
+//! Ranges and conditions of requests, compared with the rules of RFC 9110.
 
 use s3::conditions::{
     ConditionNames, ETagList, ReadPreconditions, ReadVerdict, StatPrecondition, WritePrecondition,
@@ -12,7 +12,7 @@ use crate::faults;
 use crate::message::Message;
 use crate::naive_signer::NOW;
 
-/// A request as text; its headers matter.
+/// The input: a request as text, of which the headers matter.
 pub(crate) fn check(input: &[u8]) {
     let Some(message) = Message::read(input) else { return };
     let fields = Fields::new(&message.headers, &[]);
@@ -78,7 +78,7 @@ fn range(text: &str) {
     }
 }
 
-/// With numbers that are large enough for anything.
+/// Computes the span with integers that cannot overflow.
 fn naive_span(range: Range, size: u64) -> Option<Span> {
     let wide = i128::from(size);
     let (first, last) = match range {
@@ -117,7 +117,7 @@ fn date(text: &str) {
     }
 }
 
-/// RFC 9110, 13.2.2, for each of a few objects.
+/// The order of RFC 9110, 13.2.2, for each of a few objects.
 fn decided(conditions: &ReadPreconditions) {
     let sent = [conditions.if_modified_since, conditions.if_unmodified_since];
     let times = sent.into_iter().flatten().chain([NOW]);

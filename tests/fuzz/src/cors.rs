@@ -1,5 +1,5 @@
-//! Cross-origin requests: the first rule that matches decides, as a naive reading of the same
-//! document has it, and the answer says no more than was asked.
+//! Cross-origin requests. The first matching rule decides, as in a naive evaluation of the same
+//! document, and the response allows no more than was requested.
 
 use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ORIGIN, VARY};
 use s3::cors::{CorsConfiguration, CorsMethod, CorsResource, Preflight};
@@ -8,7 +8,7 @@ use s3::xml::{Element, XmlLimits};
 use crate::message::Message;
 use crate::{faults, glob};
 
-/// A preflight as text, whose body is the bucket's configuration.
+/// The input: a preflight request as text, whose body is the bucket's configuration.
 pub(crate) fn check(input: &[u8]) {
     let Some(message) = Message::read(input) else { return };
     let configuration = CorsConfiguration::parse(message.body);
@@ -24,7 +24,7 @@ pub(crate) fn check(input: &[u8]) {
     let origin = message.headers.get(ORIGIN).expect("a preflight has an origin");
     let answer = preflight.respond(Some(&configuration), CorsResource::Object);
     let naive = naive(&message, origin.to_str().ok());
-    // An origin that is no ASCII text is compared as UTF-8, which the naive reading leaves out.
+    // An origin that is not ASCII is compared as UTF-8, which the naive evaluation does not do.
     if origin.to_str().is_ok() {
         assert_eq!(answer.is_ok(), naive.is_some(), "whether a rule matches");
     }
@@ -43,7 +43,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// The pattern of the origin that the first matching rule has.
+/// Returns the origin pattern of the first matching rule.
 fn naive(message: &Message<'_>, origin: Option<&str>) -> Option<String> {
     let limits = XmlLimits { bytes: CorsConfiguration::BYTES_MAX, ..XmlLimits::SMALL };
     let root = Element::parse(message.body, "CORSConfiguration", limits).ok()?;
@@ -63,7 +63,7 @@ fn naive(message: &Message<'_>, origin: Option<&str>) -> Option<String> {
             children.map(|child| child.text().trim())
         };
         let lower = |pattern: &str| pattern.to_ascii_lowercase();
-        // Only a star is a wildcard here.
+        // In CORS rules only `*` is a wildcard.
         let covers = |pattern: &str, text: &str| {
             glob::covers(&pattern.replace('?', "\u{e000}"), &text.replace('?', "\u{e000}"))
         };

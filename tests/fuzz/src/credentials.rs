@@ -1,5 +1,5 @@
-//! Credentials of a request: none that was not signed is believed, and any that was signed as AWS
-//! says is, in a header and in a URL.
+//! Credentials of a request. No unsigned request is accepted, and each request that is signed as
+//! AWS specifies is accepted, with the signature in a header or in a URL.
 
 use s3::Code;
 use s3::auth::{AuthKind, Credentials, PRESIGN_SECONDS_MAX};
@@ -8,7 +8,7 @@ use crate::framing::terms;
 use crate::message::Message;
 use crate::naive_signer::{self, ACCESS_KEY, Head, SCOPE, SECRET, TIME};
 
-/// A request, as text.
+/// The input: a request as text.
 pub(crate) fn check(input: &[u8]) {
     let Some(message) = Message::read(input) else { return };
     as_it_came(&message);
@@ -16,7 +16,7 @@ pub(crate) fn check(input: &[u8]) {
     signed_in_the_query(message);
 }
 
-/// No input knows the secret.
+/// No input knows the secret, so none can be accepted as signed.
 fn as_it_came(message: &Message<'_>) {
     let head = message.head();
     let Ok(credentials) = Credentials::parse(&head) else { return };
@@ -35,7 +35,7 @@ fn as_it_came(message: &Message<'_>) {
     }
 }
 
-/// Faults for a request whose signature is right: what else is wrong with it.
+/// Error codes that are allowed for a request with a correct signature and another fault.
 const BESIDES: [Code; 5] = [
     Code::InvalidArgument,
     Code::InvalidRequest,
@@ -55,7 +55,7 @@ fn signed_in_a_header(mut message: Message<'_>) {
         _ => "UNSIGNED-PAYLOAD".to_owned(),
     };
     message.set("x-amz-content-sha256", &payload);
-    // The method goes into what is signed; what follows the slash of the target does, too.
+    // The signature covers the method and the whole target.
     let target = message.target.clone();
     let head = naive_head(&message, target.query().unwrap_or_default());
     let Some(signature) = naive_signer::signature(&head, &payload) else { return };
@@ -83,7 +83,7 @@ fn signed_in_the_query(mut message: Message<'_>) {
         }
     };
     let names = naive_signer::signed_headers(&message.headers);
-    // Names of headers may hold what separates parameters.
+    // Names of headers may contain separators of parameters.
     let names: String = names.bytes().map(|byte| naive_signer::escaped(byte, false)).collect();
     let query = format!(
         "{}&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={ACCESS_KEY}%2F{}&X-Amz-Date={TIME}\
@@ -106,10 +106,11 @@ fn naive_head<'m>(message: &'m Message<'_>, query: &'m str) -> Head<'m> {
     Head { method, path, query, headers: &message.headers }
 }
 
-/// Whether a request that is signed passes. If not, it is not for its signature.
+/// Returns true if a signed request is accepted. A refusal must have a cause other than the
+/// signature.
 fn is_believed(message: &Message<'_>, kind: AuthKind) -> bool {
     let head = message.head();
-    // Two kinds at once, headers that are there twice, too many parameters.
+    // Two signatures, repeated headers, or too many parameters.
     let Ok(credentials) = Credentials::parse(&head) else { return false };
     assert_eq!((credentials.kind(), credentials.access_key()), (kind, Some(ACCESS_KEY)));
     match credentials.verify(Some(SECRET), &head, &terms(true)) {
@@ -126,7 +127,7 @@ fn is_believed(message: &Message<'_>, kind: AuthKind) -> bool {
     }
 }
 
-/// The same signature says nothing of another path, query, header or method.
+/// The same signature is invalid for another path, query or header.
 fn refuses_another(message: &Message<'_>) {
     let (path, query) = (message.target.path(), message.query());
     let mut others = vec![message.clone(), message.clone(), message.clone()];

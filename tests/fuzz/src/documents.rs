@@ -1,5 +1,5 @@
-//! Every document that S3 sends in: what is read keeps its limits, and what is also written reads
-//! back as it was.
+//! All XML documents of S3 requests. A parsed document is within its limits, and a written one
+//! parses to the same value.
 
 use http::HeaderMap;
 use s3::acl::AclDocument;
@@ -19,7 +19,8 @@ pub(crate) fn check(body: &[u8]) {
     list(body);
     if let Ok(configuration) = CorsConfiguration::parse(body) {
         let again = CorsConfiguration::parse(configuration.to_xml().as_bytes());
-        // What is written is longer where the sender wrote fewer blanks, and may be too long.
+        // The written document is longer if the original had less white space, so it may exceed the
+        // limit.
         if let Ok(again) = again {
             assert_eq!(again, configuration);
         } else {
@@ -76,7 +77,7 @@ fn tags(body: &[u8]) {
         assert!(tags.len() <= most);
         let again = TagSet::parse_xml(tags.to_xml().as_bytes(), tagged);
         assert_eq!(again.ok().as_ref(), Some(&tags));
-        // White space of a document may be a line end, which a header cannot spell otherwise.
+        // The white space of a document may contain a line end, which a header cannot express.
         assert_eq!(TagSet::new(tags.as_slice().to_vec(), tagged).ok(), Some(tags));
     }
 }

@@ -1,16 +1,16 @@
-//! What a refused client is told: a document that parses, of a bounded size.
+//! Errors for refused clients: a document that parses, of limited size.
 
 use s3::Fault;
 use s3::xml::{Element, XmlLimits};
 
-/// What a fault says besides what it repeats of the request, in bytes.
+/// Limit of an error's own text, without the repeated parts of the request, in bytes.
 const OWN_BYTES_MAX: usize = 8 << 10;
-/// How much longer a byte may be in a document: `&quot;`, for `"`.
+/// Length of the longest escape of one byte in a document: `&quot;` for `"`.
 const ESCAPE_BYTES: usize = 6;
-/// How often a fault may repeat what was sent.
+/// Limit of the number of times an error may repeat a part of the request.
 const TIMES: usize = 12;
 
-/// Asserts that the answer to a refused request of so many bytes is one that clients can read.
+/// Asserts that the error for a refused request of `sent_bytes` bytes is readable for clients.
 pub(crate) fn are_told(fault: &Fault, sent_bytes: usize) {
     let document = fault.to_xml("/bucket/key", "id", "host");
     let most = OWN_BYTES_MAX + TIMES * ESCAPE_BYTES * sent_bytes;

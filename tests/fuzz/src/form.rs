@@ -1,5 +1,5 @@
-//! Forms of browsers: the same fields and the same file come out however the body was cut on its
-//! way, and they are the bytes between the delimiters.
+//! Forms of browsers. The fields and the file do not depend on the pieces in which the body
+//! arrives, and they are the bytes between the delimiters.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -17,7 +17,7 @@ use crate::message::Message;
 use crate::naive_signer::SECRET;
 use crate::pieces;
 
-/// A byte for how it is cut, then a request as text, whose body is the form.
+/// The input: a byte that decides the cuts, then a request as text, whose body is the form.
 pub(crate) fn check(input: &[u8]) {
     let [seed, text @ ..] = input else { return };
     let Some(message) = Message::read(text) else { return };
@@ -34,7 +34,7 @@ pub(crate) fn check(input: &[u8]) {
     means_something(&message, fields, &file);
 }
 
-/// All events, with the content in one piece.
+/// Returns all events, with the content in one piece.
 fn read(boundary: &str, pieces: &[Bytes]) -> Result<Vec<FormEvent>, Code> {
     let mut reader = FormReader::new(boundary);
     let mut out: Vec<FormEvent> = Vec::new();
@@ -64,7 +64,7 @@ fn read(boundary: &str, pieces: &[Bytes]) -> Result<Vec<FormEvent>, Code> {
 
 type Fields = Vec<(String, String)>;
 
-/// Fields, then a file, then its content, then its end: nothing else, and in this order.
+/// Checks the order: fields, a file, its content, its end, and nothing else.
 fn taken_apart(events: Vec<FormEvent>) -> (Fields, FilePart, Bytes) {
     let (mut fields, mut file, mut content) = (Vec::new(), None, Bytes::new());
     let mut ended = false;
@@ -89,8 +89,8 @@ fn taken_apart(events: Vec<FormEvent>) -> (Fields, FilePart, Bytes) {
     (fields, file.expect("a form that ends has a file"), content)
 }
 
-/// A second reader, which has the whole body: each part lies between two delimiters, and its content
-/// begins behind its first empty line.
+/// A second reader of the whole body: each part is between two delimiters, and its content begins
+/// after its first empty line.
 fn lies_between_delimiters(boundary: &str, body: &[u8], fields: &Fields, content: &[u8]) {
     let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
     let text = [b"\r\n", body].concat();
@@ -123,7 +123,7 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// What the fields say: nobody is believed who has not signed them.
+/// Interprets the fields. No unsigned identity is accepted.
 fn means_something(message: &Message<'_>, fields: Fields, file: &FilePart) {
     let sent = fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
         + file.filename.as_ref().map_or(0, String::len);

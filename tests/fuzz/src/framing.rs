@@ -1,4 +1,4 @@
-//! Bodies in chunks: a verified request for one, ours and a naive decoder of it.
+//! Chunked bodies: a verified request for a body, our decoder and a naive one.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Version};
@@ -10,21 +10,21 @@ use crate::naive_signer::{
     ACCESS_KEY, Head, NOW, REGION, SCOPE, SECRET, TIME, signature, signed_headers,
 };
 
-/// The most bytes of content that a body may have here.
+/// Limit of the content of a body, in bytes.
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
 
-/// The one trailer that is announced where one can follow.
+/// The trailer that is announced in modes with a trailer.
 pub(crate) const TRAILER: &str = "x-amz-checksum-crc32";
 
-/// A `PutObject` whose signature is right and whose body has yet to come.
+/// A `PutObject` with a valid signature, before its body arrives.
 pub(crate) struct Upload {
     verified: Verified,
     headers: HeaderMap,
-    /// The request's own signature, with which a chain of chunks begins.
+    /// The signature of the request, which begins the chain of chunk signatures.
     pub(crate) seed: String,
 }
 
-/// What became of a body.
+/// A decoded body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decoded {
     pub(crate) content: Vec<u8>,
@@ -32,7 +32,7 @@ pub(crate) struct Decoded {
 }
 
 impl Upload {
-    /// `mode` is the value of `x-amz-content-sha256`.
+    /// Builds a request. `mode` is the value of `x-amz-content-sha256`.
     pub(crate) fn new(mode: &'static str, decoded_length: u64) -> Upload {
         let mut headers = HeaderMap::new();
         let mut set = |name, value: &str| {
@@ -86,7 +86,7 @@ impl Upload {
             assert!(now >= passed && now <= pushed, "no byte is made up");
             assert!(decoder.expected().is_none_or(|expected| now as u64 <= expected));
             assert!(out.iter().all(|slice| !slice.is_empty()));
-            // What is kept back is the beginning of a line: all else is content or framing.
+            // The decoder keeps only an incomplete line back; all else is content or framing.
             passed = now;
         }
         let trailers = decoder.finish().map_err(|fault| fault.code);
@@ -100,7 +100,7 @@ impl Upload {
     }
 }
 
-/// The terms on which all targets verify.
+/// The rules with which all targets verify signatures.
 pub(crate) fn terms(accepts_aws_chunked: bool) -> SignatureRules<'static> {
     SignatureRules {
         region: REGION,
@@ -112,13 +112,13 @@ pub(crate) fn terms(accepts_aws_chunked: bool) -> SignatureRules<'static> {
     }
 }
 
-/// The line that `bytes` begin with, without its CR LF, and what follows.
+/// Returns the first line without its CRLF, and the rest.
 pub(crate) fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     Some((&bytes[..end], &bytes[end + 2..]))
 }
 
-/// A chunk's header as a naive decoder reads it: its size, and what follows the semicolon.
+/// Parses a chunk header naively. Returns the length and the text after the semicolon.
 pub(crate) fn chunk_header(line: &[u8]) -> Option<(usize, Option<&str>)> {
     if line.len() + 2 > CHUNK_HEADER_BYTES_MAX {
         return None;
@@ -134,9 +134,9 @@ pub(crate) fn chunk_header(line: &[u8]) -> Option<(usize, Option<&str>)> {
     Some((usize::from_str_radix(size, 16).ok()?, extension))
 }
 
-/// The value of the one trailer, in a line as a naive decoder reads it.
+/// Parses the line of the trailer naively. Returns its value.
 pub(crate) fn trailer_line<'a>(line: &'a [u8], wanted: &str) -> Option<&'a str> {
-    // Some clients end a line with LF, and then once more with CR LF.
+    // Some clients end the line with LF and then with CRLF.
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = std::str::from_utf8(line).ok().filter(|line| !line.contains('\r'))?;
     let (name, value) = line.split_once(':')?;
@@ -144,7 +144,7 @@ pub(crate) fn trailer_line<'a>(line: &'a [u8], wanted: &str) -> Option<&'a str> 
     (name.eq_ignore_ascii_case(wanted) && !value.chars().any(char::is_control)).then_some(value)
 }
 
-/// Whether a trailer of so many bytes, its empty line included, may come.
+/// Returns true if a trailer of this length in bytes is allowed, with its empty line.
 pub(crate) fn trailer_fits(bytes: usize) -> bool {
     bytes <= TRAILER_BYTES_MAX
 }

@@ -1,13 +1,14 @@
-//! Requests of the kernel: what decodes lies within its message, and decodes again to the same.
+//! Requests of the kernel. All decoded parts are inside the message, and decoding is repeatable.
 
 use fuse::{FileOperation, Request};
 
-/// A header's own length is the first four bytes.
+/// Length of the length field, the first field of a header, in bytes.
 const LENGTH_BYTES: usize = 4;
 
-/// A message without its length, which is put before it: a kernel does not lie about that one.
+/// The input: a message without its length, which is added. The kernel always sends a correct
+/// length.
 pub(crate) fn check(input: &[u8]) {
-    // As it stands, length included.
+    // The input as it is, with its own length field, must not panic.
     let _ = Request::from_message(input);
     let Ok(length) = u32::try_from(input.len() + LENGTH_BYTES) else { return };
     let message = [&length.to_ne_bytes()[..], input].concat();

@@ -1,10 +1,10 @@
-//! Wildcards as one would write them down: a naive matcher for oracles.
+//! A naive matcher of wildcards, against which the real ones are compared.
 
-/// Whether a pattern covers a text. `*` stands for any characters, `?` for one.
+/// Returns true if a pattern matches a text. `*` matches any characters, `?` matches one.
 pub(crate) fn covers(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
-    // `fits[j]` tells whether what was seen of the pattern covers the first `j` characters.
+    // `fits[j]` is true if the pattern up to here matches the first `j` characters.
     let mut fits = vec![false; text.len() + 1];
     fits[0] = true;
     for symbol in pattern {

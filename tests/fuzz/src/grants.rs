@@ -1,4 +1,4 @@
-//! Lists in headers: what they say, spelt anew, says the same.
+//! Grants in headers: a parsed list, written again, parses to the same list.
 
 use http::{HeaderMap, HeaderValue};
 use s3::acl::{AclGrantee, AclPermission, RequestedAcl};
@@ -7,7 +7,7 @@ use s3::request::Fields;
 use crate::faults;
 use crate::message::Message;
 
-/// A request as text; its headers matter.
+/// The input: a request as text, of which the headers matter.
 pub(crate) fn check(input: &[u8]) {
     let Some(message) = Message::read(input) else { return };
     let fields = Fields::new(&message.headers, &[]);

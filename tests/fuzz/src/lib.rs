@@ -1,13 +1,12 @@
-//! What must hold of any bytes that a stranger sends.
+//! Properties of parsers for arbitrary bytes from clients.
 //!
-//! Each module is one target: a function that takes bytes, gives them to a parser, and asserts more
-//! than that it comes back. Where there is a second way to say what a parser does, such as a decoder
-//! that waits for the whole body, the two must agree. `libfuzzer/` feeds these functions with what
-//! raises the coverage; `tests/corpus.rs` feeds them with the inputs that are checked in, so that
-//! these cannot rot.
+//! Each module is one target: a function that gives bytes to a parser and asserts more than that it
+//! returns. Where a second implementation is possible, such as a decoder that reads the whole body
+//! at once, both must agree. `libfuzzer/` calls these functions with inputs that increase the
+//! coverage. `tests/corpus.rs` calls them with the checked-in inputs, so that these stay valid.
 //!
-//! Inputs are spelt so that people can write them: a request is a request line, headers, an empty
-//! line and a body.
+//! Inputs are text that people can write. For example, a request is a request line, headers, an
+//! empty line and a body.
 
 mod canonical;
 mod chunks_signed;
@@ -34,18 +33,18 @@ mod sts_form;
 mod tokens;
 mod xml;
 
-/// One thing to fuzz.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name: that of its module, of its program and of its folder of inputs.
     pub name: &'static str,
-    /// Panics if something does not hold of the bytes.
+    /// Panics if a property does not hold for the bytes.
     pub check: fn(&[u8]),
 }
 
 macro_rules! targets {
     ($($name:ident)*) => {
-        /// All targets, in the order of the alphabet.
+        /// All targets in alphabetical order.
         pub const TARGETS: &[Target] =
             &[$(Target { name: stringify!($name), check: $name::check }),*];
     };
@@ -72,7 +71,7 @@ targets! {
     xml
 }
 
-/// Runs the target of this name, which must exist: what a program of libFuzzer is made of.
+/// Runs the target of this name, which must exist. Each program of libFuzzer calls this function.
 pub fn check(name: &str, input: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.expect("a target of this name").check)(input);

@@ -4,7 +4,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use s3::auth::RequestHead;
 
-/// A request that HTTP lets through.
+/// A request that the HTTP library accepts.
 #[derive(Clone, Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) method: Method,
@@ -14,8 +14,8 @@ pub(crate) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads `METHOD TARGET`, then headers, each with its line feed, then the body. `None` for what
-    /// would be refused before anybody of ours sees it.
+    /// Parses `METHOD TARGET`, then headers, one a line, then the body. Returns `None` for a
+    /// request that the HTTP library refuses.
     pub(crate) fn read(input: &'a [u8]) -> Option<Message<'a>> {
         let mut rest = input;
         let first = line(&mut rest)?;
@@ -35,7 +35,7 @@ impl<'a> Message<'a> {
         Some(Message { method, target, headers, body: rest })
     }
 
-    /// As signatures see it.
+    /// Returns the head for the verification of signatures.
     pub(crate) fn head(&self) -> RequestHead<'_> {
         RequestHead {
             method: &self.method,
@@ -47,19 +47,19 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Without its question mark.
+    /// Returns the query without its question mark.
     pub(crate) fn query(&self) -> &str {
         self.target.query().unwrap_or_default()
     }
 
-    /// Sets a header, whatever it was before.
+    /// Sets a header and replaces an earlier value.
     pub(crate) fn set(&mut self, name: &'static str, value: &str) {
         let value = HeaderValue::from_str(value).expect("a value of our own is a header's");
         self.headers.insert(name, value);
     }
 }
 
-/// The bytes up to the next line feed or the end; nothing at the end.
+/// Returns the bytes up to the next line feed or the end; `None` at the end.
 fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     if rest.is_empty() {
         return None;

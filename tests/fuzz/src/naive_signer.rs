@@ -1,4 +1,4 @@
-//! SigV4 once more, as AWS's documentation spells it, with nothing of ours.
+//! Signature Version 4 as AWS documents it, independent of our implementation.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::HeaderMap;
@@ -14,7 +14,7 @@ pub(crate) const NOW: OffsetDateTime = datetime!(2013-05-24 00:00:00 UTC);
 pub(crate) const REGION: &str = "us-east-1";
 pub(crate) const SCOPE: &str = "20130524/us-east-1/s3/aws4_request";
 
-/// What is signed of a request's head.
+/// The signed parts of a request's head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head<'a> {
     pub(crate) method: &'a str,
@@ -23,14 +23,14 @@ pub(crate) struct Head<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// The signature of a request, with all of its headers but `authorization` signed. `None` if a
-/// percent sign stands for nothing.
+/// Returns the signature of a request; it covers all headers except `authorization`. `None` if a
+/// percent sign does not begin an escape.
 pub(crate) fn signature(head: &Head<'_>, payload: &str) -> Option<String> {
     let request = canonical_request(head, payload)?;
     Some(sign(&string_to_sign(&request)))
 }
 
-/// All names of headers but `authorization`, sorted, with semicolons between them.
+/// Returns all names of headers except `authorization`, sorted, separated by semicolons.
 pub(crate) fn signed_headers(headers: &HeaderMap) -> String {
     let mut names: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
     names.retain(|name| *name != "authorization");
@@ -38,7 +38,7 @@ pub(crate) fn signed_headers(headers: &HeaderMap) -> String {
     names.join(";")
 }
 
-/// Signs any text with the key of the day.
+/// Signs a text with the signing key of the day.
 pub(crate) fn sign(text: &str) -> String {
     let mut key = mac(format!("AWS4{SECRET}").as_bytes(), DATE);
     for part in [REGION, "s3", "aws4_request"] {
@@ -47,13 +47,13 @@ pub(crate) fn sign(text: &str) -> String {
     hex::encode(mac(&key, text))
 }
 
-/// The signature of a chunk after another.
+/// Returns the signature of a chunk that follows the signature `previous`.
 pub(crate) fn chunk_signature(previous: &str, content: &[u8]) -> String {
     let (none, content) = (hex::encode(Sha256::digest(b"")), hex::encode(Sha256::digest(content)));
     sign(&format!("AWS4-HMAC-SHA256-PAYLOAD\n{TIME}\n{SCOPE}\n{previous}\n{none}\n{content}"))
 }
 
-/// The signature of a trailer: lines of `name:value`, each with its line feed.
+/// Returns the signature of a trailer: lines of `name:value`, each with its line feed.
 pub(crate) fn trailer_signature(previous: &str, trailer: &str) -> String {
     let trailer = hex::encode(Sha256::digest(trailer));
     sign(&format!("AWS4-HMAC-SHA256-TRAILER\n{TIME}\n{SCOPE}\n{previous}\n{trailer}"))
@@ -83,19 +83,19 @@ fn canonical_request(head: &Head<'_>, payload: &str) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// Without the blanks around it, and one space for several.
+/// Trims a value and replaces several spaces by one.
 fn collapsed(value: &http::HeaderValue) -> Vec<u8> {
     let mut bytes = value.as_bytes().trim_ascii().to_vec();
     bytes.dedup_by(|one, other| *one == b' ' && *other == b' ');
     bytes
 }
 
-/// A path, of which each byte but slashes and unreserved ones is escaped.
+/// Escapes each byte of a path except slashes and unreserved characters.
 pub(crate) fn canonical_path(raw: &str) -> Option<String> {
     Some(unescaped(raw)?.into_iter().map(|byte| escaped(byte, true)).collect())
 }
 
-/// Parameters sorted by name and value, without the signature.
+/// Sorts the parameters by name and value, without the signature.
 pub(crate) fn canonical_query(raw: &str) -> Option<String> {
     let mut parameters = Vec::new();
     for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
@@ -129,7 +129,7 @@ fn unescaped(raw: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// One byte as a canonical request has it.
+/// Returns one byte as a canonical request spells it.
 pub(crate) fn escaped(byte: u8, path: bool) -> String {
     let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     if plain || path && byte == b'/' {

@@ -1,5 +1,4 @@
-//! Names: keys, buckets, copy sources and versions are decoded exactly once, and no other name comes
-//! out than the one that went in.
+//! Names: keys, buckets, copy sources and versions are decoded exactly once, and to no other name.
 
 use percent_encoding::percent_decode_str;
 use s3::{BucketName, Code, CopySource, KeyPrefix, ObjectKey, S3Resource, VersionId};
@@ -7,7 +6,7 @@ use sigv4::uri::escape_path;
 
 use crate::faults;
 
-/// Any text: a path, a name or a header's value at once.
+/// The input: a text, which is a path, a name and a header value at once.
 pub(crate) fn check(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     key(text);
@@ -19,14 +18,14 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// A key that is decoded already, by the rules for one.
+/// The rules for a decoded key.
 fn naive_key(decoded: &str) -> bool {
     (1..=ObjectKey::BYTES_MAX).contains(&decoded.len())
         && !decoded.contains('\0')
         && decoded.matches('/').count() <= ObjectKey::SLASHES_MAX
 }
 
-/// Whether each percent sign begins an escape.
+/// Returns true if each percent sign begins an escape.
 fn has_whole_escapes(raw: &str) -> bool {
     raw.split('%')
         .skip(1)
@@ -75,7 +74,7 @@ fn copy_source(text: &str) {
     assert_eq!(CopySource::parse(&spelt[1..]), Ok(source));
 }
 
-/// A host, a line feed and a path.
+/// The input: a host, a line feed and a path.
 fn resource(text: &str) {
     let (host, path) = text.split_once('\n').unwrap_or(("localhost", text));
     let domains = ["s3.example.com".to_owned(), "example.com".to_owned()];
@@ -91,7 +90,7 @@ fn resource(text: &str) {
     let by_path = S3Resource::parse(None, &format!("/{bucket}/{key}"), &domains);
     let by_host = format!("{bucket}.s3.example.com:9000");
     let by_host = S3Resource::parse(Some(&by_host), &format!("/{key}"), &domains);
-    // Of an object whose key is a slash, the path alone says that its host names a bucket.
+    // If the key is a slash, only the host shows that the path does not name the bucket.
     assert_eq!(by_path.map_err(|fault| fault.code), Ok(parsed.clone()));
     assert_eq!(by_host.map_err(|fault| fault.code), Ok(parsed));
     assert!(

@@ -1,5 +1,5 @@
-//! Policies in JSON: what is understood when it is added stays understood, several statements say
-//! what each of them says, a deny wins, and wildcards are those of a naive matcher.
+//! Policies in JSON. A policy that was accepted stays valid, a policy decides as its statements
+//! together, a deny overrides an allow, and wildcards match as in a naive matcher.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::glob;
 const BUCKET: &str = "bucket";
 const ACCOUNT: &str = "111111111111";
 
-/// An action, a resource and a pattern, each on a line, and then the document.
+/// The input: an action, a resource and a pattern, each on a line, and then the document.
 pub(crate) fn check(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let mut lines = text.splitn(4, '\n');
@@ -41,7 +41,8 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// What was accepted when it was added is read again later, and means the same.
+/// A policy that was accepted when it was added is also valid when it is read later, with the same
+/// meaning.
 fn understood(document: &str, kind: PolicyKind<'_>) -> Option<Policy> {
     let read = Policy::parse(document, kind);
     match Policy::parse_new(document, kind) {
@@ -76,7 +77,7 @@ fn says_what_its_statements_say(
     for statement in statements {
         let mut alone = document.clone();
         alone["Statement"] = statement;
-        // Written anew a document may be longer than it was.
+        // The document, written again, may be longer and exceed the limit.
         let Ok(alone) = Policy::parse(&alone.to_string(), kind) else { return };
         together = match (together, alone.decide(question)) {
             (Decision::Denied, _) | (_, Decision::Denied) => Decision::Denied,

@@ -1,5 +1,5 @@
-//! Policies of forms, signed as AWS says: whatever passes is allowed by a naive reading of the same
-//! JSON.
+//! Policies of forms, signed as AWS specifies. A naive evaluation of the same JSON allows each
+//! accepted form.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ use crate::naive_signer::{ACCESS_KEY, NOW, SCOPE, SECRET, TIME, sign};
 /// The bucket of all forms.
 const BUCKET: &str = "bucket";
 
-/// What a form is signed with. No field of the input may have these names.
+/// The fields of the signature. No field of the input may have these names.
 const SIGNING: [&str; 8] = [
     "awsaccesskeyid",
     "policy",
@@ -30,7 +30,7 @@ const SIGNING: [&str; 8] = [
     "x-amz-signature",
 ];
 
-/// Lines of `name=value`, an empty line, and the policy's JSON.
+/// The input: lines of `name=value`, an empty line, and the policy as JSON.
 pub(crate) fn check(input: &[u8]) {
     let Some((fields, json)) = read(input) else { return };
     let policy = STANDARD.encode(json);
@@ -86,9 +86,9 @@ fn signed(mut fields: Vec<(String, String)>, policy: &str, file: &FilePart) -> O
     Form::new(fields, file).ok()
 }
 
-/// The policy must not have expired, and each of its conditions must hold.
+/// Checks that the policy has not expired and that each of its conditions holds.
 fn naive(json: &str, form: &Form) {
-    // S3 knows one more escape than JSON does.
+    // S3 allows the escape `\$`, which JSON does not have.
     let json = json.replace("\\\\", "\u{e000}").replace("\\$", "$").replace('\u{e000}', "\\\\");
     let document: Value = serde_json::from_str(&json).expect("a policy that passed is JSON");
     let expiration = document["expiration"].as_str().expect("it expires");

@@ -1,5 +1,5 @@
-//! Records: whatever decodes encodes to what decodes to the same, and no bytes under a checksum of
-//! their own make more of themselves than they are.
+//! Records. A decoded record, encoded again, decodes to the same value, and bytes with a valid
+//! checksum cannot cause excessive memory use.
 
 use std::fmt::Debug;
 
@@ -10,11 +10,11 @@ use record::{
 };
 use store::{Key, Space, Value};
 
-/// The key that all records are under: a checksum covers it.
+/// The key of all records, which the checksum covers.
 const SUFFIX: &[u8] = b"key";
 
-/// A byte for the kind, then the record without its checksum. That of an inode's head is left out,
-/// too: it is put in where it belongs.
+/// The input: a byte for the kind, then the record without its checksum. The checksum of an inode's
+/// head is also left out, and added at its place.
 pub(crate) fn check(input: &[u8]) {
     let [kind, body @ ..] = input else { return };
     let (name, check) = KINDS[usize::from(*kind) % KINDS.len()];
@@ -71,12 +71,12 @@ fn returns<R: Debug + PartialEq>(
     assert_eq!(encode(&again), value, "one record has one form");
 }
 
-/// The value with the checksum that belongs to it.
+/// Returns the value with its checksum.
 fn sealed(key: &Key, body: &[u8]) -> Value {
     [body, &crc(key, body).to_be_bytes()].concat().into()
 }
 
-/// Puts the checksum of an inode's head behind it: the head is a byte string behind the format.
+/// Inserts the checksum of an inode's head after the head, which is a byte string after the format.
 fn with_head_sum(key: &Key, body: &[u8]) -> Option<Vec<u8>> {
     // The length is a varint of one or two bytes.
     let (low, rest) = body.get(1..)?.split_first()?;

@@ -1,5 +1,5 @@
-//! A request's head, up to the value that an operation is carried out from: whatever passes is an
-//! operation that is served, of the resource that was named, within its limits.
+//! The head of a request, up to the parameters of its operation. An accepted request is a served
+//! operation on the requested resource, within its limits.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
@@ -21,10 +21,10 @@ use crate::framing::terms;
 use crate::message::Message;
 use crate::pieces;
 
-/// What S3 lets out in one page.
+/// The limit of entries on one page.
 const PAGE_MAX: u32 = 1000;
 
-/// A request, as text.
+/// The input: a request as text.
 pub(crate) fn check(input: &[u8]) {
     let Some(message) = Message::read(input) else { return };
     if let Err(fault) = understood(&message) {
@@ -50,7 +50,7 @@ fn understood(message: &Message<'_>) -> Result<(), Fault> {
     body(operation, message)
 }
 
-/// The query means what the same parameters mean, all escaped.
+/// The query means the same if all its parameters are escaped.
 fn respelt(raw: &str, query: &Query) {
     let pairs = raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -69,7 +69,7 @@ fn fits(operation: Operation, resource: &S3Resource) {
     assert_ne!(operation.support(), Support::Refused, "{operation:?}");
     let line = operation.request_line();
     let of_key = line.contains("/bucket/key");
-    // A preflight may be for a bucket, too.
+    // A preflight request may also be for a bucket.
     if operation != Operation::OptionsObject {
         assert_eq!(of_key, resource.key().is_some(), "{operation:?}");
         assert_eq!(line.contains("/bucket"), resource.bucket().is_some(), "{operation:?}");
@@ -142,7 +142,7 @@ fn parsed(operation: Operation, arguments: &Arguments<'_>, body: &[u8]) -> Resul
     Ok(())
 }
 
-/// What is stored beside an object goes out as headers, and means the same when it comes back.
+/// Stored metadata is sent as headers, and parses to the same metadata.
 fn kept(metadata: &Metadata) {
     let user = metadata.user.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
     assert!(user <= Metadata::USER_BYTES_MAX);
@@ -156,7 +156,7 @@ fn kept(metadata: &Metadata) {
     assert_eq!(again.as_ref(), Ok(metadata));
 }
 
-/// What the head says of the body, and the body's sums however it was cut.
+/// Checks the headers about the body, and that the checksums do not depend on the pieces.
 fn body(operation: Operation, message: &Message<'_>) -> Result<(), Fault> {
     let head = BodyHead::parse(Version::HTTP_11, &message.headers)?;
     assert!(head.trailers().len() <= 1);

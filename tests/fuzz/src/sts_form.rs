@@ -1,4 +1,4 @@
-//! What is asked of STS: a form within its limits, or a refusal that its clients can read.
+//! Requests to STS: a form within its limits, or an error that clients can parse.
 
 use s3::request::Query;
 use s3::sts::{
@@ -7,7 +7,7 @@ use s3::sts::{
 };
 use s3::xml::{Element, XmlLimits};
 
-/// The body of a request.
+/// The input: the body of a request.
 pub(crate) fn check(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let parsed = Query::parse(text).and_then(|form| StsRequest::parse(&form));

@@ -1,4 +1,4 @@
-//! Continuation tokens: only ours are read, and each has one spelling.
+//! Continuation tokens: only tokens of the gateway are accepted, and each has one spelling.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,7 +6,7 @@ use s3::KeyPrefix;
 use s3::request::{ContinuationToken, UploadIdText};
 use sha2::{Digest as _, Sha256};
 
-/// Text as a client may send it; and what a token could be made of.
+/// The input: a text from a client, and also the content of a token.
 pub(crate) fn check(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
         if let Ok(token) = ContinuationToken::decode(text) {
@@ -21,7 +21,7 @@ pub(crate) fn check(input: &[u8]) {
         }
         returns(&ContinuationToken::AfterBucket(text.to_owned()));
     }
-    // With the checksum that belongs to it, whatever it is.
+    // With a correct checksum, any content may be accepted.
     let sum = Sha256::digest(input);
     let text = URL_SAFE_NO_PAD.encode([input, &sum[..4]].concat());
     if let Ok(token) = ContinuationToken::decode(&text) {

@@ -1,13 +1,14 @@
-//! Documents: what is read is bounded by what came, and says the same once it is written again.
+//! XML documents: a parsed document is no larger than its input, and means the same after it is
+//! written.
 
 use s3::Code;
 use s3::xml::{Element, Writer, XmlLimits};
 
-/// How deep elements may nest, and how many there may be, is the reader's own.
+/// Limit of the nesting of elements, which the parser enforces, as it does their number.
 const DEPTH_MAX: usize = 16;
 
 pub(crate) fn check(input: &[u8]) {
-    // What it is called is up to the input, too.
+    // The input also decides the name of the root element.
     let name = outermost(input).unwrap_or_else(|| "R".to_owned());
     let small = XmlLimits { bytes: 256, elements: 4 };
     let parsed = Element::parse(input, &name, XmlLimits::SMALL);
@@ -33,7 +34,7 @@ pub(crate) fn check(input: &[u8]) {
     assert!(says_the_same(&again, &root), "{again:?} is not {root:?}");
 }
 
-/// The local name of what looks like the first element.
+/// Returns the local name of the first element, as far as it can be found.
 fn outermost(input: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(input).ok()?;
     let starts = text.match_indices('<').map(|(at, _)| &text[at + 1..]);
@@ -51,7 +52,7 @@ fn write(out: &mut Writer, element: &Element) {
     });
 }
 
-/// Returns true if both documents say the same, apart from types of grantees. The writer replaces NUL.
+/// Returns true if both documents are equal, apart from types of grantees. The writer replaces NUL.
 fn says_the_same(again: &Element, first: &Element) -> bool {
     let legal = |character: char| if character == '\0' { '\u{fffd}' } else { character };
     again.name() == first.name()

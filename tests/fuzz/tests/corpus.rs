@@ -1,4 +1,4 @@
-//! The inputs that are checked in, as ordinary tests: what once broke something stays mended.
+//! The checked-in inputs as ordinary tests, so that mended faults stay mended.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use fuzz::TARGETS;
 
-/// An input may take so long in a debug build. What fuzzes allows a second in a release build.
+/// The time limit of an input in a debug build. The fuzzer allows a second in a release build.
 const INPUT_LIMIT: Duration = Duration::from_secs(10);
 
-/// No input that is checked in may be larger.
+/// The limit of the length of a checked-in input, in bytes.
 const INPUT_BYTES_MAX: u64 = 64 << 10;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The names of what lies in a folder, sorted.
+/// Returns the sorted paths of the files in a folder.
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -46,7 +46,7 @@ fn every_input_that_is_checked_in_passes() {
     }
 }
 
-/// Inputs that are nearly those: each cut short, with a byte left out, and with one changed.
+/// Variants of the inputs: each cut short, with a byte removed, and with a byte changed.
 #[test]
 fn what_is_nearly_an_input_passes_too() {
     for target in TARGETS {

@@ -1,6 +1,6 @@
-//! The program `ashlar`, built beside the tests that start, kill and stop it.
+//! The program `ashlar` for the tests that start, kill and stop it.
 //!
-//! It differs from the one that users run in its name alone.
+//! It differs from the released program only in its name.
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

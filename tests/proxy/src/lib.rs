@@ -1,9 +1,12 @@
-//! A TCP proxy that stands between a client and a server in tests: it counts round trips, and cuts
-//! or holds connections at the moments that matter.
+//! A TCP proxy between a client and a server, for tests. It counts round trips, and it cuts or
+//! holds connections at chosen moments.
 //!
-//! It knows no protocol. A request is what the client sends before the server speaks again, so the
-//! count of trips is exact for clients that wait for their answers, and a lower bound for those
-//! that have several requests under way on one connection.
+//! It knows no protocol. A request is everything that the client sends until the server replies. So
+//! the count of round trips is exact for clients that wait for each reply, and a lower bound for
+//! clients with several requests in flight on one connection.
+//!
+//! For example, `proxy.cut(Cut::AfterReply, b"COMMIT", 1)` lets the next commit reach the database
+//! and drops its reply, so that the client does not know the outcome.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,24 +15,26 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long the proxy tries to reach its server for a client.
+/// The time limit of a connection to the server.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 
-/// Bytes that are passed on at a time. A request that is looked for is found within one piece.
+/// The length of the buffer, in bytes. The bytes that [`Proxy::cut`] looks for must be in one
+/// buffer.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Where a connection is cut.
+/// The place at which a connection is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The request does not reach the server.
     BeforeRequest,
-    /// The server has answered the request, and the answer does not reach the client.
+    /// The server has replied, and the reply does not reach the client.
     AfterReply,
-    /// The same, but nothing is cut: from then on everything is held, as by [`Proxy::hold`].
+    /// Like [`Cut::AfterReply`], but the connection stays and everything is held, as by
+    /// [`Proxy::hold`].
     HoldReply,
 }
 
-/// A proxy in front of one server, until it is dropped.
+/// A proxy in front of one server. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -39,7 +44,7 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Told whenever the state changes.
+    /// Notified of each change of the state.
     changed: Condvar,
     trips: AtomicU64,
     cuts: AtomicU64,
@@ -47,13 +52,13 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// Where new connections go.
+    /// The server for new connections.
     target: SocketAddr,
-    /// What to do to the next request that contains these bytes, how many times over.
+    /// The fault for the next requests that contain these bytes, and their number.
     armed: Option<(Cut, Vec<u8>, u64)>,
-    /// Nothing passes in either direction.
+    /// True if nothing passes in either direction.
     held: bool,
-    /// New connections are closed at once.
+    /// True if new connections are closed at once.
     closed: bool,
     ended: bool,
     connections: Vec<(TcpStream, TcpStream)>,
@@ -72,7 +77,7 @@ impl Shared {
         }
     }
 
-    /// Whether this request is one to cut, and where.
+    /// Returns the fault of this request, if any, and counts it.
     fn take_cut(&self, request: &[u8]) -> Option<Cut> {
         let mut state = self.state();
         let (cut, needle, left) = state.armed.as_mut()?;
@@ -95,7 +100,7 @@ impl Shared {
 }
 
 impl Proxy {
-    /// A proxy on a free port of this machine.
+    /// Starts a proxy on a free port of this machine.
     pub fn start(target: SocketAddr) -> io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -120,53 +125,53 @@ impl Proxy {
                     return;
                 }
                 let Ok(client) = client else { continue };
-                // A client whose server cannot be reached sees its connection closed.
+                // If the server is unreachable, the connection of the client is closed.
                 let _ = serve(client, &accepting);
             }
         })?;
         Ok(Proxy { address, shared })
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How often a server has answered so far.
+    /// Returns the number of round trips so far.
     pub fn trips(&self) -> u64 {
         self.shared.trips.load(Ordering::SeqCst)
     }
 
-    /// How many connections have been cut by [`Proxy::cut`] so far.
+    /// Returns the number of faults by [`Proxy::cut`] so far.
     pub fn cuts(&self) -> u64 {
         self.shared.cuts.load(Ordering::SeqCst)
     }
 
-    /// Cuts the connection of each of the next `times` requests that contain `needle`; an empty one
-    /// is in every request. Replaces what was asked for before.
+    /// Cuts the connection of each of the next `times` requests that contain `needle`. An empty
+    /// `needle` matches every request. Replaces an earlier call.
     pub fn cut(&self, cut: Cut, needle: &[u8], times: u64) {
         self.shared.state().armed = (times > 0).then(|| (cut, needle.to_vec(), times));
     }
 
-    /// Ends every connection, and has new ones go to another server, as when an address moves.
+    /// Ends every connection and sends new ones to another server, as when an address moves.
     pub fn move_to(&self, target: SocketAddr) {
         let mut state = self.shared.state();
         state.target = target;
         end(&mut state.connections);
     }
 
-    /// Has new connections go to another server, and leaves those that there are where they lead.
+    /// Sends new connections to another server and keeps the present ones.
     pub fn move_new_to(&self, target: SocketAddr) {
         self.shared.state().target = target;
     }
 
-    /// Lets nothing pass any more, in either direction, or everything again.
+    /// Holds all bytes in both directions, or lets them pass again.
     pub fn hold(&self, held: bool) {
         self.shared.state().held = held;
         self.shared.changed.notify_all();
     }
 
-    /// Closes every connection and refuses new ones, or lets them in again.
+    /// Closes every connection and refuses new ones, or accepts them again.
     pub fn close(&self, closed: bool) {
         let mut state = self.shared.state();
         state.closed = closed;
@@ -183,7 +188,7 @@ impl Drop for Proxy {
         end(&mut state.connections);
         drop(state);
         self.shared.changed.notify_all();
-        // Wakes the thread that accepts, so that it sees the end.
+        // Wakes the accepting thread, so that it ends.
         drop(TcpStream::connect(self.address));
     }
 }
@@ -200,7 +205,7 @@ fn end(connections: &mut Vec<(TcpStream, TcpStream)>) {
     }
 }
 
-/// Passes a client's bytes to the server and back, in two threads, until one of them ends.
+/// Passes bytes in both directions, in two threads, until one side ends.
 fn serve(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     let State { closed, target, .. } = *shared.state();
     if closed {
@@ -223,14 +228,14 @@ fn serve(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     Ok(())
 }
 
-/// What the two directions of a connection tell each other.
+/// The shared state of the two directions of a connection.
 #[derive(Debug, Default)]
 struct Marks {
-    /// The client has spoken since the server last did.
+    /// True if the client has sent bytes since the last reply.
     asked: AtomicBool,
-    /// The next reply is not passed on, and the connection is cut instead.
+    /// True if the next reply is dropped and the connection is cut.
     swallow: AtomicBool,
-    /// When the next reply comes, everything is held.
+    /// True if everything is held when the next reply comes.
     hold: AtomicBool,
 }
 

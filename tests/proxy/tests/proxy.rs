@@ -1,4 +1,4 @@
-//! The proxy in front of a server that answers each byte with the next one.
+//! The proxy in front of a server that replies to each byte with the next one.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proxy::{Cut, Proxy};
 
-/// A server, and how many bytes have reached it.
+/// Starts a server. Returns its address and the number of bytes that have reached it.
 fn server() -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -40,7 +40,7 @@ fn connect(proxy: &Proxy) -> TcpStream {
     stream
 }
 
-/// The answer to a byte, if the connection lives.
+/// Returns the reply to a byte; `None` if the connection is cut.
 fn ask(stream: &mut TcpStream, byte: u8) -> Option<u8> {
     stream.write_all(&[byte]).ok()?;
     let mut answer = [0];

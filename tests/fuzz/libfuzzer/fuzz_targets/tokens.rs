@@ -1,4 +1,4 @@
-//! See `fuzz`'s module of this name.
+//! Calls the target of this name in the crate `fuzz`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::check("tokens", input));

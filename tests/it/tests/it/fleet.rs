@@ -73,7 +73,7 @@ macro_rules! on_each_server {
 }
 
 /// Makes one test, on the drawn engine, from a function that takes an engine. It is for tests whose
-/// result depends little on the engine, and for tests so long that each run has them on one engine.
+/// result depends little on the engine, and for long tests, which each run executes on one engine.
 macro_rules! on_the_drawn_engine {
     ($($test:ident),+ $(,)?) => {
         $(
