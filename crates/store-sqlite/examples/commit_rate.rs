@@ -1,5 +1,5 @@
-//! How many plans and reads per second one store takes: `cargo run --release --example
-//! commit_rate [FOLDER]`. Each plan is shaped like the PUT of a small object.
+//! Measures the plans and reads per second of one store: `cargo run --release --example commit_rate
+//! [FOLDER]`. Each plan has the shape of the PUT of a small object.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn key(space: u8, partition: u64, suffix: &[u8]) -> Key {
     Key::new(Space(space), partition, suffix)
 }
 
-/// Six guards and six writes, as a PUT has them.
+/// Six guards and six writes, as a PUT has.
 fn put_plan(number: u64) -> Plan {
     let (name, directory) = (format!("object-{number:012}"), 1 + number % 16);
     let dentry = key(b'd', directory, name.as_bytes());
@@ -53,7 +53,7 @@ async fn commit_for(store: &SqliteStore, task: u64, per_call: u64, until: Instan
     next - (task << 32)
 }
 
-/// What a GET asks: a bucket, a dentry and the inode that it points to.
+/// Reads the records of a GET: a bucket, a dentry and the inode to which it points.
 async fn read_for(store: &SqliteStore, until: Instant) -> u64 {
     let follow =
         Some(Follow { prefix: Value::from_static(b"~"), offset: 0, length: 8, bytes_max: None });

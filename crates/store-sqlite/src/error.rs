@@ -1,4 +1,7 @@
-//! What SQLite's errors mean for a caller.
+//! Maps SQLite's errors to their meaning for a caller.
+//!
+//! For example, `SQLITE_FULL` becomes `Full`, and an error of COMMIT that may have come from an
+//! fsync becomes `Unknown`.
 
 use std::fmt;
 use std::path::Path;
@@ -8,8 +11,8 @@ use store::{StoreError, StoreErrorKind};
 
 use crate::script::Failure;
 
-/// The cure of a full disk, for operators.
-const CURE: &str = "delete objects or free space on the file system";
+/// The remedy for a full disk, for operators.
+const REMEDY: &str = "delete objects or free space on the file system";
 
 /// Primary result codes of SQLite.
 mod code {
@@ -20,33 +23,33 @@ mod code {
     pub(super) const NOTADB: i32 = 26;
     /// The extended code of a failed write.
     pub(super) const IOERR_WRITE: i32 = 0x030a;
-    /// The extended code of an index of the log that cannot grow.
+    /// The extended code of a shared-memory index of the log that cannot grow.
     pub(super) const IOERR_SHMSIZE: i32 = 0x130a;
 }
 
-/// The code behind an error of SQLite's own, in its extended form.
+/// Returns the extended result code of an error of SQLite.
 fn extended_code(error: &sqlx::Error) -> Option<i32> {
     error.as_database_error()?.code()?.parse().ok()
 }
 
-/// The primary code behind an error of SQLite's own.
+/// Returns the primary result code of an error of SQLite.
 fn primary_code(error: &sqlx::Error) -> Option<i32> {
-    // Extended codes keep the primary one in their lowest byte.
+    // The lowest byte of an extended code is the primary code.
     extended_code(error).map(|code| code & 0xff)
 }
 
-/// Returns true if the operating system failed a call of SQLite. The cause may be a spent quota, for
-/// which SQLite has no code.
+/// Returns true if a system call of SQLite failed. The cause may be an exhausted quota, for which
+/// SQLite has no code.
 pub(crate) fn is_io(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::IOERR)
 }
 
-/// Returns true if the operating system failed a write.
+/// Returns true if a write of SQLite failed in the operating system.
 pub(crate) fn is_write(error: &sqlx::Error) -> bool {
     extended_code(error) == Some(code::IOERR_WRITE)
 }
 
-/// Whether another connection was in the way.
+/// Returns true if another connection held the lock.
 pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::BUSY)
 }
@@ -57,7 +60,7 @@ pub(crate) fn is_full(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::FULL)
 }
 
-/// What an error means if nothing can have been committed.
+/// Returns the meaning of an error of a call that cannot have committed.
 pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     let unreadable = matches!(
         error,
@@ -74,17 +77,20 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     }
 }
 
-/// What a failure means in a script of `statements` whose last one is COMMIT.
+/// Returns the meaning of a failure in a script of `statements` whose last one is COMMIT.
 ///
-/// Before COMMIT began, nothing can have been committed. If COMMIT was refused as busy, SQLite
-/// left the transaction as it was, and a ROLLBACK that then succeeds has ended it. If COMMIT found the
-/// disk full, SQLite could not write one of the frames. The last frame is the one that commits, and no
-/// recovery believes the others without it. SQLite rolls back by itself then, or the writer closes the
-/// connection, so nothing was committed. The same is true if a spent quota failed a write, for which
-/// SQLite has no code of its own: then `no_space` is true. Any other error of COMMIT may come from an
-/// fsync: this process forgets the transaction, but its frames may be whole in the log, and a process that
-/// recovers the file after a crash would believe them. That is settled only by a later commit, which writes
-/// over them.
+/// - Before COMMIT began, nothing can have been committed.
+/// - If COMMIT was refused as busy, SQLite left the transaction as it was, and a successful
+///   ROLLBACK has ended it.
+/// - If COMMIT found the disk full, SQLite could not write one of the frames. The last frame is the
+///   one that commits, and recovery ignores the others without it. SQLite rolls back by itself, or
+///   the writer closes the connection, so nothing was committed.
+/// - The same is true if an exhausted quota failed a write. SQLite has no code for this; then
+///   `no_space` is true.
+/// - Any other error of COMMIT may come from an fsync. This process forgets the transaction, but
+///   its frames may be complete in the log, and a process that recovers the file after a crash
+///   would replay them. Only a later commit, which overwrites them, settles this. The outcome is
+///   unknown.
 pub(crate) fn kind_of_commit(
     failure: &Failure,
     statements: usize,
@@ -102,12 +108,12 @@ pub(crate) fn kind_of_commit(
     }
 }
 
-/// The cause and the cure of a full disk, for operators.
+/// Returns the cause and the remedy of a full disk, for operators.
 pub(crate) fn full_disk(database: &Path) -> String {
-    format!("the disk of {} is full: {CURE}", database.display())
+    format!("the disk of {} is full: {REMEDY}", database.display())
 }
 
-/// An error for everyone whose plans were in one transaction.
+/// An error for all callers whose plans were in one transaction.
 #[derive(Clone)]
 pub(crate) struct Shared {
     kind: StoreErrorKind,
@@ -119,7 +125,7 @@ impl Shared {
         Shared { kind, error: Arc::new(error) }
     }
 
-    /// A disk without space: nothing was committed.
+    /// Creates the error of a disk without space: nothing was committed.
     pub(crate) fn full(database: &Path, error: Option<sqlx::Error>) -> Shared {
         let cause = error.map_or_else(String::new, |error| format!(" ({error})"));
         let text = full_disk(database) + &cause;
@@ -132,9 +138,9 @@ impl Shared {
         self.kind == StoreErrorKind::Full
     }
 
-    /// This caller's own copy.
+    /// Returns the error for one caller.
     pub(crate) fn to_error(&self, doing: String) -> StoreError {
-        StoreError::because(self.kind, doing, ByAll(Arc::clone(&self.error)))
+        StoreError::because(self.kind, doing, SharedCause(Arc::clone(&self.error)))
     }
 }
 
@@ -144,28 +150,28 @@ impl From<StoreError> for Shared {
     }
 }
 
-/// A cause that several errors have in common.
+/// A cause that several errors share.
 #[derive(Debug)]
-struct ByAll(Arc<dyn std::error::Error + Send + Sync>);
+struct SharedCause(Arc<dyn std::error::Error + Send + Sync>);
 
-impl fmt::Display for ByAll {
+impl fmt::Display for SharedCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for ByAll {
+impl std::error::Error for SharedCause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source()
     }
 }
 
-/// An error of a call that committed nothing.
+/// Returns a function that wraps the driver's error of a call that committed nothing.
 pub(crate) fn while_doing(doing: &str) -> impl Fn(sqlx::Error) -> StoreError + '_ {
     move |error| StoreError::because(kind(&error), doing, error)
 }
 
-/// What every call says after `close`.
+/// Returns the error of all calls after `close`.
 pub(crate) fn closed() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "calling a store that is closed")
 }

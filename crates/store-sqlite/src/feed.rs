@@ -1,12 +1,16 @@
-//! The change feed: a table of numbered rows, written in the same transactions as the changes.
+//! The change feed: a table of numbered rows, written in the transactions of the changes.
 //!
-//! A row holds the entries of one batch, or of several that share a transaction. Its number is one more
-//! than that of the last row. The file's write lock serializes transactions, of this process and of
-//! others. So numbers follow the order of commits, and a reader that sees a number sees every smaller
-//! one. The latest row is never trimmed, and a rollback gives a number back. So numbers have no gaps:
-//! nothing is missing after a position if there are as many rows as numbers.
+//! A row has the entries of one batch, or of several batches of one transaction. Its number is one
+//! more than that of the row before. The file's write lock serializes the transactions of all
+//! processes, so numbers follow the order of commits: a reader that sees a number sees every
+//! smaller one. The latest row is never trimmed, and a rollback returns a number. So numbers have
+//! no gaps.
 //!
-//! Only [`store::feed`] knows what an entry means.
+//! This gives the check for missing rows: after position `p` nothing is missing if the table has
+//! `latest - p` rows with larger numbers. For example, a reader at position 7 that finds the rows
+//! 8, 9 and 10 has all changes; if it finds only 9 and 10, it reports a gap.
+//!
+//! Only [`store::feed`] knows the form of an entry.
 
 use bytes::Bytes;
 use sqlx::Row;
@@ -18,22 +22,22 @@ use crate::error::while_doing;
 use crate::read::Readers;
 use crate::script::{Parameter, Script};
 
-/// Rows that are kept when older ones are trimmed. Each tells of a whole batch at least.
+/// Rows that a trim keeps. Each has the entry of at least one batch.
 const ROWS_KEPT: usize = FEED_BATCHES;
 
-/// Rows that a store writes between two trims. The table never has many more than these and the
-/// kept ones.
+/// Rows that a store writes between two trims. The table has about [`ROWS_KEPT`] and this many rows
+/// at most.
 pub(crate) const ROWS_BETWEEN_TRIMS: usize = 256;
 
-/// Bytes of rows that one answer reads. A reader for whom there are more meets a gap.
+/// Bytes of rows that one answer reads. If there are more, the reader gets a gap.
 const ANSWER_BYTES_MAX: i64 = 16 << 20;
 
-/// Bytes of a file's origin: random, and in every position of that file.
+/// Bytes of a file's origin, a random number that is in each position of that file.
 const ORIGIN_BYTES: usize = 8;
 
 const DOING: &str = "reading the change feed";
 
-/// The rows for the changes of some batches. Each batch is in one row.
+/// Returns the rows for the changes of some batches. The entry of a batch is never split.
 pub(crate) fn rows<'a>(batches: impl Iterator<Item = (&'a [Plan], &'a [Verdict])>) -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<u8>> = Vec::new();
     for (plans, verdicts) in batches {
@@ -50,26 +54,27 @@ pub(crate) fn rows<'a>(batches: impl Iterator<Item = (&'a [Plan], &'a [Verdict])
     rows
 }
 
-/// Adds the statements that write rows to a transaction's script.
+/// Adds the statements that write the rows to a transaction's script.
 pub(crate) fn write(script: &mut Script, rows: &[Vec<u8>]) -> Result<(), sqlx::Error> {
-    // SQLite numbers a row one higher than the highest.
-    const TELL: &str = "INSERT INTO change (body) VALUES (?)";
-    rows.iter().try_for_each(|row| script.statement(TELL, &[Parameter::Bytes(row)]))
+    // SQLite gives a row the number after the highest one.
+    const INSERT: &str = "INSERT INTO change (body) VALUES (?)";
+    rows.iter().try_for_each(|row| script.statement(INSERT, &[Parameter::Bytes(row)]))
 }
 
-/// Adds the statement that removes old rows to a transaction's script.
+/// Adds the statement that deletes old rows to a transaction's script.
 pub(crate) fn trim(script: &mut Script) -> Result<(), sqlx::Error> {
     const TRIM: &str = "DELETE FROM change WHERE seq <= (SELECT max(seq) FROM change) - ?";
     let kept = i64::try_from(ROWS_KEPT).unwrap_or(i64::MAX);
     script.statement(TRIM, &[Parameter::Integer(kept)])
 }
 
-/// Answers what changed since a position, from one snapshot.
+/// Returns the changes since a position, from one snapshot.
 pub(crate) async fn changes(
     readers: &Readers,
     since: Option<&Position>,
 ) -> Result<Changes, StoreError> {
-    // The file's row comes first, and alone if only the position is asked for.
+    // Each row has the file's origin and the highest number. Without rows of the feed, or if only
+    // the position is wanted, there is one row with them.
     const CHANGES: &str = "SELECT s.origin, (SELECT max(seq) FROM change), c.body \
          FROM ashlar_store s LEFT JOIN change c ON c.seq > ? \
          AND (SELECT sum(length(body)) FROM change WHERE seq > ?) <= ? ORDER BY c.seq";
@@ -88,11 +93,11 @@ pub(crate) async fn changes(
     }
 }
 
-/// A decoded position: the last row before it, and the file.
+/// A decoded position: the file, and the number of the last row before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FeedPosition {
     origin: [u8; ORIGIN_BYTES],
-    /// 0 is before the first.
+    /// The number of the last row; 0 before the first one.
     number: i64,
 }
 
@@ -109,7 +114,7 @@ impl FeedPosition {
     }
 }
 
-/// Rows of the feed, and its position at that instant.
+/// Rows of the feed, and the current position in the same snapshot.
 struct FeedRows {
     here: FeedPosition,
     bodies: Vec<Bytes>,
@@ -121,10 +126,10 @@ impl FeedRows {
         let mut bodies = Vec::new();
         for row in rows {
             let origin: &[u8] = row.try_get(0)?;
-            let origin = origin.try_into().map_err(|_| {
-                sqlx::Error::Decode("an origin that has not the length of one".into())
-            })?;
-            // Without any row yet, the maximum is NULL.
+            let origin = origin
+                .try_into()
+                .map_err(|_| sqlx::Error::Decode("an origin of a wrong length".into()))?;
+            // While the table is empty, the maximum is NULL.
             let number: Option<i64> = row.try_get(1)?;
             here = Some(FeedPosition { origin, number: number.unwrap_or(0) });
             let body: Option<&[u8]> = row.try_get(2)?;
@@ -133,6 +138,7 @@ impl FeedRows {
         Ok(FeedRows { here: here.ok_or(sqlx::Error::RowNotFound)?, bodies })
     }
 
+    /// Returns true if these are all rows since a position of the same file.
     fn is_all_since(&self, since: FeedPosition) -> bool {
         let later = self.here.number.checked_sub(since.number);
         let later = later.and_then(|later| usize::try_from(later).ok());

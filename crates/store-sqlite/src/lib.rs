@@ -1,19 +1,22 @@
 //! The metadata store in one SQLite file.
 //!
-//! One connection writes, in one task, for the life of the store; a few others read. Calls of
-//! [`MetaStore::commit`] that wait at the same moment become one transaction, so that they share
-//! one fsync. The transaction fetches every guarded record at once, decides the plans in memory,
-//! in order, over what it fetched, and writes the net effect at once: since `BEGIN IMMEDIATE` holds
-//! the file's only write lock from before the first fetch, that is exact, whoever else has the
-//! file open.
+//! One connection writes, and a few others read. The writer is one task for the life of the store.
+//! It joins the waiting calls of [`MetaStore::commit`] into one transaction, so that they share one
+//! fsync. The transaction fetches all guarded records, decides the plans in memory in order, and
+//! writes the combined result. `BEGIN IMMEDIATE` takes the file's only write lock before the first
+//! fetch. So the decisions are correct, also if another process has the file open.
 //!
-//! The driver hands each call to the connection's own thread, which costs more than a statement does.
-//! Hence a `script::Script`: several statements in one call. A commit is two scripts, a read is one.
+//! The driver passes each call to a thread of the connection, which costs more than a statement. A
+//! `script::Script` is therefore several statements in one call: a commit is two scripts, a read is
+//! one.
 //!
-//! The change feed is a table that the same transaction appends to. A snapshot is a read
+//! The change feed is a table to which the same transaction appends. A snapshot is a read
 //! transaction on a connection of its own.
 //!
-//! This crate knows keys, values and integers. It does not know what they mean.
+//! For example, 20 PUTs that arrive during an fsync become one transaction, and wait for one fsync
+//! together.
+//!
+//! This crate knows keys, values and integers, and not their meaning.
 
 mod error;
 mod feed;
@@ -43,16 +46,17 @@ use crate::read::Readers;
 use crate::snapshot::Snapshots;
 use crate::writer::{Job, Writer};
 
-/// Calls of `commit` that may be queued for the writer. Further ones wait to be queued.
+/// Calls of `commit` that may be queued for the writer. Further calls wait for a free slot.
 const JOBS_WAITING: usize = 1_024;
 
 /// A metadata store in a SQLite file.
 ///
-/// Dropped without [`MetaStore::close`], it still finishes the commits that it has accepted, as
-/// long as the runtime lives.
+/// If it is dropped without [`MetaStore::close`], it still finishes the commits that it has
+/// accepted, while the runtime exists.
 ///
-/// While a snapshot lives, the log beside the file keeps everything that is committed, and cannot
-/// be cut. So a snapshot should be read and dropped without delay. Closing the store ends its snapshots.
+/// While a snapshot exists, the write-ahead log beside the file keeps all commits and cannot be
+/// truncated. So a snapshot should be read and dropped without delay. Closing the store ends its
+/// snapshots.
 #[derive(Debug)]
 pub struct SqliteStore {
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
@@ -63,14 +67,14 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, making it if there is none. The folder must exist, on a disk of
-    /// this machine; beside the file SQLite keeps `-wal` and `-shm`, and this crate `.lock` and
-    /// `-reserve`, which keeps space on the disk for deletes.
+    /// Opens the store at `path`, and creates it if it does not exist. The folder must exist, on a
+    /// local disk. Beside the file SQLite keeps `-wal` and `-shm`, and this crate keeps `.lock` and
+    /// `-reserve`, which holds disk space for deletes.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if the folder cannot be written to, if the file is open
-    /// exclusively elsewhere, or if SQLite does not offer what durability needs;
-    /// [`StoreErrorKind::Corrupt`] if the file is not a store, or one of another format.
+    /// [`StoreErrorKind::Unavailable`] if the folder is not writable, another process has the file
+    /// open exclusively, or SQLite does not offer the settings that durability needs.
+    /// [`StoreErrorKind::Corrupt`] if the file is not a store, or has another format.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let lock = open::lock(path, options)?;
         let shortage = Arc::default();
@@ -121,8 +125,8 @@ impl MetaStore for SqliteStore {
         let (job, answer) = Job::new(plans);
         jobs.send(job).await.map_err(|_| error::closed())?;
         drop(jobs);
-        // The writer goes on whether or not anybody waits here. It is gone without an answer only
-        // if its runtime is.
+        // The writer decides the plans even if the caller has gone. The answer is lost only if the
+        // runtime ended, and with it the writer.
         answer.await.unwrap_or_else(|_| {
             let doing = format!("committing {} plans: the writer is gone", plans.len());
             Err(StoreError::new(StoreErrorKind::Unknown, doing))
@@ -159,8 +163,9 @@ impl MetaStore for SqliteStore {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.readers.close().await;
         self.snapshots.close().await;
-        // The writer ends with its last sender. It closes its connection after the others, since
-        // only the last one out can move the log into the file, and readers may not.
+        // The writer ends with its last sender. It closes its connection after the readers, since
+        // only the last connection that closes can move the log into the file, and readers may not
+        // write.
         drop(jobs);
         let writer = self.writer.lock().await.take();
         if let Some(writer) = writer

@@ -1,8 +1,10 @@
-//! What one call may carry.
+//! The limits of one call.
+//!
+//! For example, a batch of 256 plans may have 16,384 guards and writes together.
 
 use store::{Key, Limits};
 
-/// What one call may carry. The statements are built for no more.
+/// The limits of one call. The statements are built for these sizes.
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes: 1_100 + Key::PREFIX_BYTES,
     value_bytes: 1 << 20,

@@ -1,4 +1,6 @@
-//! Opening the file: its lock, its format, and whether commits are durable.
+//! Opens the file: takes its lock, checks its format, and makes commits durable.
+//!
+//! For example, a file of a newer format is refused before a byte of it changes.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
@@ -12,49 +14,50 @@ use store::{Space, StoreError, StoreErrorKind};
 
 use crate::error::{is_busy, while_doing};
 
-/// How to open a store.
+/// The options of opening a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// Refuse to open the file while another process has it open exclusively, and keep others from
-    /// doing so. A gateway asks for this; commands that change a few records beside it do not.
+    /// Refuse to open the file if another process has it open exclusively, and prevent others from
+    /// doing so. A gateway sets this. A command that changes a few records while a gateway runs
+    /// does not.
     pub exclusive: bool,
-    /// Spaces whose records may be put although the disk is full, because sessions and the reaper need
-    /// them to free some. There must be few of them, or they must be short-lived.
+    /// Spaces whose records may be put on a full disk, because sessions and the reaper need them to
+    /// free space. There must be few of these records, or they must be short-lived.
     pub spared: &'static [Space],
 }
 
 /// The format that this crate writes, and the only one that it reads.
 const FORMAT: i64 = 1;
 
-/// The first release of SQLite without the bug by which a checkpoint beside a commit could lose
-/// pages (introduced in 3.7.0).
+/// The first release of SQLite without the bug by which a checkpoint concurrent with a commit could
+/// lose pages (introduced in 3.7.0).
 const SQLITE_VERSION_MIN: (u32, u32, u32) = (3, 51, 3);
 
-/// How long a statement waits for another connection's lock before it fails.
+/// How long a statement waits for the lock of another connection before it fails.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often, and how long apart, the log is asked for while another connection is in the way:
-/// SQLite does not always wait when two want to change the mode of a file at once.
+/// Number of tries to turn on WAL mode, and the pause between them. SQLite does not always wait if
+/// two connections change the mode of a file at once.
 const WAL_TRIES: u32 = 100;
 const WAL_PAUSE: Duration = Duration::from_millis(20);
 
-/// Rows that a connection's thread may be ahead of the task that takes them.
+/// Rows that a connection's thread may read ahead of the task.
 const ROWS_AHEAD: usize = 1_024;
 
-/// Prepared scripts that a connection keeps.
+/// Prepared scripts that a connection caches.
 const SCRIPTS_CACHED: usize = 256;
 
-/// The store's files are accessible to their owner only. SQLite gives the files that it makes the same
-/// mode.
+/// The mode of the store's files: only the owner has access. SQLite gives the files that it creates
+/// the same mode.
 pub(crate) const FILE_MODE: u32 = 0o600;
 
-/// The rights of everybody but the owner.
+/// The rights of the group and of others.
 const OTHERS: u32 = 0o077;
 
-/// Pages in the log at which a commit also moves them into the file: 16 MiB.
+/// Number of pages in the log at which a commit also moves them into the file: 16 MiB.
 const CHECKPOINT_PAGES: u32 = 4_096;
 
-/// Bytes of the log at which the writer waits for readers in order to restart it.
+/// Size of the log at which the writer waits for readers in order to restart it.
 pub(crate) const WAL_BYTES_MAX: u64 = 64 << 20;
 
 const SCHEMA: &str = "
@@ -70,20 +73,23 @@ const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS change (seq INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     COMMIT";
 
+/// Returns the path of a file beside the store: its name with `suffix`.
 pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// Opens the lock file beside the store, and takes the lock if it is to be exclusive. The lock
-/// lasts as long as the returned file is open, and ends with the process, however that ends.
+/// Opens the lock file beside the store, and takes the lock if `exclusive` is set. The lock is held
+/// while the returned file is open. The kernel releases it when the process ends, also after a
+/// crash.
 pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreError> {
     let name = sibling(path, ".lock");
     let doing = format!("opening {}", path.display());
     let mut private = OpenOptions::new();
     private.create(true).truncate(false).write(true).mode(FILE_MODE);
-    // The store's file, too: SQLite would make it with another mode, and takes an empty one as new.
+    // Create the store's file too, with this mode. SQLite treats an empty file as new, but would
+    // create it with another mode.
     let opened = private.open(&name).and_then(|lock| private.open(path).map(|_| lock));
     let file = opened.map_err(|error| {
         let doing = if path.is_dir() {
@@ -107,7 +113,7 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreErr
     Ok(file)
 }
 
-/// Removes the rights of others on the store's files, and logs that.
+/// Removes the rights of the group and of others from the store's files, and logs the change.
 fn close_to_others(path: &Path) {
     let (mut closed, mut open) = (false, false);
     for suffix in ["", "-wal", "-shm", "-reserve", ".lock"] {
@@ -128,7 +134,7 @@ fn close_to_others(path: &Path) {
         tracing::warn!(
             %path,
             "others can read the metadata store, and this user may not change that: run chmod go= \
-             on it and on what lies beside it",
+             on it and on the files beside it",
         );
     }
 }
@@ -142,7 +148,7 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// Opens the connection that writes; makes the store if the file is new.
+/// Opens the connection that writes. Creates the tables if the file is new.
 pub(crate) async fn writer(path: &Path) -> Result<SqliteConnection, StoreError> {
     let doing = format!("opening {}", path.display());
     let failed = while_doing(&doing);
@@ -154,20 +160,20 @@ pub(crate) async fn writer(path: &Path) -> Result<SqliteConnection, StoreError> 
         let needed = format!("{doing}: SQLite {version} is older than {major}.{minor}.{bugfix}");
         return Err(StoreError::new(StoreErrorKind::Unavailable, needed));
     }
-    // A file is not changed before it is known to be a store, or empty.
+    // Check first, change later: a file that is neither a store nor empty must not change.
     let is_new = is_empty(&mut connection, &doing).await?;
     make_durable(&mut connection, &doing).await?;
     close_to_others(path);
     if is_new {
         let made = sqlx::raw_sql(SCHEMA).execute(&mut connection).await;
         made.map_err(&failed)?;
-        // Another process may have made it first, in another format.
+        // Another process may have created the tables first, in another format.
         is_empty(&mut connection, &doing).await?;
     }
     Ok(connection)
 }
 
-/// Opens a connection that only reads, of a store that the writer has open.
+/// Opens a read-only connection, of a store that the writer has open.
 pub(crate) async fn reader(path: &Path) -> Result<SqliteConnection, StoreError> {
     let options = options(path).read_only(true).pragma("cache_size", "-16384");
     options.connect().await.map_err(while_doing("opening a connection to read"))
@@ -186,7 +192,8 @@ fn is_recent(version: &str) -> bool {
     (next(), next(), next()) >= SQLITE_VERSION_MIN
 }
 
-/// Whether the file is empty still. Refuses what is neither empty nor a store of this format.
+/// Returns true if the file is empty. Fails with `Corrupt` if it is neither empty nor a store of
+/// this format.
 async fn is_empty(connection: &mut SqliteConnection, doing: &str) -> Result<bool, StoreError> {
     let failed = while_doing(doing);
     let refuse = |why: String| StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: {why}"));
@@ -209,7 +216,7 @@ async fn is_empty(connection: &mut SqliteConnection, doing: &str) -> Result<bool
     Ok(false)
 }
 
-/// Turns on the settings that durability depends on, and checks that SQLite reports them.
+/// Sets the options that durability needs, and checks that SQLite reports them.
 async fn make_durable(connection: &mut SqliteConnection, doing: &str) -> Result<(), StoreError> {
     let failed = while_doing(doing);
     let settings = format!(
@@ -229,7 +236,7 @@ async fn make_durable(connection: &mut SqliteConnection, doing: &str) -> Result<
     Ok(())
 }
 
-/// The mode that the file then has.
+/// Turns on WAL mode. Returns the mode that the file then has.
 async fn turn_on_wal(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
     for _ in 1..WAL_TRIES {
         match ask(connection, "PRAGMA journal_mode = WAL").await {
@@ -240,24 +247,25 @@ async fn turn_on_wal(connection: &mut SqliteConnection) -> Result<String, sqlx::
     ask(connection, "PRAGMA journal_mode = WAL").await
 }
 
-/// How long the log is now.
+/// Returns the size of the log in bytes; 0 if there is none.
 pub(crate) fn wal_bytes(path: &Path) -> u64 {
     sibling(path, "-wal").metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// How a checkpoint treats readers and the log.
+/// The effort of a checkpoint with respect to readers and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
-    /// Moves as many pages as readers permit, and does not wait for them.
+    /// Moves as many pages as readers permit, without waiting for them.
     Passive,
-    /// Waits briefly for readers and moves all pages. The next commit begins at the start of the log.
+    /// Waits briefly for readers and moves all pages. The next commit starts at the beginning of
+    /// the log.
     Restart,
-    /// The same, and cuts the log.
+    /// Does the same as `Restart`, and truncates the log.
     Truncate,
 }
 
-/// Moves pages from the log to the file. Fails if readers keep a part of the log, or if the disk has no
-/// space for pages that the file lacks.
+/// Moves pages from the log to the file. Fails if readers keep a part of the log, or if the disk
+/// has no space for pages that the file lacks.
 pub(crate) async fn checkpoint(
     connection: &mut SqliteConnection,
     mode: Checkpoint,
@@ -268,6 +276,8 @@ pub(crate) async fn checkpoint(
         Checkpoint::Restart => "PRAGMA wal_checkpoint(RESTART)",
         Checkpoint::Truncate => "PRAGMA wal_checkpoint(TRUNCATE)",
     };
+    // A checkpoint holds up all commits, so it waits for readers for a shorter time than statements
+    // wait for a lock.
     let wait = format!("PRAGMA busy_timeout = {WAIT_MS}");
     let usual = format!("PRAGMA busy_timeout = {}", BUSY_TIMEOUT.as_millis());
     sqlx::raw_sql(AssertSqlSafe(wait)).execute(&mut *connection).await?;
@@ -279,13 +289,13 @@ pub(crate) async fn checkpoint(
 /// Sizes of the database, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DatabaseBytes {
-    /// All pages, those in the log included.
+    /// All pages, including those that are only in the log.
     pub(crate) pages: u64,
-    /// Pages without data, which the next records take first.
+    /// Pages without data. SQLite uses them for the next records first.
     pub(crate) free: u64,
 }
 
-/// Returns the sizes of the database as of the last commit.
+/// Returns the sizes of the database after the last commit.
 pub(crate) async fn database_bytes(
     connection: &mut SqliteConnection,
 ) -> Result<DatabaseBytes, sqlx::Error> {

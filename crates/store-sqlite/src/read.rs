@@ -1,4 +1,8 @@
-//! The connections that read. Each call is one script, and so one snapshot.
+//! The connections that read. Each call is one script, and therefore one snapshot.
+//!
+//! For example, a read of five records, two of them with a follow, and a range is a script of
+//! BEGIN, one statement for three records, one for two with their targets, one for the range, and
+//! COMMIT.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -17,15 +21,15 @@ use crate::limits::LIMITS;
 use crate::open;
 use crate::script::{LENGTH_MAX, LIMIT, Parameter, RangesOfPart, Script};
 
-/// Connections that read. Further calls wait for one of them.
+/// Number of connections that read. Further calls wait for one of them.
 const READERS: usize = 3;
 const READERS_U32: u32 = 3;
 const _: () = assert!(READERS == READERS_U32 as usize, "one number in two types");
 
 const _: () = assert!(LIMITS.reads <= LENGTH_MAX, "each kind of question is one statement");
 
-/// The reading connections. They are opened when first needed, and again after a call that did
-/// not come to its end, because its caller went away or SQLite failed.
+/// The reading connections. A connection is opened when a call first needs it, and again after a
+/// call that did not finish because its caller went away or SQLite failed.
 #[derive(Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
@@ -33,7 +37,7 @@ pub(crate) struct Readers {
     permits: Semaphore,
 }
 
-/// A connection in the hands of one caller. Unless it is put back, it is closed.
+/// A connection that one caller uses. If the caller does not return it, it is closed.
 struct PooledReader<'a> {
     readers: &'a Readers,
     connection: SqliteConnection,
@@ -78,7 +82,7 @@ impl Readers {
         self.acquire().await?.run(script, doing).await
     }
 
-    /// Answers every question from one snapshot.
+    /// Answers all questions from one snapshot.
     pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         let doing = "reading";
         let questions = Questions::of(reads);
@@ -123,7 +127,7 @@ impl Readers {
         Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
     }
 
-    /// The rows of a page, and the first one of the next.
+    /// Returns the rows of a page, and the first row of the next page.
     async fn page(
         &self,
         table: &str,
@@ -136,7 +140,7 @@ impl Readers {
             return Err(StoreError::new(StoreErrorKind::Malformed, "resuming a walk"));
         }
         let limit = i64::try_from(LIMITS.page(limit) + 1).unwrap_or(i64::MAX);
-        // There is no next space after the last one: this is longer than any key.
+        // The space 0xff has no successor. This bound is longer than any key of the space.
         let after =
             space.0.checked_add(1).map_or(vec![0xff; LIMITS.key_bytes + 1], |next| vec![next]);
         let first = [space.0];
@@ -154,7 +158,7 @@ impl Readers {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Waits for the calls under way and closes every connection.
+    /// Waits for the calls in flight and closes all connections.
     pub(crate) async fn close(&self) {
         let Ok(permits) = self.permits.acquire_many(READERS_U32).await else { return };
         self.permits.close();
@@ -168,7 +172,7 @@ impl Readers {
     }
 }
 
-/// The questions of one read by the statement that answers them, each with its index.
+/// The questions of one read, grouped by the statement that answers them, each with its index.
 #[derive(Default)]
 struct Questions<'a> {
     records: Vec<(usize, &'a Key)>,
@@ -193,8 +197,8 @@ impl<'a> Questions<'a> {
         questions
     }
 
-    /// One statement for all records, one for all that are followed, one for all counters, and one
-    /// for each range; in one transaction, if there are several.
+    /// Returns the script: one statement for all records, one for all records with follows, one for
+    /// all counters, and one for each range. Several statements are in one transaction.
     fn script(&self) -> Result<Script, sqlx::Error> {
         let alone = self.lists() + self.ranges.len() == 1;
         let mut script = Script::default();
@@ -231,7 +235,7 @@ impl<'a> Questions<'a> {
         Ok(script)
     }
 
-    /// The ranges, as they share the parts of the script.
+    /// Splits the ranges into the parts of the script.
     fn parts_of_ranges(&self) -> impl Iterator<Item = RangesOfPart<'_, (usize, &'a Read)>> {
         RangesOfPart::of(&self.ranges)
     }
@@ -243,7 +247,7 @@ impl<'a> Questions<'a> {
             .count()
     }
 
-    /// Puts the answers in the order of the questions.
+    /// Puts the answers into the order of the questions.
     fn answers(
         &self,
         reads: &[Read],
@@ -251,7 +255,7 @@ impl<'a> Questions<'a> {
     ) -> Result<Vec<ReadResult>, sqlx::Error> {
         let alone = self.lists() + self.ranges.len() == 1;
         let mut answers = answers.into_iter().skip(usize::from(!alone));
-        let mut found: Vec<ReadResult> = reads.iter().map(nothing).collect();
+        let mut found: Vec<ReadResult> = reads.iter().map(absent).collect();
         let mut put = |index: usize, answer: ReadResult| {
             if let Some(place) = found.get_mut(index) {
                 *place = answer;
@@ -295,8 +299,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// The answer if the file has nothing.
-fn nothing(read: &Read) -> ReadResult {
+/// Returns the answer for a question of which the file has no row.
+fn absent(read: &Read) -> ReadResult {
     match read {
         Read::Record { .. } => ReadResult::Record(None),
         Read::Range { .. } => ReadResult::Range(Vec::new()),
@@ -310,7 +314,8 @@ const RECORDS: (&str, &str) =
 const COUNTERS: (&str, &str) =
     ("SELECT q.column1, t.value FROM (VALUES ", ") q CROSS JOIN counter t ON t.key = q.column2");
 
-// What `||` joins is text to SQLite, and its `substr` of an empty blob is NULL.
+// `||` returns text in SQLite, therefore the cast. `substr` of an empty blob is NULL, therefore
+// `coalesce`.
 const FOLLOWED: (&str, &str) = (
     "SELECT q.column1, r.value, coalesce(substr(t.value, 1, q.column6), t.value) FROM (VALUES ",
     ") q CROSS JOIN record r ON r.key = q.column2 \
@@ -323,7 +328,7 @@ fn add_range(script: &mut Script, read: &Read) -> Result<(), sqlx::Error> {
     add_bounds(script, (start.as_bytes(), end.as_bytes()), *limit, follow.as_ref())
 }
 
-/// Adds a statement like that of a range, which finds nothing.
+/// Adds a statement with the text of `like`'s range that finds nothing.
 fn add_empty_range(script: &mut Script, like: &Read) -> Result<(), sqlx::Error> {
     let Read::Range { follow, .. } = like else { return Ok(()) };
     add_bounds(script, (&[], &[]), 0, follow.as_ref())
@@ -364,13 +369,13 @@ fn add_bounds(
     )
 }
 
-/// The question that a row answers, by the number in the row's first column.
+/// Returns the question of a row, by the number in its first column.
 fn asked<'a, T>(questions: &'a [T], row: &SqliteRow) -> Result<&'a T, sqlx::Error> {
     let number = usize::try_from(integer(row, 0)?).ok();
     number.and_then(|number| questions.get(number)).ok_or(sqlx::Error::RowNotFound)
 }
 
-/// Puts an answer at the place that the row's first column numbers.
+/// Stores an answer at the index in the row's first column.
 pub(crate) fn place<T>(
     places: &mut [Option<T>],
     row: &SqliteRow,
@@ -400,7 +405,7 @@ fn target_at(
     Ok(follow.to_target(bytes.map(Bytes::copy_from_slice)))
 }
 
-/// How many bytes of a target to fetch, as a parameter.
+/// Returns the number of bytes to fetch of a target, as a parameter.
 fn fetched(follow: &Follow) -> Parameter<'static> {
     Parameter::Integer(follow.fetch_bytes().map_or(ALL_BYTES, i64::from))
 }

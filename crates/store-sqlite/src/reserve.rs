@@ -1,9 +1,9 @@
-//! Space on the disk for deletes: a file of real blocks beside the database.
+//! The reserve: a file of real blocks beside the database, which keeps disk space for deletes.
 //!
-//! SQLite needs space even for a delete: in its log, and in the database for pages that a checkpoint
-//! moves there. So the store keeps a *reserve*, a file that holds blocks of the disk and no data. If the
-//! disk is full, the writer cuts the reserve by as much as the next delete needs. The reserve grows again
-//! when there is space, before any other write gets some.
+//! SQLite needs space even for a delete: in its log, and in the database for the pages that a
+//! checkpoint moves there. So the store keeps a *reserve*, a file that occupies blocks of the disk
+//! and has no data. If the disk is full, the writer cuts the reserve by the space that the next
+//! delete needs. When there is space again, the reserve grows before other writes get space.
 //!
 //! ```text
 //!           the disk has space                    a delete meets a full disk
@@ -12,8 +12,11 @@
 //!    └────────────────────── the disk has space again ──────────────────────────┘
 //! ```
 //!
-//! Only the path of the reserve and of the log is opened here, never the database: a process that closes
-//! any descriptor of a file loses all of its POSIX locks on that file, SQLite's included.
+//! For example, a DELETE on a full disk cuts the reserve from 8 MiB to 7.75 MiB, and is committed
+//! in the space that became free.
+//!
+//! This module opens only the reserve and the log, never the database. If a process closes any
+//! descriptor of a file, it loses all of its POSIX locks on that file, including those of SQLite.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -27,33 +30,33 @@ use store::{StoreError, StoreErrorKind};
 
 use crate::open::{self, FILE_MODE, sibling, wal_bytes};
 
-/// The size of the reserve on a large file system.
+/// Size of the reserve on a large file system.
 const RESERVE_BYTES_MAX: u64 = 8 << 20;
 
-/// The size of the reserve on a tiny file system.
+/// Size of the reserve on a tiny file system.
 const RESERVE_BYTES_MIN: u64 = 256 << 10;
 
 /// The part of a small file system that the reserve may take: one sixteenth.
 const RESERVE_PART: u64 = 16;
 
-/// Below this much free space, the writer checks that there is space before each commit, and empties the
-/// log after it. So the disk never fills up while the log holds pages that the database lacks.
+/// With less free space than this, the writer checks for space before each commit and empties the
+/// log after it. So the disk never fills up while the log has pages that the database lacks.
 const NEARLY_FULL_BYTES: u64 = 64 << 20;
 
-/// The reserve grows by whole steps of this size.
+/// The reserve grows in multiples of this size.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// The least size of the log's file while the disk is nearly full, so that a delete mostly needs no space
+/// Least size of the log's file while the disk is nearly full, so that most deletes need no space
 /// from the reserve.
 const LOG_BYTES_MIN: u64 = 512 << 10;
 
-/// The first cut from the reserve; each further one for the same commit is twice as large.
+/// The first cut from the reserve. Each further cut for the same commit is twice as large.
 pub(crate) const CUT_BYTES: u64 = 256 << 10;
 
 /// The unit in which the operating system counts the blocks of a file.
 const BLOCK_UNIT: u64 = 512;
 
-/// Space that must be left if an error of the operating system has another cause than a full disk.
+/// If this much space is free, an I/O error has another cause than a full disk.
 pub(crate) const PROBE_BYTES: u64 = 64 << 10;
 
 /// The reserve of one database.
@@ -61,12 +64,12 @@ pub(crate) const PROBE_BYTES: u64 = 64 << 10;
 pub(crate) struct Reserve {
     database: PathBuf,
     path: PathBuf,
-    /// The size of a whole reserve.
+    /// Size of the whole reserve, in bytes.
     whole: u64,
 }
 
 impl Reserve {
-    /// The reserve beside `database`. Creates nothing.
+    /// Describes the reserve beside `database`. Creates no file.
     pub(crate) fn beside(database: &Path) -> Reserve {
         let folder = folder(database);
         let total = statvfs(folder).map_or(0, |stat| stat.f_blocks.saturating_mul(stat.f_frsize));
@@ -75,8 +78,8 @@ impl Reserve {
         Reserve { database: database.to_owned(), path: sibling(database, "-reserve"), whole }
     }
 
-    /// Opens the connection that writes. SQLite needs some space for its files; on a full disk that comes
-    /// from the reserve.
+    /// Opens the connection that writes. SQLite needs some space for its files; on a full disk this
+    /// space comes from the reserve.
     pub(crate) async fn connect(&self) -> Result<SqliteConnection, StoreError> {
         match open::writer(&self.database).await {
             Err(error) if error.kind() != StoreErrorKind::Corrupt => {
@@ -87,7 +90,7 @@ impl Reserve {
         }
     }
 
-    /// Bytes that the reserve lacks.
+    /// Returns the bytes that the reserve lacks.
     pub(crate) fn missing(&self) -> u64 {
         self.whole.saturating_sub(self.len())
     }
@@ -96,13 +99,14 @@ impl Reserve {
         self.path.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// Returns true if the disk has little free space, or the reserve is not whole.
+    /// Returns true if the disk has little free space, or if the reserve is not whole.
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.missing() > 0 || free_bytes(folder(&self.database)) < NEARLY_FULL_BYTES
     }
 
-    /// Empties the reserve if it lacks blocks: a tool that copied the folder, such as `rsync --sparse`, may
-    /// have made a hole of it. Comes at the start, since some file systems count blocks late.
+    /// Empties the reserve if it has no blocks: a tool that copied the folder, for example `rsync
+    /// --sparse`, may have made a hole of it. The caller does this only at start, since some file
+    /// systems count blocks late.
     pub(crate) fn fill_holes(&self) -> io::Result<()> {
         let Ok(metadata) = self.path.metadata() else { return Ok(()) };
         if metadata.blocks() * BLOCK_UNIT >= metadata.len() / 2 {
@@ -112,15 +116,16 @@ impl Reserve {
         self.lock()?.set_len(0)
     }
 
-    /// Lets the reserve grow as far as the disk has space. Fails only if the file cannot be used at all;
-    /// a full disk is no error.
+    /// Grows the reserve as far as the disk has space. A full disk is not an error. Fails only if
+    /// the file cannot be used at all.
     pub(crate) fn refill(&self) -> io::Result<()> {
         if self.len() >= self.whole {
             return Ok(());
         }
         let file = self.lock()?;
         let mut len = file.metadata()?.len().min(self.whole);
-        // All at once if possible, else in halves, so that a nearly full disk costs few system calls.
+        // Allocate all at once if possible, otherwise in halves, so that a nearly full disk costs
+        // few system calls.
         let mut step = self.whole - len;
         while step >= STEP_BYTES {
             match allocate(&file, len, step) {
@@ -130,11 +135,11 @@ impl Reserve {
             }
             step = step.min(self.whole - len);
         }
-        // A failed step may have left a part of itself.
+        // A failed step may have allocated a part.
         file.set_len(len)
     }
 
-    /// Gives `bytes` of the reserve back to the disk. Returns false if nothing is left of the reserve.
+    /// Returns `bytes` of the reserve to the disk. Returns false if the reserve was empty.
     pub(crate) fn cut(&self, bytes: u64) -> bool {
         let cut = || -> io::Result<u64> {
             let file = self.lock()?;
@@ -145,8 +150,8 @@ impl Reserve {
         cut().is_ok_and(|len| len > 0)
     }
 
-    /// Returns true if the disk, and the quota of this user, have `bytes` of free space beyond the
-    /// reserve. The answer is an attempt to allocate them, since a quota cannot be read.
+    /// Returns true if the disk and the quota of this user have `bytes` of free space beyond the
+    /// reserve. It tries to allocate them, since a quota cannot be read.
     pub(crate) fn has_space(&self, bytes: u64) -> bool {
         let probe = || -> io::Result<()> {
             let file = self.lock()?;
@@ -158,22 +163,22 @@ impl Reserve {
         probe().is_ok()
     }
 
-    /// Returns `bytes` if there is as much free space beyond the reserve, else a part of it; 0 if there is
-    /// hardly any.
+    /// Returns `bytes` if that much free space exists beyond the reserve, otherwise a half, a
+    /// quarter and so on; 0 if there is less than one step.
     pub(crate) fn space_up_to(&self, bytes: u64) -> u64 {
         let halves = std::iter::successors(Some(bytes), |bytes| Some(bytes / 2));
         let mut halves = halves.take_while(|bytes| *bytes >= STEP_BYTES);
         halves.find(|bytes| self.has_space(*bytes)).unwrap_or(0)
     }
 
-    /// Lets the log's file have its least size, if the disk has the space.
+    /// Grows the log's file to its least size if the disk has the space.
     pub(crate) fn widen_log(&self) {
         let len = wal_bytes(&self.database);
         if len == 0 || len >= LOG_BYTES_MIN {
             return;
         }
-        // SQLite ends the log at the first frame without a valid checksum, so zeros at its end are no data.
-        // Another process may append at the same time: nothing is written here, and nothing cut.
+        // SQLite ends the log at the first frame without a valid checksum, so zeros at its end are
+        // not data. Another process may append concurrently, so this neither writes nor truncates.
         let log = OpenOptions::new().write(true).open(sibling(&self.database, "-wal"));
         let widened = log.and_then(|log| {
             Ok(fallocate(&log, FallocateFlags::empty(), len, LOG_BYTES_MIN - len)?)
@@ -183,8 +188,8 @@ impl Reserve {
         }
     }
 
-    /// The file of the reserve, for as long as no other process changes its size. Commands open the store
-    /// beside a gateway.
+    /// Opens and locks the file of the reserve, so that no other process changes its size
+    /// meanwhile. Commands open the store while a gateway runs.
     fn lock(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let file =
@@ -202,7 +207,7 @@ fn folder(file: &Path) -> &Path {
     }
 }
 
-/// Free space for this process; all of it if that is not known.
+/// Returns the free space for this process, in bytes; `u64::MAX` if it is unknown.
 fn free_bytes(folder: &Path) -> u64 {
     let Ok(stat) = statvfs(folder) else { return u64::MAX };
     // Root may use the blocks that the file system keeps for it.
@@ -210,7 +215,7 @@ fn free_bytes(folder: &Path) -> u64 {
     free.saturating_mul(stat.f_frsize)
 }
 
-/// Lets a file have real blocks at `offset`, and its size end there.
+/// Allocates real blocks at `offset` and sets the end of the file behind them.
 fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), offset, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(file, offset, bytes),
@@ -218,7 +223,7 @@ fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Writes noise where the file system cannot allocate. It might store zeros without blocks.
+/// Writes noise, for file systems that cannot allocate. They might store zeros without blocks.
 fn fill(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
     const PIECE: usize = 4 << 10;

@@ -1,30 +1,31 @@
-//! Statements that travel to a connection's thread together.
+//! Scripts: several statements that the connection's thread gets in one call.
 //!
-//! The texts have few shapes, so that the connection finds them in its cache of prepared
-//! statements: a list of rows has one of the lengths of [`LENGTHS`], and the places that are left
-//! over are bound to NULL, which equals no key and is skipped by inserts.
+//! Scripts have few different texts, so that the connection finds them in its cache of prepared
+//! statements. A list of rows has one of the lengths of [`LENGTHS`]. Unused rows are bound to NULL,
+//! which equals no key and which inserts skip. For example, a list of 5 keys has the text for 16.
 
 use futures::StreamExt;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Either, Executor};
 
-/// Lengths of lists of rows. Longer lists become several statements.
+/// Lengths of lists of rows. A longer list becomes several statements.
 const LENGTHS: [usize; 6] = [4, 16, 64, 256, 1_024, LENGTH_MAX];
 pub(crate) const LENGTH_MAX: usize = 4_096;
 
-/// Parameters of one row at most, and SQLite's limit on those of a statement.
+/// Largest number of parameters of one row, and SQLite's limit for one statement.
 const ROW_PARAMETERS_MAX: usize = 5;
 const PARAMETERS_MAX: usize = 32_766;
 const _: () = assert!(LENGTH_MAX * ROW_PARAMETERS_MAX <= PARAMETERS_MAX, "a statement is too long");
 
-/// The limit of a statement. SQLite plans a statement anew for each execution if a parameter alone is
-/// the limit, because its value may change the plan; the sign hides the parameter from the planner.
+/// The clause that limits the rows. If a parameter alone is the limit, SQLite plans the statement
+/// again for each execution, because the value may change the plan. The sign hides the parameter
+/// from the planner.
 pub(crate) const LIMIT: &str = "LIMIT +?";
 
-/// Longer texts are rare, and prepared anew each time rather than kept.
+/// Longer texts are rare. They are prepared for each use and not cached.
 pub(crate) const CACHED_TEXT_BYTES: usize = 20 << 10;
 
-/// A parameter of a row.
+/// The value of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Parameter<'a> {
     Bytes(&'a [u8]),
@@ -32,10 +33,10 @@ pub(crate) enum Parameter<'a> {
     Null,
 }
 
-/// Statements and their arguments, in order.
+/// Statements and their parameters, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// The parts before the last one.
+    /// All parts except the last.
     parts: Vec<Part>,
     last: Part,
 }
@@ -48,23 +49,23 @@ struct Part {
     statements: usize,
 }
 
-/// A script that did not reach its end.
+/// A script that failed before its end.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// How many of its statements were carried out. The next one failed, and none after it ran.
+    /// Number of statements that succeeded. The next one failed, and none after it ran.
     pub(crate) done: usize,
-    /// Why it failed.
+    /// The cause.
     pub(crate) error: sqlx::Error,
 }
 
 impl Script {
-    /// How many statements there are.
+    /// Returns the number of statements.
     pub(crate) fn statements(&self) -> usize {
         self.parts.iter().chain([&self.last]).map(|part| part.statements).sum()
     }
 
-    /// Ends a part, so that what follows is prepared by itself. A long script whose parts have few
-    /// shapes is found in the cache, where the whole of it would be a new text each time.
+    /// Ends a part, so that the next statements are prepared as a text of their own. A long script
+    /// of parts with few shapes is found in the cache; as one text it would be new each time.
     pub(crate) fn end_part(&mut self) {
         if self.last.statements > 0 {
             self.parts.push(std::mem::take(&mut self.last));
@@ -77,7 +78,7 @@ impl Script {
         self.parts.iter().chain([&self.last]).map(|part| part.text.as_str())
     }
 
-    /// Adds one statement with its arguments.
+    /// Adds one statement with its parameters.
     pub(crate) fn statement(
         &mut self,
         text: &str,
@@ -89,8 +90,8 @@ impl Script {
         arguments.iter().try_for_each(|argument| self.bind(*argument))
     }
 
-    /// Adds a statement, or several, about a list of rows: `before`, the rows, `after`. The rows
-    /// have `N` parameters each, and are numbered from 0 in a column before these if `numbered`.
+    /// Adds one or several statements for a list of rows: `before`, the rows, `after`. Each row has
+    /// `N` parameters. If `numbered` is true, a column before them has the row's number, from 0.
     pub(crate) fn list<'a, const N: usize>(
         &mut self,
         (before, after): (&str, &str),
@@ -131,8 +132,8 @@ impl Script {
         bound.map_err(sqlx::Error::Encode)
     }
 
-    /// Carries the statements out, one after the other, up to the first that fails. Returns the rows of
-    /// each.
+    /// Runs the statements in order, up to the first that fails. Returns the rows of each
+    /// statement.
     pub(crate) async fn run(
         self,
         connection: &mut SqliteConnection,
@@ -145,10 +146,10 @@ impl Script {
     }
 }
 
-/// The number of ranges in the part of a text that also asks the other questions.
-const RANGES_BESIDE: usize = 4;
+/// Number of ranges that share a part with the other questions.
+const RANGES_INLINE_MAX: usize = 4;
 
-/// Numbers of ranges in parts of their own. A part of fewer ranges has empty ones besides.
+/// Numbers of ranges in a part of their own. A part with fewer ranges is padded with empty ones.
 const RANGE_LENGTHS: [usize; 2] = [16, RANGE_LENGTH_MAX];
 pub(crate) const RANGE_LENGTH_MAX: usize = 64;
 
@@ -158,12 +159,12 @@ pub(crate) struct RangesOfPart<'a, T> {
 }
 
 impl<T> RangesOfPart<'_, T> {
-    /// Returns ranges as they share the parts of a script.
+    /// Splits ranges into the parts of a script.
     pub(crate) fn of(ranges: &[T]) -> impl Iterator<Item = RangesOfPart<'_, T>> {
         ranges.chunks(RANGE_LENGTH_MAX).map(|asked| RangesOfPart { asked })
     }
 
-    /// Begins the part of these ranges, if they have one of their own.
+    /// Begins a new part if these ranges need one of their own.
     pub(crate) fn begin(&self, script: &mut Script) {
         if self.has_own_part() {
             script.end_part();
@@ -171,10 +172,10 @@ impl<T> RangesOfPart<'_, T> {
     }
 
     fn has_own_part(&self) -> bool {
-        self.asked.len() > RANGES_BESIDE
+        self.asked.len() > RANGES_INLINE_MAX
     }
 
-    /// Returns the number of empty ranges that the part has besides.
+    /// Returns the number of empty ranges that pad the part.
     pub(crate) fn padding(&self) -> usize {
         let asked = self.asked.len();
         let length = RANGE_LENGTHS.into_iter().find(|length| *length >= asked);
@@ -199,7 +200,7 @@ impl Part {
                 Err(error) => return Err(Failure { done: answers.len(), error }),
             }
         }
-        // The driver ends the stream without an error when the connection's thread has died.
+        // If the connection's thread has died, the driver ends the stream without an error.
         if answers.len() < end {
             return Err(Failure { done: answers.len(), error: sqlx::Error::WorkerCrashed });
         }

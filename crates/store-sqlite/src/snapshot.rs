@@ -1,7 +1,8 @@
-//! Snapshots: a connection each, in a read transaction that has begun to read.
+//! Snapshots: read transactions, each on a connection of its own.
 //!
-//! In WAL mode such a transaction sees the file as it was at its first read, and blocks nobody. But the
-//! log cannot be restarted before it ends, and grows with every commit.
+//! In WAL mode a read transaction sees the file as it was at its first read, and blocks no writer.
+//! But the log cannot be restarted before the transaction ends, and grows with each commit. For
+//! example, a dump that runs for an hour keeps the log of an hour.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,18 +18,18 @@ use crate::open;
 use crate::read::{integer, key_at, value_at};
 use crate::script::{Parameter, Script};
 
-/// Snapshots that may live at a time. Each has a connection and a thread.
+/// Largest number of snapshots at a time. Each has a connection and a thread.
 const SNAPSHOTS_MAX: usize = 8;
 
-/// A snapshot's connection. It is taken out while a page is read, so that it is dropped with a reader
-/// who goes away in the middle. It is also gone after an error and when the store was closed.
+/// A snapshot's connection. A reader takes it out while it reads a page, so a reader that goes away
+/// in the middle drops it. It is also gone after an error, and after the store was closed.
 type Held = tokio::sync::Mutex<Option<SqliteConnection>>;
 
-/// The snapshots that live, so that closing the store ends them.
+/// The snapshots that exist, so that closing the store ends them.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     path: PathBuf,
-    /// `None` when the store has been closed.
+    /// `None` after the store was closed.
     living: Mutex<Option<Vec<Weak<Held>>>>,
 }
 
@@ -37,16 +38,16 @@ impl Snapshots {
         Snapshots { path: path.to_owned(), living: Mutex::new(Some(Vec::new())) }
     }
 
-    /// A snapshot of now.
+    /// Takes a snapshot of the current state.
     pub(crate) async fn take(&self) -> Result<SqliteSnapshot, StoreError> {
         let doing = "taking a snapshot";
         let held = Arc::new(Held::default());
-        // Locked before anybody else can know of it, so that close waits for what follows.
+        // Lock it before it is registered, so that `close` waits until the connection is in it.
         let mut place = held.lock().await;
         self.register(&held)?;
         let mut connection = open::reader(&self.path).await?;
         let mut script = Script::default();
-        // BEGIN alone promises nothing: the first read decides what is seen.
+        // BEGIN alone does not fix the state: the first read does.
         let begun = script
             .statement("BEGIN", &[])
             .and_then(|()| script.statement("SELECT format FROM ashlar_store", &[]));
@@ -70,7 +71,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Waits for the pages that are being read and ends every snapshot.
+    /// Waits for the pages that are being read and ends all snapshots.
     pub(crate) async fn close(&self) {
         let living = self.living.lock().unwrap_or_else(PoisonError::into_inner).take();
         for held in living.into_iter().flatten().filter_map(|held| held.upgrade()) {
@@ -83,13 +84,13 @@ impl Snapshots {
     }
 }
 
-/// The file as it was at one instant, and how far it has been read.
+/// The file as it was at one instant, and the reading positions.
 #[derive(Debug)]
 pub(crate) struct SqliteSnapshot {
     held: Arc<Held>,
-    /// The last record's key; empty, and so before all others, at the beginning.
+    /// The key of the last record that was read; empty at the beginning.
     record: Vec<u8>,
-    /// The same for counters.
+    /// The key of the last counter that was read; empty at the beginning.
     counter: Vec<u8>,
 }
 

@@ -1,10 +1,12 @@
-//! The one connection that writes, and the task that owns it.
+//! The connection that writes, and the task that owns it.
 //!
-//! The task takes every call that waits, as far as one transaction may carry them, and commits
-//! them together. It never stops in the middle: callers wait on a channel, and one that goes away
-//! changes nothing. After an error the transaction is rolled back, or the connection is reopened.
+//! The task takes all waiting calls, up to the limits of one transaction, and commits them
+//! together. It always completes a transaction: callers wait on a channel, and a caller that goes
+//! away has no effect. After an error the task rolls back the transaction, or reopens the
+//! connection.
 //!
-//! While the disk is nearly full, [`full`] decides which plans may still be committed.
+//! While the disk is nearly full, [`full`] decides which plans may still be committed. For example,
+//! a DELETE is then committed and a PUT fails with `Full`.
 
 mod full;
 
@@ -33,7 +35,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job, and the receiver of its answer.
+    /// Creates a job, and the receiver of its answer.
     pub(crate) fn new(
         plans: &[Plan],
     ) -> (Job, oneshot::Receiver<Result<Vec<Verdict>, StoreError>>) {
@@ -61,7 +63,7 @@ impl Job {
             outcome => outcome,
         };
         let outcome = outcome.map_err(|shared| shared.to_error(doing()));
-        // The caller may have gone away. The plans were decided all the same.
+        // The caller may have gone away. Its plans were decided anyway.
         let _ = self.answer.send(outcome);
     }
 }
@@ -70,21 +72,21 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Writer {
     path: PathBuf,
-    /// `None` after an error, until the next job.
+    /// `None` after an error, until the next job reopens it.
     connection: Option<SqliteConnection>,
-    /// How long the log may be before the writer waits for readers to shorten it.
+    /// Size of the log in bytes up to which the writer does not wait for readers.
     wal_bytes_allowed: u64,
-    /// Rows of the feed until old ones are trimmed. The first commit does so too, because a process
-    /// may not live for more.
+    /// Rows of the feed to write until old rows are trimmed. It starts at 0, so that the first
+    /// commit trims: a process may write fewer rows than the interval in its whole life.
     rows_until_trim: usize,
     reserve: Reserve,
     /// Spaces whose records may be put although the disk is full.
     spared: &'static [Space],
-    /// The store's own, which answers operators.
+    /// Shared with the store, which reports it to operators.
     shortage: Arc<Shortage>,
-    /// The last failure may have a spent quota as its cause.
+    /// True if the last failure may have been caused by an exhausted quota.
     is_short_of_space: bool,
-    /// Held for as long as the connection may write.
+    /// The lock is held while the connection may write.
     _lock: File,
 }
 
@@ -97,7 +99,7 @@ impl Writer {
     ) -> Result<Writer, StoreError> {
         let reserve = Reserve::beside(path);
         let connection = reserve.connect().await?;
-        // Later than the connection: a file that is no store has no reserve.
+        // Create the reserve after the connection: a file that is not a store gets no reserve.
         if let Err(error) = reserve.fill_holes().and_then(|()| reserve.refill()) {
             tracing::warn!(%error, "no space can be kept for deletes on a full disk");
         }
@@ -114,7 +116,7 @@ impl Writer {
         })
     }
 
-    /// Commits what comes, until nobody can send any more.
+    /// Commits jobs until all senders are gone.
     pub(crate) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
         let mut left_over = None;
         loop {
@@ -142,8 +144,8 @@ impl Writer {
         self.drop_connection().await;
     }
 
-    /// Decides the plans of all jobs, in order, in one transaction. Plans that are not admitted have no
-    /// effect on the others.
+    /// Decides the plans of all jobs, in order, in one transaction. Plans that are not admitted
+    /// fail with `Full` and do not affect the others.
     async fn commit(
         &mut self,
         jobs: &[Job],
@@ -153,7 +155,7 @@ impl Writer {
         let mut batch = Batch::new(plans());
         let connection = self.connection().await?;
         if let Err(failure) = fetch(connection, &mut batch).await {
-            // Either BEGIN was refused and there is no transaction, or there is one to end.
+            // If BEGIN was refused as busy, there is no transaction to end.
             if !(failure.done == 0 && is_busy(&failure.error)) {
                 self.roll_back().await;
             }
@@ -194,7 +196,7 @@ impl Writer {
         Err(self.failed(kind, failure.error))
     }
 
-    /// The connection, reopened if the last one had to be closed.
+    /// Returns the connection. Reopens it if the last one was closed.
     async fn connection(&mut self) -> Result<&mut SqliteConnection, Shared> {
         if self.connection.is_none() {
             self.connection = Some(self.reserve.connect().await?);
@@ -202,14 +204,15 @@ impl Writer {
         self.connection.as_mut().ok_or_else(|| error::closed().into())
     }
 
-    /// Ends a transaction that may be open. Returns whether one was open and has ended.
+    /// Rolls back a transaction that may be open. Returns true if one was open and has ended.
     async fn roll_back(&mut self) -> bool {
         let Some(connection) = &mut self.connection else { return false };
         let mut script = Script::default();
         let rolled_back =
             script.statement("ROLLBACK", &[]).is_ok() && script.run(connection).await.is_ok();
         if !rolled_back {
-            // SQLite has ended it by itself, or the connection is broken: closing ends it too.
+            // Either SQLite has ended the transaction, or the connection is broken. Closing it ends
+            // the transaction in both cases.
             self.drop_connection().await;
         }
         rolled_back
@@ -223,8 +226,8 @@ impl Writer {
         }
     }
 
-    /// Shortens the log if SQLite's own checkpoints could not, because readers followed each other
-    /// without a gap. New readers do not delay this, only those that have already begun.
+    /// Shortens the log if SQLite's own checkpoints could not, because there was always a reader.
+    /// New readers do not delay this checkpoint, only those that have begun.
     async fn keep_log_short(&mut self) {
         let bytes = open::wal_bytes(&self.path);
         if bytes <= self.wal_bytes_allowed {
@@ -235,12 +238,14 @@ impl Writer {
             Ok(()) => {}
             Err(error) => tracing::warn!(%error, bytes, "the write-ahead log stays long"),
         }
-        // A reader that stays must not stop every commit; ask again when there is more to win.
+        // A long-lived reader must not delay every commit. Try again after the log has grown by the
+        // same amount.
         self.wal_bytes_allowed = open::wal_bytes(&self.path) + WAL_BYTES_MAX;
     }
 }
 
-/// Adds jobs from the queue that still fit into the transaction. Returns the first that does not.
+/// Moves jobs from the queue into the transaction while they fit. Returns the first job that does
+/// not fit.
 fn coalesce(jobs: &mut Vec<Job>, queue: &mut mpsc::Receiver<Job>) -> Option<Job> {
     let mut items: usize = jobs.iter().map(Job::items).sum();
     let mut bytes: usize = jobs.iter().map(Job::bytes).sum();
@@ -255,7 +260,7 @@ fn coalesce(jobs: &mut Vec<Job>, queue: &mut mpsc::Receiver<Job>) -> Option<Job>
     None
 }
 
-/// The plans of each job, and what was decided on them.
+/// Pairs the plans of each job with their verdicts.
 fn batches<'a>(
     jobs: &'a [Job],
     mut verdicts: &'a [Verdict],
@@ -267,13 +272,13 @@ fn batches<'a>(
     })
 }
 
-/// Begins a transaction and fills the batch with what the file holds.
+/// Begins a transaction and fills the batch with the records of the file.
 async fn fetch(connection: &mut SqliteConnection, batch: &mut Batch) -> Result<(), Failure> {
     let (script, records, counters) =
         questions(batch).map_err(|error| Failure { done: 0, error })?;
     let mut answers = script.run(connection).await?.into_iter();
     let unreadable = |error| Failure { done: 1, error };
-    // BEGIN answers with nothing, then come records, counters and ranges.
+    // BEGIN has no rows. The answers for records, counters and ranges follow.
     answers.next();
     let mut values: Vec<Option<Value>> = vec![None; batch.records().len()];
     for row in answers.by_ref().take(records).flatten() {
@@ -289,8 +294,8 @@ async fn fetch(connection: &mut SqliteConnection, batch: &mut Batch) -> Result<(
     Ok(())
 }
 
-/// The script that begins a transaction and asks for what the batch must know, and how many of its
-/// statements are about records and about counters.
+/// Returns the script that begins a transaction and asks for the records, counters and ranges of
+/// the batch, and its numbers of statements for records and for counters.
 fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
     const RECORDS: (&str, &str) =
         ("SELECT q.column1, r.value FROM (VALUES ", ") q CROSS JOIN record r ON r.key = q.column2");
@@ -330,8 +335,8 @@ fn questions(batch: &Batch) -> Result<(Script, usize, usize), sqlx::Error> {
     Ok((script, records, counters))
 }
 
-/// The script that writes what a batch has changed, adds to the feed and commits. It is empty if the
-/// batch has changed nothing.
+/// Returns the script that writes the changes of a batch, appends to the feed and commits. The
+/// script is empty if the batch changed nothing.
 fn changes(batch: &Batch, rows: &[Vec<u8>], trims: bool) -> Result<Script, sqlx::Error> {
     const PUT: (&str, &str) = (
         "INSERT INTO record SELECT column1, column2 FROM (VALUES ",

@@ -1,4 +1,4 @@
-//! The suite that every engine passes, on a file in a folder of its own.
+//! The conformance suite, on a file in a folder of its own.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! What was acknowledged is there after `kill -9`, and nothing is there by halves.
+//! After `kill -9`, all acknowledged commits exist, and no commit exists in part.
 //!
-//! This program runs itself a second time as the victim, which commits in several tasks at once
-//! and prints the number of each commit when it is acknowledged. The first one kills it in the
-//! middle, reopens the file and looks: at the records, and at what the change feed says of them.
+//! This program runs itself again as the victim. The victim commits in several tasks concurrently
+//! and prints the number of each commit when it is acknowledged. The parent kills it in the middle,
+//! reopens the file, and checks the records and their entries in the change feed.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write as _};
@@ -18,7 +18,8 @@ use store_sqlite::{SqliteOptions, SqliteStore};
 
 const ROUNDS: u64 = 5;
 const TASKS: u64 = 4;
-/// Acknowledged commits after which the victim dies; it goes on committing until then.
+/// Number of acknowledged commits after which the parent kills the victim, which commits until
+/// then.
 const ACKNOWLEDGED: usize = 150;
 const VICTIM: &str = "--victim";
 
@@ -30,7 +31,7 @@ fn counter() -> CounterKey {
     CounterKey(key(3, 0))
 }
 
-/// Both halves and the counter, or nothing.
+/// Writes two records and a counter, all or none of which must exist later.
 fn plan(number: u64) -> Plan {
     let half = |partition| {
         let value = Value::from(vec![number.to_le_bytes()[0]; 3_000]);
@@ -56,14 +57,14 @@ async fn commit_until_killed(path: &Path, round: u64) {
                 let verdicts = store.commit(&[plan(number)]).await.expect("committed");
                 assert_eq!(verdicts, [Verdict::Committed]);
                 let mut out = std::io::stdout().lock();
-                writeln!(out, "{number}").and_then(|()| out.flush()).expect("somebody listens");
+                writeln!(out, "{number}").and_then(|()| out.flush()).expect("the parent reads");
             }
         }
     });
     futures::future::join_all(tasks).await;
 }
 
-/// Numbers that a victim had acknowledged by the time it was dead.
+/// Returns the numbers that a victim had acknowledged before it died.
 fn kill_in_the_middle(path: &Path, round: u64) -> Vec<u64> {
     let mut victim = Command::new(std::env::current_exe().expect("this program"))
         .args([VICTIM.as_ref(), path.as_os_str(), round.to_string().as_ref()])
@@ -106,7 +107,7 @@ async fn numbers(store: &SqliteStore, partition: u64) -> BTreeSet<u64> {
     }
 }
 
-/// What is there and was not, when a position was taken, the feed tells; and nothing else.
+/// Checks that the feed has exactly the records that were written since a position was taken.
 async fn check_feed(
     store: &SqliteStore,
     since: Option<&Position>,
@@ -120,11 +121,11 @@ async fn check_feed(
             assert_eq!(told, expected.collect());
             next
         }
-        (_, Changes::Gap { .. }) => panic!("so few commits can be told"),
+        (_, Changes::Gap { .. }) => panic!("so few commits cannot be a gap"),
     }
 }
 
-/// What is there, and where the feed is.
+/// Checks the records. Returns their numbers and the position of the feed.
 async fn check(
     path: &Path,
     acknowledged: &[u64],

@@ -16,7 +16,7 @@ use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
 const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true, spared: &[] };
-const BESIDE: SqliteOptions = SqliteOptions { exclusive: false, spared: &[] };
+const SHARED: SqliteOptions = SqliteOptions { exclusive: false, spared: &[] };
 
 fn key(number: u64) -> Key {
     Key::new(Space(b'd'), 1, &number.to_be_bytes())
@@ -27,8 +27,8 @@ async fn put(store: &SqliteStore, key: Key) {
     assert_eq!(store.commit(&[plan]).await.unwrap(), [Verdict::Committed]);
 }
 
-/// Of two writers that never pause, one may wait too long for the other's lock, and tries again.
-async fn put_at_last(store: &SqliteStore, key: Key) {
+/// If two writers never pause, one may wait too long for the other's lock. It then tries again.
+async fn put_with_retries(store: &SqliteStore, key: Key) {
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(key, Value::new())] };
     loop {
         match store.commit(std::slice::from_ref(&plan)).await {
@@ -45,7 +45,7 @@ async fn here(store: &SqliteStore) -> Position {
     }
 }
 
-/// The keys that have changed since a position, or `None` after a gap, and where to continue.
+/// Returns the keys that changed since a position, or `None` after a gap, and the next position.
 async fn since(store: &SqliteStore, position: &Position) -> (Option<BTreeSet<Key>>, Position) {
     match store.changes(Some(position)).await.unwrap() {
         Changes::Notified { keys, next } => (Some(keys.into_iter().collect()), next),
@@ -53,7 +53,7 @@ async fn since(store: &SqliteStore, position: &Position) -> (Option<BTreeSet<Key
     }
 }
 
-/// The first number in the table, the last, and how many there are.
+/// Returns the first number in the table, the last one, and the number of rows.
 async fn numbers(path: &Path) -> (i64, i64, i64) {
     let mut connection =
         SqliteConnectOptions::new().filename(path).read_only(true).connect().await.unwrap();
@@ -74,7 +74,7 @@ async fn positions_outlive_closing_and_trimming() {
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
     assert_eq!(here(&store).await, second, "closing changes nothing");
     assert_eq!(since(&store, &first).await.0, Some([key(0)].into()));
-    // One after the other, so that none shares a transaction.
+    // One commit after the other, so that each has a transaction of its own.
     let mut last = second.clone();
     for number in 1..BATCHES {
         let before =
@@ -88,8 +88,8 @@ async fn positions_outlive_closing_and_trimming() {
     let kept = usize::try_from(count).unwrap();
     assert!((FEED_BATCHES..=FEED_BATCHES + 256).contains(&kept), "{kept} rows are kept");
     for gone in [&first, &second] {
-        let (told, next) = since(&store, gone).await;
-        assert_eq!(told, None, "rows after it are gone");
+        let (changed, next) = since(&store, gone).await;
+        assert_eq!(changed, None, "rows after it are gone");
         assert_eq!(next, here(&store).await);
     }
     let expected: BTreeSet<_> = (BATCHES - FEED_BATCHES as u64..BATCHES).map(key).collect();
@@ -104,32 +104,33 @@ async fn positions_outlive_closing_and_trimming() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_handles_tell_each_other_everything() {
+async fn two_handles_see_each_others_changes() {
     const EACH: u64 = 300;
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let gateway = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
-    let command = SqliteStore::open(&path, BESIDE).await.unwrap();
+    let command = SqliteStore::open(&path, SHARED).await.unwrap();
     let start = here(&gateway).await;
     let write = async |store, from: u64| {
         for number in (from..from + EACH).step_by(3) {
-            join_all((number..number + 3).map(|number| put_at_last(store, key(number)))).await;
+            join_all((number..number + 3).map(|number| put_with_retries(store, key(number)))).await;
         }
     };
-    // Reads through one handle all the while, and never loses sight of the other's commits.
+    // One handle reads the feed during all commits, and must see each commit of the other handle.
     let watch = async {
-        let (mut told, mut position) = (BTreeSet::new(), start.clone());
-        while told.len() < 2 * usize::try_from(EACH).unwrap() {
+        let (mut changed, mut position) = (BTreeSet::new(), start.clone());
+        while changed.len() < 2 * usize::try_from(EACH).unwrap() {
             let (keys, next) = since(&gateway, &position).await;
-            told.extend(keys.expect("not so far behind"));
+            changed.extend(keys.expect("the reader is not far behind"));
             position = next;
             tokio::task::yield_now().await;
         }
-        (told, position)
+        (changed, position)
     };
-    let ((), (), (told, last)) = futures::join!(write(&gateway, 0), write(&command, EACH), watch);
+    let ((), (), (changed, last)) =
+        futures::join!(write(&gateway, 0), write(&command, EACH), watch);
     let all: BTreeSet<_> = (0..2 * EACH).map(key).collect();
-    assert_eq!(told, all);
+    assert_eq!(changed, all);
     assert_eq!(since(&command, &start).await, (Some(all), last), "the other handle says the same");
     let (lowest, highest, count) = numbers(&path).await;
     assert_eq!((lowest, count), (1, highest), "numbers have gaps");
@@ -146,28 +147,28 @@ async fn a_position_of_another_file_or_of_the_future_is_a_gap() {
     for store in [&one, &two] {
         put(store, key(1)).await;
     }
-    let (told, next) = since(&two, &here(&one).await).await;
-    assert_eq!((told, &next), (None, &here(&two).await), "as many rows, and another file");
-    // A copy of the file as it was, put back later, has not seen what was told.
+    let (changed, next) = since(&two, &here(&one).await).await;
+    assert_eq!((changed, &next), (None, &here(&two).await), "as many rows, and another file");
+    // A restored copy of the file is older than the position.
     one.close().await;
     let copy = folder.path().join("copy.db");
     std::fs::copy(&paths[0], &copy).unwrap();
     let one = SqliteStore::open(&paths[0], EXCLUSIVE).await.unwrap();
     put(&one, key(2)).await;
     let restored = SqliteStore::open(&copy, EXCLUSIVE).await.unwrap();
-    let (told, next) = since(&restored, &here(&one).await).await;
-    assert_eq!((told, &next), (None, &here(&restored).await), "ahead of the file");
+    let (changed, next) = since(&restored, &here(&one).await).await;
+    assert_eq!((changed, &next), (None, &here(&restored).await), "ahead of the file");
     for store in [one, two, restored] {
         store.close().await;
     }
 }
 
 #[tokio::test]
-async fn a_reader_far_behind_gets_no_more_than_an_answer_may_hold() {
+async fn an_answer_has_a_limit_beyond_which_a_reader_gets_a_gap() {
     const ANSWER_BYTES_MAX: usize = 16 << 20;
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::open(&folder.path().join("meta.db"), EXCLUSIVE).await.unwrap();
-    // Each batch's entry is nearly as long as an entry may be.
+    // The entry of each batch is nearly as long as an entry may be.
     let keys =
         |batch: u64| (0..64).map(move |n| Key::new(Space(b'd'), batch * 64 + n, &[9; 1_000]));
     let bytes = 64 * (2 + Key::PREFIX_BYTES + 1_000);
@@ -183,13 +184,13 @@ async fn a_reader_far_behind_gets_no_more_than_an_answer_may_hold() {
     }
     assert_eq!(since(&store, &start).await.0, None, "too much to tell");
     let last = ANSWER_BYTES_MAX / bytes;
-    let told = since(&store, &later).await.0.expect("one batch fewer can be told");
-    assert_eq!(told.len(), last * 64);
+    let changed = since(&store, &later).await.0.expect("one batch fewer fits");
+    assert_eq!(changed.len(), last * 64);
     store.close().await;
 }
 
 #[tokio::test]
-async fn calls_that_share_a_transaction_are_all_notified() {
+async fn changes_of_calls_in_one_transaction_are_notified() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();

@@ -1,4 +1,4 @@
-//! The file: whose it is, what it is, how long its log gets, and who may write beside whom.
+//! The file: its owner, its format, the size of its log, and concurrent writers.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as tests do")]
 
@@ -16,7 +16,7 @@ use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
 const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true, spared: &[] };
-const BESIDE: SqliteOptions = SqliteOptions { exclusive: false, spared: &[] };
+const SHARED: SqliteOptions = SqliteOptions { exclusive: false, spared: &[] };
 
 fn key(number: u64) -> Key {
     Key::new(Space(b'd'), 1, &number.to_be_bytes())
@@ -50,7 +50,7 @@ fn check_refused(opened: Result<SqliteStore, StoreError>, kind: StoreErrorKind, 
 }
 
 #[tokio::test]
-async fn a_reopened_file_has_kept_everything() {
+async fn a_reopened_file_has_all_records() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let counter = CounterKey(key(9));
@@ -63,20 +63,20 @@ async fn a_reopened_file_has_kept_everything() {
         store.commit(&[put(round, b"kept"), add]).await.unwrap();
         let found = store.read(&[Read::Counter(counter.clone())]).await.unwrap();
         assert_eq!(found, [ReadResult::Counter(5 * (1 + round.cast_signed()))]);
-        // The last round ends without a farewell.
+        // The last round ends without `close`.
         if round < 2 {
             store.close().await;
         }
         drop(store);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let store = SqliteStore::open(&path, BESIDE).await.unwrap();
+    let store = SqliteStore::open(&path, SHARED).await.unwrap();
     assert_eq!(get(&store, 2).await.as_deref(), Some(&b"kept"[..]));
     store.close().await;
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused_and_left_alone() {
+async fn a_newer_format_is_refused_and_unchanged() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     SqliteStore::open(&path, EXCLUSIVE).await.unwrap().close().await;
@@ -89,22 +89,22 @@ async fn a_newer_format_is_refused_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_may_open_a_new_file_at_once() {
+async fn a_new_file_can_be_opened_concurrently() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
-    let opened = (0..6).map(|_| SqliteStore::open(&path, BESIDE));
+    let opened = (0..6).map(|_| SqliteStore::open(&path, SHARED));
     for (number, store) in (10..).zip(futures::future::join_all(opened).await) {
         let store = store.unwrap();
         store.commit(&[put(number, b"mine")]).await.unwrap();
         store.close().await;
     }
-    let store = SqliteStore::open(&path, EXCLUSIVE).await.expect("nobody has locked it");
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.expect("the file is not locked");
     assert!(get(&store, 10).await.is_some() && get(&store, 15).await.is_some());
     store.close().await;
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_refused_and_left_alone() {
+async fn foreign_files_are_refused_and_unchanged() {
     let folder = TempDir::new().unwrap();
     let database = folder.path().join("other.db");
     foreign(&database, "CREATE TABLE record (something TEXT)").await;
@@ -125,7 +125,7 @@ async fn what_is_not_ours_is_refused_and_left_alone() {
 async fn a_folder_that_cannot_be_written_to_is_refused() {
     let folder = TempDir::new().unwrap();
     let sentence = "its folder must exist and be writable";
-    // Not even a privileged user makes files in the second one.
+    // Even a privileged user cannot create files in the second folder.
     for path in [folder.path().join("missing/meta.db"), "/proc/meta.db".into()] {
         let opened = SqliteStore::open(&path, EXCLUSIVE).await;
         check_refused(opened, StoreErrorKind::Unavailable, sentence);
@@ -133,7 +133,7 @@ async fn a_folder_that_cannot_be_written_to_is_refused() {
 }
 
 #[tokio::test]
-async fn one_file_is_served_once() {
+async fn a_second_exclusive_open_is_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
@@ -147,12 +147,12 @@ async fn one_file_is_served_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_writer_beside_the_first_loses_nothing() {
+async fn two_writers_of_one_file_lose_no_commit() {
     const EACH: u64 = 100;
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
-    let beside = SqliteStore::open(&path, BESIDE).await.unwrap();
+    let beside = SqliteStore::open(&path, SHARED).await.unwrap();
     store.commit(&[put(0, &0_u64.to_be_bytes())]).await.unwrap();
     let count = |store| async move {
         let mut done = 0;
@@ -181,7 +181,7 @@ async fn lock_for_writing(path: &Path) -> SqliteConnection {
 }
 
 #[tokio::test]
-async fn a_lock_held_too_long_means_unavailable_and_no_more() {
+async fn a_lock_held_too_long_makes_a_commit_unavailable() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
@@ -198,7 +198,8 @@ async fn a_lock_held_too_long_means_unavailable_and_no_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_stays_bounded_while_readers_overlap() {
-    // Twice what the writer tolerates, and what one transaction may add before it looks.
+    // Twice the size that the writer tolerates, plus the size of one transaction, after which it
+    // checks.
     const LOG_BYTES_MAX: u64 = (2 * 64 + 8) << 20;
     const COMMITS: u64 = 64;
     let folder = TempDir::new().unwrap();
@@ -219,7 +220,7 @@ async fn the_log_stays_bounded_while_readers_overlap() {
         assert!(total > LOG_BYTES_MAX, "too little was written to tell");
         longest
     };
-    // Of two foreign readers one is always in the middle, so that the log never rests unused.
+    // One of two foreign readers is always in the middle of a read, so the log is never unused.
     let readers = async {
         let options = SqliteConnectOptions::new().filename(&path);
         let mut pair = [options.connect().await.unwrap(), options.connect().await.unwrap()];
@@ -230,7 +231,7 @@ async fn the_log_stays_bounded_while_readers_overlap() {
                 let begin = "BEGIN; SELECT count(*) FROM record";
                 sqlx::raw_sql(begin).execute(comes).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(5)).await;
-                // Only the very first one has nothing to end.
+                // The very first round has no transaction to end.
                 let _ = sqlx::raw_sql("COMMIT").execute(goes).await;
             }
         }
@@ -246,7 +247,7 @@ async fn the_log_stays_bounded_while_readers_overlap() {
 }
 
 #[tokio::test]
-async fn the_file_and_what_lies_beside_it_are_their_owners_alone() {
+async fn only_the_owner_has_access_to_the_files() {
     use std::fs::{Permissions, metadata, set_permissions};
     use std::os::unix::fs::PermissionsExt;
 
@@ -268,17 +269,17 @@ async fn the_file_and_what_lies_beside_it_are_their_owners_alone() {
     assert_eq!(modes(), [0o600; 5], "what was open is closed");
     store.close().await;
     let foreign = folder.path().join("foreign.db");
-    std::fs::write(&foreign, "no database, and somebody else's").expect("written");
+    std::fs::write(&foreign, "not a database").expect("written");
     set_permissions(&foreign, Permissions::from_mode(0o644)).expect("changed");
     SqliteStore::open(&foreign, SqliteOptions::default()).await.expect_err("it is no store");
     assert_eq!(metadata(&foreign).expect("there").permissions().mode() & 0o777, 0o644);
 }
 
-/// A small file system, until it is dropped.
+/// A small file system, unmounted when dropped.
 struct Small(TempDir);
 
 impl Small {
-    /// Mounts one of 4 MiB. None where this process may not mount.
+    /// Mounts a file system of 4 MiB. Returns `None` if this process may not mount.
     fn mount() -> Option<Small> {
         let folder = TempDir::new().unwrap();
         let mut mount = std::process::Command::new("mount");
@@ -299,7 +300,7 @@ impl Drop for Small {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_commits_for_certain_and_takes_them_again() {
+async fn a_full_disk_fails_commits_for_certain_until_it_has_space() {
     let Some(small) = Small::mount() else {
         eprintln!("not run: this process may not mount a file system");
         return;

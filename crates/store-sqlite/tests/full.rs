@@ -1,5 +1,5 @@
-//! A disk without space, on a small file system in memory: deletes go on, puts fail, and nothing is in
-//! doubt.
+//! A full disk, on a small file system in memory: deletes succeed, puts fail, and no outcome is
+//! unknown.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as tests do")]
 
@@ -17,12 +17,12 @@ use store::{
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
-/// The space of which the store may always put records, as of orphans in a volume.
+/// The space whose records the store may always put, as those of orphans in a volume.
 const SPARED: Space = Space(b'o');
 
 const OPTIONS: SqliteOptions = SqliteOptions { exclusive: true, spared: &[SPARED] };
 
-/// More records than any of these disks has space for.
+/// More records than fit on any of these disks.
 const RECORDS_MAX: u64 = 40_000;
 
 const RECORD_BYTES: usize = 2_000;
@@ -33,7 +33,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Returns `None`, and says so, if this user may not mount.
+    /// Returns `None`, with a message, if this user may not mount.
     fn mount(size: &str) -> Option<SmallDisk> {
         let folder = TempDir::new().unwrap();
         let options = format!("size={size}");
@@ -55,13 +55,13 @@ impl SmallDisk {
         self.folder.path().join("meta.db")
     }
 
-    /// Free bytes, as `df` shows them.
+    /// Returns the free bytes, as `df` shows them.
     fn free(&self) -> u64 {
         let stat = rustix::fs::statvfs(self.folder.path()).unwrap();
         stat.f_bavail * stat.f_frsize
     }
 
-    /// Another program takes all free space.
+    /// Lets another program take all free space. Returns its file.
     fn fill(&self) -> PathBuf {
         let path = self.folder.path().join("filler");
         let mut file = File::options().create(true).append(true).open(&path).unwrap();
@@ -143,7 +143,7 @@ async fn delete_all(store: &SqliteStore, numbers: std::ops::Range<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_filled_its_disk_is_emptied_and_filled_again() {
+async fn a_database_that_filled_its_disk_can_be_emptied_and_filled_again() {
     let Some(disk) = SmallDisk::mount("24m") else { return };
     let store = open(&disk.database()).await;
     let count = put_until_full(&store, 0).await;
@@ -153,7 +153,7 @@ async fn a_database_that_filled_its_disk_is_emptied_and_filled_again() {
         assert!(is_there(&store, number).await, "record {number}");
     }
     delete_all(&store, 0..count).await;
-    // The database keeps its size: its own free pages are the space.
+    // The database keeps its size: its own free pages are the free space.
     let second = put_until_full(&store, RECORDS_MAX).await - RECORDS_MAX;
     assert!(second > count / 2, "{second} records after {count}");
     store.close().await;
@@ -164,7 +164,7 @@ async fn a_database_that_filled_its_disk_is_emptied_and_filled_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deletes_go_on_while_another_program_fills_the_disk() {
+async fn deletes_succeed_after_another_program_filled_the_disk() {
     const RECORDS: u64 = 3_000;
     let Some(disk) = SmallDisk::mount("40m") else { return };
     let store = open(&disk.database()).await;
@@ -174,14 +174,14 @@ async fn deletes_go_on_while_another_program_fills_the_disk() {
     let filler = disk.fill();
     let refused = store.commit(&[put(RECORDS)]).await.expect_err("there is no space");
     assert_eq!(refused.kind(), StoreErrorKind::Full, "{refused}");
-    // One batch: what frees space is committed, and the rest fails.
+    // In one batch, the plans that free space are committed, and the others fail.
     let batch = [put(RECORDS), delete(0), put(RECORDS + 1), delete(1)];
     let verdicts = store.commit(&batch).await.expect("some are committed");
     let full = Verdict::Failed(StoreErrorKind::Full);
     assert_eq!(verdicts, [full.clone(), Verdict::Committed, full, Verdict::Committed]);
     assert!(!is_there(&store, RECORDS).await && !is_there(&store, 0).await);
     delete_all(&store, 2..RECORDS / 2).await;
-    // One that starts now deletes as well.
+    // A store that is opened now also deletes.
     store.close().await;
     disk.fill();
     let store = open(&disk.database()).await;
@@ -192,9 +192,9 @@ async fn deletes_go_on_while_another_program_fills_the_disk() {
     store.close().await;
 }
 
-/// Programs that want all space that becomes free do not get the reserve.
+/// The reserve is not lost to programs that take all space that becomes free.
 #[tokio::test(flavor = "multi_thread")]
-async fn deletes_go_on_while_other_programs_compete_for_the_last_space() {
+async fn deletes_succeed_while_other_programs_take_all_free_space() {
     const RECORDS: u64 = 1_500;
     let Some(disk) = SmallDisk::mount("32m") else { return };
     let store = open(&disk.database()).await;

@@ -1,4 +1,4 @@
-//! What a snapshot holds on to, and how it lets go.
+//! The resources that a snapshot holds, and when it releases them.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests may fail as tests do")]
 
@@ -12,8 +12,8 @@ use store::{Key, MetaStore, Plan, Snapshot, Space, StoreErrorKind, Value, Write}
 use store_sqlite::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
-/// How long a thread may take to close a connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Limit of the time in which a thread closes a connection.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
 const EXCLUSIVE: SqliteOptions = SqliteOptions { exclusive: true, spared: &[] };
 
 fn key(number: u64) -> Key {
@@ -26,7 +26,7 @@ async fn put(store: &SqliteStore, number: u64, value: &[u8]) {
     store.commit(&[plan]).await.unwrap();
 }
 
-/// Whether the log can be moved into the file whole, and cut.
+/// Returns true if the whole log can be moved into the file and truncated.
 async fn log_can_be_cut(path: &Path) -> bool {
     let options = SqliteConnectOptions::new().filename(path).busy_timeout(Duration::ZERO);
     let mut connection = options.connect().await.unwrap();
@@ -41,7 +41,7 @@ async fn becomes_free(path: &Path) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, freed).await.expect("the log is free again");
+    tokio::time::timeout(CLOSE_DEADLINE, freed).await.expect("the log is free again");
 }
 
 async fn check_ended(snapshot: &mut dyn Snapshot) {
@@ -62,7 +62,7 @@ async fn a_snapshot_holds_the_log_from_the_beginning_until_it_is_dropped() {
     put(&store, 1, b"before").await;
     assert!(log_can_be_cut(&path).await);
     let mut snapshot = store.snapshot().await.unwrap();
-    // Nothing of it has been read when this is committed.
+    // No page of the snapshot was read before this commit.
     put(&store, 1, b"after").await;
     assert!(!log_can_be_cut(&path).await, "the snapshot is pinned");
     let found = snapshot.records(10).await.unwrap();
@@ -89,7 +89,7 @@ async fn closing_the_store_ends_its_snapshots() {
 }
 
 #[tokio::test]
-async fn a_page_that_nobody_waits_for_ends_the_snapshot() {
+async fn a_dropped_page_ends_the_snapshot() {
     const RECORDS: u64 = 200;
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
@@ -99,7 +99,7 @@ async fn a_page_that_nobody_waits_for_ends_the_snapshot() {
     }
     let mut snapshot = store.snapshot().await.unwrap();
     put(&store, 0, b"y").await;
-    // A page may be there at once.
+    // A page may be complete at the first poll.
     let mut pages = (0..RECORDS).map(|_| snapshot.records(1).now_or_never());
     assert!(pages.any(|page| page.is_none()), "none was under way");
     drop(pages);
@@ -109,7 +109,7 @@ async fn a_page_that_nobody_waits_for_ends_the_snapshot() {
 }
 
 #[tokio::test]
-async fn snapshots_are_not_taken_without_number() {
+async fn the_number_of_snapshots_is_limited() {
     const SNAPSHOTS_MAX: usize = 8;
     let folder = TempDir::new().unwrap();
     let store = SqliteStore::open(&folder.path().join("meta.db"), EXCLUSIVE).await.unwrap();
@@ -122,7 +122,7 @@ async fn snapshots_are_not_taken_without_number() {
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("8 others are being read"), "{error}");
     snapshots.pop();
-    let mut snapshot = store.snapshot().await.expect("there is room again");
+    let mut snapshot = store.snapshot().await.expect("a dropped snapshot makes room");
     assert_eq!(snapshot.records(10).await.unwrap().len(), 1);
     store.close().await;
 }

@@ -8,7 +8,7 @@ use store::StoreErrorKind::{Corrupt, Full, Unavailable, Unknown};
 use super::{code, kind_of_commit};
 use crate::script::Failure;
 
-/// An error as SQLite's, by its code.
+/// An error with a code of SQLite.
 #[derive(Debug)]
 struct Coded(i32);
 
@@ -58,7 +58,7 @@ fn check(done: usize, code: i32, rolled_back: bool, expected: store::StoreErrorK
 }
 
 #[test]
-fn nothing_is_committed_before_commit_begins() {
+fn a_failure_before_commit_is_definite() {
     for done in 0..3 {
         check(done, code::FULL, true, Full);
         check(done, IOERR_FSYNC, false, Unavailable);
@@ -75,13 +75,13 @@ fn a_busy_commit_that_rolls_back_is_definite() {
 }
 
 #[test]
-fn a_commit_that_a_full_disk_refuses_has_not_happened() {
+fn a_commit_that_a_full_disk_refuses_is_not_committed() {
     check(3, code::FULL, true, Full);
     check(3, code::FULL, false, Full);
 }
 
 #[test]
-fn a_commit_that_a_spent_quota_refuses_has_not_happened() {
+fn a_commit_that_an_exhausted_quota_refuses_is_not_committed() {
     for done in [2, 3] {
         for code in [code::IOERR_WRITE, IOERR_FSYNC] {
             let failure = Failure { done, error: sqlx::Error::Database(Box::new(Coded(code))) };

@@ -4,7 +4,7 @@ use store::{Changes, Key, Plan, Position, Space, StoreErrorKind, Value, Verdict,
 use super::{FeedPosition, rows};
 
 fn key(number: u64) -> Key {
-    // Long, so that few fill a row.
+    // Long keys, so that few of them fill a row.
     Key::new(Space(b'd'), number, &[7; 1_000])
 }
 
@@ -15,8 +15,8 @@ fn puts(numbers: std::ops::Range<u64>) -> Vec<Plan> {
 }
 
 fn keys_of(row: Vec<u8>) -> Vec<u64> {
-    let nowhere = Position(Value::new());
-    match decode([row.into()], nowhere).expect("an entry") {
+    let position = Position(Value::new());
+    match decode([row.into()], position).expect("an entry") {
         Changes::Notified { keys, .. } => keys.iter().map(Key::partition).collect(),
         Changes::Gap { .. } => panic!("a gap"),
     }
@@ -50,7 +50,7 @@ fn a_batch_that_does_not_fit_begins_a_row() {
 }
 
 #[test]
-fn nothing_committed_is_no_row() {
+fn a_batch_without_committed_changes_has_no_row() {
     let counter = store::CounterKey(key(1));
     let plans = [Plan { guards: Vec::new(), writes: vec![Write::Add(counter, 1)] }];
     assert_eq!(rows([(&plans[..], &[Verdict::Committed][..])].into_iter()), Vec::<Vec<u8>>::new());

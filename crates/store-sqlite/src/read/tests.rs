@@ -1,4 +1,4 @@
-//! The texts of reads: few, so that SQLite does not prepare them each time.
+//! The texts of reads are few, so that SQLite does not prepare them each time.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn texts(ranges: usize, follow: Option<&Follow>) -> Vec<String> {
 }
 
 #[test]
-fn reads_of_any_number_of_ranges_have_few_texts_that_are_kept() {
+fn reads_of_any_number_of_ranges_have_few_cached_texts() {
     let follow = Follow { prefix: vec![b'i'].into(), offset: 1, length: 8, bytes_max: None };
     for follow in [None, Some(&follow)] {
         let mut all = BTreeSet::new();
@@ -30,7 +30,7 @@ fn reads_of_any_number_of_ranges_have_few_texts_that_are_kept() {
         assert!(all.len() <= 16, "{} texts", all.len());
         for text in &all {
             assert!(text.len() <= CACHED_TEXT_BYTES, "{} bytes", text.len());
-            // A parameter that is the limit alone has SQLite plan the statement at each execution.
+            // If a parameter alone is the limit, SQLite plans the statement at each execution.
             assert!(!text.contains("LIMIT ?"));
         }
     }

@@ -51,7 +51,7 @@ fn a_probe_of_free_space_leaves_the_reserve_as_it_is() {
 }
 
 #[test]
-fn a_file_system_that_cannot_allocate_gets_noise() {
+fn without_fallocate_the_reserve_is_filled_with_noise() {
     let (reserve, _folder) = fresh();
     let file = reserve.lock().expect("a file");
     fill(&file, 0, 10_000).expect("written");

@@ -1,12 +1,13 @@
 //! Commits while the disk is nearly full.
 //!
-//! Plans that free space use the reserve; all others get the free space that the disk has beyond it. So
-//! a client can always delete, and its PUTs never spend the reserve. For example, a PUT and a
-//! DELETE that arrive together on a full disk share a batch: the DELETE is committed, and the PUT fails
-//! with `Full`.
+//! Plans that free space may use the reserve. All other plans get the free space of the disk beyond
+//! it. So a client can always delete, and its PUTs never use the reserve. For example, a PUT and a
+//! DELETE that arrive together on a full disk share a batch: the DELETE is committed, and the PUT
+//! fails with `Full`.
 //!
-//! The log is emptied after each commit on a nearly full disk. Else the log could hold more new pages than
-//! the reserve has space for, and no checkpoint could move them into the database any more.
+//! The writer empties the log after each commit on a nearly full disk. Otherwise the log could hold
+//! more new pages than the reserve has space for, and no checkpoint could move them into the
+//! database.
 
 use store::{Plan, StoreErrorKind, Verdict, frees_space};
 
@@ -15,24 +16,25 @@ use crate::error::{Shared, full_disk, is_io};
 use crate::open::{self, Checkpoint};
 use crate::reserve::{CUT_BYTES, PROBE_BYTES};
 
-/// A page of the database.
+/// The size of a page of the database.
 const PAGE_BYTES: u64 = 4 << 10;
 
-/// Pages that a write or a guard may change, with those above it in the tree.
+/// Number of pages that a write or a guard may change, including their parents in the tree.
 const PAGES_PER_ITEM: u64 = 2;
 
-/// Space that a commit needs beyond what its plans hold.
+/// Space that a commit needs beyond the bytes of its plans.
 const COMMIT_BYTES: u64 = 64 << 10;
 
-/// The least space with which the store counts as not full.
+/// The store reports a shortage if it has less space than this.
 const SPACE_BYTES: u64 = 256 << 10;
 
-/// Cuts for one commit. Together they are the largest reserve.
+/// Number of cuts of the reserve for one commit. Each is twice as large as the one before; together
+/// they are the largest reserve.
 const CUTS: u32 = 5;
 
 impl Writer {
-    /// Commits the plans of all jobs. If there is no space for all, commits those that free space, and as
-    /// many of the others as there is space for.
+    /// Commits the plans of all jobs. If there is no space for all of them, commits those that free
+    /// space, and as many of the others as there is space for.
     pub(super) async fn commit_as_space_permits(
         &mut self,
         jobs: &[Job],
@@ -46,7 +48,7 @@ impl Writer {
                 }
             }
         }
-        // The reserve comes first, so that other plans cannot take its space.
+        // Refill the reserve first, so that other plans cannot take its space.
         if let Err(error) = self.reserve.refill() {
             tracing::debug!(%error, "the reserve for deletes cannot grow");
         }
@@ -55,6 +57,8 @@ impl Writer {
         decided
     }
 
+    /// Commits the plans that free space and, of the others, those that fit into the free space. If
+    /// the disk is full, repeats the commit with more and more of the reserve.
     async fn commit_admitted(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, Shared> {
         let plans = || jobs.iter().flat_map(|job| &job.plans);
         let frees: Vec<bool> = plans().map(|plan| frees_space(plan, self.spared)).collect();
@@ -79,6 +83,8 @@ impl Writer {
         if !frees.contains(&true) {
             return Err(Shared::full(&self.path, None));
         }
+        // Cut in steps that double: most deletes need little, and the rest of the reserve stays for
+        // later ones.
         let mut full = Shared::full(&self.path, None);
         for cut in 0..CUTS {
             if !self.use_reserve(CUT_BYTES << cut).await {
@@ -92,9 +98,9 @@ impl Writer {
         Err(full)
     }
 
-    /// Returns `bytes` if plans that free no space may use as much, else a part of it. That is the free
-    /// space of the disk, or pages of the database without data, except those that stand in for missing
-    /// parts of the reserve.
+    /// Returns `bytes` if plans that free no space may use that much, otherwise a part of it. The
+    /// space is either free space of the disk, or pages of the database without data. Pages that
+    /// replace missing parts of the reserve do not count.
     async fn space_for(&mut self, bytes: u64) -> u64 {
         let space = self.reserve.space_up_to(bytes);
         if space >= bytes {
@@ -106,8 +112,8 @@ impl Writer {
         space.max(database.free.saturating_sub(self.reserve.missing()).min(bytes))
     }
 
-    /// Cuts the reserve by `bytes`, and by the pages that the database lacks, and empties the log. Returns
-    /// false if nothing was left of the reserve and the log could not be emptied.
+    /// Cuts the reserve by `bytes` and by the pages that are only in the log, and empties the log.
+    /// Returns false if the reserve was empty and the log could not be emptied.
     async fn use_reserve(&mut self, bytes: u64) -> bool {
         let lacking = match self.connection().await {
             Ok(connection) => open::database_bytes(connection).await.map_or(0, |size| size.pages),
@@ -125,7 +131,8 @@ impl Writer {
         }
     }
 
-    /// Moves the pages of the log into the database, as far as readers permit, and lets the reserve grow.
+    /// Moves the pages of the log into the database, as far as readers permit, and refills the
+    /// reserve.
     async fn empty_log(&mut self) {
         if let Some(connection) = &mut self.connection
             && let Err(error) = open::checkpoint(connection, Checkpoint::Passive).await
@@ -138,8 +145,8 @@ impl Writer {
         }
     }
 
-    /// The error for all jobs of a transaction that failed. An error of the operating system whose cause is
-    /// a disk without space becomes [`StoreErrorKind::Full`], unless the outcome is unknown.
+    /// Returns the error for all jobs of a failed transaction. An I/O error caused by a disk
+    /// without space becomes [`StoreErrorKind::Full`], unless the outcome is unknown.
     pub(super) fn failed(&mut self, kind: StoreErrorKind, error: sqlx::Error) -> Shared {
         self.is_short_of_space = is_io(&error) && !self.reserve.has_space(PROBE_BYTES);
         let is_full = kind == StoreErrorKind::Full
@@ -148,7 +155,7 @@ impl Writer {
     }
 }
 
-/// Space that a plan needs in the log and in the database, about.
+/// Returns the approximate space that a plan needs in the log and in the database, in bytes.
 fn needed(plan: &Plan) -> u64 {
     let items = PAGES_PER_ITEM * PAGE_BYTES * plan.items() as u64;
     COMMIT_BYTES + items + 2 * plan.bytes() as u64
