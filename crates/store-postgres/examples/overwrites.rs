@@ -1,9 +1,9 @@
-//! How long a client waits for the database that is alone and replaces one object again and again,
-//! without a gateway: plans shaped like those of bodies that rest in their records.
+//! Measures the latency of replacing one object repeatedly, with one client and without a gateway.
+//! The plans have the shape of those for bodies stored in records.
 //!
-//! `overwrites URL COMMITS VALUE_BYTES` makes its records in the database that the URL names, which
-//! should be empty, and says what commits took, in microseconds. What was replaced is deleted a
-//! hundred at a time, as the reaper does it; that is not counted.
+//! `overwrites URL COMMITS VALUE_BYTES` creates its records in the database that the URL names,
+//! which should be empty, and prints the times of commits in microseconds. Replaced files are
+//! deleted a hundred at a time, as the reaper does; this time is not counted.
 
 #![expect(clippy::disallowed_methods, reason = "what measures draws its own values")]
 
@@ -14,7 +14,7 @@ use rand::RngExt as _;
 use store::{CounterKey, Guard, Key, MetaStore, Plan, Space, Verdict, Write};
 use store_postgres::{PostgresOptions, PostgresStore};
 
-/// Replaced files that are deleted together.
+/// Number of replaced files that are deleted together.
 const REAPED: u64 = 100;
 
 const BUCKET: u64 = 1_000;
@@ -51,7 +51,7 @@ fn file(ino: u64) -> (Key, Bytes) {
     bound(DIRECTORY, b"frame.parquet", ino)
 }
 
-/// What the first step finds.
+/// The records that exist before the first step.
 fn setup() -> Plan {
     let mut records = vec![(session(), Bytes::from_static(b"session")), slot(0), file(FIRST)];
     records.extend(chain());
@@ -82,7 +82,7 @@ fn overwrite(step: u64, value: Bytes) -> Plan {
     Plan { guards, writes }
 }
 
-/// What a reaper does when step `last` has been taken.
+/// The deletes of the reaper after step `last`.
 fn reap(last: u64) -> Vec<Plan> {
     let plan = |ino: u64| Plan {
         guards: vec![Guard::Present(of_ino(b'o', ino))],

@@ -1,9 +1,9 @@
-//! What PUTs of small objects cost the database, without a gateway: plans shaped like those that
-//! publish members of packs, collected into batches as a volume does.
+//! Measures the cost of PUTs of small objects for the database, without a gateway. The plans have
+//! the shape of those that publish members of packs, collected into batches as a volume does.
 //!
-//! `puts URL SECONDS CLIENTS VALUE_BYTES` makes its records in the database that the URL names,
-//! which should be empty, and says how many plans a second there were. What the database's
-//! processes spent and how its tables grew is for whoever runs it to look up.
+//! `puts URL SECONDS CLIENTS VALUE_BYTES` creates its records in the database that the URL names,
+//! which should be empty, and prints the number of plans per second. It does not measure the CPU
+//! time of the database's processes and the growth of its tables.
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,10 +20,10 @@ use store::{CounterKey, Guard, Key, MetaStore, Plan, Space, Verdict, Write};
 use store_postgres::{PostgresOptions, PostgresStore};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Members of a pack.
+/// Number of members of a pack.
 const PACK: u64 = 8;
 
-/// Batches under way at a time.
+/// Number of batches in flight.
 const IN_FLIGHT: usize = 1;
 
 type QueuedPlan = (Plan, oneshot::Sender<()>);

@@ -1,14 +1,18 @@
-//! Commits: one statement, and what is done if it fails.
+//! Commits: the statements, the retries and the outcomes.
 //!
-//! The statement assumes that all guards hold. If they do not, it changes nothing, and a second
-//! statement decides plan by plan. So a refusal costs a second trip. If some guard of the batch bounds
-//! a counter, plans are decided here instead, as for roles without functions: in two trips, with the
-//! counters locked meanwhile.
+//! The first statement assumes that all guards hold. If one does not, it changes nothing, and a
+//! second statement decides plan by plan, so a refusal costs a second round trip. If a guard of the
+//! batch bounds a counter, the plans are decided in this process instead, as for roles without
+//! functions: in two round trips, with the counters locked meanwhile.
 //!
-//! But for those, each statement is a transaction by itself, so none is open between two trips. An
-//! answer counts only when the server is ready for the next statement, which is after the commit. A
-//! commit that the server says it has aborted is tried again a few times, if that may help. If the
-//! outcome cannot be known, it is `Unknown` and never tried again here.
+//! Except in that case each statement is a transaction of its own, so no transaction is open
+//! between two round trips. An answer counts only when the server is ready for the next statement,
+//! which is after the commit. If the server reports that it aborted a commit, and a retry may help,
+//! the commit is retried a few times. If the outcome cannot be known, the error is `Unknown`, and
+//! the commit is never retried here.
+//!
+//! For example, a deadlock is retried; a connection that breaks after the statement was sent is
+//! `Unknown`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -20,75 +24,76 @@ use sqlx::postgres::PgConnection;
 use store::{Plan, StoreError, StoreErrorKind, Verdict, Write};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::conflict_waves::ConflictWaves;
 use crate::connections::Connections;
 use crate::error::{Failure, is_definite, is_over_bound, unreadable};
-use crate::rounds::Rounds;
+use crate::optimistic::OptimisticBatch;
 use crate::script;
-use crate::whole::Whole;
 
-/// How long this side waits for the answer to one try.
+/// How long the client waits for the answer to one try.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How often a commit is tried that the server aborts.
+/// Limit of the tries of a commit that the server aborts.
 const TRIES: u32 = 5;
 
-/// After this time a commit is not tried again.
+/// Time after which a commit is not retried.
 const TRYING: Duration = Duration::from_secs(5);
 
-/// The longest pause before the second try; it doubles from try to try.
+/// Upper limit of the pause before the second try. It doubles with each try.
 const PAUSE: Duration = Duration::from_millis(10);
 
-const COMMIT_WHOLE: &str = "select ashlar_commit_whole_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+const COMMIT_OPTIMISTIC: &str = "select ashlar_commit_whole_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17)";
 
 const COMMIT: &str = "select failed, met from ashlar_commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
-/// How batches are committed.
+/// The way in which batches are committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By our functions, mostly in one trip.
+    /// By the store's functions, mostly in one round trip.
     Functions,
-    /// By plain statements in two trips, if the role may not make functions.
+    /// By plain statements in two round trips, if the role may not create functions.
     Statements,
 }
 
-/// A batch in the shapes that its way needs, built once for all tries.
+/// A batch in the forms that the statements need, built once for all tries.
 struct Batch<'a> {
     plans: &'a [Plan],
     way: Way,
-    whole: Option<Whole<'a>>,
-    /// Some guard bounds a counter.
+    optimistic: Option<OptimisticBatch<'a>>,
+    /// True if a guard bounds a counter.
     bounded: bool,
-    rounds: OnceLock<Rounds>,
+    waves: OnceLock<ConflictWaves>,
 }
 
 impl<'a> Batch<'a> {
     fn of(plans: &'a [Plan], way: Way) -> Batch<'a> {
-        let whole = if way == Way::Functions { Whole::of(plans) } else { None };
+        let optimistic = if way == Way::Functions { OptimisticBatch::of(plans) } else { None };
         let bounded = plans.iter().any(|plan| plan.bounded_counters().next().is_some());
-        Batch { plans, way, whole, bounded, rounds: OnceLock::new() }
+        Batch { plans, way, optimistic, bounded, waves: OnceLock::new() }
     }
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Verdict>, Failure> {
         if self.way == Way::Statements {
             return script::commit(connection, self.plans).await;
         }
-        if let Some(whole) = &self.whole
-            && call_whole(connection, whole).await.map_err(Failure::after)?
+        if let Some(optimistic) = &self.optimistic
+            && call_optimistic(connection, optimistic).await.map_err(Failure::after)?
         {
             return Ok(vec![Verdict::Committed; self.plans.len()]);
         }
-        // Nothing has happened: some guard did not hold, or a record that seemed new was not.
+        // The statement changed nothing: a guard did not hold, or a record that was expected to be
+        // new exists.
         if self.bounded {
             return script::commit(connection, self.plans).await;
         }
-        let rounds = self.rounds.get_or_init(|| Rounds::of(self.plans));
-        call(connection, rounds).await.map_err(Failure::after)
+        let waves = self.waves.get_or_init(|| ConflictWaves::of(self.plans));
+        call(connection, waves).await.map_err(Failure::after)
     }
 }
 
-/// Decides plans and carries them out.
+/// Decides plans, and commits those whose guards hold.
 pub(crate) async fn commit(
     connections: &Connections,
     way: Way,
@@ -115,7 +120,7 @@ pub(crate) async fn commit(
             Err(failure) => failure,
         };
         if is_definite(&failure.error) {
-            // Its state is unknown, so it is not used again.
+            // The state of the session is unknown after an error, so the connection is not reused.
             drop(lent);
         } else {
             lent.broke();
@@ -132,39 +137,44 @@ pub(crate) async fn commit(
     }
 }
 
+/// Returns a random pause before the next try. Random, so that two commits that disturbed each
+/// other do not meet again.
 fn pause(tried: u32) -> Duration {
     #[expect(clippy::disallowed_methods, reason = "a pause that nothing depends on")]
     let part = rand::rng().random_range(0.1..1.0);
     PAUSE.saturating_mul(1 << tried.min(8)).mul_f64(part)
 }
 
-/// Calls the function for the usual case. Returns whether it applied.
-async fn call_whole(connection: &mut PgConnection, whole: &Whole<'_>) -> Result<bool, sqlx::Error> {
+/// Calls the function for the usual case. Returns true if it committed the batch.
+async fn call_optimistic(
+    connection: &mut PgConnection,
+    optimistic: &OptimisticBatch<'_>,
+) -> Result<bool, sqlx::Error> {
     fn keys<'a>(map: &BTreeMap<&'a [u8], &'a [u8]>) -> Vec<&'a [u8]> {
         map.keys().copied().collect()
     }
     fn values<'a>(map: &BTreeMap<&'a [u8], &'a [u8]>) -> Vec<&'a [u8]> {
         map.values().copied().collect()
     }
-    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = whole.locks.iter().copied().unzip();
-    let row = sqlx::query(COMMIT_WHOLE)
+    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = optimistic.locks.iter().copied().unzip();
+    let row = sqlx::query(COMMIT_OPTIMISTIC)
         .bind(hashes)
         .bind(exclusive)
-        .bind(keys(&whole.equal))
-        .bind(values(&whole.equal))
-        .bind(whole.held.iter().copied().collect::<Vec<_>>())
-        .bind(whole.absent.iter().copied().collect::<Vec<_>>())
-        .bind(keys(&whole.updates))
-        .bind(values(&whole.updates))
-        .bind(keys(&whole.news))
-        .bind(values(&whole.news))
-        .bind(whole.deletes.iter().copied().collect::<Vec<_>>())
-        .bind(whole.counters.iter().map(|counter| counter.key).collect::<Vec<_>>())
-        .bind(whole.counters.iter().map(|counter| counter.add).collect::<Vec<_>>())
-        .bind(whole.counters.iter().map(|counter| counter.floor).collect::<Vec<_>>())
-        .bind(whole.bounds.keys().copied().collect::<Vec<_>>())
-        .bind(whole.bounds.values().copied().collect::<Vec<_>>())
-        .bind(&whole.entry[..])
+        .bind(keys(&optimistic.equal))
+        .bind(values(&optimistic.equal))
+        .bind(optimistic.held.iter().copied().collect::<Vec<_>>())
+        .bind(optimistic.absent.iter().copied().collect::<Vec<_>>())
+        .bind(keys(&optimistic.updates))
+        .bind(values(&optimistic.updates))
+        .bind(keys(&optimistic.news))
+        .bind(values(&optimistic.news))
+        .bind(optimistic.deletes.iter().copied().collect::<Vec<_>>())
+        .bind(optimistic.counters.iter().map(|counter| counter.key).collect::<Vec<_>>())
+        .bind(optimistic.counters.iter().map(|counter| counter.add).collect::<Vec<_>>())
+        .bind(optimistic.counters.iter().map(|counter| counter.floor).collect::<Vec<_>>())
+        .bind(optimistic.bounds.keys().copied().collect::<Vec<_>>())
+        .bind(optimistic.bounds.values().copied().collect::<Vec<_>>())
+        .bind(&optimistic.entry[..])
         .fetch_one(connection)
         .await;
     match row {
@@ -174,43 +184,46 @@ async fn call_whole(connection: &mut PgConnection, whole: &Whole<'_>) -> Result<
 }
 
 /// Calls the function for all other cases.
-async fn call(connection: &mut PgConnection, rounds: &Rounds) -> Result<Vec<Verdict>, sqlx::Error> {
-    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = rounds.locks.iter().copied().unzip();
-    let (members, conditions): (Vec<i32>, Vec<i32>) = rounds.members.iter().copied().unzip();
-    let all = &rounds.conditions;
+async fn call(
+    connection: &mut PgConnection,
+    waves: &ConflictWaves,
+) -> Result<Vec<Verdict>, sqlx::Error> {
+    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = waves.locks.iter().copied().unzip();
+    let (members, conditions): (Vec<i32>, Vec<i32>) = waves.members.iter().copied().unzip();
+    let all = &waves.conditions;
     let row = sqlx::query(COMMIT)
         .bind(hashes)
         .bind(exclusive)
-        .bind(rounds.ends.concat())
+        .bind(waves.ends.concat())
         .bind(all.iter().map(|it| it.kind).collect::<Vec<_>>())
         .bind(all.iter().map(|it| &it.key[..]).collect::<Vec<_>>())
         .bind(all.iter().map(|it| it.arg.as_deref()).collect::<Vec<_>>())
         .bind(members)
         .bind(conditions)
-        .bind(rounds.puts.iter().map(|(plan, ..)| *plan).collect::<Vec<_>>())
-        .bind(rounds.puts.iter().map(|(_, key, _)| key.as_bytes()).collect::<Vec<_>>())
-        .bind(rounds.puts.iter().map(|(.., value)| &value[..]).collect::<Vec<_>>())
-        .bind(rounds.deletes.iter().map(|(plan, _)| *plan).collect::<Vec<_>>())
-        .bind(rounds.deletes.iter().map(|(_, key)| key.as_bytes()).collect::<Vec<_>>())
-        .bind(rounds.changes.iter().map(|it| it.plan).collect::<Vec<_>>())
-        .bind(rounds.changes.iter().map(|it| it.kind).collect::<Vec<_>>())
-        .bind(rounds.changes.iter().map(|it| it.key.0.as_bytes()).collect::<Vec<_>>())
-        .bind(rounds.changes.iter().map(|it| it.number).collect::<Vec<_>>())
-        .bind(rounds.kinds)
-        .bind(rounds.pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>())
+        .bind(waves.puts.iter().map(|(plan, ..)| *plan).collect::<Vec<_>>())
+        .bind(waves.puts.iter().map(|(_, key, _)| key.as_bytes()).collect::<Vec<_>>())
+        .bind(waves.puts.iter().map(|(.., value)| &value[..]).collect::<Vec<_>>())
+        .bind(waves.deletes.iter().map(|(plan, _)| *plan).collect::<Vec<_>>())
+        .bind(waves.deletes.iter().map(|(_, key)| key.as_bytes()).collect::<Vec<_>>())
+        .bind(waves.changes.iter().map(|it| it.plan).collect::<Vec<_>>())
+        .bind(waves.changes.iter().map(|it| it.kind).collect::<Vec<_>>())
+        .bind(waves.changes.iter().map(|it| it.key.0.as_bytes()).collect::<Vec<_>>())
+        .bind(waves.changes.iter().map(|it| it.number).collect::<Vec<_>>())
+        .bind(waves.kinds)
+        .bind(waves.pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>())
         .fetch_one(connection)
         .await?;
     let failed: Vec<i32> = row.try_get(0)?;
     let met: Vec<Option<Vec<u8>>> = row.try_get(1)?;
-    rounds.verdicts(&failed, met).ok_or_else(|| unreadable("conditions that nobody named"))
+    waves.verdicts(&failed, met).ok_or_else(|| unreadable("conditions of another batch"))
 }
 
-/// Whether a plan changes records, which adds an entry to the feed.
+/// Returns true if a plan changes records, which adds an entry to the feed.
 pub(crate) fn changes_records(plan: &Plan) -> bool {
     plan.writes.iter().any(|write| matches!(write, Write::Put(..) | Write::Delete(_)))
 }
 
-/// What a commit says when its task is gone.
+/// Returns the error of a commit whose task is gone.
 pub(crate) fn lost(plans: usize) -> StoreError {
     let doing = format!("committing {plans} plans: its task is gone");
     StoreError::new(StoreErrorKind::Unknown, doing)

@@ -1,18 +1,18 @@
--- Decides a batch of plans and carries it out: the whole of a commit, in one statement that is a
--- transaction of its own.
+-- Decides a batch of plans and writes the result, in one statement that is a transaction of its
+-- own.
 --
--- It must be volatile and run under READ COMMITTED: only then does each statement in here see what
--- was committed while the locks were waited for.
+-- The function must be volatile and run under READ COMMITTED. Only then does each statement in it
+-- see the commits that happened while it waited for the locks.
 --
--- The batch comes in rounds. Plans of one round do not write what others of the round look at, so a
--- round is decided at once. `ends` has four numbers for each round: where its conditions, its members,
--- its puts and its deletes end. A condition stands for one guard, or for several equal ones; a member
--- says that a plan depends on a condition. Kinds of conditions: 0 equals, 1 absent, 2 present, 3 empty.
--- Plans and conditions are numbered from 0.
+-- The batch is split into conflict waves: the plans of one wave do not write a record that another
+-- plan of the wave guards or writes, so a wave is decided at once. `ends` has four numbers for each
+-- wave: the ends of its conditions, members, puts and deletes. A condition is one guard, or several
+-- equal guards; a member is a pair of a plan and a condition that the plan needs. Kinds of
+-- conditions: 0 equals, 1 absent, 2 present, 3 empty. Plans and conditions are numbered from 0.
 --
--- No guard of such a batch names a counter, so counters come last, in the order of their keys, each row once. Kinds: 0
--- add and 1 raise, if these are the only changes of the key in this batch; 2 set and 3 clear likewise; 10
--- to 13 the same for all other keys, one after the other.
+-- No guard of such a batch names a counter, so counters come last, in the order of their keys, each
+-- row once. Kinds: 0 add and 1 raise, if these are the only changes of the key in this batch; 2 set
+-- and 3 clear likewise; 10 to 13 the same kinds for all other keys, one after the other.
 create function ashlar_commit_2(
     lock_hash int[], lock_exclusive boolean[], ends int[],
     c_kind int[], c_key bytea[], c_arg bytea[],

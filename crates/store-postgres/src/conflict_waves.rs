@@ -1,10 +1,13 @@
-//! A batch as arrays: what is locked, what must hold, and what is written, round by round.
+//! A batch as arrays, in conflict waves: the locks, the conditions and the writes of each wave.
 //!
-//! Two plans conflict if one writes a record that the other one writes or guards. A plan's round is one
-//! more than the highest round of the earlier plans that it conflicts with. So the plans of one round may
-//! be decided in any order, or all at once, and the rounds in order give the same result as the plans one
-//! by one. Counters do not matter here: no decision depends on them, and they are changed at the end, in
-//! the order of the plans.
+//! Two plans conflict if one writes a record that the other writes or guards. The wave of a plan is
+//! one more than the highest wave of the earlier plans with which it conflicts, and 0 if there are
+//! none. So the plans of one wave can be decided together, and the waves in order have the result
+//! of the plans one by one. Counters are left out: no decision depends on them, and they change at
+//! the end, in the order of the plans.
+//!
+//! For example, plan 0 puts `a`, plan 1 puts `b`, and plan 2 guards `a`. Plans 0 and 1 are wave 0,
+//! plan 2 is wave 1.
 //!
 //! This module knows neither SQL nor connections.
 
@@ -14,8 +17,8 @@ use bytes::Bytes;
 use store::feed::compact;
 use store::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
-/// The bound, positive and negative, that sums of counters are clamped to, so that the next sum fits the
-/// type.
+/// The bound, positive and negative, to which sums of counters are clamped, so that the next sum
+/// fits the type.
 pub(crate) const SUM_MAX: i64 = 1 << 61;
 
 /// Kinds of conditions, as `commit.sql` numbers them.
@@ -32,18 +35,18 @@ mod change {
     pub(super) const MAX: i32 = 1;
     pub(super) const SET: i32 = 2;
     pub(super) const CLEAR: i32 = 3;
-    /// Added to the kind of a change whose key has changes of several kinds.
+    /// Added to the kind if the key has changes of several kinds, which must be applied one by one.
     pub(super) const ONE_BY_ONE: i32 = 10;
-    /// The bit that says that there are such.
+    /// The bit of `kinds` that marks such changes.
     pub(super) const ONE_BY_ONE_BIT: i32 = 16;
 }
 
-/// One guard, or several equal ones of one round.
+/// One guard, or several equal guards of one wave.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Condition {
     pub(crate) kind: i32,
     pub(crate) key: Bytes,
-    /// The value of `Equals`, the end of `Empty`.
+    /// The value of `Equals`, or the end of `Empty`.
     pub(crate) arg: Option<Bytes>,
 }
 
@@ -54,13 +57,15 @@ impl Condition {
             Guard::Absent(key) => (condition::ABSENT, key, None),
             Guard::Present(key) => (condition::PRESENT, key, None),
             Guard::Empty(start, end) => (condition::EMPTY, start, Some(end.to_bytes())),
-            Guard::AtMost(..) => unreachable!("a bounded counter is never decided on in rounds"),
+            Guard::AtMost(..) => {
+                unreachable!("a bounded counter is never decided in conflict waves")
+            }
         };
         Condition { kind, key: key.to_bytes(), arg }
     }
 }
 
-/// A change to a counter.
+/// One write to a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) plan: i32,
@@ -69,39 +74,39 @@ pub(crate) struct Change {
     pub(crate) number: i64,
 }
 
-/// A batch, ready to be sent. Plans and conditions are numbered from 0.
+/// A batch in the form that `commit.sql` takes. Plans and conditions are numbered from 0.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
-    /// Hashes of keys in ascending order, and whether the key is written.
+pub(crate) struct ConflictWaves {
+    /// Hashes of keys in ascending order, each with true if the key is written.
     pub(crate) locks: Vec<(i32, bool)>,
-    /// For each round, where its conditions, members, puts and deletes end.
+    /// For each wave, the ends of its conditions, members, puts and deletes in the lists.
     pub(crate) ends: Vec<[i32; 4]>,
     pub(crate) conditions: Vec<Condition>,
-    /// Which plan depends on which condition.
+    /// Pairs of a plan and a condition that it needs.
     pub(crate) members: Vec<(i32, i32)>,
     pub(crate) puts: Vec<(i32, Key, Value)>,
     pub(crate) deletes: Vec<(i32, Key)>,
     pub(crate) changes: Vec<Change>,
-    /// A bit for each kind of change that occurs.
+    /// One bit for each kind of counter change that occurs.
     pub(crate) kinds: i32,
-    /// What each plan adds to the feed; nothing at all if none does.
+    /// The piece of each plan for the change feed; empty if no plan has one.
     pub(crate) pieces: Vec<Bytes>,
-    /// For each plan, the conditions of its guards, in their order.
+    /// For each plan, the conditions of its guards, in the order of the guards.
     guards: Vec<Vec<i32>>,
 }
 
-/// Which hash stands for a key among the locks: 64 bits of FNV-1a, folded. All processes that use
-/// one database must agree on it, so it belongs to the format.
+/// Returns the hash that represents a key among the locks: 64 bits of FNV-1a, folded to 32. All
+/// processes that use one database must agree on it, so it is part of the format.
 pub(crate) fn lock_hash(key: &Key) -> i32 {
     let hash = key.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     let folded = (hash >> 32) ^ (hash & 0xffff_ffff);
-    // Exactly the lower half: the upper one is 0.
+    // The folded value fits: its upper half is 0.
     u32::try_from(folded).unwrap_or(u32::MAX).cast_signed()
 }
 
-/// The locks that plans need: by hash, and whether a key of it is written.
+/// Returns the locks that plans need: each hash, with true if a key with this hash is written.
 pub(crate) fn locks(plans: &[Plan]) -> Vec<(i32, bool)> {
     let mut locks = BTreeMap::new();
     for plan in plans {
@@ -119,22 +124,23 @@ pub(crate) fn locks(plans: &[Plan]) -> Vec<(i32, bool)> {
     locks.into_iter().collect()
 }
 
-/// A number that indexes something bounded by `Limits`.
-fn small(number: usize) -> i32 {
+/// Converts a number that `Limits` bounds.
+fn index(number: usize) -> i32 {
     i32::try_from(number).expect("a batch within limits has fewer items than 2^31")
 }
 
-impl Rounds {
-    /// Orders plans, which are within limits, into rounds.
-    pub(crate) fn of(plans: &[Plan]) -> Rounds {
-        let of_plan = rounds(plans);
-        let mut by_round: BTreeMap<usize, Vec<(usize, &Plan)>> = BTreeMap::new();
-        for (number, (plan, round)) in plans.iter().zip(of_plan).enumerate() {
-            by_round.entry(round).or_default().push((number, plan));
+impl ConflictWaves {
+    /// Splits plans, which are within limits, into conflict waves.
+    pub(crate) fn of(plans: &[Plan]) -> ConflictWaves {
+        let wave_of_plan = waves(plans);
+        let mut by_wave: BTreeMap<usize, Vec<(usize, &Plan)>> = BTreeMap::new();
+        for (number, (plan, wave)) in plans.iter().zip(wave_of_plan).enumerate() {
+            by_wave.entry(wave).or_default().push((number, plan));
         }
-        let mut batch = Rounds { guards: vec![Vec::new(); plans.len()], ..Rounds::default() };
-        for members in by_round.into_values() {
-            batch.add_round(&members);
+        let mut batch =
+            ConflictWaves { guards: vec![Vec::new(); plans.len()], ..ConflictWaves::default() };
+        for members in by_wave.into_values() {
+            batch.add_wave(&members);
         }
         batch.add_changes(plans);
         batch.locks = locks(plans);
@@ -142,13 +148,13 @@ impl Rounds {
         batch
     }
 
-    fn add_round(&mut self, members: &[(usize, &Plan)]) {
+    fn add_wave(&mut self, members: &[(usize, &Plan)]) {
         let mut numbers: HashMap<Condition, i32> = HashMap::new();
         for (number, plan) in members {
-            let plan_number = small(*number);
+            let plan_number = index(*number);
             let mut guards = Vec::with_capacity(plan.guards.len());
             for guard in &plan.guards {
-                let next = small(self.conditions.len());
+                let next = index(self.conditions.len());
                 let condition = Condition::of(guard);
                 let at = *numbers.entry(condition.clone()).or_insert_with(|| {
                     self.conditions.push(condition);
@@ -172,11 +178,11 @@ impl Rounds {
         }
         let lengths =
             [self.conditions.len(), self.members.len(), self.puts.len(), self.deletes.len()];
-        self.ends.push(lengths.map(small));
+        self.ends.push(lengths.map(index));
     }
 
     fn add_changes(&mut self, plans: &[Plan]) {
-        // Which kind a key's changes have in common, if they do.
+        // The kind that all changes of a key have in common, or `None`.
         let mut kinds: HashMap<CounterKey, Option<i32>> = HashMap::new();
         for (number, plan) in plans.iter().enumerate() {
             for write in &plan.writes {
@@ -188,8 +194,9 @@ impl Rounds {
                     Write::Put(..) | Write::Delete(_) => continue,
                 };
                 let change =
-                    Change { plan: small(number), kind, key: key.clone(), number: number_of };
-                // Raising a counter that is not there to less than 0 makes it 0.
+                    Change { plan: index(number), kind, key: key.clone(), number: number_of };
+                // A raise of a missing counter to a negative value must set it to 0, which the
+                // statement for all raises does not do.
                 let alone = if kind == change::MAX && number_of < 0 { None } else { Some(kind) };
                 let commutes = kind == change::ADD || kind == change::MAX;
                 kinds
@@ -213,8 +220,8 @@ impl Rounds {
         }
     }
 
-    /// The verdicts, from the conditions that did not hold and the records met instead. `None` if
-    /// a condition is none of this batch's.
+    /// Returns the verdicts, from the conditions that did not hold and the records that were found
+    /// instead. Returns `None` if a condition is not of this batch.
     pub(crate) fn verdicts(
         &self,
         failed: &[i32],
@@ -241,17 +248,18 @@ impl Rounds {
     }
 }
 
-/// The round of each plan, from 0.
-pub(crate) fn rounds(plans: &[Plan]) -> Vec<usize> {
-    // The first round in which a record may be guarded after what came before, and written.
+/// Returns the conflict wave of each plan, from 0.
+pub(crate) fn waves(plans: &[Plan]) -> Vec<usize> {
+    // For each record or range, the first wave in which a later plan may write it. `written` also
+    // bounds the first wave in which a later plan may guard the record.
     let mut written: BTreeMap<&Key, usize> = BTreeMap::new();
     let mut guarded: HashMap<&Key, usize> = HashMap::new();
     let mut empty: BTreeMap<(&Key, &Key), usize> = BTreeMap::new();
     let mut answer = Vec::with_capacity(plans.len());
     for plan in plans {
-        let mut round = 0;
+        let mut wave = 0;
         for guard in &plan.guards {
-            round = round.max(match guard {
+            wave = wave.max(match guard {
                 Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) => {
                     written.get(key).copied().unwrap_or(0)
                 }
@@ -265,12 +273,12 @@ pub(crate) fn rounds(plans: &[Plan]) -> Vec<usize> {
             if let Write::Put(key, _) | Write::Delete(key) = write {
                 let ranges = empty.iter().filter(|((start, end), _)| *start <= key && key < *end);
                 let after = ranges.map(|(_, after)| *after).max().unwrap_or(0);
-                round = round.max(after);
-                round = round.max(written.get(key).copied().unwrap_or(0));
-                round = round.max(guarded.get(key).copied().unwrap_or(0));
+                wave = wave.max(after);
+                wave = wave.max(written.get(key).copied().unwrap_or(0));
+                wave = wave.max(guarded.get(key).copied().unwrap_or(0));
             }
         }
-        let next = round + 1;
+        let next = wave + 1;
         for guard in &plan.guards {
             let after = match guard {
                 Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) => {
@@ -287,7 +295,7 @@ pub(crate) fn rounds(plans: &[Plan]) -> Vec<usize> {
                 *after = (*after).max(next);
             }
         }
-        answer.push(round);
+        answer.push(wave);
     }
     answer
 }

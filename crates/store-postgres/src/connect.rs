@@ -1,10 +1,15 @@
-//! Connecting: the URL, the settings of every session, and checks of the server.
+//! Connecting: the URL, the settings of each session, and the checks of the server.
 //!
-//! In one trip after the handshake, each new connection checks whether the server is a primary and
-//! whether its settings keep acknowledged commits. From time to time a connection is made just for
-//! that. So neither a failover nor a changed setting goes unnoticed for long. Older connections are not
-//! used any more then, since sessions keep some of the settings that they began with. No error and no
-//! log names more of the URL than host, port and database.
+//! In one round trip after the handshake, each new connection checks that the server is a primary,
+//! and that its settings keep acknowledged commits. From time to time a connection is made only for
+//! this check, so that a failover or a changed setting is noticed soon. After such a change older
+//! connections are not used any more, since sessions keep some of the settings with which they
+//! began.
+//!
+//! For example, an operator sets `synchronous_commit = off` while a gateway runs. Within ten
+//! seconds and one call the gateway refuses to commit, or, with relaxed durability, reports it.
+//!
+//! Errors and logs contain only the host, port and database of the URL.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,28 +24,28 @@ use url::Url;
 
 use crate::error::{unavailable, while_doing};
 
-/// How long connecting may take, with its handshakes and the questions to the server.
+/// Limit of the time to connect, with all handshakes and checks of the server.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long a check of the server is good for.
+/// Interval of the checks of the server.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
-/// How long a statement waits for a lock. Then it has certainly not happened.
+/// How long a statement waits for a lock. A commit that fails with this has certainly not happened.
 const LOCK_TIMEOUT: &str = "2s";
 
-/// How long a statement may take. This side waits longer, so that it is the server that says what
-/// happened.
+/// Limit of the time of a statement at the server. The client waits longer, so that the server
+/// reports the outcome.
 const STATEMENT_TIMEOUT: &str = "8s";
 
-/// The oldest server that is known to work: 15.
+/// The oldest version of the server that is known to work: 15.
 const VERSION_MIN: i32 = 15_00_00;
 
-/// Prepared statements that a connection keeps; there are about a dozen.
+/// Prepared statements that a connection caches; there are about a dozen.
 const STATEMENTS_CACHED: usize = 64;
 
-/// Settings of every session. Those of the planner leave one plan for each statement: nested loops over
-/// primary keys, planned once. Any other would depend on what the statistics happen to say about tables
-/// that grow from nothing.
+/// Settings of each session. The planner's settings leave one plan for each statement: nested loops
+/// over primary keys, planned once. Other plans would depend on statistics of tables that grow from
+/// nothing.
 const SETTINGS: &[(&str, &str)] = &[
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
@@ -76,12 +81,12 @@ const PARAMETERS: &[&str] = &[
     "options",
 ];
 
-/// How long a transaction may do nothing.
+/// Limit of the time between two statements of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Five seconds: it holds locks.
+    /// Five seconds, for transactions that hold locks.
     Short,
-    /// For ever: it only reads.
+    /// None, for transactions that only read.
     Endless,
 }
 
@@ -91,13 +96,14 @@ pub(crate) struct Connector {
     /// Host, port and database.
     name: String,
     relaxed: bool,
-    /// The server was last seen with settings that may lose acknowledged commits.
+    /// True if the last check found settings that may lose acknowledged commits.
     lax: AtomicBool,
-    /// Rises whenever a connection breaks: others of the same age are not trusted any more.
+    /// The generation of connections. It increases when a connection breaks or the server changes;
+    /// connections of an older generation are not used any more.
     age: AtomicU64,
-    /// When the server was checked last.
+    /// Time of the last check of the server.
     asked: Mutex<Instant>,
-    /// The start time of the server that the last connection led to, which identifies it.
+    /// The start time of the server of the last connection, which identifies the server.
     started: Mutex<Option<String>>,
 }
 
@@ -121,7 +127,7 @@ impl Connector {
         })
     }
 
-    /// Host, port and database, for messages.
+    /// Returns host, port and database, for messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -134,13 +140,13 @@ impl Connector {
         self.age.load(Ordering::SeqCst)
     }
 
-    /// A connection of this age broke.
+    /// Ends a generation of which a connection broke.
     pub(crate) fn broke(&self, age: u64) {
-        // If this is noticed late, it says nothing about connections that were made since.
+        // If the generation has ended already, newer connections are not affected.
         let _ = self.age.compare_exchange(age, age + 1, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Whether it is time to check the server again; true for one caller.
+    /// Returns true if a check of the server is due. Only one caller gets true for each interval.
     pub(crate) fn is_due(&self) -> bool {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let due = asked.elapsed() >= ASK_EVERY;
@@ -150,7 +156,7 @@ impl Connector {
         due
     }
 
-    /// A new connection to a server that has passed the checks.
+    /// Makes a connection to a server that passes the checks.
     pub(crate) async fn connect(&self, idle: Idle) -> Result<PgConnection, StoreError> {
         let doing = format!("connecting to PostgreSQL at {}", self.name);
         let idle = match idle {
@@ -169,8 +175,8 @@ impl Connector {
         timeout(CONNECT_DEADLINE, connecting).await.map_err(late)?
     }
 
-    /// Checks that a server can be used, under relaxed durability if need be. Connections from before
-    /// a change of the result are not used any more.
+    /// Checks that the server can be used, with relaxed durability if the options accept that. If
+    /// the result differs from the last check, ends the generation of connections.
     fn check(&self, server: &Server, doing: &str) -> Result<(), StoreError> {
         let refuse = |why: String| {
             self.age.fetch_add(1, Ordering::SeqCst);
@@ -186,7 +192,7 @@ impl Connector {
         }
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         if started.as_ref() != Some(&server.started) {
-            // Older connections may still lead to another server, which has old data.
+            // Older connections may lead to the previous server, which has old data.
             if started.replace(server.started.clone()).is_some() {
                 self.age.fetch_add(1, Ordering::SeqCst);
                 tracing::warn!(server = self.name, "the address leads to another server by now");
@@ -205,13 +211,14 @@ impl Connector {
     }
 }
 
-/// What is asked of each server, and at last what makes it keep memory for the next statement.
+/// The questions to each server, and an expression that makes the session keep memory for later
+/// statements.
 ///
-/// The C library of most servers takes whatever is longer than 128 KiB from the system and gives it
-/// back at once, so each copy of such a value costs page faults, more than the copying itself. The
-/// library raises that limit to the length of what it gives back, and keeps twice as much. So a
-/// session that has given back 2 MiB has memory for values, of which the longest has 1 MiB, and
-/// keeps 4 MiB at most.
+/// The C library of most servers takes each allocation of more than 128 KiB from the system and
+/// returns it at once. So each copy of a large value costs page faults, more than the copying
+/// itself. The library raises this limit to the size of an allocation that it returns, and keeps
+/// twice as much. So a session that has freed 2 MiB keeps memory for values, of which the largest
+/// has 1 MiB, and holds at most 4 MiB.
 const QUESTIONS: &str = "select current_setting('server_version_num') version, \
      pg_is_in_recovery()::text recovery, current_setting('fsync') fsync, \
      current_setting('full_page_writes') full_page_writes, \
@@ -221,7 +228,7 @@ const QUESTIONS: &str = "select current_setting('server_version_num') version, \
      pg_postmaster_start_time()::text started, \
      octet_length(repeat(repeat('x', 2048), 1024)) kept";
 
-/// What a server says about itself.
+/// The answers of a server about its version, role and settings.
 #[derive(Debug)]
 struct Server {
     version: String,
@@ -248,7 +255,7 @@ impl Server {
         })
     }
 
-    /// Why this server cannot be used at all.
+    /// Returns the reason why this server cannot be used at all, or `None`.
     fn refused(&self) -> Option<String> {
         if self.version.parse::<i32>().is_ok_and(|version| version < VERSION_MIN) {
             let (version, least) = (&self.version, VERSION_MIN);
@@ -267,7 +274,8 @@ impl Server {
         None
     }
 
-    /// What may be lost under its settings.
+    /// Returns the losses that the server's settings permit; empty if acknowledged commits are
+    /// durable.
     fn lax(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.fsync != "on" {
@@ -291,7 +299,7 @@ impl Server {
     }
 }
 
-/// Reads a URL. Errors name parameters, and show nothing else of it.
+/// Parses a URL. Errors name parameters, and contain nothing else of the URL.
 fn parse(url: &str) -> Result<(PgConnectOptions, String), StoreError> {
     let wrong = |why: &str| unavailable(format!("reading the URL of a PostgreSQL database: {why}"));
     let url = Url::parse(url).map_err(|_| wrong("it is no URL"))?;
@@ -300,12 +308,12 @@ fn parse(url: &str) -> Result<(PgConnectOptions, String), StoreError> {
     }
     let has = |name: &str| url.query_pairs().any(|(key, value)| key == name && !value.is_empty());
     for (key, _) in url.query_pairs() {
-        // The driver would log what it does not know, with its value.
+        // The driver would log an unknown parameter with its value, which may be a secret.
         if !PARAMETERS.contains(&&*key) && !key.starts_with("options[") {
             return Err(wrong(&format!("there is no parameter {:?}", key.escape_debug())));
         }
     }
-    // Otherwise the driver would take them from the environment of this process.
+    // Otherwise the driver would take the missing parts from the environment of this process.
     if url.username().is_empty() && !has("user") {
         return Err(wrong("it names no user"));
     }

@@ -1,8 +1,13 @@
-//! A pool of a few connections.
+//! A small pool of connections.
 //!
-//! A connection is lent to one call at a time. It comes back only if the call has succeeded; if the
-//! call failed or was dropped on the way, it is closed. So no call meets the transaction or the answer
-//! of another one. This module knows no statements.
+//! One call at a time uses a connection. The connection returns to the pool only if the call
+//! succeeded. If the call failed or was dropped, the connection is closed. So no call meets the
+//! transaction or the answer of another call.
+//!
+//! For example, a caller drops a read in the middle: its connection is closed, because the answer
+//! may still arrive on it.
+//!
+//! This module knows no statements.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +25,14 @@ use crate::error::{closed, unavailable};
 /// How long a call waits for a connection.
 const PERMIT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// A connection that was idle for this long is tested before a call uses it: the server may have been
-/// restarted meanwhile.
+/// A connection that was idle for this long is tested before a call uses it, since the server may
+/// have been restarted meanwhile.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How long that test may take.
+/// Limit of the time of that test.
 const PING_DEADLINE: Duration = Duration::from_millis(500);
 
-/// How long closing a connection in good order may take.
+/// Limit of the time of closing a connection in good order.
 const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 
 /// Connections for one kind of call.
@@ -46,13 +51,13 @@ struct Resting {
     since: Instant,
 }
 
-/// A connection, lent to one call.
+/// A connection that one call uses.
 #[derive(Debug)]
 pub(crate) struct Lent<'a> {
     connections: &'a Connections,
     connection: PgConnection,
     age: u64,
-    /// Whether it was made for this call.
+    /// True if the connection was made for this call.
     pub(crate) is_new: bool,
     _permit: SemaphorePermit<'a>,
 }
@@ -72,7 +77,7 @@ impl DerefMut for Lent<'_> {
 }
 
 impl Lent<'_> {
-    /// Gives back a connection that has done all that it was asked to do.
+    /// Returns a connection to the pool. All of its statements must have been answered.
     pub(crate) fn give_back(self) {
         if self.age == self.connections.connector.age() {
             let resting =
@@ -81,14 +86,14 @@ impl Lent<'_> {
         }
     }
 
-    /// Drops a connection that broke, and all that are as old.
+    /// Drops a broken connection, and with it all connections of the same generation.
     pub(crate) fn broke(self) {
         self.connections.connector.broke(self.age);
     }
 }
 
-/// Closes a connection in good order, if the server listens.
-pub(crate) async fn say_goodbye(connection: PgConnection) {
+/// Closes a connection in good order, if the server answers.
+pub(crate) async fn close_gracefully(connection: PgConnection) {
     // If the server is gone, this fails, and there is nothing to close.
     let _ = timeout(GOODBYE_DEADLINE, connection.close()).await;
 }
@@ -104,7 +109,7 @@ impl Connections {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a permit, and then for a connection that works.
+    /// Waits for a permit, then for a connection that works.
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, StoreError> {
         let late = |_| {
             let size = self.size;
@@ -127,7 +132,8 @@ impl Connections {
             }
             return Ok(self.lent(resting.connection, age, false, permit));
         }
-        // If connecting found that the server has changed, this connection is used for one call only.
+        // If connecting finds another server, the generation has changed, and this connection is
+        // used for one call only.
         let age = self.connector.age();
         let connection = self.connector.connect(Idle::Short).await?;
         Ok(self.lent(connection, age, true, permit))
@@ -143,19 +149,19 @@ impl Connections {
         Lent { connections: self, connection, age, is_new, _permit: permit }
     }
 
-    /// Puts a connection here that was made elsewhere.
+    /// Adds a connection that was made elsewhere to the pool.
     pub(crate) fn adopt(&self, connection: PgConnection, age: u64) {
         self.idle().push(Resting { connection, age, since: Instant::now() });
     }
 
-    /// Waits for the calls under way and closes every connection.
+    /// Waits for the calls in flight and closes all connections.
     pub(crate) async fn close(&self) {
         let Ok(permits) = self.permits.acquire_many(self.size).await else { return };
         self.permits.close();
         drop(permits);
         let idle = std::mem::take(&mut *self.idle());
         for resting in idle {
-            say_goodbye(resting.connection).await;
+            close_gracefully(resting.connection).await;
         }
     }
 }

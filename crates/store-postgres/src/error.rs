@@ -1,46 +1,49 @@
-//! What PostgreSQL's errors mean for a caller.
+//! Maps PostgreSQL's errors to their meaning for a caller.
+//!
+//! For example, a deadlock aborts a commit and may be retried, while a session that an
+//! administrator ends leaves the outcome unknown.
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use store::{StoreError, StoreErrorKind};
 
-/// Why a try to commit failed.
+/// The reason why a try to commit failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: sqlx::Error,
-    /// The statement that commits may have reached the server.
+    /// True if the server may have received the statement that commits.
     pub(crate) sent: bool,
 }
 
 impl Failure {
-    /// An error before anything was sent that could commit.
+    /// Creates the failure of a try that sent nothing that could commit.
     pub(crate) fn before(error: sqlx::Error) -> Failure {
         Failure { error, sent: false }
     }
 
-    /// An error once the committing statement may have been sent.
+    /// Creates the failure of a try that may have sent the committing statement.
     pub(crate) fn after(error: sqlx::Error) -> Failure {
         Failure { error, sent: true }
     }
 
-    /// What it means for the batch.
+    /// Returns the meaning for the batch.
     pub(crate) fn kind(&self) -> StoreErrorKind {
         if self.sent { kind_of_commit(&self.error) } else { kind(&self.error) }
     }
 
-    /// Whether another try may succeed.
+    /// Returns true if a retry may succeed.
     pub(crate) fn is_worth_another_try(&self) -> bool {
         is_worth_another_try(&self.error)
     }
 }
 
-/// `SQLSTATE`s that are told apart.
+/// `SQLSTATE` codes that lead to different steps.
 mod code {
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
-    /// What `whole.sql` raises.
+    /// Raised by `optimistic.sql`.
     pub(super) const OVER_BOUND: &str = "ASH01";
     pub(super) const DISK_FULL: &str = "53100";
     pub(super) const COMPLETION_UNKNOWN: &str = "40003";
-    /// Aborts after which the same commit may well succeed.
+    /// Codes of aborts after which the same commit may succeed.
     pub(super) const WORTH_ANOTHER_TRY: [&str; 5] = [
         "40001", // serialization_failure
         "40P01", // deadlock_detected
@@ -50,9 +53,9 @@ mod code {
     ];
     /// `data_corrupted` and `index_corrupted`.
     pub(super) const CORRUPT: [&str; 2] = ["XX001", "XX002"];
-    /// Tables or functions are not there, or are not ours.
+    /// Tables or functions are missing, or have another form.
     pub(super) const UNDEFINED: [&str; 4] = ["42P01", "42703", "42883", "42804"];
-    /// Classes in which somebody between us and the server, or its end, may be speaking.
+    /// Classes of errors that a proxy may have sent, or a server that ends the session.
     pub(super) const OF_CONNECTIONS: [&str; 2] = ["08", "57P"];
 }
 
@@ -60,10 +63,10 @@ fn of_server(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
 }
 
-/// Whether the server says that it has aborted the statement, and its transaction with it.
+/// Returns true if the server reports that it aborted the statement and its transaction.
 ///
-/// An `ERROR` does say so: once a transaction's commit record is written, PostgreSQL reports
-/// trouble as `FATAL` or `PANIC` only. Whoever ends a session can be early or late.
+/// An `ERROR` is such a report: after a transaction's commit record is written, PostgreSQL reports
+/// problems as `FATAL` or `PANIC` only. The end of a session can come before or after the commit.
 pub(crate) fn is_definite(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| {
         let code = error.code();
@@ -73,23 +76,23 @@ pub(crate) fn is_definite(error: &sqlx::Error) -> bool {
     })
 }
 
-/// Whether a commit certainly did not happen, and may succeed if it is tried again.
+/// Returns true if a commit certainly did not happen and may succeed in a retry.
 pub(crate) fn is_worth_another_try(error: &sqlx::Error) -> bool {
     is_definite(error)
         && of_server(error).is_some_and(|error| code::WORTH_ANOTHER_TRY.contains(&error.code()))
 }
 
-/// Whether the role may not do what was asked.
+/// Returns true if the role lacks a privilege.
 pub(crate) fn is_forbidden(error: &sqlx::Error) -> bool {
     of_server(error).is_some_and(|error| error.code() == code::INSUFFICIENT_PRIVILEGE)
 }
 
-/// Whether a commit was aborted by itself, because a counter would have exceeded its bound.
+/// Returns true if the function aborted a commit because a counter would have exceeded its bound.
 pub(crate) fn is_over_bound(error: &sqlx::Error) -> bool {
     is_definite(error) && of_server(error).is_some_and(|error| error.code() == code::OVER_BOUND)
 }
 
-/// What an error means if nothing can have been committed.
+/// Returns the meaning of an error of a call that cannot have committed.
 pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     let code = of_server(error).map(PgDatabaseError::code);
     let broken =
@@ -111,27 +114,27 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     }
 }
 
-/// What an error means for a commit that may have been sent.
+/// Returns the meaning of an error of a commit that may have been sent.
 pub(crate) fn kind_of_commit(error: &sqlx::Error) -> StoreErrorKind {
     if is_definite(error) { kind(error) } else { StoreErrorKind::Unknown }
 }
 
-/// An error of a call that committed nothing.
+/// Returns a function that wraps the driver's error of a call that committed nothing.
 pub(crate) fn while_doing(doing: &str) -> impl Fn(sqlx::Error) -> StoreError + '_ {
     move |error| StoreError::because(kind(&error), doing, error)
 }
 
-/// What a call says that certainly did nothing.
+/// Returns the error of a call that certainly did nothing.
 pub(crate) fn unavailable(why: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, why)
 }
 
-/// What every call says after `close`.
+/// Returns the error of all calls after `close`.
 pub(crate) fn closed() -> StoreError {
     unavailable("calling a store that is closed")
 }
 
-/// An answer that is not one.
+/// Returns the error of an answer that does not decode.
 pub(crate) fn unreadable(what: &'static str) -> sqlx::Error {
     sqlx::Error::Decode(what.into())
 }

@@ -1,13 +1,16 @@
-//! The change feed: one row for each batch that changed records, under its transaction's number.
+//! The change feed: one row for each batch that changed records, with the number of its
+//! transaction.
 //!
 //! Transactions become visible in another order than that of their numbers. So a position is not a
-//! number but a *snapshot*: the set of transactions that had ended. The next answer has the rows that
-//! the last snapshot did not see and the statement's own snapshot does, so nothing is left out.
+//! number but a *snapshot*: the set of transactions that had ended. The next answer has the rows
+//! that the last snapshot did not see and the statement's own snapshot sees. So no change is
+//! missing. For example, transaction 7 commits after transaction 8: a reader whose position saw
+//! only 8 gets the row of 7 in its next answer.
 //!
-//! A snapshot is cut off behind the newest row that it sees, for two reasons. First, later rows need not
-//! be searched again and again while another database of the server keeps an old transaction open.
-//! Second, after a crash the server may reuse numbers of transactions that the crash undid. It does not
-//! reuse numbers up to that of a committed row, since that was on disk.
+//! A snapshot is cut after the newest row that it sees, for two reasons. First, later rows need not
+//! be searched repeatedly while another database of the server keeps an old transaction open.
+//! Second, after a crash the server may reuse the numbers of transactions that the crash undid. It
+//! does not reuse numbers up to that of a committed row, because that row was on disk.
 
 use std::fmt;
 
@@ -22,10 +25,10 @@ use crate::connections::Connections;
 use crate::error::{unreadable, while_doing};
 use crate::read::fetch;
 
-/// Bytes of all entries of one answer. A reader for whom there are more meets a gap.
+/// Limit of the bytes of all entries of one answer. If there are more, the reader gets a gap.
 const ANSWER_BYTES_MAX: i64 = 16 << 20;
 
-/// Batches after which a process trims the feed.
+/// Number of batches after which a process trims the feed.
 pub(crate) const TRIM_EVERY: u64 = 256;
 
 /// The lowest number that a transaction can have.
@@ -54,12 +57,12 @@ const TRIM: &str = "with bound as (\
      update ashlar_store set trimmed = greatest(trimmed, (select xid from bound)) \
          where exists (select from bound)";
 
-/// Frees the space of trimmed rows. Autovacuum would do the same a minute later, but by then the feed of
-/// a busy store has grown to several times its size, and it does not shrink.
+/// Frees the space of trimmed rows. Autovacuum would do it a minute later, but the feed of a busy
+/// store would have grown to several times its size meanwhile, and it does not shrink.
 const CLEAR: &str = "vacuum (skip_locked on, truncate off) ashlar_change";
 
-/// Which transactions had ended: all below `xmin`, none from `xmax` on, and between them all but
-/// those that are listed.
+/// The transactions that had ended: all below `xmin`, none from `xmax` on, and between them all
+/// except those in `open`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     xmin: u64,
@@ -68,13 +71,13 @@ struct Seen {
 }
 
 impl Seen {
-    /// Reads a snapshot as PostgreSQL writes it.
+    /// Parses a snapshot in PostgreSQL's text form.
     fn parse(text: &str) -> Option<Seen> {
         let mut parts = text.split(':');
         let (xmin, xmax, open) = (parts.next()?, parts.next()?, parts.next()?);
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            // PostgreSQL's own limit is that of its signed type, or so.
+            // PostgreSQL limits numbers to about its signed 64-bit type.
             let number: u64 = if digits { text.parse().ok()? } else { return None };
             (number <= i64::MAX.unsigned_abs()).then_some(number)
         };
@@ -89,7 +92,7 @@ impl Seen {
         whole.then_some(seen)
     }
 
-    /// The same, as if nothing after `newest` had been seen.
+    /// Returns this snapshot as if it had seen no transaction after `newest`.
     fn cut(mut self, newest: Option<u64>) -> Seen {
         let xmax = newest.map_or(XID_MIN, |newest| newest.saturating_add(1)).min(self.xmax);
         self.open.retain(|xid| *xid < xmax);
@@ -108,7 +111,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// A position is the store's identity, a blank, and what was seen.
+/// Parses a position: the store's identity, a blank, and the snapshot.
 fn read_position(position: &Position) -> Option<(String, Seen)> {
     let text = std::str::from_utf8(&position.0).ok()?;
     let (identity, seen) = text.split_once(' ')?;
@@ -117,7 +120,7 @@ fn read_position(position: &Position) -> Option<(String, Seen)> {
     Some((identity, Seen::parse(seen)?))
 }
 
-/// The answer of one statement about the feed.
+/// The answer of the statement that reads the feed.
 struct FeedState {
     identity: String,
     now: Seen,
@@ -167,10 +170,11 @@ pub(crate) async fn changes(
     feed::decode(answer.entries.into_iter().flat_map(Entries::new), next)
 }
 
-/// Removes all but the newest entries, and records up to where.
+/// Deletes all entries except the newest, and records the position up to which the feed was
+/// trimmed.
 pub(crate) async fn trim(connections: &Connections) {
     let kept = i64::try_from(FEED_BATCHES).unwrap_or(i64::MAX);
-    // It is idempotent.
+    // The statement is idempotent, so it may be repeated after a broken connection.
     let trimmed = fetch(connections, "trimming the change feed", || sqlx::query(TRIM).bind(kept));
     if let Err(error) = trimmed.await {
         tracing::debug!(%error, "the change feed stays long until the next time");
@@ -178,7 +182,7 @@ pub(crate) async fn trim(connections: &Connections) {
     }
     let reused = fetch(connections, "clearing the change feed", || sqlx::query(CLEAR));
     if let Err(error) = reused.await {
-        tracing::debug!(%error, "the room of what was trimmed is found by autovacuum");
+        tracing::debug!(%error, "autovacuum will free the space of trimmed entries");
     }
 }
 

@@ -1,44 +1,48 @@
 //! The metadata store in a PostgreSQL database.
 //!
-//! A commit is one statement in autocommit. It calls a function that takes a lock for each key, checks
-//! that all guards hold, writes, and adds an entry to the change feed. If some guard does not hold, it
-//! does nothing, and a second statement decides plan by plan. A read is one statement, and so one
-//! snapshot. No transaction is open between two round trips, with two exceptions: snapshots, which only
-//! read, and commits where the role may not make functions.
+//! A commit is one statement in autocommit. The statement calls a function that takes a lock for
+//! each key, checks that all guards hold, writes, and appends an entry to the change feed. If a
+//! guard does not hold, the function changes nothing, and a second statement decides plan by plan.
+//! For example, an unconditional PUT takes one round trip, and a PUT that loses a race takes two.
 //!
-//! Several processes may use one database at once, and several stores: the tables lie in the first
-//! schema of the connection's search path, under names that begin with `ashlar_`. Connections must
-//! reach the server itself, or through something that gives each its own session and passes on the
-//! startup parameter `options`; a pooler that shares sessions between transactions is refused or
-//! fails. The server is PostgreSQL 15 or later.
+//! A read is one statement, and therefore one snapshot. No transaction is open between two round
+//! trips, with two exceptions: snapshots, which only read, and commits of a role that may not
+//! create functions.
+//!
+//! Several processes and several stores may use one database at once. The tables are in the first
+//! schema of the connection's search path, with names that begin with `ashlar_`. Connections must
+//! reach the server directly, or through a proxy that gives each connection its own session and
+//! passes on the startup parameter `options`. A pooler that shares sessions between transactions is
+//! refused or fails. The server is PostgreSQL 15 or later.
 //!
 //! # URLs
 //! `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Parameters: `sslmode` (`disable`, `allow`,
-//! `prefer`, `require`, `verify-ca`, `verify-full`; `prefer` if it is not there, which does not
-//! verify whom it talks to), `sslrootcert`, `sslcert` and `sslkey` (paths of PEM files),
-//! `application_name`, and settings of the session as `options[search_path]=SCHEMA`. `host` may be
-//! the folder of a Unix socket. A password that is not in the URL is taken from where libpq looks.
+//! `prefer`, `require`, `verify-ca`, `verify-full`; the default `prefer` does not verify the
+//! server), `sslrootcert`, `sslcert` and `sslkey` (paths of PEM files), `application_name`, and
+//! settings of the session as `options[search_path]=SCHEMA`. `host` may be the folder of a Unix
+//! socket. A password that is not in the URL is taken from the sources that libpq uses.
 //!
 //! # Durability
-//! Strict means that `fsync` and `full_page_writes` are on and `synchronous_commit` is `on`,
-//! `remote_write` or `remote_apply`. The last is what the server, the database or the role says;
-//! this crate never changes it. `off` loses the last commits in a crash, and `local` those that no
-//! standby has yet when one takes over, so both need relaxed durability. A standby is never used.
+//! Strict durability needs `fsync` and `full_page_writes` on, and `synchronous_commit` at `on`,
+//! `remote_write` or `remote_apply`. The server, the database or the role sets
+//! `synchronous_commit`; this crate never changes it. With `off` a crash loses the last commits.
+//! With `local` a failover loses the commits that no standby has received. Both values need relaxed
+//! durability. A standby is never used.
 //!
-//! This crate knows keys, values and integers. It does not know what they mean.
+//! This crate knows keys, values and integers, and not their meaning.
 
 mod commit;
+mod conflict_waves;
 mod connect;
 mod connections;
 mod error;
 mod feed;
 mod limits;
+mod optimistic;
 mod read;
-mod rounds;
 mod schema;
 mod script;
 mod snapshot;
-mod whole;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,30 +64,30 @@ use crate::connections::Connections;
 use crate::limits::LIMITS;
 use crate::snapshot::PostgresSnapshot;
 
-/// Connections that commit, by default. With more of them, more commits share an fsync, but they wait
-/// for each other at counters that all of them change.
+/// Default number of connections that commit. With more of them, more commits share an fsync, but
+/// they wait for each other at counters that all of them change.
 pub const COMMIT_CONNECTIONS: u32 = 4;
 
-/// Connections that read, by default.
+/// Default number of connections that read.
 pub const READ_CONNECTIONS: u32 = 8;
 
-/// Snapshots that one store holds at a time; each has a connection.
+/// Number of snapshots that one store holds at a time. Each has a connection.
 pub const SNAPSHOTS: usize = 8;
 
-/// How long a snapshot waits for others to end.
+/// How long a new snapshot waits until another one ends.
 const SNAPSHOT_PERMIT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How to open a store.
+/// The options of opening a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostgresOptions {
     /// Accept a server whose settings may lose acknowledged commits in a crash.
     pub relaxed: bool,
-    /// Make and use functions, so that a commit is mostly one round trip. Without them, or where the role
-    /// may not make functions, it is two.
+    /// Create and use functions, so that most commits are one round trip. Without functions, or if
+    /// the role may not create them, a commit is two round trips.
     pub functions: bool,
-    /// Batches that are committed at a time, each on a connection; at least 1.
+    /// Number of batches that are committed concurrently, each on a connection; at least 1.
     pub commit_connections: u32,
-    /// Reads at a time, each on a connection; at least 1.
+    /// Number of concurrent reads, each on a connection; at least 1.
     pub read_connections: u32,
 }
 
@@ -100,38 +104,38 @@ impl Default for PostgresOptions {
 
 /// A metadata store in a PostgreSQL database.
 ///
-/// Dropped without [`MetaStore::close`], it still finishes the commits that it has accepted, as
-/// long as the runtime lives.
+/// If it is dropped without [`MetaStore::close`], it still finishes the commits that it has
+/// accepted, while the runtime exists.
 #[derive(Debug)]
 pub struct PostgresStore {
     shared: Arc<Shared>,
-    /// Tasks of commits, which run to their end whether or not anybody waits for them.
+    /// Tasks of commits. They run to their end, also if their callers go away.
     tasks: TaskTracker,
     snapshots: Arc<Semaphore>,
     shortage: Shortage,
     closed: AtomicBool,
 }
 
-/// What commits under way need.
+/// The parts of the store that commits in flight need.
 #[derive(Debug)]
 struct Shared {
     connector: Arc<Connector>,
     commits: Connections,
     reads: Connections,
     way: Way,
-    /// Batches that went into the feed since it was trimmed last.
+    /// Number of batches with a feed entry, after some of which the feed is trimmed.
     feed_entries: AtomicU64,
 }
 
 impl PostgresStore {
-    /// Opens the store that the URL names, making it if there is none. Connects, with a deadline
-    /// of two seconds.
+    /// Opens the store that the URL names, and creates it if it does not exist. Connects with a
+    /// deadline of two seconds.
     ///
     /// # Errors
-    /// [`store::StoreErrorKind::Unavailable`] if the server cannot be reached, is a standby, or
-    /// has settings that may lose commits while the options do not accept that, and if the URL
-    /// cannot be read; [`store::StoreErrorKind::Corrupt`] if the store has another format. No
-    /// error holds a password.
+    /// [`store::StoreErrorKind::Unavailable`] if the server cannot be reached or is a standby, if
+    /// its settings may lose commits and the options do not accept that, or if the URL cannot be
+    /// parsed. [`store::StoreErrorKind::Corrupt`] if the store has another format. No error
+    /// contains a password.
     pub async fn open(url: &str, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
         let connector = Arc::new(Connector::new(url, options.relaxed)?);
         let age = connector.age();
@@ -140,7 +144,8 @@ impl PostgresStore {
         let commits = Connections::new(Arc::clone(&connector), options.commit_connections);
         commits.adopt(connection, age);
         let reads = Connections::new(Arc::clone(&connector), options.read_connections);
-        // The feed is trimmed soon after the start, however short a process lives.
+        // Trim the feed soon after the start: a process may end after fewer batches than the
+        // interval.
         let feed_entries = AtomicU64::new(feed::TRIM_EVERY * 3 / 4);
         Ok(PostgresStore {
             shared: Arc::new(Shared { connector, commits, reads, way, feed_entries }),
@@ -151,15 +156,15 @@ impl PostgresStore {
         })
     }
 
-    /// Returns true if the URL names a store that exists. Makes nothing.
+    /// Returns true if the URL names an existing store. Creates nothing.
     ///
     /// # Errors
-    /// As [`PostgresStore::open`].
+    /// Fails like [`PostgresStore::open`].
     pub async fn is_made(url: &str, options: &PostgresOptions) -> Result<bool, StoreError> {
         let connector = Connector::new(url, options.relaxed)?;
         let mut connection = connector.connect(Idle::Short).await?;
         let is_made = schema::is_made(&mut connection, connector.name()).await;
-        connections::say_goodbye(connection).await;
+        connections::close_gracefully(connection).await;
         is_made
     }
 
@@ -167,16 +172,16 @@ impl PostgresStore {
         if self.closed.load(Ordering::SeqCst) { Err(error::closed()) } else { Ok(()) }
     }
 
-    /// Checks the server in the background, if it is time.
-    fn look(&self) {
+    /// Checks the server in the background, if the last check is old enough.
+    fn check_server_if_due(&self) {
         if self.closed.load(Ordering::SeqCst) || !self.shared.connector.is_due() {
             return;
         }
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
             match shared.connector.connect(Idle::Short).await {
-                Ok(connection) => connections::say_goodbye(connection).await,
-                Err(error) => tracing::warn!(%error, "looking at the metadata store"),
+                Ok(connection) => connections::close_gracefully(connection).await,
+                Err(error) => tracing::warn!(%error, "checking the metadata store"),
             }
         });
     }
@@ -212,14 +217,14 @@ impl MetaStore for PostgresStore {
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
         LIMITS.check_read(reads)?;
-        self.look();
+        self.check_server_if_due();
         read::read(&self.shared.reads, reads).await
     }
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         LIMITS.check_commit(plans)?;
         self.check_open()?;
-        self.look();
+        self.check_server_if_due();
         if plans.is_empty() {
             return Ok(Vec::new());
         }

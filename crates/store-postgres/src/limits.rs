@@ -1,8 +1,10 @@
-//! What one call may carry.
+//! The limits of one call.
+//!
+//! For example, a batch within the limits needs at most 4,224 locks.
 
 use store::{Key, Limits};
 
-/// What one call may carry. A batch takes a lock for each key, of which the server has 64 for each
+/// The limits of one call. A batch takes a lock for each key. The server has 64 locks for each
 /// connection that it allows, by default 6,400.
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes: 1_100 + Key::PREFIX_BYTES,

@@ -1,9 +1,12 @@
-//! A batch as lists, for the usual commit: every guard holds, and no plan looks at what another one
-//! writes.
+//! A batch as lists, for the optimistic commit: all guards hold, and no plan guards or writes a
+//! record that another plan writes.
 //!
-//! Then the order of the plans does not matter. Guards become sets of keys, and writes one change for each
-//! key. Whether all guards hold, only the database can say. If they do not, the batch is sent again in the
-//! form of [`crate::rounds`].
+//! Then the order of the plans does not matter. Guards become sets of keys, and writes become one
+//! change for each key. Only the database can decide if all guards hold. If one does not, the batch
+//! is sent again in the form of [`crate::conflict_waves`].
+//!
+//! For example, two PUTs of different objects of one bucket are one such batch: different records,
+//! and one counter to which both add.
 //!
 //! This module knows neither SQL nor connections.
 
@@ -13,15 +16,15 @@ use bytes::Bytes;
 use store::feed::compact;
 use store::{CounterChange, CounterKey, Guard, Plan, Write, counter_changes};
 
-use crate::rounds::{self, SUM_MAX};
+use crate::conflict_waves::{self, SUM_MAX};
 
-/// Updated records, or counters, at most: each value is searched for among all of them.
+/// Limit of updated records, and of counters: the statement searches each value among all of them.
 const CHANGES_MAX: usize = 256;
 
-/// A batch in which everything holds, ready to be sent. Keys are in ascending order.
+/// A batch for the optimistic commit. Keys are in ascending order.
 #[derive(Debug, Default)]
-pub(crate) struct Whole<'a> {
-    /// Hashes of keys in ascending order, and whether the key is written.
+pub(crate) struct OptimisticBatch<'a> {
+    /// Hashes of keys in ascending order, each with true if the key is written.
     pub(crate) locks: Vec<(i32, bool)>,
     pub(crate) equal: BTreeMap<&'a [u8], &'a [u8]>,
     pub(crate) held: BTreeSet<&'a [u8]>,
@@ -31,44 +34,47 @@ pub(crate) struct Whole<'a> {
     /// Records that do not exist yet.
     pub(crate) news: BTreeMap<&'a [u8], &'a [u8]>,
     pub(crate) deletes: BTreeSet<&'a [u8]>,
-    /// What changes counters, in the order of [`Rounds`](crate::rounds::Rounds): those that are only
-    /// added to, those that are only raised, all others.
+    /// Changes of counters, in the order of
+    /// [`ConflictWaves`](crate::conflict_waves::ConflictWaves): counters that are only added to,
+    /// counters that are only raised, all others.
     pub(crate) counters: Vec<Counter<'a>>,
-    /// What counters may be at most when all have changed. They are among `counters`.
+    /// The largest values that counters may have after all changes. These counters are also in
+    /// `counters`.
     pub(crate) bounds: BTreeMap<&'a [u8], i64>,
-    /// What it adds to the change feed.
+    /// The entry for the change feed.
     pub(crate) entry: Bytes,
 }
 
-/// What a batch makes of a counter.
+/// The change of one counter by the batch batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counter<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) add: i64,
-    /// What it is at least.
+    /// The least value of the result, if there is one.
     pub(crate) floor: Option<i64>,
 }
 
-impl<'a> Whole<'a> {
-    /// A batch of plans, which are within limits. `None` if it may need rounds even if all guards hold.
-    pub(crate) fn of(plans: &'a [Plan]) -> Option<Whole<'a>> {
-        if rounds::rounds(plans).into_iter().any(|round| round > 0) {
+impl<'a> OptimisticBatch<'a> {
+    /// Converts plans, which are within limits. Returns `None` if the batch may need conflict waves
+    /// even if all guards hold.
+    pub(crate) fn of(plans: &'a [Plan]) -> Option<OptimisticBatch<'a>> {
+        if conflict_waves::waves(plans).into_iter().any(|wave| wave > 0) {
             return None;
         }
-        let mut whole = Whole::default();
+        let mut batch = OptimisticBatch::default();
         for guard in plans.iter().flat_map(|plan| &plan.guards) {
             match guard {
                 Guard::Equals(key, value) => {
-                    let other = whole.equal.insert(key.as_bytes(), value);
+                    let other = batch.equal.insert(key.as_bytes(), value);
                     if other.is_some_and(|other| other != value) {
                         return None;
                     }
                 }
                 Guard::Present(key) => {
-                    whole.held.insert(key.as_bytes());
+                    batch.held.insert(key.as_bytes());
                 }
                 Guard::Absent(key) => {
-                    whole.absent.insert(key.as_bytes());
+                    batch.absent.insert(key.as_bytes());
                 }
                 Guard::Empty(..) => return None,
                 Guard::AtMost(..) => {}
@@ -76,37 +82,37 @@ impl<'a> Whole<'a> {
         }
         for write in plans.iter().flat_map(|plan| &plan.writes) {
             match write {
-                Write::Put(key, value) => whole.put(key.as_bytes(), value)?,
+                Write::Put(key, value) => batch.put(key.as_bytes(), value)?,
                 Write::Delete(key) => {
-                    whole.deletes.insert(key.as_bytes());
+                    batch.deletes.insert(key.as_bytes());
                 }
                 _ => {}
             }
         }
         let changes = changes(plans);
-        whole.bounds = bounds(plans, &changes)?;
-        whole.counters = counters(&changes, &whole.bounds)?;
-        if whole.contradicts() || whole.updates.len().max(whole.counters.len()) > CHANGES_MAX {
+        batch.bounds = bounds(plans, &changes)?;
+        batch.counters = counters(&changes, &batch.bounds)?;
+        if batch.contradicts() || batch.updates.len().max(batch.counters.len()) > CHANGES_MAX {
             return None;
         }
-        whole.locks = rounds::locks(plans);
-        whole.entry = compact::entry(plans);
-        Some(whole)
+        batch.locks = conflict_waves::locks(plans);
+        batch.entry = compact::entry(plans);
+        Some(batch)
     }
 
-    /// Puts a record; `None` if that was done before.
+    /// Adds a put. Returns `None` if the batch already puts this record.
     fn put(&mut self, key: &'a [u8], value: &'a [u8]) -> Option<()> {
         let before = if self.equal.contains_key(key) || self.held.contains(key) {
             self.updates.insert(key, value)
         } else {
-            // Most likely there is no guard because the record is new.
+            // A record without a guard is most likely new.
             self.absent.insert(key);
             self.news.insert(key, value)
         };
         before.is_none().then_some(())
     }
 
-    /// Whether two guards cannot both hold, or a key is both put and deleted.
+    /// Returns true if two guards cannot both hold, or if a key is both put and deleted.
     fn contradicts(&self) -> bool {
         let written = |key: &&[u8]| self.updates.contains_key(*key) || self.news.contains_key(*key);
         self.absent.iter().any(|key| self.equal.contains_key(*key) || self.held.contains(*key))
@@ -114,7 +120,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// What plans make of counters that they change or bound.
+/// Returns the change of each counter that the plans change or bound.
 pub(crate) fn changes(plans: &[Plan]) -> BTreeMap<&CounterKey, CounterChange> {
     let mut changes = counter_changes(plans);
     for counter in plans.iter().flat_map(Plan::bounded_counters) {
@@ -123,8 +129,8 @@ pub(crate) fn changes(plans: &[Plan]) -> BTreeMap<&CounterKey, CounterChange> {
     changes
 }
 
-/// The order in which counters of different changes are written, and thus locked. Those of one rank
-/// are in the order of their keys.
+/// Returns the rank of a counter's change. Counters are written, and thereby locked, in the order
+/// of their rank, then of their key.
 pub(crate) fn rank(change: CounterChange) -> u8 {
     match change {
         CounterChange::By { floor: None, .. } => 0,
@@ -133,8 +139,8 @@ pub(crate) fn rank(change: CounterChange) -> u8 {
     }
 }
 
-/// What bounded counters may be at most when all plans have added to them; `None` if one is changed
-/// in another way.
+/// Returns the largest value that each bounded counter may have after all plans. Returns `None` if
+/// the batch changes a bounded counter in another way than by adding.
 fn bounds<'a>(
     plans: &'a [Plan],
     changes: &BTreeMap<&'a CounterKey, CounterChange>,
@@ -143,7 +149,7 @@ fn bounds<'a>(
     if plans.iter().all(|plan| plan.bounded_counters().next().is_none()) {
         return Some(bounds);
     }
-    // What has been added by the plans so far.
+    // The sum of the additions of the plans so far.
     let mut sums: HashMap<&CounterKey, i64> = HashMap::new();
     for plan in plans {
         for write in &plan.writes {
@@ -164,7 +170,8 @@ fn bounds<'a>(
     Some(bounds)
 }
 
-/// What becomes of counters; `None` if one is set regardless of its value.
+/// Returns the changes of counters. Returns `None` if the batch sets a counter regardless of its
+/// value.
 fn counters<'a>(
     changes: &BTreeMap<&'a CounterKey, CounterChange>,
     bounds: &BTreeMap<&'a [u8], i64>,

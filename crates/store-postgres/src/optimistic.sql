@@ -1,20 +1,21 @@
--- The usual commit: of a batch whose guards all hold, and whose plans need no order. If a guard does
--- not hold, it answers false and has changed nothing. Then `commit.sql` is called, which decides plan
--- by plan.
+-- The optimistic commit: commits a batch if all guards hold and the order of its plans does not
+-- matter. If a guard does not hold, the function returns false and has changed nothing. The caller
+-- then calls the function of `commit.sql`, which decides plan by plan.
 --
--- It must be volatile and run under READ COMMITTED: only then does each statement in here see what
--- was committed while the locks were waited for.
+-- The function must be volatile and run under READ COMMITTED. Only then does each statement in it
+-- see the commits that happened while it waited for the locks.
 --
--- The keys of records are in ascending order in each list, without duplicates: those of `e` must equal a
--- value, those of `h` must exist, and those of `a` must not. All unguarded puts are assumed to be new and
--- are in `a`, too. `u` are updated, `n` are inserted, `d` are deleted. A counter becomes the sum of its
--- value and `add`, but at least `floor`; counters are in the order in which `commit.sql` changes them.
--- Those of `bound` may not exceed a number then. They are among the counters and so are locked where
--- all are; if one exceeds it, the error undoes the whole.
+-- In each list the keys of records are in ascending order, without duplicates. The records of `e`
+-- must equal a value, those of `h` must exist, and those of `a` must not. All unguarded puts are
+-- expected to be new and are also in `a`. The records of `u` are updated, those of `n` inserted,
+-- those of `d` deleted. A counter becomes the sum of its value and `add`, but at least `floor`;
+-- counters are in the order in which `commit.sql` changes them. Counters of `bound` may then not
+-- exceed a number. They are among the counters and are therefore locked with them; if one exceeds
+-- its number, the error undoes everything.
 --
--- Tables are searched by index, and values are found by the positions of their keys. So each statement
--- has only one plan, whatever the planner believes of the tables. Where lists are turned into rows,
--- `unnest` is in the select list: in `from` it would copy each value into a row first.
+-- Tables are searched by index, and values are found by the positions of their keys. So each
+-- statement has only one plan, independent of the planner's statistics. `unnest` is in the select
+-- list because in `from` it would copy each value into a row first.
 create function ashlar_commit_whole_2(
     lock_hash int[], lock_exclusive boolean[],
     e_key bytea[], e_value bytea[], h_key bytea[], a_key bytea[],
@@ -54,8 +55,8 @@ begin
         delete from ashlar_record r where r.key = any (d_key);
     end if;
 
-    -- Row by row in the order of the list, so that batches do not deadlock.
-    -- Sums stay so far within the type that the next one cannot overflow. `greatest` ignores nulls.
+    -- Row by row in the order of the list, so that batches do not deadlock. Sums stay so far within
+    -- the type that the next one cannot overflow. `greatest` ignores nulls.
     if cardinality(counter_key) > 0 then
         insert into ashlar_counter as t (key, value)
             select n.key, greatest(n.number, n.floor)

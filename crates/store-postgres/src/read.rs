@@ -1,7 +1,9 @@
-//! Reads: each call is one statement, and so one snapshot and one trip.
+//! Reads: each call is one statement, and therefore one snapshot and one round trip.
 //!
-//! There are three kinds of statement: for records only, for one range, and for any mix. Each row says
-//! which question it answers. Answers are sorted here, so the order of rows does not matter.
+//! There are three kinds of statements: for records only, for one range, and for any mix. Each row
+//! has the index of its question. This module sorts the answers, so the order of the rows does not
+//! matter. For example, a lookup of three directory entries with their inodes is one statement over
+//! three keys.
 
 use std::time::Duration;
 
@@ -20,11 +22,11 @@ use crate::limits::LIMITS;
 
 type Query = sqlx::query::Query<'static, Postgres, PgArguments>;
 
-/// How long this side waits for an answer.
+/// How long the client waits for an answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 
-// Each row of a list looks up its own key: `limit` keeps the planner from turning that around and
-// going through a table that was small when it planned.
+// Each row of a list looks up its own key. `limit` prevents a plan that scans the whole table,
+// which the planner would prefer if the table was small when it planned.
 
 const RECORDS: &str = "select q.at, r.value from unnest($1::bytea[]) with ordinality as q(key, at) \
      cross join lateral (select value from ashlar_record where key = q.key limit 1) r";
@@ -68,7 +70,8 @@ const MIX: &str = "select q.at, null::bytea, r.value, substring(t.value from 1 f
      from unnest($15::int[], $16::bytea[]) as q(at, key) \
      cross join lateral (select value from ashlar_counter where key = q.key limit 1) t";
 
-/// Runs a statement that changes nothing, once more if the connection turns out to be broken.
+/// Runs a statement that changes nothing. If an older connection turns out to be broken, tries once
+/// more.
 pub(crate) async fn fetch(
     connections: &Connections,
     doing: &str,
@@ -89,8 +92,8 @@ pub(crate) async fn fetch(
             }
             Err(error) => error,
         };
-        // If a new connection breaks, the server is in trouble now. An older one may have broken long
-        // ago, so it is worth another try.
+        // If a new connection breaks, the server has a problem now. An older one may have broken
+        // long ago, so a second try on a new connection is worthwhile.
         let stale = !lent.is_new && !is_definite(&error);
         if is_definite(&error) {
             drop(lent);
@@ -104,7 +107,7 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Answers every question from one snapshot.
+/// Answers all questions from one snapshot.
 pub(crate) async fn read(
     connections: &Connections,
     reads: &[Read],
@@ -116,20 +119,20 @@ pub(crate) async fn read(
     }
     let shape = Shape::of(reads);
     let rows = fetch(connections, DOING, || shape.query(reads)).await?;
-    let mut found: Vec<ReadResult> = reads.iter().map(nothing).collect();
+    let mut found: Vec<ReadResult> = reads.iter().map(absent).collect();
     for row in rows {
         shape.place(&row, reads, &mut found).map_err(while_doing(DOING))?;
     }
     for found in &mut found {
         if let ReadResult::Range(entries) = found {
-            // They are in order already, as long as the planner joins as expected.
+            // The rows are sorted already if the planner joins as expected.
             entries.sort_by(|a, b| a.key.cmp(&b.key));
         }
     }
     Ok(found)
 }
 
-/// Which statement asks.
+/// The statement that answers the questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Records,
@@ -191,7 +194,7 @@ impl Shape {
         }
     }
 
-    /// Puts a row into the answer to its question.
+    /// Adds a row to the answer of its question.
     fn place(
         self,
         row: &PgRow,
@@ -208,7 +211,7 @@ impl Shape {
                 add(0, entry, found)
             }
             Shape::Records | Shape::Followed => {
-                // Numbered from 1.
+                // `with ordinality` counts from 1.
                 let at = usize::try_from(row.try_get::<i64, _>(0)? - 1).unwrap_or(usize::MAX);
                 let target = match reads.get(at) {
                     Some(Read::Record { follow: Some(follow), .. }) => target_at(row, 2, follow)?,
@@ -231,18 +234,18 @@ impl Shape {
                         add(at, Entry { key: key_at(row, 1)?, value, target }, found)
                     }
                     Some(Read::Counter(_)) => {
-                        let place = found.get_mut(at).ok_or_else(nobody_asked)?;
+                        let place = found.get_mut(at).ok_or_else(answer_without_question)?;
                         *place = ReadResult::Counter(row.try_get(4)?);
                         Ok(())
                     }
-                    None => Err(nobody_asked()),
+                    None => Err(answer_without_question()),
                 }
             }
         }
     }
 }
 
-fn nobody_asked() -> sqlx::Error {
+fn answer_without_question() -> sqlx::Error {
     unreadable("an answer to no question")
 }
 
@@ -258,7 +261,7 @@ fn set(
             *place = ReadResult::Record(Some(Entry { key: key.clone(), value, target }));
             Ok(())
         }
-        _ => Err(nobody_asked()),
+        _ => Err(answer_without_question()),
     }
 }
 
@@ -268,12 +271,12 @@ fn add(at: usize, entry: Entry, found: &mut [ReadResult]) -> Result<(), sqlx::Er
             entries.push(entry);
             Ok(())
         }
-        _ => Err(nobody_asked()),
+        _ => Err(answer_without_question()),
     }
 }
 
-/// The answer if the database has nothing.
-fn nothing(read: &Read) -> ReadResult {
+/// Returns the answer for a question of which the database has no row.
+fn absent(read: &Read) -> ReadResult {
     match read {
         Read::Record { .. } => ReadResult::Record(None),
         Read::Range { .. } => ReadResult::Range(Vec::new()),
@@ -281,7 +284,7 @@ fn nothing(read: &Read) -> ReadResult {
     }
 }
 
-/// A follow as parameters; a prefix of NULL leads nowhere.
+/// Converts a follow into parameters. A prefix of NULL finds no target.
 fn parts(follow: Option<&Follow>) -> (Option<&[u8]>, i32, i32, i32) {
     follow.map_or((None, 0, 0, 0), |follow| {
         let bytes = follow.fetch_bytes().and_then(|bytes| i32::try_from(bytes).ok());
@@ -290,7 +293,7 @@ fn parts(follow: Option<&Follow>) -> (Option<&[u8]>, i32, i32, i32) {
     })
 }
 
-/// The questions about single records.
+/// The questions about single records, as parallel lists.
 #[derive(Default)]
 struct Records<'a> {
     at: Vec<i32>,
@@ -403,7 +406,7 @@ pub(crate) async fn walk_counters(
     Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
 }
 
-/// The rows of a page, and the first one of the next.
+/// Returns the rows of a page, and the first row of the next page.
 async fn page(
     connections: &Connections,
     doing: &str,
@@ -424,7 +427,8 @@ async fn page(
     .await
 }
 
-/// The first key after a space. After the last space, it is longer than any key.
+/// Returns the first key after a space. After the last space, returns a bound that is longer than
+/// any key.
 fn behind(space: Space, limits: &Limits) -> Vec<u8> {
     space.0.checked_add(1).map_or_else(|| vec![0xff; limits.key_bytes + 1], |next| vec![next])
 }

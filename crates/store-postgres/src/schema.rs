@@ -1,9 +1,12 @@
-//! Making the store: its tables, and the functions that commit.
+//! Creates the store: its tables, and the functions that commit.
 //!
 //! Processes that open at the same time do this one after the other, under a lock. The names of the
-//! functions end with a number, which rises when the text of either changes. So a process finds both of
-//! its version or makes both, and processes of two versions can work at the same time. The tables and
-//! locks that they share are the format, which has a number of its own.
+//! functions end with a number, which increases when the behaviour of either function changes. A
+//! process finds both functions of its version or creates both, so processes of two versions can
+//! work at the same time. They share the tables and the locks, which are the format; the format has
+//! a number of its own.
+//!
+//! For example, version 3 of the functions would be `ashlar_commit_3`, beside `ashlar_commit_2`.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row};
@@ -16,20 +19,20 @@ use crate::error::{is_forbidden, unavailable, while_doing};
 const FORMAT: i32 = 1;
 
 const TABLES: &str = include_str!("tables.sql");
-/// The usual commit, and the one that can do everything.
-const FUNCTIONS: &str = concat!(include_str!("whole.sql"), include_str!("commit.sql"));
+/// The optimistic commit, and the commit for all cases.
+const FUNCTIONS: &str = concat!(include_str!("optimistic.sql"), include_str!("commit.sql"));
 
-/// Takes the lock under which something is made. The number says "ashlar" in ASCII.
+/// Takes the lock under which tables and functions are created. The number is "ashlar" in ASCII.
 const LOCK: &str =
     "set local lock_timeout = '8s'; select pg_advisory_xact_lock(x'6173686c6172'::bigint)";
 
-/// What exists of the store in the schema where the connection would make it.
+/// The parts of the store that exist in the schema of the connection.
 #[derive(Debug)]
-struct There {
+struct Existing {
     schema: Option<String>,
     tables: bool,
     functions: bool,
-    /// The server has checksums for its pages.
+    /// True if the server has checksums for its pages.
     checksums: bool,
 }
 
@@ -39,25 +42,25 @@ const LOOK: &str = "select current_schema()::text, \
      and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_2') is not null, \
      current_setting('data_checksums')";
 
-async fn look(connection: &mut PgConnection, doing: &str) -> Result<There, StoreError> {
+async fn look(connection: &mut PgConnection, doing: &str) -> Result<Existing, StoreError> {
     let row = sqlx::raw_sql(LOOK).fetch_one(connection).await;
     let there = row.and_then(|row| {
         let (tables, functions): (Option<bool>, Option<bool>) = (row.try_get(1)?, row.try_get(2)?);
         let there = |there: Option<bool>| there.unwrap_or(false);
         let (schema, checksums): (_, String) = (row.try_get(0)?, row.try_get(3)?);
         let (tables, functions) = (there(tables), there(functions));
-        Ok(There { schema, tables, functions, checksums: checksums == "on" })
+        Ok(Existing { schema, tables, functions, checksums: checksums == "on" })
     });
     there.map_err(while_doing(doing))
 }
 
-/// Returns true if the tables of a store exist where the connection would make them.
+/// Returns true if the tables of a store exist in the schema of the connection.
 pub(crate) async fn is_made(connection: &mut PgConnection, name: &str) -> Result<bool, StoreError> {
     let doing = format!("looking for the store in PostgreSQL at {name}");
     Ok(look(connection, &doing).await?.tables)
 }
 
-/// Makes what is missing. Returns the way to commit.
+/// Creates the missing parts. Returns the way to commit.
 pub(crate) async fn prepare(
     connection: &mut PgConnection,
     name: &str,
@@ -95,15 +98,15 @@ pub(crate) async fn prepare(
             tracing::warn!(server = name, schema, %error, "{why}");
             Ok(Way::Statements)
         }
-        // Somebody else was faster: it is there now.
+        // Another process may have created the functions meanwhile.
         Err(error) => match look(connection, &doing).await? {
-            There { functions: true, .. } => Ok(Way::Functions),
+            Existing { functions: true, .. } => Ok(Way::Functions),
             _ => Err(while_doing(&doing)(error)),
         },
     }
 }
 
-/// Runs statements in one transaction, one process after the other.
+/// Runs statements in one transaction, under the lock.
 async fn make(connection: &mut PgConnection, text: &str) -> Result<(), sqlx::Error> {
     let all = format!("begin; {LOCK}; {text}; commit");
     let made = sqlx::raw_sql(AssertSqlSafe(all)).execute(&mut *connection).await;

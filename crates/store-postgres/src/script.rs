@@ -1,13 +1,17 @@
-//! Commits if the role may not make functions: two trips, each of several plain statements.
+//! Commits of a role that may not create functions, or of batches that bound a counter: two round
+//! trips, each of several plain statements.
 //!
-//! The first trip opens a transaction, takes the same locks as the function does, and fetches what the
-//! plans look at. The plans are decided in memory. The second trip writes the result and commits. Both run
-//! on a connection of their own. Several statements in one text cannot have parameters. So bytes are
-//! written as hexadecimal digits, and besides them only numbers are.
+//! The first trip opens a transaction, takes the same locks as the functions do, and fetches the
+//! records that the plans need. This process decides the plans in memory. The second trip writes
+//! the result and commits. Both use one connection. Several statements in one text cannot have
+//! parameters, so the text contains bytes as hexadecimal digits, and otherwise only numbers.
 //!
-//! In a failed transaction COMMIT is answered with ROLLBACK, which the driver takes for success. That
-//! cannot happen here: PostgreSQL stops at the first statement of a text that fails, so COMMIT runs only
-//! if all before it succeeded. Besides, the answers are counted.
+//! PostgreSQL answers COMMIT in a failed transaction with ROLLBACK, which the driver reports as
+//! success. That cannot happen here: PostgreSQL stops at the first statement of a text that fails,
+//! so COMMIT runs only if all statements before it succeeded. In addition the answers are counted.
+//!
+//! For example, a plan with two guards is `begin`, the locks, one `select` for both records; then
+//! one `insert`, the feed's entry and `commit`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,9 +22,9 @@ use sqlx::{AssertSqlSafe, Either, Row};
 use store::feed::compact;
 use store::{Batch, CounterChange, CounterKey, Key, Plan, Verdict, counter_changes};
 
+use crate::conflict_waves::{SUM_MAX, locks};
 use crate::error::{Failure, unreadable};
-use crate::rounds::{SUM_MAX, locks};
-use crate::whole::{changes as changes_of, rank};
+use crate::optimistic::{changes as changes_of, rank};
 
 /// Several statements without parameters.
 #[derive(Debug, Default)]
@@ -55,7 +59,7 @@ impl Script {
     }
 }
 
-/// Bytes as an expression.
+/// Returns bytes as an SQL expression.
 fn bytes(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len() + 12);
     text.push_str("'\\x");
@@ -64,11 +68,11 @@ fn bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// A list of bytes as an expression.
+/// Returns a list of byte strings as an SQL expression.
 fn list<'a>(items: impl Iterator<Item = &'a [u8]>) -> String {
     let mut text = String::from("'{");
     for (number, item) in items.enumerate() {
-        // Within quotes within an array a backslash is written twice.
+        // In a quoted element of an array literal a backslash is doubled.
         text.push_str(if number == 0 { "\"\\\\x" } else { ",\"\\\\x" });
         digits(&mut text, item);
         text.push('"');
@@ -86,7 +90,7 @@ fn digits(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Decides plans and carries them out.
+/// Decides plans, and commits those whose guards hold.
 pub(crate) async fn commit(
     connection: &mut PgConnection,
     plans: &[Plan],
@@ -101,8 +105,8 @@ pub(crate) async fn commit(
     Ok(verdicts)
 }
 
-/// Begins, locks, and asks for records and ranges. Counters are changed without being read, unless one
-/// of them is bounded.
+/// Returns the statements that begin the transaction, take the locks, and read records and ranges.
+/// Counters are changed without being read, unless a guard bounds one of them.
 fn questions(plans: &[Plan], batch: &Batch) -> Script {
     let mut script = Script::default();
     script.add("begin isolation level read committed read write");
@@ -137,8 +141,9 @@ fn questions(plans: &[Plan], batch: &Batch) -> Script {
     script
 }
 
-/// The statement that locks and reads all counters of a batch in the order in which they are changed
-/// everywhere, if one is bounded. What is not there cannot be locked, so it is made first.
+/// Returns the statement that locks and reads all counters of a batch, if a guard bounds one of
+/// them. The order is the one in which all commits change counters. A missing row cannot be locked,
+/// so the statement first creates it with 0.
 fn lock_counters(plans: &[Plan]) -> Option<String> {
     plans.iter().find_map(|plan| plan.bounded_counters().next())?;
     let mut all: Vec<(&CounterKey, CounterChange)> = changes_of(plans).into_iter().collect();
@@ -151,9 +156,9 @@ fn lock_counters(plans: &[Plan]) -> Option<String> {
     ))
 }
 
-/// Gives the batch what was found.
+/// Sets the values that the database returned in the batch.
 fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>, bounded: bool) -> Result<(), sqlx::Error> {
-    // The answers of BEGIN, SET and the locks do not matter.
+    // The answers of BEGIN, SET and the locks have no values.
     let mut answers = answers.into_iter().skip(3);
     let mut numbers: HashMap<Vec<u8>, i64> = HashMap::new();
     if bounded {
@@ -166,7 +171,7 @@ fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>, bounded: bool) -> Result<()
         let at: i64 = row.try_get(0)?;
         let place = usize::try_from(at - 1).ok().and_then(|at| records.get_mut(at));
         let value: Vec<u8> = row.try_get(1)?;
-        *place.ok_or_else(|| unreadable("a record that nobody asked for"))? = Some(value.into());
+        *place.ok_or_else(|| unreadable("a record without a question"))? = Some(value.into());
     }
     let mut keys = Vec::new();
     for row in answers.flatten() {
@@ -181,10 +186,10 @@ fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>, bounded: bool) -> Result<()
     Ok(())
 }
 
-/// Writes what the plans that hold have changed, and commits.
+/// Returns the statements that write the changes of the committed plans, and commit.
 fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     let mut script = Script::default();
-    // Divides by zero if this is not the transaction that holds the locks.
+    // This statement divides by zero if it does not run in the transaction that holds the locks.
     script.add("select 1 / (coalesce(current_setting('ashlar.batch', true), '') = 'open')::int");
     let (mut keys, mut values, mut gone) = (Vec::new(), Vec::new(), Vec::new());
     for (key, value) in batch.written_records() {
@@ -219,7 +224,7 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
         script.add(&counter(key.0.as_bytes(), *change));
     }
     if lock_counters(plans).is_some() {
-        // What was made to be locked, and is not changed.
+        // Rows that were created only to be locked.
         let made = changes_of(plans).into_keys().filter(|key| !changed.contains_key(key));
         script.add(&format!(
             "delete from ashlar_counter where value = 0 and key = any ({})",
@@ -234,7 +239,7 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     script
 }
 
-/// The statement that changes one counter, whatever it was before.
+/// Returns the statement that changes one counter, with any earlier value.
 fn counter(key: &[u8], change: CounterChange) -> String {
     let key = bytes(key);
     match change {

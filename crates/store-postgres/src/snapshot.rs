@@ -1,4 +1,7 @@
-//! Snapshots: a transaction that only reads, on a connection of its own, page by page.
+//! Snapshots: read-only transactions, each on a connection of its own, read page by page.
+//!
+//! For example, a dump reads all records while gateways go on committing; vacuum keeps the old rows
+//! until the dump ends.
 
 use std::time::Duration;
 
@@ -13,7 +16,7 @@ use crate::error::{unavailable, while_doing};
 use crate::limits::LIMITS;
 use crate::read::{key_at, value_at};
 
-/// How long this side waits for a page.
+/// How long the client waits for a page.
 const PAGE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The snapshot's instant is that of the first statement that reads.
@@ -25,12 +28,13 @@ const RECORDS: &str = "select key, value from ashlar_record where key > $1 order
 const COUNTERS: &str = "select key, value from ashlar_counter where key > $1 and value <> 0 \
      order by key limit $2";
 
-/// The store as it was at one instant. Dropping it closes its connection, which frees the snapshot.
+/// The store as it was at one instant. Dropping it closes its connection, which ends the
+/// transaction.
 #[derive(Debug)]
 pub(crate) struct PostgresSnapshot {
-    /// `None` after an error: the transaction is over.
+    /// `None` after an error, which ended the transaction.
     connection: Option<PgConnection>,
-    /// The last keys that were returned. No key is empty, so all follow the empty ones at the start.
+    /// The last keys that were returned. They are empty at the start, before all keys.
     record: Vec<u8>,
     counter: Vec<u8>,
     _permit: OwnedSemaphorePermit,
@@ -56,7 +60,7 @@ impl PostgresSnapshot {
         limit: u32,
     ) -> Result<Vec<PgRow>, StoreError> {
         const DOING: &str = "reading a page of a snapshot";
-        // Taken out during the call, so that dropping the call ends the snapshot.
+        // Take the connection out during the call, so that dropping the call ends the snapshot.
         let Some(mut connection) = self.connection.take() else {
             return Err(unavailable(format!("{DOING}: it ended with an earlier error")));
         };

@@ -1,4 +1,4 @@
-//! What a server must be is asked of every connection, and again while connections last.
+//! Each connection checks the server, and while connections exist the check is repeated.
 
 mod test_database;
 
@@ -12,8 +12,8 @@ use url::Url;
 
 use crate::test_database::{held, key, own_server, plan, put, run, run_at, write};
 
-/// Longer than the store goes on without asking again.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Longer than the interval of the checks.
+const CHECK_DEADLINE: Duration = Duration::from_secs(40);
 
 async fn opened(url: &str, relaxed: bool) -> PostgresStore {
     let options = PostgresOptions { relaxed, ..PostgresOptions::default() };
@@ -24,16 +24,16 @@ async fn read(store: &PostgresStore) -> Result<(), StoreError> {
     store.read(&[Read::Record { key: key("a"), follow: None }]).await.map(drop)
 }
 
-/// Waits for reads to fail, or to be answered.
+/// Waits until reads fail, or until they succeed.
 async fn until(store: &PostgresStore, answered: bool) {
     let begun = Instant::now();
     while read(store).await.is_ok() != answered {
-        assert!(begun.elapsed() < PATIENCE, "reads are not {answered} yet");
+        assert!(begun.elapsed() < CHECK_DEADLINE, "reads are not {answered} yet");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Neither reads nor commits, and says why.
+/// Checks that the store refuses reads and commits, with the word in the error.
 async fn refused(store: &PostgresStore, word: &str) {
     let committed = store.commit(&[plan([], [put("a", "lost")])]).await.map(drop);
     for error in [read(store).await, committed].map(|it| it.expect_err("it is refused")) {
@@ -44,7 +44,7 @@ async fn refused(store: &PostgresStore, word: &str) {
 
 /// A server that comes back with other settings on the same port.
 #[test]
-fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
+fn a_server_that_came_back_with_lax_settings_is_refused_or_reported() {
     run(async {
         let Some(mut server) = own_server() else { return };
         let url = server.url();
@@ -60,7 +60,7 @@ fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
             refused(&careful, "synchronous_commit is off").await;
         }
         until(&accepting, true).await;
-        assert_eq!(accepting.durability(), Durability::Relaxed, "told at the first connection");
+        assert_eq!(accepting.durability(), Durability::Relaxed, "reported at the first connection");
         server.kill();
         server.set(&[]);
         server.restart();
@@ -71,9 +71,10 @@ fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
     });
 }
 
-/// A session keeps what it began with, and a new one tells what there is now. No connection breaks.
+/// A session keeps the settings with which it began; a new session has the present ones. No
+/// connection breaks.
 #[test]
-fn settings_that_change_while_connections_last_are_noticed() {
+fn settings_that_change_during_connections_are_noticed() {
     run(async {
         let Some(server) = own_server() else { return };
         let url = server.url();
@@ -86,18 +87,18 @@ fn settings_that_change_while_connections_last_are_noticed() {
         let begun = Instant::now();
         while accepting.durability() == Durability::Strict {
             read(&accepting).await.expect("it is accepted");
-            assert!(begun.elapsed() < PATIENCE, "nobody asks");
+            assert!(begun.elapsed() < CHECK_DEADLINE, "no check of the server");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         run_at(&address, "alter database postgres reset synchronous_commit").await;
-        // A snapshot has a connection of its own, which tells of it at once.
+        // A snapshot has a new connection, which finds the new setting at once.
         drop(accepting.snapshot().await.expect("a snapshot"));
         assert_eq!(accepting.durability(), Durability::Strict);
         write(&accepting, [put("a", "again")]).await;
     });
 }
 
-/// An address that moves to a standby, which has what there was and is not read.
+/// The address moves to a standby, which has the old records.
 #[test]
 fn an_address_that_moves_to_a_standby_is_not_read() {
     run(async {
@@ -123,9 +124,9 @@ fn an_address_that_moves_to_a_standby_is_not_read() {
     });
 }
 
-/// An address that moves while connections stand: the server of before goes on taking writes.
+/// The address moves while connections exist, and the previous server still accepts writes.
 #[test]
-fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
+fn old_connections_to_a_previous_server_are_not_used() {
     run(async {
         let Some(server) = own_server() else { return };
         let proxy = Proxy::start(server.address()).expect("a proxy");
@@ -142,7 +143,7 @@ fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
         assert_eq!(held(&store, "a").await, Some(Value::from_static(b"old")), "it did not break");
         let begun = Instant::now();
         while held(&store, "a").await != Some(Value::from_static(b"new")) {
-            assert!(begun.elapsed() < PATIENCE, "the old server is still read");
+            assert!(begun.elapsed() < CHECK_DEADLINE, "the old server is still read");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for _ in 0..20 {

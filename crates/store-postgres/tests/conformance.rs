@@ -1,5 +1,5 @@
-//! The suite that every engine passes, by the function and by plain statements, each case in a
-//! database of its own.
+//! The conformance suite, with functions and with plain statements, each case in a database of its
+//! own.
 
 mod test_database;
 
@@ -9,7 +9,7 @@ use store::{MemoryStore, MetaStore};
 
 use crate::test_database::{TestDatabase, open, run};
 
-/// Without a server the suite runs over the reference, so that there is something to run.
+/// Without a server the suite runs with the reference engine, so that it compiles and runs.
 async fn fresh_with(functions: bool) -> (Arc<dyn MetaStore>, Option<TestDatabase>) {
     let Some(place) = TestDatabase::fresh().await else {
         return (Arc::new(MemoryStore::new()), None);

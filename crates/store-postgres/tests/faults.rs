@@ -1,4 +1,4 @@
-//! Connections that break, and a server that is killed, frozen or crowded.
+//! Broken connections, and a server that is killed, frozen or overloaded.
 
 mod test_database;
 
@@ -22,7 +22,7 @@ use crate::test_database::{
     TestDatabase, connect, held, key, number, open, own_server, plan, put, run, run_at, write,
 };
 
-/// A database behind a proxy: a store that goes through it, and one that does not.
+/// A database behind a proxy: one store that uses the proxy, and one that does not.
 async fn behind_proxy(
     functions: bool,
 ) -> Option<(PostgresStore, PostgresStore, Proxy, TestDatabase)> {
@@ -35,7 +35,7 @@ async fn behind_proxy(
     let straight = open(&url, functions).await;
     url.set_host(Some(&proxy.address().ip().to_string())).expect("a host");
     url.set_port(Some(proxy.address().port())).expect("a port");
-    // The driver asks for TLS in a trip of its own, once for each connection.
+    // The driver negotiates TLS in a round trip of its own, once for each connection.
     Some((open(&url, functions).await, straight, proxy, place))
 }
 
@@ -48,7 +48,7 @@ fn range() -> Read {
 }
 
 #[test]
-fn each_call_is_one_trip() {
+fn each_call_is_one_round_trip() {
     run(async {
         let Some((store, _straight, proxy, _place)) = behind_proxy(true).await else { return };
         let commit = |n: u64| {
@@ -93,7 +93,7 @@ fn each_call_is_one_trip() {
 }
 
 #[test]
-fn without_a_function_a_commit_is_two_trips() {
+fn without_functions_a_commit_is_two_round_trips() {
     run(async {
         let Some((store, _straight, proxy, _place)) = behind_proxy(false).await else { return };
         write(&store, [put("a", "x")]).await;
@@ -103,7 +103,7 @@ fn without_a_function_a_commit_is_two_trips() {
     });
 }
 
-/// Cuts one commit, and says what its caller is told and whether it happened.
+/// Cuts the connection during one commit. Returns the kind of the error and if the commit happened.
 async fn cut(functions: bool, cut: Cut, needle: &[u8]) -> Option<(StoreErrorKind, bool)> {
     let (store, straight, proxy, _place) = behind_proxy(functions).await?;
     write(&store, [put("before", "x")]).await;
@@ -111,7 +111,7 @@ async fn cut(functions: bool, cut: Cut, needle: &[u8]) -> Option<(StoreErrorKind
     let plans = [plan([], [put("in doubt", "x"), Write::Add(CounterKey(key("n")), 1)])];
     let error = store.commit(&plans).await.expect_err("the connection broke");
     assert_eq!(proxy.cuts(), 1, "the fault happened");
-    // A server that lost its client finishes what it has begun.
+    // A server that lost its client completes the running statement.
     let there = held(&straight, "in doubt").await.is_some();
     assert_eq!(number(&straight, "n").await, i64::from(there), "all of a plan or nothing");
     write(&store, [put("after", "x")]).await;
@@ -120,7 +120,7 @@ async fn cut(functions: bool, cut: Cut, needle: &[u8]) -> Option<(StoreErrorKind
 }
 
 #[test]
-fn a_commit_that_is_cut_is_in_doubt() {
+fn a_commit_on_a_cut_connection_is_unknown() {
     run(async {
         let Some(lost) = cut(true, Cut::BeforeRequest, b"in doubt").await else { return };
         assert_eq!(lost, (StoreErrorKind::Unknown, false));
@@ -130,7 +130,7 @@ fn a_commit_that_is_cut_is_in_doubt() {
 }
 
 #[test]
-fn of_two_trips_the_second_is_in_doubt() {
+fn only_the_second_of_two_round_trips_is_unknown() {
     run(async {
         let first = cut(false, Cut::BeforeRequest, b"begin isolation").await;
         let Some(first) = first else { return };
@@ -143,15 +143,15 @@ fn of_two_trips_the_second_is_in_doubt() {
 }
 
 #[test]
-fn reads_get_over_broken_connections() {
+fn reads_are_retried_after_broken_connections() {
     run(async {
         let Some((store, _straight, proxy, _place)) = behind_proxy(true).await else { return };
         write(&store, [put("a", "x")]).await;
         assert!(held(&store, "a").await.is_some());
         proxy.close(true);
-        let error = store.read(&[record("a")]).await.expect_err("nobody is there");
+        let error = store.read(&[record("a")]).await.expect_err("no server");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-        let error = store.commit(&[plan([], [put("b", "x")])]).await.expect_err("nobody is there");
+        let error = store.commit(&[plan([], [put("b", "x")])]).await.expect_err("no server");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
         proxy.close(false);
         assert!(held(&store, "a").await.is_some());
@@ -163,7 +163,7 @@ fn reads_get_over_broken_connections() {
 }
 
 #[test]
-fn a_lock_that_stays_makes_commits_unavailable() {
+fn a_lock_that_is_never_released_makes_commits_unavailable() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let store = open(&place.url(), true).await;
@@ -190,10 +190,10 @@ fn a_lock_that_stays_makes_commits_unavailable() {
     });
 }
 
-/// What a statement that is stopped from outside has done: an error says nothing, the end of a
-/// session may come before or after a commit.
+/// If an administrator stops a statement, an error means that nothing was committed, while the end
+/// of a session may come before or after a commit.
 #[test]
-fn a_commit_whose_session_is_ended_is_in_doubt() {
+fn a_commit_whose_session_is_terminated_is_unknown() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         for (stop, kind) in [
@@ -213,7 +213,7 @@ fn a_commit_whose_session_is_ended_is_in_doubt() {
                 while stopped == 0 {
                     let stop = sqlx::raw_sql(AssertSqlSafe(text.clone()));
                     stopped = stop.fetch_all(&mut other).await.expect("rows").len();
-                    // What is true of others is remembered within a transaction.
+                    // The server caches its statistics within a transaction.
                     let forget = sqlx::raw_sql("select pg_stat_clear_snapshot()");
                     forget.execute(&mut other).await.expect("an answer");
                 }
@@ -228,10 +228,10 @@ fn a_commit_whose_session_is_ended_is_in_doubt() {
     });
 }
 
-/// A crash takes back the numbers of transactions of which nothing was on disk yet. They are given
-/// anew, and a reader that knows them as ended is told of them all the same.
+/// A crash takes back the numbers of transactions of which nothing was on disk yet. The server uses
+/// them again, and a reader whose position has them as ended must still get their changes.
 #[test]
-fn a_change_under_a_number_that_was_given_before_a_crash_is_notified() {
+fn a_change_with_a_transaction_number_reused_after_a_crash_is_notified() {
     run(async {
         let Some(mut server) = own_server() else { return };
         let url = Url::parse(&server.fresh("crashed")).expect("a URL");
@@ -271,20 +271,20 @@ fn a_change_under_a_number_that_was_given_before_a_crash_is_notified() {
     });
 }
 
-/// A primary that comes back as a standby answers what is old.
+/// A primary that comes back as a standby has old records.
 #[test]
-fn a_standby_is_refused_by_who_opens_and_by_who_has_opened() {
+fn a_standby_is_refused_at_open_and_later() {
     run(async {
         let Some(mut server) = own_server() else { return };
         let url = Url::parse(&server.fresh("standby")).expect("a URL");
         let store = open(&url, true).await;
         write(&store, [put("a", "x")]).await;
-        // The server's own folder is where its programs run.
+        // The folder of the server's programs.
         run_at(&url, "copy (select 1) to program 'cat > standby.signal'").await;
         server.kill();
         server.restart();
-        // A connection that was in use until just now is not asked first whether it still stands,
-        // and then a commit on it is in doubt.
+        // A connection that was just in use is not tested before the next call, so a commit on it
+        // has an unknown outcome.
         tokio::time::sleep(Duration::from_millis(1_200)).await;
         let read = store.read(&[record("a")]).await.expect_err("it is a standby");
         let commit = store.commit(&[plan([], [put("b", "x")])]).await.expect_err("it is a standby");
@@ -300,9 +300,9 @@ fn a_standby_is_refused_by_who_opens_and_by_who_has_opened() {
     });
 }
 
-/// Somebody who changes counters in another order blocks a commit in a circle.
+/// Another client that changes counters in another order causes a deadlock.
 #[test]
-fn a_commit_gets_over_a_deadlock() {
+fn a_commit_is_retried_after_a_deadlock() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let store = open(&place.url(), true).await;
@@ -342,7 +342,7 @@ fn hex(bytes: &[u8]) -> String {
     digits.map(|digit| char::from_digit(digit.into(), 16).expect("below 16")).collect()
 }
 
-/// Commits pairs until told to stop. Answers with the names that were acknowledged, and how many others there were.
+/// Commits pairs until `stop`. Returns the acknowledged names, and the number of other outcomes.
 async fn load(store: &PostgresStore, from: u64, stop: &AtomicBool) -> (Vec<String>, usize) {
     let (mut done, mut failed) = (Vec::new(), 0);
     for turn in 0_u64.. {
@@ -371,7 +371,7 @@ async fn load(store: &PostgresStore, from: u64, stop: &AtomicBool) -> (Vec<Strin
 }
 
 #[test]
-fn a_server_that_is_killed_under_load_keeps_what_was_acknowledged() {
+fn a_server_that_is_killed_under_load_keeps_acknowledged_commits() {
     run(async {
         let Some(mut server) = own_server() else { return };
         let url = Url::parse(&server.fresh("killed")).expect("a URL");
@@ -412,7 +412,7 @@ fn a_server_that_is_killed_under_load_keeps_what_was_acknowledged() {
     });
 }
 
-/// Every pair is whole, the counter counts them, and what was acknowledged is there.
+/// Checks that each pair is whole, the counter counts the pairs, and each acknowledged pair exists.
 async fn check_pairs(store: &PostgresStore, acknowledged: Vec<String>) {
     let mut pairs: BTreeMap<String, usize> = BTreeMap::new();
     let mut resume = None;
@@ -437,9 +437,9 @@ async fn check_pairs(store: &PostgresStore, acknowledged: Vec<String>) {
     println!("{} pairs, {} of them acknowledged", pairs.len(), acknowledged.len());
 }
 
-/// A commit may happen after its caller has been told that it is in doubt.
+/// A commit may happen after its caller got an unknown outcome.
 #[test]
-fn a_silent_server_leaves_commits_in_doubt_and_reads_unavailable() {
+fn a_silent_server_makes_commits_unknown_and_reads_unavailable() {
     run(async {
         let Some((store, straight, proxy, _place)) = behind_proxy(true).await else { return };
         write(&store, [put("a", "x")]).await;
@@ -454,7 +454,7 @@ fn a_silent_server_leaves_commits_in_doubt_and_reads_unavailable() {
         assert_eq!(read.expect_err("no answer").kind(), StoreErrorKind::Unavailable);
         assert!((9..14).contains(&waited.as_secs()), "{waited:?}");
         let began = Instant::now();
-        let error = store.commit(&[plan([], [put("never", "x")])]).await.expect_err("nobody");
+        let error = store.commit(&[plan([], [put("never", "x")])]).await.expect_err("no answer");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nothing was sent");
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         assert_eq!(held(&straight, "in doubt").await, None);
@@ -470,7 +470,7 @@ fn a_silent_server_leaves_commits_in_doubt_and_reads_unavailable() {
 }
 
 #[test]
-fn a_server_without_room_for_locks_aborts_whole_batches() {
+fn a_server_without_memory_for_locks_aborts_whole_batches() {
     run(async {
         let Some(mut server) = own_server() else { return };
         let url = Url::parse(&server.fresh("crowded")).expect("a URL");
@@ -479,7 +479,7 @@ fn a_server_without_room_for_locks_aborts_whole_batches() {
         server.restart();
         let store = open(&url, true).await;
         let mut other = connect(&url).await;
-        // Another client takes all locks that the server has room for, and gives a thousand back.
+        // Another client takes all locks for which the server has memory, and releases a thousand.
         let text = "do $$ declare taken int := 0; begin \
                     loop begin perform pg_advisory_lock(7, taken + 1); taken := taken + 1; \
                     exception when out_of_memory then exit; end; end loop; \

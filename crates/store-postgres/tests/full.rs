@@ -1,4 +1,4 @@
-//! A server whose table space is full: commits fail for certain, and succeed again later.
+//! A full table space: commits fail for certain, and succeed again after space was freed.
 
 mod test_database;
 
@@ -22,7 +22,7 @@ const RECORDS_MAX: usize = 20_000;
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
-    /// Returns `None`, and says so, if this user may not mount.
+    /// Returns `None`, with a message, if this user may not mount.
     fn mount(size: &str) -> Option<SmallDisk> {
         let folder = TempDir::new().expect("a folder");
         let options = format!("size={size}");
@@ -67,7 +67,7 @@ async fn fails_and_succeeds_again(functions: bool) {
     let name = |number: usize| format!("record {number}");
     let mut refused = None;
     for number in 0..RECORDS_MAX {
-        // PostgreSQL compresses long values, so each has text of its own.
+        // PostgreSQL compresses long values, so each has different text.
         let value: String = value.chars().zip(0..).map(|(_, at)| noise(number, at)).collect();
         match store.commit(&[plan([], [put(&name(number), &value)])]).await {
             Ok(verdicts) => assert_eq!(verdicts, [Verdict::Committed]),
@@ -88,7 +88,7 @@ async fn fails_and_succeeds_again(functions: bool) {
     store.close().await;
 }
 
-/// A letter that depends on its place.
+/// Returns a letter that depends on its position.
 fn noise(record: usize, at: usize) -> char {
     let mixed = (record * 20_011 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     char::from(b' ' + u8::try_from(mixed % 90).unwrap_or(0))

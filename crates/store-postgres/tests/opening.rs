@@ -1,4 +1,4 @@
-//! What a store is opened on, and what it refuses.
+//! Opening a store: the servers and databases that it accepts and refuses.
 
 mod test_database;
 
@@ -25,7 +25,7 @@ fn in_schema(place: &TestDatabase, schema: &str) -> Url {
     url
 }
 
-/// Somebody else on the same server.
+/// Another role on the same server.
 fn as_role(place: &TestDatabase, role: &str) -> Url {
     let mut url = place.url();
     url.set_username(role).expect("a name");
@@ -39,7 +39,7 @@ async fn functions(place: &TestDatabase) -> i64 {
 }
 
 #[test]
-fn processes_may_open_a_new_store_at_the_same_moment() {
+fn processes_may_open_a_new_store_concurrently() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let url = place.url();
@@ -54,7 +54,7 @@ fn processes_may_open_a_new_store_at_the_same_moment() {
 }
 
 #[test]
-fn functions_of_another_version_stay_beside_ours() {
+fn functions_of_another_version_are_kept() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         place.run("create function ashlar_commit_1() returns int language sql as 'select 1'").await;
@@ -66,7 +66,7 @@ fn functions_of_another_version_stay_beside_ours() {
 }
 
 #[test]
-fn what_was_committed_is_there_when_the_store_is_opened_again() {
+fn a_reopened_store_has_all_commits() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let store = open(&place.url(), true).await;
@@ -79,7 +79,7 @@ fn what_was_committed_is_there_when_the_store_is_opened_again() {
 }
 
 #[test]
-fn schemas_hold_stores_of_their_own() {
+fn each_schema_has_a_store_of_its_own() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         place.run("create schema one; create schema two").await;
@@ -108,7 +108,7 @@ fn a_newer_format_is_refused() {
 }
 
 #[test]
-fn settings_that_lose_commits_are_refused_or_agreed_to() {
+fn settings_that_lose_commits_are_refused_unless_relaxed() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let name = place.url().path().trim_matches('/').to_owned();
@@ -126,7 +126,7 @@ fn settings_that_lose_commits_are_refused_or_agreed_to() {
 }
 
 #[test]
-fn a_role_that_may_not_make_functions_commits_all_the_same() {
+fn a_role_that_may_not_create_functions_can_commit() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let role = unique();
@@ -147,7 +147,7 @@ fn a_role_that_may_not_make_functions_commits_all_the_same() {
 }
 
 #[test]
-fn a_role_that_may_not_make_tables_is_told_so() {
+fn a_role_that_may_not_create_tables_is_refused() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let role = unique();
@@ -187,9 +187,9 @@ fn the_functions_refuse_other_isolation() {
     });
 }
 
-/// A plan that suits a table of two rows is still used when there are many.
+/// A plan that was made for a table of two rows is still used with many rows.
 #[test]
-fn statements_that_were_planned_for_small_tables_suit_large_ones() {
+fn plans_made_for_small_tables_suit_large_tables() {
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };
         let options = PostgresOptions {
@@ -232,7 +232,7 @@ fn statements_that_were_planned_for_small_tables_suit_large_ones() {
         for _ in 0..20 {
             turn().await;
         }
-        // A session says what it has read when it ends, at the latest.
+        // A session reports its statistics at its end at the latest.
         store.close().await;
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         let row = sqlx::query(rows_read).fetch_one(&mut connection).await.expect("a row");
@@ -242,7 +242,7 @@ fn statements_that_were_planned_for_small_tables_suit_large_ones() {
 }
 
 #[test]
-fn nothing_shows_the_password() {
+fn no_output_contains_the_password() {
     const SECRET: &str = "hush-77c0";
     run(async {
         let Some(place) = TestDatabase::fresh().await else { return };

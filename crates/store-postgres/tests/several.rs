@@ -1,4 +1,4 @@
-//! Two stores on one database, one that commits by its function and one by plain statements.
+//! Two stores on one database: one commits with functions, the other with plain statements.
 
 mod test_database;
 
@@ -23,7 +23,7 @@ async fn decide(store: &PostgresStore, plan: store::Plan) -> Verdict {
     store.commit(&[plan]).await.expect("a verdict").remove(0)
 }
 
-/// The keys that have changed since a position, and where to continue.
+/// Returns the keys that changed since a position, and the next position.
 async fn since(store: &PostgresStore, position: &Position) -> (Option<BTreeSet<Key>>, Position) {
     match store.changes(Some(position)).await.expect("changes") {
         Changes::Notified { keys, next } => (Some(keys.into_iter().collect()), next),
@@ -38,7 +38,7 @@ async fn here(store: &PostgresStore) -> Position {
 }
 
 #[test]
-fn racers_on_two_stores_win_what_a_bound_leaves() {
+fn concurrent_additions_of_two_stores_never_exceed_a_bound() {
     run(async {
         let Some((one, other, _place)) = two().await else { return };
         store::conformance::check_concurrent_additions(&one, &other).await;
@@ -73,7 +73,7 @@ fn add(name: &str, by: i64) -> Write {
 }
 
 #[test]
-fn a_counter_counts_whoever_increments_it() {
+fn a_counter_counts_additions_of_both_stores() {
     run(async {
         let Some((one, other, _place)) = two().await else { return };
         write(&one, [put("counter", "0")]).await;
@@ -94,7 +94,7 @@ fn a_counter_counts_whoever_increments_it() {
 }
 
 #[test]
-fn a_range_is_empty_for_whoever_removes_its_owner() {
+fn a_range_is_empty_when_its_owner_is_deleted() {
     run(async {
         let Some((one, other, _place)) = two().await else { return };
         let mut created = 0;
@@ -118,7 +118,7 @@ fn a_range_is_empty_for_whoever_removes_its_owner() {
     });
 }
 
-/// Batches of one writer.
+/// Number of batches of one writer.
 const EACH: usize = 40;
 
 #[test]
@@ -133,7 +133,7 @@ fn the_other_store_is_notified_of_commits() {
                 for batch in 0..EACH {
                     let name = format!("{writer}/{batch}");
                     write(store, [put(&name, "x"), add("hot", 1)]).await;
-                    acknowledged.lock().expect("nobody panicked").insert(key(&name));
+                    acknowledged.lock().expect("no panic under the lock").insert(key(&name));
                 }
             }
         });
@@ -141,14 +141,14 @@ fn the_other_store_is_notified_of_commits() {
         let reader = |store, mut position| {
             let acknowledged = &acknowledged;
             async move {
-                let mut told = BTreeSet::new();
+                let mut changed = BTreeSet::new();
                 loop {
-                    let expected = acknowledged.lock().expect("nobody panicked").clone();
+                    let expected = acknowledged.lock().expect("no panic under the lock").clone();
                     let (keys, next) = since(store, &position).await;
-                    told.extend(keys.expect("not so far behind"));
+                    changed.extend(keys.expect("the reader is not far behind"));
                     position = next;
-                    let missing: Vec<_> = expected.difference(&told).collect();
-                    assert!(missing.is_empty(), "acknowledged and not told: {missing:?}");
+                    let missing: Vec<_> = expected.difference(&changed).collect();
+                    assert!(missing.is_empty(), "acknowledged and not notified: {missing:?}");
                     if expected.len() == 6 * EACH {
                         return;
                     }
@@ -160,8 +160,8 @@ fn the_other_store_is_notified_of_commits() {
     });
 }
 
-/// A transaction that began before others and commits after them was not visible to a reader who
-/// has been told of the others already.
+/// A transaction that began before others and commits after them was invisible to a reader that
+/// already has the changes of the others.
 #[test]
 fn a_change_that_becomes_visible_late_is_notified() {
     run(async {
@@ -173,18 +173,18 @@ fn a_change_that_becomes_visible_late_is_notified() {
         let insert = sqlx::query("insert into ashlar_change (keys) values ($1)").bind(entry);
         insert.execute(&mut *transaction).await.expect("a row");
         write(&other, [put("fast", "x")]).await;
-        let (told, next) = since(&one, &start).await;
-        assert_eq!(told, Some([key("fast")].into()));
+        let (changed, next) = since(&one, &start).await;
+        assert_eq!(changed, Some([key("fast")].into()));
         write(&one, [put("faster", "x")]).await;
         transaction.commit().await.expect("a commit");
-        let (told, last) = since(&other, &next).await;
-        assert_eq!(told, Some([key("slow"), key("faster")].into()));
+        let (changed, last) = since(&other, &next).await;
+        assert_eq!(changed, Some([key("slow"), key("faster")].into()));
         assert_eq!(since(&one, &last).await.0, Some(BTreeSet::new()));
     });
 }
 
-/// The feed stays short; whoever follows it misses nothing, though a transaction of somebody else
-/// that is older than all of it stays open.
+/// The feed is trimmed and its readers miss no change, also if another program holds an older
+/// transaction open.
 #[test]
 fn a_feed_is_trimmed_behind_its_readers() {
     run(async {
@@ -198,13 +198,13 @@ fn a_feed_is_trimmed_behind_its_readers() {
         for from in (0..batches).step_by(100) {
             let names: Vec<_> = (from..from + 100).map(|n| n.to_string()).collect();
             join_all(names.iter().map(|name| write(&one, [put(name, "x")]))).await;
-            let (told, next) = since(&other, &position).await;
-            assert_eq!(told, Some(names.iter().map(|name| key(name)).collect()));
+            let (changed, next) = since(&other, &position).await;
+            assert_eq!(changed, Some(names.iter().map(|name| key(name)).collect()));
             position = next;
         }
         assert_eq!(since(&one, &position).await.0, Some(BTreeSet::new()));
         transaction.rollback().await.expect("a rollback");
-        // The last trimming may be under way.
+        // The last trim may still be running.
         let mut rows = 0;
         for _ in 0..100 {
             let count = sqlx::query("select count(*) from ashlar_change").fetch_one(&mut foreign);
@@ -215,6 +215,6 @@ fn a_feed_is_trimmed_behind_its_readers() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         assert!((FEED_BATCHES..FEED_BATCHES + 300).contains(&rows), "{rows} rows");
-        assert_eq!(since(&one, &start).await.0, None, "whoever slept has missed some");
+        assert_eq!(since(&one, &start).await.0, None, "a reader far behind gets a gap");
     });
 }

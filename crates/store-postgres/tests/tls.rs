@@ -1,4 +1,4 @@
-//! TLS: the URL says whom to believe.
+//! TLS: the URL decides which server certificates are accepted.
 
 mod test_database;
 
@@ -24,7 +24,7 @@ fn with(url: &Url, parameters: &[(&str, &str)]) -> Url {
     url
 }
 
-/// How many sessions of stores there are, and how many of them are encrypted.
+/// Returns the number of sessions of stores, and the number of encrypted ones.
 async fn sessions(url: &Url) -> (i64, i64) {
     let mut connection = connect(url).await;
     let text = "select count(*), count(*) filter (where s.ssl) from pg_stat_activity a \
@@ -34,7 +34,7 @@ async fn sessions(url: &Url) -> (i64, i64) {
 }
 
 #[test]
-fn a_server_is_believed_that_the_root_in_the_url_vouches_for() {
+fn a_server_needs_a_certificate_of_the_root_in_the_url() {
     run(async {
         let Some(mut server) = own_server() else { return };
         let url = Url::parse(&server.fresh("tls")).expect("a URL");
@@ -70,7 +70,7 @@ fn a_server_is_believed_that_the_root_in_the_url_vouches_for() {
         let root = path("wrong");
         let other = with(&url, &[("sslmode", "verify-full"), ("sslrootcert", &root)]);
         let opened = PostgresStore::open(other.as_str(), PostgresOptions::default()).await;
-        let error = opened.expect_err("somebody else vouches for this server");
+        let error = opened.expect_err("another root signed this server");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable);
         assert!(error.to_string().contains("certificate"), "{error}");
     });

@@ -1,6 +1,6 @@
 use store::{CounterKey, Guard, Key, Plan, Space, Value, Verdict, Write};
 
-use super::{Rounds, lock_hash, locks, rounds};
+use super::{ConflictWaves, lock_hash, locks, waves};
 
 fn key(name: &str) -> Key {
     Key::new(Space(b'd'), 1, name.as_bytes())
@@ -18,28 +18,28 @@ fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Plan {
     Plan { guards: guards.into(), writes: writes.into() }
 }
 
-/// Changing the hash would let processes of two versions pass each other's locks.
+/// With another hash, processes of two versions would not exclude each other.
 #[test]
-fn the_hash_of_a_key_stays_what_it_is() {
+fn the_lock_hash_of_a_key_never_changes() {
     let hashes = ["", "a", "b"].map(|name| lock_hash(&key(name)));
     assert_eq!(hashes, [1_613_153_622, 1_718_049_629, 1_718_052_360]);
 }
 
 #[test]
-fn plans_that_share_only_what_they_look_at_are_one_round() {
+fn plans_that_share_only_guarded_records_are_one_wave() {
     let shared = Guard::Present(key("parent"));
     let add = |by| Write::Add(CounterKey(key("count")), by);
     let plans =
         ["a", "b", "c"].map(|name| plan([shared.clone(), absent(name)], [put(name), add(1)]));
-    assert_eq!(rounds(&plans), [0, 0, 0]);
-    let batch = Rounds::of(&plans);
+    assert_eq!(waves(&plans), [0, 0, 0]);
+    let batch = ConflictWaves::of(&plans);
     assert_eq!(batch.ends, [[4, 6, 3, 0]], "the shared guard is asked once");
     assert_eq!(batch.locks.len(), 4);
     assert_eq!(batch.locks.iter().filter(|(_, written)| *written).count(), 3);
 }
 
 #[test]
-fn a_plan_waits_for_the_last_that_it_conflicts_with() {
+fn a_plan_is_in_the_wave_after_its_last_conflict() {
     let range = || Guard::Empty(key("b"), key("d"));
     let plans = [
         plan([absent("a")], [put("a")]),
@@ -50,7 +50,7 @@ fn a_plan_waits_for_the_last_that_it_conflicts_with() {
         plan([], [put("z")]),
         plan([], [Write::Delete(key("d"))]),
     ];
-    assert_eq!(rounds(&plans), [0, 1, 0, 2, 3, 4, 0]);
+    assert_eq!(waves(&plans), [0, 1, 0, 2, 3, 4, 0]);
 }
 
 struct Dice(u64);
@@ -80,7 +80,7 @@ impl Dice {
     }
 }
 
-/// Whether one of them writes what the other writes or looks at.
+/// Returns true if one plan writes a record that the other writes or guards.
 fn conflict(a: &Plan, b: &Plan) -> bool {
     let written = |plan: &Plan| -> Vec<Key> {
         let keys = plan.writes.iter().map(|write| match write {
@@ -102,9 +102,9 @@ fn conflict(a: &Plan, b: &Plan) -> bool {
     one_way(a, b) || one_way(b, a)
 }
 
-/// The definition, plan against plan.
+/// Compares with the definition, plan against plan.
 #[test]
-fn rounds_are_what_they_are_said_to_be() {
+fn waves_agree_with_their_definition() {
     let mut dice = Dice(7);
     let mut highest = 0;
     for _ in 0..500 {
@@ -113,19 +113,19 @@ fn rounds_are_what_they_are_said_to_be() {
         for (at, plan) in plans.iter().enumerate() {
             let earlier = plans[..at].iter().zip(&expected);
             let after =
-                earlier.filter(|(other, _)| conflict(other, plan)).map(|(_, round)| round + 1);
+                earlier.filter(|(other, _)| conflict(other, plan)).map(|(_, wave)| wave + 1);
             expected.push(after.max().unwrap_or(0));
         }
-        assert_eq!(rounds(&plans), expected, "{plans:#?}");
+        assert_eq!(waves(&plans), expected, "{plans:#?}");
         highest = highest.max(expected.into_iter().max().unwrap_or(0));
     }
     assert!(highest > 2, "plans did conflict");
 }
 
 #[test]
-fn changes_of_one_kind_are_one_change_and_others_keep_their_order() {
+fn counter_changes_of_several_kinds_keep_their_order() {
     let at = |name: &str| CounterKey(key(name));
-    let batch = Rounds::of(&[
+    let batch = ConflictWaves::of(&[
         plan([], [Write::Add(at("n"), 1), Write::Max(at("t"), 5), Write::Set(at("s"), 1)]),
         plan([], [Write::Add(at("n"), 2), Write::Max(at("t"), 4), Write::Clear(at("c"))]),
         plan([], [Write::Add(at("x"), 2), Write::Set(at("y"), 4), Write::Max(at("z"), -1)]),
@@ -145,7 +145,7 @@ fn a_verdict_names_the_first_guard_that_failed() {
         plan([], [put("e")]),
         plan([absent("c")], []),
     ];
-    let batch = Rounds::of(&plans);
+    let batch = ConflictWaves::of(&plans);
     assert_eq!(batch.conditions.len(), 3);
     let refused = |guard, found: Option<&'static [u8]>| Verdict::Refused {
         guard,
@@ -164,7 +164,7 @@ fn a_verdict_names_the_first_guard_that_failed() {
 }
 
 #[test]
-fn locks_are_in_one_order_and_exclusive_where_anything_is_written() {
+fn locks_are_sorted_and_exclusive_for_written_keys() {
     let plans = [plan([absent("a"), absent("b")], []), plan([], [put("b"), put("c")])];
     let found = locks(&plans);
     let mut expected: Vec<(i32, bool)> =

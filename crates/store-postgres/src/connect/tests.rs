@@ -5,7 +5,7 @@ use super::{Connector, LOCK_TIMEOUT, Server, parse};
 const SECRET: &str = "hush-3b1f";
 
 #[test]
-fn no_message_shows_the_password() {
+fn no_message_contains_the_password() {
     let url = format!("postgres://someone:{SECRET}@somewhere:5433/things");
     let connector = Connector::new(&url, false).expect("a URL");
     assert_eq!(connector.name(), "somewhere:5433/things");
@@ -27,7 +27,7 @@ fn no_message_shows_the_password() {
 }
 
 #[test]
-fn a_url_says_who_where_and_what() {
+fn a_url_has_user_host_and_database() {
     let accepted = [
         "postgres://me@here/it",
         "postgresql://me:pw@[::1]:6000/it?sslmode=verify-full&sslrootcert=/ca.pem",
@@ -59,7 +59,7 @@ fn good() -> Server {
 }
 
 #[test]
-fn a_server_must_be_a_primary_that_listens() {
+fn a_server_must_be_a_primary_that_takes_session_settings() {
     assert_eq!(good().refused(), None);
     let bad = [
         Server { version: "140011".into(), ..good() },

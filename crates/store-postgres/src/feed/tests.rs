@@ -35,17 +35,17 @@ fn snapshots_are_read_and_written() {
 
 #[test]
 fn a_snapshot_is_cut_behind_the_newest_row() {
-    let whole = seen("10:20:10,14,15");
-    assert_eq!(whole.clone().cut(Some(14)).to_string(), "10:15:10,14");
-    assert_eq!(whole.clone().cut(Some(12)).to_string(), "10:13:10");
-    assert_eq!(whole.clone().cut(Some(5)).to_string(), "6:6:");
-    assert_eq!(whole.clone().cut(Some(19)).to_string(), "10:20:10,14,15");
-    assert_eq!(whole.clone().cut(Some(u64::MAX)), whole);
-    assert_eq!(whole.cut(None).to_string(), "3:3:");
+    let all = seen("10:20:10,14,15");
+    assert_eq!(all.clone().cut(Some(14)).to_string(), "10:15:10,14");
+    assert_eq!(all.clone().cut(Some(12)).to_string(), "10:13:10");
+    assert_eq!(all.clone().cut(Some(5)).to_string(), "6:6:");
+    assert_eq!(all.clone().cut(Some(19)).to_string(), "10:20:10,14,15");
+    assert_eq!(all.clone().cut(Some(u64::MAX)), all);
+    assert_eq!(all.cut(None).to_string(), "3:3:");
 }
 
 #[test]
-fn a_position_says_whose_it_is() {
+fn a_position_names_its_store() {
     let identity = "0f6b1a5e-5a9c-4a3e-9c37-0123456789ab";
     let position = |text: String| Position(Bytes::from(text));
     let (read, at) = read_position(&position(format!("{identity} 3:7:5"))).expect("a position");

@@ -1,6 +1,6 @@
-//! Where tests find PostgreSQL: a fresh database for each, on the server that
-//! `ASHLAR_TEST_POSTGRES` names, whose role may create databases and roles. Tests that kill a
-//! server start one of their own.
+//! PostgreSQL for tests: a new database for each test, on the server that `ASHLAR_TEST_POSTGRES`
+//! names. Its role must be able to create databases and roles. Tests that kill a server start one
+//! of their own.
 
 #![expect(dead_code, reason = "each test file needs a part of this")]
 
@@ -22,14 +22,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The server under test, or `None`, said aloud, if there is none.
+/// Returns the server under test, or `None`, with a message, if there is none.
 pub(crate) fn server() -> Option<Url> {
     let Some(url) = variable("ASHLAR_TEST_POSTGRES") else {
         assert!(
             variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|required| required != "1"),
             "ASHLAR_TEST_POSTGRES must name a server"
         );
-        // Written past the capture of test output: who reads the result shall know.
+        // Written past the capture of test output, so that the reader of the results sees it.
         let notice = b"NOT RUN against PostgreSQL: ASHLAR_TEST_POSTGRES is not set\n";
         std::io::stderr().write_all(notice).expect("standard error is open");
         return None;
@@ -43,7 +43,7 @@ pub(crate) fn run(case: impl Future<Output = ()>) {
     builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(case);
 }
 
-/// A server of the test's own, or `None`, said aloud, if none is installed.
+/// Starts a server for one test. Returns `None`, with a message, if PostgreSQL is not installed.
 pub(crate) fn own_server() -> Option<Database> {
     server()?;
     assert!(Database::installed(Engine::Postgres), "PostgreSQL must be installed");
@@ -62,13 +62,13 @@ pub(crate) fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>)
     Plan { guards: guards.into(), writes: writes.into() }
 }
 
-/// Writes without a condition.
+/// Commits writes without guards.
 pub(crate) async fn write(store: &PostgresStore, writes: impl Into<Vec<Write>>) {
     let verdicts = store.commit(&[plan([], writes)]).await.expect("a verdict");
     assert_eq!(verdicts, [Verdict::Committed]);
 }
 
-/// The bytes of a record.
+/// Returns the bytes of a record.
 pub(crate) async fn held(store: &PostgresStore, name: &str) -> Option<Value> {
     let read = [Read::Record { key: key(name), follow: None }];
     match store.read(&read).await.expect("an answer").remove(0) {
@@ -77,7 +77,7 @@ pub(crate) async fn held(store: &PostgresStore, name: &str) -> Option<Value> {
     }
 }
 
-/// A counter.
+/// Returns a counter.
 pub(crate) async fn number(store: &PostgresStore, name: &str) -> i64 {
     let read = [Read::Counter(CounterKey(key(name)))];
     match store.read(&read).await.expect("an answer").remove(0) {
@@ -86,13 +86,13 @@ pub(crate) async fn number(store: &PostgresStore, name: &str) -> i64 {
     }
 }
 
-/// Opens a store that commits by its function, or by plain statements.
+/// Opens a store that commits with functions, or with plain statements.
 pub(crate) async fn open(url: &Url, functions: bool) -> PostgresStore {
     let options = PostgresOptions { functions, ..PostgresOptions::default() };
     PostgresStore::open(url.as_str(), options).await.expect("a store")
 }
 
-/// A name that no other test uses.
+/// Returns a name that no other test uses.
 pub(crate) fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     #[expect(clippy::disallowed_methods, reason = "a name that no earlier run has used")]
@@ -101,26 +101,26 @@ pub(crate) fn unique() -> String {
     format!("ashlar_test_{}_{}_{number}", std::process::id(), now.as_nanos())
 }
 
-/// A database of a test's own.
+/// A database of one test.
 pub(crate) struct TestDatabase {
     server: Url,
     name: String,
 }
 
 impl TestDatabase {
-    /// Makes a database on the server under test.
+    /// Creates a database on the server under test.
     pub(crate) async fn fresh() -> Option<TestDatabase> {
         Some(TestDatabase::on(server()?).await)
     }
 
-    /// Makes a database on some server.
+    /// Creates a database on a server.
     pub(crate) async fn on(server: Url) -> TestDatabase {
         let name = unique();
         run_at(&server, &format!("create database {name}")).await;
         TestDatabase { server, name }
     }
 
-    /// The database's URL.
+    /// Returns the database's URL.
     pub(crate) fn url(&self) -> Url {
         let mut url = self.server.clone();
         url.set_path(&self.name);
@@ -153,7 +153,7 @@ pub(crate) async fn run_at(url: &Url, text: &str) {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), self.name.clone());
-        // A test's own runtime may be in the middle of something.
+        // The test's own runtime may be in the middle of a task, so another one drops the database.
         let dropping = std::thread::Builder::new().spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
