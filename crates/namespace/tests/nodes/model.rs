@@ -60,7 +60,7 @@ impl Node {
         if let Body::File { size, .. } = self.body { size } else { 0 }
     }
 
-    fn untell(&mut self) {
+    fn clear_mark(&mut self) {
         if let Body::File { self_contained, .. } = &mut self.body {
             *self_contained = false;
         }
@@ -366,7 +366,7 @@ impl Model {
     fn move_to(&mut self, name: &NodeName, ino: Ino) {
         self.bind(name, ino);
         if let Some(node) = self.nodes.get_mut(&ino) {
-            node.untell();
+            node.clear_mark();
         }
     }
 
@@ -388,7 +388,7 @@ impl Model {
         let node = self.node(ino)?;
         node.links += 1;
         node.nameless = false;
-        node.untell();
+        node.clear_mark();
         self.bind(to, ino);
         Ok(())
     }
@@ -400,7 +400,7 @@ impl Model {
         }
         node.xattr = length > 0;
         if length >= LONG {
-            node.untell();
+            node.clear_mark();
             if let Body::Directory(directory) = &mut node.body {
                 directory.made = true;
             }
@@ -410,7 +410,7 @@ impl Model {
 
     fn write(&mut self, ino: Ino, to: u64) -> Done {
         let node = self.node(ino)?;
-        node.untell();
+        node.clear_mark();
         let Body::File { size, .. } = &mut node.body else { return Err(FsError::IsADirectory) };
         *size = to;
         Ok(())
