@@ -203,11 +203,19 @@ impl Repository {
         if !matches!(language, "sh" | "bash" | "console") {
             return;
         }
+        let mut command = String::new();
         for (index, line) in block.text.lines().enumerate() {
-            let error = self.programs.iter().find_map(|program| program.wrong_call(line.trim()));
+            // A command may continue on the next line.
+            if let Some(part) = line.strip_suffix('\\') {
+                command.push_str(part);
+                continue;
+            }
+            command.push_str(line);
+            let error = self.programs.iter().find_map(|it| it.wrong_call(called(&command)));
             if let Some(error) = error {
                 report(block.line + index, error);
             }
+            command.clear();
         }
     }
 
@@ -352,6 +360,20 @@ impl Repository {
 /// True if a line is the first mark of a merge conflict. Rust sources with a mark do not parse.
 fn is_conflict(line: &str) -> bool {
     line.starts_with("<<<<<<< ")
+}
+
+/// The part of a shell command that begins with the program, without variables and `sudo`.
+fn called(command: &str) -> &str {
+    let mut rest = command.trim();
+    while let Some((word, behind)) = rest.split_once(char::is_whitespace) {
+        let is_variable =
+            word.contains('=') && word.starts_with(|it: char| it.is_ascii_uppercase());
+        if !is_variable && word != "sudo" {
+            break;
+        }
+        rest = behind.trim_start();
+    }
+    rest
 }
 
 /// The parts of a path of Rust, such as `store::Batch`.

@@ -141,6 +141,8 @@ fn commands_are_checked_in_text_and_in_shell_code() {
     assert_eq!(found("", "`ashlar --late`"), ["1: ashlar has no flag --late"]);
     assert_eq!(found("", "`--late`"), ["1: no program of ours has a flag --late"]);
     assert_eq!(found("", "a\n```sh\n\nashlar --late\n```"), ["4: ashlar has no flag --late"]);
+    let long = "```sh\nA=b sudo ashlar \\\n  --config \\\n  --late\n```";
+    assert_eq!(found("", long), ["4: ashlar has no flag --late"]);
     assert!(found("", "```\nashlar --late\n```").is_empty(), "output");
 }
 
