@@ -335,9 +335,9 @@ impl Files {
     }
 
     /// Logs the name of a file that is opened for writing, if its dentry is marked self-contained
-    /// (`told_by_name`): the first flush changes the dentry too, so it needs the name.
+    /// (`marked_in_dentry`): the first flush changes the dentry too, so it needs the name.
     pub(crate) fn log_self_contained_name(&self, state: &mut FileState) -> Result<(), Errno> {
-        let is_self_contained = state.node.inode.file().is_some_and(|file| file.told_by_name);
+        let is_self_contained = state.node.inode.file().is_some_and(|file| file.marked_in_dentry);
         if is_self_contained
             && !state.log.has_begun()
             && let Some(NodeName { directory, name }) = self.names.get(state.node.ino)

@@ -231,7 +231,7 @@ fn clear_self_contained(
     plan: &mut Plan,
 ) -> Result<(), Halt> {
     let InodeBody::File(file) = &mut inode.body else { return Ok(()) };
-    if !std::mem::take(&mut file.told_by_name) {
+    if !std::mem::take(&mut file.marked_in_dentry) {
         return Ok(());
     }
     rewrite_name(view, ino, name, plan, |dentry| Dentry { self_contained: None, ..dentry })

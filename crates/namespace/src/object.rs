@@ -222,7 +222,7 @@ impl Planner for Publish<'_> {
         // not read the inode.
         let self_contained = self_contained(&inode);
         if let InodeBody::File(file) = &mut inode.body {
-            file.told_by_name = self_contained.is_some();
+            file.marked_in_dentry = self_contained.is_some();
             file.pages_made = pages_made(&file.content);
         }
         let size = inode.file().map_or(0, |file| file.size);

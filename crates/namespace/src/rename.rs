@@ -165,7 +165,7 @@ impl RenameKey<'_> {
         if let InodeBody::File(file) = &mut inode.body {
             // Another session may have found the file under its old name, and would look for the
             // mark "self-contained" there.
-            file.told_by_name = false;
+            file.marked_in_dentry = false;
             file.renamed_by = self.token;
         }
         let publish = Publish {

@@ -448,7 +448,7 @@ pub(crate) fn rebind(view: &mut View<'_>, dentry: Dentry, plan: &mut Plan) -> Re
     let record = view.record(&at)?.ok_or(FsError::Contended)?;
     let mut inode = decode(&at, &record, Inode::decode)?;
     if let InodeBody::File(file) = &mut inode.body {
-        file.told_by_name = false;
+        file.marked_in_dentry = false;
     }
     plan.guards.push(Guard::Equals(at.clone(), record));
     plan.writes.push(Write::Put(at.clone(), inode.encode(&at)));

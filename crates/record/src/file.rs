@@ -38,7 +38,7 @@ pub struct File {
     /// True if the file's only dentry is marked as self-contained, see
     /// [`Dentry::self_contained`](crate::Dentry::self_contained). A plan that makes the mark wrong
     /// also clears it.
-    pub told_by_name: bool,
+    pub marked_in_dentry: bool,
     /// The entity tag of the content.
     pub tag: Tag,
     /// Checksums of the content.
@@ -85,7 +85,7 @@ pub struct FileHead {
     /// The bytes that are not in holes. For a file that is not sparse, the size.
     pub bytes_held: u64,
     /// True if the file's only dentry is marked as self-contained.
-    pub told_by_name: bool,
+    pub marked_in_dentry: bool,
     /// The entity tag of the content.
     pub tag: Tag,
     /// The account that wrote the object; `None` for the bucket's owner.
@@ -97,7 +97,7 @@ pub struct FileHead {
 }
 
 const SPARSE: u8 = 1;
-const TOLD_BY_NAME: u8 = 2;
+const MARKED_IN_DENTRY: u8 = 2;
 const HAS_WRITER: u8 = 4;
 const HAS_CLASS: u8 = 8;
 
@@ -109,7 +109,7 @@ impl FileHead {
     pub(crate) fn read(from: &mut Reader<'_>) -> Result<FileHead, DecodeError> {
         let (size, data_version) = (from.varint("size")?, from.varint("data version")?);
         let (links, flags) = (from.narrow("links")?, from.u8("flags")?);
-        if flags & !(SPARSE | TOLD_BY_NAME | HAS_WRITER | HAS_CLASS) != 0 {
+        if flags & !(SPARSE | MARKED_IN_DENTRY | HAS_WRITER | HAS_CLASS) != 0 {
             return Err(DecodeError::Field("flags"));
         }
         // Only sparse files have `bytes_held`: for all others it is the size.
@@ -120,7 +120,7 @@ impl FileHead {
             links,
             sparse,
             bytes_held: if sparse { from.varint("bytes held")? } else { size },
-            told_by_name: flags & TOLD_BY_NAME != 0,
+            marked_in_dentry: flags & MARKED_IN_DENTRY != 0,
             writer: (flags & HAS_WRITER != 0).then(|| AccountId::read(from)).transpose()?,
             class: (flags & HAS_CLASS != 0).then(|| read_class(from)).transpose()?,
             tag: read_tag(from)?,
@@ -145,7 +145,7 @@ impl File {
             data_version: 1,
             links: 1,
             sparse: false,
-            told_by_name: false,
+            marked_in_dentry: false,
             tag,
             sums: Vec::new(),
             writer: None,
@@ -181,7 +181,7 @@ impl File {
             links: self.links,
             sparse: self.sparse,
             bytes_held: self.bytes_held(),
-            told_by_name: self.told_by_name,
+            marked_in_dentry: self.marked_in_dentry,
             writer: self.writer,
             class: self.class().and_then(class_name),
             tag: self.tag,
@@ -191,7 +191,7 @@ impl File {
 
     pub(crate) fn write_head(&self, to: &mut Writer) {
         let sparse = if self.sparse { SPARSE } else { 0 };
-        let self_contained = if self.told_by_name { TOLD_BY_NAME } else { 0 };
+        let self_contained = if self.marked_in_dentry { MARKED_IN_DENTRY } else { 0 };
         let writer = if self.writer.is_some() { HAS_WRITER } else { 0 };
         let class = if self.class().is_some() { HAS_CLASS } else { 0 };
         to.varint(self.size)
@@ -250,7 +250,7 @@ impl File {
             data_version: head.data_version,
             links: head.links,
             sparse: head.sparse,
-            told_by_name: head.told_by_name,
+            marked_in_dentry: head.marked_in_dentry,
             writer: head.writer,
             tag: head.tag,
             content: Content::read(from, record)?,

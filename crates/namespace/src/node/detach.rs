@@ -64,7 +64,7 @@ impl Planner for DetachVersions<'_> {
         let Some((_, superseded)) = state.superseded() else { return Ok(Step::Done(false)) };
 
         let copy = self.copy_of(superseded)?;
-        let has_mark = copy.file().is_some_and(|file| file.told_by_name);
+        let has_mark = copy.file().is_some_and(|file| file.marked_in_dentry);
         let mark = if has_mark { self_contained(&copy) } else { None };
         let linked = superseded.versions.len() > 1;
         self.move_versions(view, (&inode, superseded), (mark, linked), &mut plan)?;
@@ -86,7 +86,7 @@ impl Planner for DetachVersions<'_> {
         plan.writes.extend(staged_inline_mark(&file.content, self.copy_ino));
         let bound = u32::try_from(superseded.versions.len()).unwrap_or(u32::MAX);
         let remain = file.links.saturating_sub(bound);
-        file.told_by_name = false;
+        file.marked_in_dentry = false;
         let (bucket, size) = (inode.bucket, file.size);
         if remain == 0 {
             // The record stays for programs that have the file open. The reaper deletes it when the
@@ -112,10 +112,10 @@ impl DetachVersions<'_> {
         let InodeBody::File(file) = &mut copy.body else { return Err(FsError::NoObject) };
         file.links = u32::try_from(superseded.versions.len()).unwrap_or(u32::MAX);
         file.pages_made = pages_made(&file.content);
-        file.told_by_name = false;
+        file.marked_in_dentry = false;
         let has_mark = self_contained(&copy).is_some();
         if let InodeBody::File(file) = &mut copy.body {
-            file.told_by_name = has_mark;
+            file.marked_in_dentry = has_mark;
         }
         Ok(copy)
     }

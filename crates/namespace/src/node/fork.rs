@@ -245,7 +245,7 @@ impl Planner for ForkNode<'_> {
         // A node that gets further names later must not be marked as self-contained.
         let mark = if self.linked { None } else { self_contained(&inode) };
         if let InodeBody::File(file) = &mut inode.body {
-            file.told_by_name = mark.is_some();
+            file.marked_in_dentry = mark.is_some();
             counts.add(bucket, CounterKind::Bytes, i64::try_from(file.size).unwrap_or(i64::MAX));
             plan.writes.extend(staged_inline_mark(&file.content, self.ino));
         }

@@ -78,7 +78,7 @@ impl Planner for LinkNode<'_> {
         } else if links == 1 {
             let name = self.known_name;
             if let InodeBody::File(file) = &mut inode.body {
-                file.told_by_name = false;
+                file.marked_in_dentry = false;
             }
             rewrite_name(view, self.ino, name, &mut plan, |dentry| Dentry {
                 linked: true,

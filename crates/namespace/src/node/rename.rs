@@ -159,7 +159,7 @@ impl End {
         let mut inode = self.known.inode.clone();
         inode.attributes.status_changed = env.now;
         if let InodeBody::File(file) = &mut inode.body {
-            file.told_by_name = false;
+            file.marked_in_dentry = false;
             file.links = file.links.saturating_add(1);
         }
         inode
@@ -179,7 +179,7 @@ impl End {
             // look for the mark there.
             InodeBody::File(file) => {
                 inode.attributes.changed = env.now;
-                file.told_by_name = false;
+                file.marked_in_dentry = false;
             }
             InodeBody::Symlink(_) | InodeBody::Special(_) => inode.attributes.changed = env.now,
         }

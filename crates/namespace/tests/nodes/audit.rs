@@ -315,7 +315,11 @@ fn check_names(ino: Ino, inode: &Inode, names: &[(Key, Dentry)], versions: &[(Ke
     }
     let Some(file) = inode.file() else { return };
     if bound > 0 {
-        assert_eq!(file.told_by_name, marked.is_some(), "{ino:?} does not know what its name says");
+        assert_eq!(
+            file.marked_in_dentry,
+            marked.is_some(),
+            "{ino:?} does not know what its name says"
+        );
     }
     if let Some(size) = marked {
         let is_inline = matches!(file.content, Content::Inline(_));

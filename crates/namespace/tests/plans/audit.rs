@@ -145,7 +145,7 @@ fn binding(names: &Names, slot: &Key, dentry: &Dentry, inode: &Inode, count: usi
     let known = parent == Ino::ROOT.0 || names.of.contains_key(&parent);
     assert!(known, "{ino} is in {parent}, which has no name");
     assert!(dentry.linked || count == 1, "{slot:?} does not say that {ino} has other names");
-    let marked = inode.file().is_some_and(|file| file.told_by_name);
+    let marked = inode.file().is_some_and(|file| file.marked_in_dentry);
     assert_eq!(dentry.self_contained.is_some(), marked, "{slot:?} and its file disagree");
     if marked {
         assert_eq!(dentry.self_contained, self_contained(inode), "{slot:?} says what is not so");

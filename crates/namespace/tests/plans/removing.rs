@@ -284,7 +284,7 @@ fn dentry_mark_decides_if_a_file_is_deleted_at_once() {
         let retold = |(key, value): (&Key, &Value)| {
             let mut inode = Inode::decode(key, value).unwrap();
             if let InodeBody::File(file) = &mut inode.body {
-                file.told_by_name = tells;
+                file.marked_in_dentry = tells;
             }
             Write::Put(key.clone(), inode.encode(key))
         };

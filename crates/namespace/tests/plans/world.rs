@@ -317,7 +317,7 @@ pub(crate) fn file(n: u8) -> Inode {
         data_version: 1,
         links: 1,
         sparse: false,
-        told_by_name: false,
+        marked_in_dentry: false,
         writer: None,
         tag: tag(n),
         sums: Vec::new(),

@@ -171,13 +171,13 @@ pub(crate) fn file() -> impl Strategy<Value = File> {
     let kept = (headers(), prop::option::of(account()));
     (numbers, tag(), sums(), kept, parts, content()).prop_map(
         |(numbers, tag, sums, (object, writer), parts, content)| {
-            let (size, data_version, links, sparse, told_by_name) = numbers;
+            let (size, data_version, links, sparse, marked_in_dentry) = numbers;
             File {
                 size,
                 data_version,
                 links,
                 sparse,
-                told_by_name,
+                marked_in_dentry,
                 writer,
                 tag,
                 sums,

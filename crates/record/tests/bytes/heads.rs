@@ -41,8 +41,8 @@ fn says(head: &InodeHead, inode: &Inode) {
         (HeadBody::File(head), InodeBody::File(file)) => {
             assert_eq!((head.size, head.links), (file.size, file.links));
             assert_eq!((head.data_version, &head.tag), (file.data_version, &file.tag));
-            let flags = (head.sparse, head.told_by_name);
-            assert_eq!(flags, (file.sparse, file.told_by_name));
+            let flags = (head.sparse, head.marked_in_dentry);
+            assert_eq!(flags, (file.sparse, file.marked_in_dentry));
             let sums: Vec<_> = file.sums.iter().map(|sum| (sum.algorithm, sum.kind)).collect();
             assert_eq!(head.sums, sums[..sums.len().min(10)]);
             assert_eq!(head.class, file.object.header(Header::StorageClass));
@@ -128,7 +128,7 @@ fn largest(sums: usize) -> Inode {
             data_version: u64::MAX,
             links: u32::MAX,
             sparse: true,
-            told_by_name: true,
+            marked_in_dentry: true,
             writer: Some(AccountId(AccountId::END - 1)),
             tag: Tag::Opaque([0xff; 16], u32::MAX),
             sums: (0..sums).map(sum).collect(),

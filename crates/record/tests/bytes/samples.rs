@@ -134,7 +134,7 @@ pub(crate) fn file(content: Content) -> File {
         data_version: 3,
         links: 1,
         sparse: false,
-        told_by_name: false,
+        marked_in_dentry: false,
         writer: None,
         tag: Tag::Md5([0x11; 16]),
         sums: Vec::new(),
@@ -176,7 +176,7 @@ fn inodes() -> Vec<Sample> {
     };
     let inline = File {
         size: 5,
-        told_by_name: true,
+        marked_in_dentry: true,
         tag: Tag::Opaque([0x33; 16], 9),
         ..file(Content::Inline(Bytes::from_static(b"hello")))
     };

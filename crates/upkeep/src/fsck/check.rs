@@ -149,7 +149,7 @@ fn names(all: &mut Inventory, tree: &Tree) {
         if recorded.is_some() && bound.self_contained != recorded {
             findings.insert(Finding::NotSelfContained(name.key.clone(), ino));
         }
-        if recorded.is_some() != bound.told_by_name {
+        if recorded.is_some() != bound.marked_in_dentry {
             findings.insert(Finding::SelfContainedMismatch(name.key.clone(), ino));
         }
         let place = if kind == Kind::Directory { ino } else { Ino(name.key.partition()) };

@@ -49,7 +49,7 @@ pub(super) struct InodeSummary {
     /// Its size, if its inode is all its data.
     pub(super) self_contained: Option<u64>,
     /// True if the record says that its name contains this size.
-    pub(super) told_by_name: bool,
+    pub(super) marked_in_dentry: bool,
 }
 
 /// A name.
@@ -428,7 +428,7 @@ impl Inventory {
             parts: false,
             is_staged_inline: false,
             self_contained: self_contained(inode),
-            told_by_name: false,
+            marked_in_dentry: false,
         };
         match &inode.body {
             InodeBody::Directory(directory) => {
@@ -441,7 +441,7 @@ impl Inventory {
     }
 
     fn add_file(&mut self, ino: Ino, file: &File, summary: &mut InodeSummary) {
-        (summary.size, summary.told_by_name) = (file.size, file.told_by_name);
+        (summary.size, summary.marked_in_dentry) = (file.size, file.marked_in_dentry);
         summary.parts = !file.parts.is_empty();
         summary.is_staged_inline = file.content.is_staged_inline();
         match &file.content {

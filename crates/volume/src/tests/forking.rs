@@ -194,7 +194,7 @@ fn words(mut inode: Inode, kind: Kind) -> String {
         InodeBody::Directory(directory) => directory.parent = Ino::ROOT,
         InodeBody::File(file) => {
             (file.data_version, file.pages_made) = (1, 0);
-            file.told_by_name = false;
+            file.marked_in_dentry = false;
             file.content = Content::Inline(Bytes::new());
             file.object.acl = None;
             file.object.lock = ObjectLock::default();

@@ -239,7 +239,7 @@ async fn damaged_names_are_found() {
         *inode.links_mut().unwrap() = 2;
         adorn(inos[0], &mut inode, 1);
         if let InodeBody::File(file) = &mut inode.body {
-            file.told_by_name = true;
+            file.marked_in_dentry = true;
         }
         vec![write(inos[0], &inode)]
     });

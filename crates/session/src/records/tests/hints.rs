@@ -67,7 +67,7 @@ fn file(ino: u64, content: Content) -> (Key, Value) {
         data_version: 1,
         links: 1,
         sparse: false,
-        told_by_name: false,
+        marked_in_dentry: false,
         writer: None,
         tag: Tag::Md5([0; 16]),
         sums: Vec::new(),
