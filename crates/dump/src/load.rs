@@ -88,55 +88,55 @@ pub async fn load<I: Read + Seek + Send>(
     check_empty(store, &keystone.key).await?;
     let begin = input.stream_position().map_err(DumpError::Read)?;
     let limits = store.limits();
-    let room = Room::of(&limits, keystone);
-    let summary = check(input, &room, keystone, progress)?;
+    let commit_limits = CommitLimits::of(&limits, keystone);
+    let summary = check(input, &commit_limits, keystone, progress)?;
     input.seek(std::io::SeekFrom::Start(begin)).map_err(DumpError::Read)?;
     // The verification may have taken long, and another process may have filled the store
     // meanwhile.
     check_empty(store, &keystone.key).await?;
     claim(store, keystone).await?;
-    fill(store, input, &room, (keystone, &summary), progress).await?;
+    fill(store, input, &commit_limits, (keystone, &summary), progress).await?;
     Ok(summary)
 }
 
 /// Verifies the dump and checks that each piece fits the engine.
 fn check<I: Read + Send>(
     input: &mut I,
-    room: &Room,
+    commit_limits: &CommitLimits,
     keystone: &Keystone,
     progress: &dyn Watcher,
 ) -> Result<Summary, DumpError> {
     let mut pieces = Reader::begin(input)?;
-    let mut misfit = None;
+    let mut excess = None;
     let mut whole = false;
     while let Some(piece) = pieces.next()? {
         // A piece that is too large is reported at the end only: damage is the more important
         // error.
-        misfit = misfit.or_else(|| room.misfit(&piece));
+        excess = excess.or_else(|| commit_limits.excess(&piece));
         whole |= matches!(&piece, Piece::Record(key, _) if *key == keystone.key);
         pieces.report(Phase::Verify, progress);
     }
     let summary = pieces.end(Phase::Verify, progress)?;
-    match misfit {
-        Some(misfit) => Err(misfit),
+    match excess {
+        Some(excess) => Err(excess),
         None if !whole => Err(DumpError::NoKeystone(keystone.key.clone())),
         None => Ok(summary),
     }
 }
 
 /// The limits of the engine for one commit of the load, without the guard.
-struct Room {
+struct CommitLimits {
     limits: Limits,
     items: usize,
     bytes: usize,
 }
 
-impl Room {
-    fn of(limits: &Limits, keystone: &Keystone) -> Room {
+impl CommitLimits {
+    fn of(limits: &Limits, keystone: &Keystone) -> CommitLimits {
         let guard = Plan { guards: vec![keystone.guard()], writes: Vec::new() };
         let items = limits.plan_items.min(limits.batch_items);
         let bytes = limits.plan_bytes.min(limits.batch_bytes);
-        Room {
+        CommitLimits {
             limits: *limits,
             items: items.saturating_sub(guard.items()),
             bytes: bytes.saturating_sub(guard.bytes()),
@@ -144,7 +144,7 @@ impl Room {
     }
 
     /// Returns the error of a piece that exceeds a limit of the engine; `None` if it fits.
-    fn misfit(&self, piece: &Piece) -> Option<DumpError> {
+    fn excess(&self, piece: &Piece) -> Option<DumpError> {
         let (key, size, number) = match piece {
             Piece::Record(key, value) => (key, value.len(), 0),
             Piece::Counter(CounterKey(key), number) => {
@@ -236,7 +236,7 @@ async fn claim(store: &dyn MetaStore, keystone: &Keystone) -> Result<(), DumpErr
 async fn fill<I: Read + Send>(
     store: &dyn MetaStore,
     input: &mut I,
-    room: &Room,
+    commit_limits: &CommitLimits,
     (keystone, expected): (&Keystone, &Summary),
     progress: &dyn Watcher,
 ) -> Result<(), DumpError> {
@@ -245,8 +245,8 @@ async fn fill<I: Read + Send>(
     let mut load = Load::default();
     let mut last: Option<Value> = None;
     while let Some(piece) = pieces.next().map_err(changed)? {
-        if let Some(misfit) = room.misfit(&piece) {
-            return Err(changed(misfit));
+        if let Some(excess) = commit_limits.excess(&piece) {
+            return Err(changed(excess));
         }
         pieces.report(Phase::Fill, progress);
         let (write, bytes) = match piece {
@@ -264,18 +264,18 @@ async fn fill<I: Read + Send>(
                 (Write::Set(key, number), bytes)
             }
         };
-        if load.is_full(bytes, room) {
+        if load.is_full(bytes, commit_limits) {
             // The limit also bounds the memory: each commit in flight holds its records.
             if commits.len() == COMMITS_AT_ONCE {
                 commits.try_next().await?;
             }
-            commits.push(lay(store, keystone, std::mem::take(&mut load).writes));
+            commits.push(commit_writes(store, keystone, std::mem::take(&mut load).writes));
         }
         load.bytes += bytes;
         load.writes.push(write);
     }
     let found = pieces.end(Phase::Fill, progress).map_err(changed)?;
-    commits.push(lay(store, keystone, load.writes));
+    commits.push(commit_writes(store, keystone, load.writes));
     // The keystone must not be visible before all other commits are durable.
     while commits.try_next().await?.is_some() {}
     match last {
@@ -292,10 +292,10 @@ struct Load {
 }
 
 impl Load {
-    fn is_full(&self, more: usize, room: &Room) -> bool {
+    fn is_full(&self, more: usize, commit_limits: &CommitLimits) -> bool {
         !self.writes.is_empty()
-            && (self.writes.len() >= room.items.min(COMMIT_ITEMS)
-                || self.bytes + more > room.bytes.min(COMMIT_BYTES))
+            && (self.writes.len() >= commit_limits.items.min(COMMIT_ITEMS)
+                || self.bytes + more > commit_limits.bytes.min(COMMIT_BYTES))
     }
 }
 
@@ -307,7 +307,7 @@ fn changed(error: DumpError) -> DumpError {
     }
 }
 
-async fn lay(
+async fn commit_writes(
     store: &dyn MetaStore,
     keystone: &Keystone,
     writes: Vec<Write>,

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::folder::wrong;
+use crate::folder::system_error;
 use crate::{Gauge, Trouble};
 
 /// The number of calls between two checks of the time.
@@ -92,7 +92,7 @@ impl SmallFiles {
         let folders: Vec<PathBuf> =
             (0..threads).map(|thread| parent.join(format!("entries-{thread}"))).collect();
         for folder in &folders {
-            fs::create_dir(folder).map_err(wrong("make the folder", folder))?;
+            fs::create_dir(folder).map_err(system_error("make the folder", folder))?;
         }
         Ok(Self { folders, files })
     }
@@ -103,7 +103,8 @@ impl SmallFiles {
     ///
     /// If a folder cannot be removed.
     pub fn clean(&self) -> Result<(), Trouble> {
-        let remove = |folder: &PathBuf| fs::remove_dir(folder).map_err(wrong("remove", folder));
+        let remove =
+            |folder: &PathBuf| fs::remove_dir(folder).map_err(system_error("remove", folder));
         self.folders.iter().try_for_each(remove)
     }
 
@@ -127,7 +128,7 @@ impl SmallFiles {
             done.sum()
         });
         let took = begin.elapsed();
-        let calls = calls.map_err(wrong(verb.name(), &self.folders[0]))?;
+        let calls = calls.map_err(system_error(verb.name(), &self.folders[0]))?;
         if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(Pass { calls, took }) }
     }
 }

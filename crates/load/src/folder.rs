@@ -105,7 +105,7 @@ impl Folder {
     ///
     /// If the folder exists or cannot be created.
     pub fn make(path: &Path, seed: u64) -> Result<Self, Trouble> {
-        fs::create_dir(path).map_err(wrong("make the folder", path))?;
+        fs::create_dir(path).map_err(system_error("make the folder", path))?;
         Ok(Self { path: path.to_owned(), seed, made: Vec::new() })
     }
 
@@ -115,7 +115,7 @@ impl Folder {
     ///
     /// If a file cannot be deleted.
     pub fn clean(self) -> Result<(), Trouble> {
-        fs::remove_dir_all(&self.path).map_err(wrong("delete", &self.path))
+        fs::remove_dir_all(&self.path).map_err(system_error("delete", &self.path))
     }
 
     /// Runs one round. An operation needs the files of the operations before it in
@@ -138,7 +138,7 @@ impl Folder {
             FileVerb::Create | FileVerb::Stat | FileVerb::Unlink => self.small(verb, load, gauge),
             FileVerb::List => return self.list(load, gauge),
         };
-        let mut round = done.map_err(wrong(verb.name(), &self.path))?;
+        let mut round = done.map_err(system_error(verb.name(), &self.path))?;
         round.took = begin.elapsed();
         if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(round) }
     }
@@ -232,10 +232,10 @@ impl Folder {
         let folder = self.path.join("listed");
         // The files are created in the first round and are not part of its duration.
         if !folder.exists() {
-            fs::create_dir(&folder).map_err(wrong("make the folder", &folder))?;
+            fs::create_dir(&folder).map_err(system_error("make the folder", &folder))?;
             for number in 0..LISTED {
                 let path = folder.join(format!("{number:08}"));
-                fs::write(&path, b"x").map_err(wrong("write", &path))?;
+                fs::write(&path, b"x").map_err(system_error("write", &path))?;
             }
         }
         let begin = Instant::now();
@@ -250,7 +250,7 @@ impl Folder {
                 Ok(true)
             })
         });
-        let mut round = done.map_err(wrong("list", &folder))?;
+        let mut round = done.map_err(system_error("list", &folder))?;
         round.took = begin.elapsed();
         if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(round) }
     }
@@ -295,7 +295,7 @@ fn threads(count: usize, work: impl Fn(usize) -> io::Result<Round> + Sync) -> io
     })
 }
 
-pub(crate) fn wrong(doing: &str, path: &Path) -> impl Fn(io::Error) -> Trouble {
+pub(crate) fn system_error(doing: &str, path: &Path) -> impl Fn(io::Error) -> Trouble {
     let doing = format!("{doing} {}", path.display());
     move |source| Trouble::System { doing: doing.clone(), source }
 }

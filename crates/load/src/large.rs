@@ -14,7 +14,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use rustix::fs::{Advice, fadvise};
 
-use crate::folder::wrong;
+use crate::folder::system_error;
 use crate::{Gauge, Pass, Trouble};
 
 /// The size of a sequential read or write in bytes.
@@ -31,11 +31,12 @@ const PAGE_BYTES: usize = 4 << 10;
 /// If a call fails, or the run was stopped.
 pub fn copy_file(from: &Path, to: &Path, synced: bool, gauge: &Gauge) -> Result<Duration, Trouble> {
     let begin = Instant::now();
-    let mut source = File::open(from).map_err(wrong("open", from))?;
-    let mut target = File::create(to).map_err(wrong("create", to))?;
-    through(&mut source, gauge, |bytes| target.write_all(bytes)).map_err(wrong("write", to))?;
+    let mut source = File::open(from).map_err(system_error("open", from))?;
+    let mut target = File::create(to).map_err(system_error("create", to))?;
+    through(&mut source, gauge, |bytes| target.write_all(bytes))
+        .map_err(system_error("write", to))?;
     if synced {
-        target.sync_all().map_err(wrong("sync", to))?;
+        target.sync_all().map_err(system_error("sync", to))?;
     }
     drop(target);
     if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(begin.elapsed()) }
@@ -48,8 +49,8 @@ pub fn copy_file(from: &Path, to: &Path, synced: bool, gauge: &Gauge) -> Result<
 /// If a call fails, or the run was stopped.
 pub fn read_file(path: &Path, gauge: &Gauge) -> Result<Duration, Trouble> {
     let begin = Instant::now();
-    let mut file = File::open(path).map_err(wrong("open", path))?;
-    through(&mut file, gauge, |_| Ok(())).map_err(wrong("read", path))?;
+    let mut file = File::open(path).map_err(system_error("open", path))?;
+    through(&mut file, gauge, |_| Ok(())).map_err(system_error("read", path))?;
     if gauge.is_stopped() { Err(Trouble::Stopped) } else { Ok(begin.elapsed()) }
 }
 
@@ -59,11 +60,11 @@ pub fn read_file(path: &Path, gauge: &Gauge) -> Result<Duration, Trouble> {
 ///
 /// If a call fails.
 pub fn forget_pages(path: &Path) -> Result<(), Trouble> {
-    let file = File::open(path).map_err(wrong("open", path))?;
+    let file = File::open(path).map_err(system_error("open", path))?;
     // The kernel drops only pages that are written back.
-    file.sync_all().map_err(wrong("sync", path))?;
+    file.sync_all().map_err(system_error("sync", path))?;
     let forgotten = fadvise(&file, 0, None, Advice::DontNeed).map_err(io::Error::from);
-    forgotten.map_err(wrong("forget pages of", path))
+    forgotten.map_err(system_error("forget pages of", path))
 }
 
 /// Reads at most `most` pages of 4 KiB in random order. No page is read twice, because the second
@@ -73,10 +74,10 @@ pub fn forget_pages(path: &Path) -> Result<(), Trouble> {
 ///
 /// If a call fails, or the run was stopped.
 pub fn read_randomly(path: &Path, most: usize, seed: u64, gauge: &Gauge) -> Result<Pass, Trouble> {
-    let file = File::open(path).map_err(wrong("open", path))?;
-    let length = file.metadata().map_err(wrong("look at", path))?.len();
+    let file = File::open(path).map_err(system_error("open", path))?;
+    let length = file.metadata().map_err(system_error("look at", path))?.len();
     let advised = fadvise(&file, 0, None, Advice::Random).map_err(io::Error::from);
-    advised.map_err(wrong("open", path))?;
+    advised.map_err(system_error("open", path))?;
     // All positions are shuffled before the first read, so that their choice costs no time between
     // reads.
     let mut pages: Vec<u64> = (0..length / PAGE_BYTES as u64).collect();
@@ -84,7 +85,8 @@ pub fn read_randomly(path: &Path, most: usize, seed: u64, gauge: &Gauge) -> Resu
     pages.truncate(most);
     let (mut page, begin) = ([0; PAGE_BYTES], Instant::now());
     for number in &pages {
-        file.read_exact_at(&mut page, number * PAGE_BYTES as u64).map_err(wrong("read", path))?;
+        file.read_exact_at(&mut page, number * PAGE_BYTES as u64)
+            .map_err(system_error("read", path))?;
         if gauge.is_stopped() {
             return Err(Trouble::Stopped);
         }

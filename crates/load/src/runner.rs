@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const PREPARING: Duration = Duration::from_hours(1);
 
 /// The pause of a client after an error, so that refusals do not cause a storm of requests.
-const REST: Duration = Duration::from_millis(50);
+const ERROR_PAUSE: Duration = Duration::from_millis(50);
 
 /// The number of consecutive errors after which a client ends its round.
 const ERRORS_MAX: u32 = 50;
@@ -158,7 +158,7 @@ impl Runner {
             }
             Verb::Delete | Verb::DeleteBatch if self.written_of(bytes).is_none() => {
                 let put = Workload::new(Verb::Put, bytes, clients, workload.time);
-                fine(self.round(&put, gauge)?)?;
+                require_success(self.round(&put, gauge)?)?;
             }
             Verb::Mixed if !self.objects.contains_key(&bytes) => {
                 let numbers = 0..u64::try_from(count).unwrap_or(u64::MAX);
@@ -305,7 +305,7 @@ impl Runner {
 
     fn fill(&mut self, bytes: u64, keys: Vec<String>, gauge: &Arc<Gauge>) -> Result<(), Trouble> {
         let work = Work::Fill { payload: self.payload(bytes), keys, next: AtomicUsize::new(0) };
-        fine(self.run(work, PREPARERS, PREPARING, gauge)?.round)
+        require_success(self.run(work, PREPARERS, PREPARING, gauge)?.round)
     }
 
     fn compare(&mut self, bytes: u64, keys: &[String], gauge: &Arc<Gauge>) -> Result<(), Trouble> {
@@ -314,7 +314,7 @@ impl Runner {
             let (keys, next) = (keys.to_vec(), AtomicUsize::new(0));
             let content = Some(self.payload(bytes).bytes);
             let work = Work::GetOnce { bytes, keys, next, content };
-            fine(self.run(work, PREPARERS, PREPARING, gauge)?.round)?;
+            require_success(self.run(work, PREPARERS, PREPARING, gauge)?.round)?;
         }
         Ok(())
     }
@@ -436,7 +436,7 @@ async fn work(
                     break;
                 }
                 // The pause is not part of a latency, because the next step takes its own time.
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(ERROR_PAUSE).await;
             }
         }
         since = Instant::now();
@@ -451,7 +451,7 @@ fn runtime() -> Result<Runtime, Trouble> {
 }
 
 /// Returns the first error of a preparation, in which no request may fail.
-fn fine(round: Round) -> Result<(), Trouble> {
+fn require_success(round: Round) -> Result<(), Trouble> {
     match round.samples.into_iter().next() {
         None => Ok(()),
         Some(wrong) => Err(Trouble::Preparing(wrong)),

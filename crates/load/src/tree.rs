@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
 use crate::Trouble;
-use crate::folder::wrong;
+use crate::folder::system_error;
 
 /// The number of files of a package. Half of them are in `src`.
 pub const PACKAGE_FILES: u64 = 50;
@@ -46,8 +46,8 @@ pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
         all += bytes.len() as u64;
         fs::write(path, bytes)
     };
-    fs::create_dir(folder).map_err(wrong("make the folder", folder))?;
-    (0..files).try_for_each(&mut write).map_err(wrong("fill", folder))?;
+    fs::create_dir(folder).map_err(system_error("make the folder", folder))?;
+    (0..files).try_for_each(&mut write).map_err(system_error("fill", folder))?;
     Ok(all)
 }
 

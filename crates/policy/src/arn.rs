@@ -5,7 +5,7 @@
 //! JSON policy elements, on `ArnEquals` and `ArnLike`, which "behave identically").
 
 use crate::keys::ConditionKey;
-use crate::pattern::{BadVariable, Hit, Pattern, Syntax};
+use crate::pattern::{BadVariable, MatchResult, Pattern, Syntax};
 use crate::question::Question;
 
 const COMPONENTS: usize = 6;
@@ -56,7 +56,7 @@ impl ArnPattern {
         Err(BadArn::TooShort)
     }
 
-    pub(crate) fn covers(&self, arn: &str, question: &Question<'_>) -> Hit {
+    pub(crate) fn covers(&self, arn: &str, question: &Question<'_>) -> MatchResult {
         let patterns = match self {
             ArnPattern::Whole(pattern) => return pattern.covers(arn, question),
             ArnPattern::Components(patterns) => patterns,
@@ -64,12 +64,12 @@ impl ArnPattern {
         let components: Vec<&str> = arn.splitn(COMPONENTS, ':').collect();
         let is_arn = components.len() == COMPONENTS;
         let texts = components.into_iter().chain(std::iter::repeat(""));
-        let mut all = Hit::from(is_arn);
+        let mut all = MatchResult::from(is_arn);
         for (pattern, text) in patterns.iter().zip(texts) {
             match pattern.covers(text, question) {
-                Hit::Yes => {}
-                Hit::No => all = Hit::No,
-                Hit::Unresolved => return Hit::Unresolved,
+                MatchResult::Yes => {}
+                MatchResult::No => all = MatchResult::No,
+                MatchResult::Unresolved => return MatchResult::Unresolved,
             }
         }
         all

@@ -25,7 +25,7 @@ use crate::arn::ArnPattern;
 use crate::error::PolicyError;
 use crate::keys::ConditionKey;
 use crate::operators::{Comparison, Operator, Order, Quantifier};
-use crate::pattern::{Hit, Pattern, Syntax, fold};
+use crate::pattern::{MatchResult, Pattern, Syntax, fold};
 use crate::question::Question;
 
 /// A condition: one key, one operator, and the values of the policy.
@@ -105,11 +105,11 @@ impl Condition {
                 let folded = folds.then(|| fold(value));
                 let value = folded.as_deref().unwrap_or(value);
                 let hits = patterns.iter().map(|pattern| pattern.covers(value, question));
-                return Hit::of_list(hits, negated, denies);
+                return MatchResult::of_list(hits, negated, denies);
             }
             Wanted::Arns(patterns) => {
                 let hits = patterns.iter().map(|pattern| pattern.covers(value, question));
-                return Hit::of_list(hits, negated, denies);
+                return MatchResult::of_list(hits, negated, denies);
             }
             Wanted::Numbers(order, numbers) => number(value).is_some_and(|value| {
                 let holds = |wanted| value.partial_cmp(wanted).is_some_and(|it| order.holds(it));

@@ -209,17 +209,17 @@ impl Reader<'_> {
     fn principals(
         &self,
         named: Option<Node>,
-        spared: Option<Node>,
+        excluded: Option<Node>,
         denies: bool,
     ) -> Result<Option<Principals>, PolicyError> {
         let PolicyKind::Bucket { exists, .. } = self.kind else {
-            return match (named, spared) {
+            return match (named, excluded) {
                 (None, None) => Ok(None),
                 _ => Err(PolicyError::PRINCIPAL
                     .because("the policy of a user or session names no principal")),
             };
         };
-        let principals = match (named, spared) {
+        let principals = match (named, excluded) {
             (Some(node), None) => Principals::parse(node)?,
             (None, Some(_)) if !denies => {
                 let why = "NotPrincipal is allowed only with Deny";

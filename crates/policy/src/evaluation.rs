@@ -27,13 +27,17 @@ impl Decision {
 
 /// A decision. For `Allowed` also the most specific mention of the sender in an Allow statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Weighed {
+pub(crate) struct Evaluated {
     pub(crate) decision: Decision,
     pub(crate) mention: Option<Mention>,
 }
 
 /// Evaluates all statements. `action` is in lower case.
-pub(crate) fn weigh(statements: &[Statement], action: &str, question: &Question<'_>) -> Weighed {
+pub(crate) fn evaluate(
+    statements: &[Statement],
+    action: &str,
+    question: &Question<'_>,
+) -> Evaluated {
     let mut closest = None;
     for statement in statements {
         // An Allow that cannot be more specific than the one found changes nothing, so its
@@ -44,11 +48,11 @@ pub(crate) fn weigh(statements: &[Statement], action: &str, question: &Question<
         if let Some(mention) = statement.covers(action, question) {
             // No Allow can change an explicit Deny, so the rest is not evaluated.
             if statement.denies {
-                return Weighed { decision: Decision::Denied, mention: None };
+                return Evaluated { decision: Decision::Denied, mention: None };
             }
             closest = closest.max(Some(mention));
         }
     }
     let decision = if closest.is_some() { Decision::Allowed } else { Decision::Unspecified };
-    Weighed { decision, mention: closest }
+    Evaluated { decision, mention: closest }
 }

@@ -19,6 +19,7 @@
 mod actions;
 mod addresses;
 mod arn;
+mod authorisation;
 mod canned;
 mod conditions;
 mod document;
@@ -28,7 +29,6 @@ mod glob;
 mod holes;
 mod json;
 mod keys;
-mod law;
 mod operators;
 mod pattern;
 mod policy;
@@ -41,11 +41,11 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+pub use authorisation::{BucketSide, Ruling, Source, Sources, authorise};
 pub use document::{POLICY_BYTES_MAX, PolicyKind};
 pub use error::PolicyError;
 pub use evaluation::Decision;
 pub use keys::{ConditionKey, KeySource, PrincipalKey};
-pub use law::{BucketSide, Ruling, Source, Sources, authorise};
 pub use policy::Policy;
 pub use principals::PrincipalName;
 pub use question::{ConditionValues, NoValues, Principal, Question, RoleSession, Values};

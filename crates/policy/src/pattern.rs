@@ -29,32 +29,36 @@ pub(crate) enum Pattern {
 
 /// The result of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hit {
+pub(crate) enum MatchResult {
     Yes,
     No,
     /// A variable has no value, so the result is unknown.
     Unresolved,
 }
 
-impl From<bool> for Hit {
-    fn from(covers: bool) -> Hit {
-        if covers { Hit::Yes } else { Hit::No }
+impl From<bool> for MatchResult {
+    fn from(covers: bool) -> MatchResult {
+        if covers { MatchResult::Yes } else { MatchResult::No }
     }
 }
 
-impl Hit {
+impl MatchResult {
     /// Combines the results of a list of patterns. Returns true if one of them matches; for a
     /// negated list, if none of them matches.
     ///
     /// If an unresolved pattern could change the result of a negated list, the result is the safe
     /// one: a Deny applies, and an Allow does not.
-    pub(crate) fn of_list(hits: impl Iterator<Item = Hit>, negated: bool, denies: bool) -> bool {
+    pub(crate) fn of_list(
+        hits: impl Iterator<Item = MatchResult>,
+        negated: bool,
+        denies: bool,
+    ) -> bool {
         let mut unresolved = false;
         for hit in hits {
             match hit {
-                Hit::Yes => return !negated,
-                Hit::No => {}
-                Hit::Unresolved => unresolved = true,
+                MatchResult::Yes => return !negated,
+                MatchResult::No => {}
+                MatchResult::Unresolved => unresolved = true,
             }
         }
         negated && (denies || !unresolved)
@@ -98,14 +102,14 @@ impl Pattern {
 
     /// Matches the pattern with a text. If the pattern ignores case, the caller has folded the
     /// text.
-    pub(crate) fn covers(&self, text: &str, question: &Question<'_>) -> Hit {
+    pub(crate) fn covers(&self, text: &str, question: &Question<'_>) -> MatchResult {
         match self {
             Pattern::Fixed(glob) => glob.matches(text).into(),
             Pattern::Template(template) => match template
                 .resolved(question.conditions.resolved(), &|key| question.one_value(key))
             {
                 Some(glob) => glob.matches(text).into(),
-                None => Hit::Unresolved,
+                None => MatchResult::Unresolved,
             },
         }
     }

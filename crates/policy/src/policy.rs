@@ -6,7 +6,7 @@
 use crate::canned;
 use crate::document::{self, PolicyKind, Vocabulary};
 use crate::error::PolicyError;
-use crate::evaluation::{Decision, Weighed, weigh};
+use crate::evaluation::{Decision, Evaluated, evaluate};
 use crate::keys::ConditionKey;
 use crate::principals::{PrincipalName, Principals};
 use crate::public;
@@ -61,12 +61,12 @@ impl Policy {
 
     /// Returns the decision of this policy alone. See `authorise` for several policies.
     pub fn decide(&self, question: &Question<'_>) -> Decision {
-        self.weigh(&question.action.to_ascii_lowercase(), question).decision
+        self.evaluate(&question.action.to_ascii_lowercase(), question).decision
     }
 
     /// As `decide`, for an action in lower case. The result also has the mention of the sender.
-    pub(crate) fn weigh(&self, action: &str, question: &Question<'_>) -> Weighed {
-        weigh(&self.statements, action, question)
+    pub(crate) fn evaluate(&self, action: &str, question: &Question<'_>) -> Evaluated {
+        evaluate(&self.statements, action, question)
     }
 
     /// Returns true for a bucket policy.

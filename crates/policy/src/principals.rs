@@ -111,8 +111,8 @@ impl Principals {
                 mention
             }
             Principals::Not(names) => {
-                let spared = names.iter().any(|name| name.spares(principal));
-                (!spared).then_some(Mention::Broad)
+                let excluded = names.iter().any(|name| name.excludes(principal));
+                (!excluded).then_some(Mention::Broad)
             }
         }
     }
@@ -186,7 +186,7 @@ impl PrincipalName {
     /// Returns true if a `NotPrincipal` with this name excludes the sender from the Deny. An
     /// account includes only its root user here: AWS's own example lists a user and the user's
     /// account, and denies all other users of that account.
-    fn spares(&self, principal: &Principal) -> bool {
+    fn excludes(&self, principal: &Principal) -> bool {
         match self {
             PrincipalName::Account(_) | PrincipalName::CanonicalUser(_) => {
                 let root =

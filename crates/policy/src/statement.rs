@@ -6,7 +6,7 @@
 use crate::conditions::Condition;
 use crate::glob::Glob;
 use crate::keys::ConditionKey;
-use crate::pattern::{Hit, Pattern};
+use crate::pattern::{MatchResult, Pattern};
 use crate::principals::{Mention, Principals};
 use crate::question::Question;
 
@@ -53,7 +53,7 @@ impl Statement {
     fn covers_resource(&self, question: &Question<'_>) -> bool {
         let List { negated, patterns } = &self.resources;
         let hits = patterns.iter().map(|pattern| pattern.covers(question.resource, question));
-        Hit::of_list(hits, *negated, self.denies)
+        MatchResult::of_list(hits, *negated, self.denies)
     }
 
     /// Returns the keys of the conditions and variables. A key can occur several times.

@@ -1,7 +1,7 @@
+mod authorisation;
 mod globs;
 mod hostile;
 mod keys;
-mod law;
 mod operators;
 mod principals;
 mod public;

@@ -119,7 +119,7 @@ fn applies(statement: &Value, asked: &Asked, by: &Texts<'_>, variables: bool) ->
     let who = if let Some(named) = statement.get("Principal") {
         principal_names(named).iter().any(|name| means(name, by.own))
     } else if let Some(named) = statement.get("NotPrincipal") {
-        !principal_names(named).iter().any(|name| spares(name, by.own, &asked.principal))
+        !principal_names(named).iter().any(|name| excludes(name, by.own, &asked.principal))
     } else {
         true
     };
@@ -207,7 +207,7 @@ fn own_names(principal: &Principal) -> Vec<String> {
     own
 }
 
-fn spares(name: &str, own: &[String], principal: &Principal) -> bool {
+fn excludes(name: &str, own: &[String], principal: &Principal) -> bool {
     let only_root = matches!(principal, Principal::User { is_root: true, session: None, .. });
     means(name, own.get(if only_root { 0 } else { 3 }..).unwrap_or_default())
 }

@@ -19,7 +19,7 @@
 //! bucket policy. For example, a list that grants READ to another account admits a user of that
 //! account only if the user's own policies allow the read, too.
 
-use crate::evaluation::{Decision, Weighed};
+use crate::evaluation::{Decision, Evaluated};
 use crate::policy::Policy;
 use crate::principals::Mention;
 use crate::question::{Principal, Question};
@@ -126,9 +126,9 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
 
     let identity =
         if is_root { Decision::Allowed } else { decide_all(sources.identity, &action, question) };
-    let session = sources.session.map(|policy| weigh(policy, false, &action, question).decision);
+    let session = sources.session.map(|policy| evaluate(policy, false, &action, question).decision);
     let bucket = sources.bucket.and_then(|bucket| bucket.policy).filter(|_| !beyond_policy);
-    let bucket = bucket.map(|policy| weigh(policy, true, &action, question));
+    let bucket = bucket.map(|policy| evaluate(policy, true, &action, question));
 
     // An explicit Deny of any source comes before each Allow.
     if identity == Decision::Denied {
@@ -173,7 +173,7 @@ fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> De
         return all;
     }
     for policy in policies {
-        match weigh(policy, false, action, question).decision {
+        match evaluate(policy, false, action, question).decision {
             Decision::Denied => return Decision::Denied,
             Decision::Allowed => all = Decision::Allowed,
             Decision::Unspecified => {}
@@ -184,10 +184,10 @@ fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> De
 
 /// Returns the decision of a policy in one of the two roles. A policy of the other kind allows
 /// nothing there, because only bucket policies name the principals that they allow.
-fn weigh(policy: &Policy, for_bucket: bool, action: &str, question: &Question<'_>) -> Weighed {
-    let weighed = policy.weigh(action, question);
-    if policy.is_of_bucket() != for_bucket && weighed.decision.is_allowed() {
-        return Weighed { decision: Decision::Unspecified, mention: None };
+fn evaluate(policy: &Policy, for_bucket: bool, action: &str, question: &Question<'_>) -> Evaluated {
+    let evaluated = policy.evaluate(action, question);
+    if policy.is_of_bucket() != for_bucket && evaluated.decision.is_allowed() {
+        return Evaluated { decision: Decision::Unspecified, mention: None };
     }
-    weighed
+    evaluated
 }
