@@ -7,7 +7,7 @@
 //! - A policy that depends on the body (for example on the tags in it) is evaluated when the body
 //!   has arrived: [`Call::demand_with_body`].
 //! - A policy that depends on the replaced object is evaluated again after the body, because the
-//!   object may have changed meanwhile: [`Call::asks_after_body`].
+//!   object may have changed meanwhile: [`Call::checks_after_body`].
 //! - An operation that looked up an object checks the permissions for this same object:
 //!   [`Call::check_object`].
 //!
@@ -112,7 +112,7 @@ impl<'a> Call<'a> {
 
     /// As [`Call::demand`], for an operation on one object that the caller has looked up; `None` if
     /// it does not exist.
-    pub(crate) async fn demand_about(
+    pub(crate) async fn demand_for_object(
         &self,
         permissions: &[Permission],
         object: Option<&Object>,
@@ -121,7 +121,7 @@ impl<'a> Call<'a> {
         for permission in permissions {
             if permission.resource != *self.resource {
                 self.demand_one(permission).await?;
-            } else if !self.sender.rule(permission, Some(self.rules()?), object) {
+            } else if !self.sender.is_allowed(permission, Some(self.rules()?), object) {
                 return Err(Code::AccessDenied.into());
             }
         }
@@ -129,16 +129,16 @@ impl<'a> Call<'a> {
     }
 
     /// Returns true if one of the permissions depends on the object that the request names.
-    pub(crate) fn object_decides(&self, permissions: &[Permission]) -> Result<bool, Fault> {
+    pub(crate) fn depends_on_object(&self, permissions: &[Permission]) -> Result<bool, Fault> {
         let rules = self.rules()?;
-        Ok(permissions.iter().any(|permission| self.sender.object_decides(permission, rules)))
+        Ok(permissions.iter().any(|permission| self.sender.depends_on_object(permission, rules)))
     }
 
     /// Returns true if the permissions depend on the object that a write replaces. The write then
     /// checks permissions again after its body. A body may take minutes, and another client can
     /// replace the object meanwhile.
-    pub(crate) fn asks_after_body(&self) -> Result<bool, Fault> {
-        self.object_decides(self.permissions())
+    pub(crate) fn checks_after_body(&self) -> Result<bool, Fault> {
+        self.depends_on_object(self.permissions())
     }
 
     /// Fails if the request is anonymous and S3 refuses the operation to anonymous clients.
@@ -158,7 +158,7 @@ impl<'a> Call<'a> {
             None => None,
             Some(bucket) if self.resource.bucket() == Some(bucket) => own.cloned(),
             // The source bucket of a copy.
-            Some(bucket) => Some(self.all_rules.of(self.volume, bucket).await?),
+            Some(bucket) => Some(self.all_rules.get(self.volume, bucket).await?),
         };
         if self.sender.may(permission, rules.as_deref()).await? {
             Ok(())
@@ -169,23 +169,23 @@ impl<'a> Call<'a> {
 
     /// Returns true if the client has a permission for `object`, an object of the request's bucket.
     pub(crate) fn may_with(&self, permission: &Permission, object: &Object) -> Result<bool, Fault> {
-        Ok(self.sender.rule(permission, Some(self.rules()?), Some(object)))
+        Ok(self.sender.is_allowed(permission, Some(self.rules()?), Some(object)))
     }
 
     /// Returns true if the client has a permission for the object that the request names. The
     /// caller passes the object if the permission depends on it.
-    pub(crate) fn may_about(
+    pub(crate) fn may_for_object(
         &self,
         permission: &Permission,
         object: Option<&Object>,
     ) -> Result<bool, Fault> {
-        Ok(self.sender.rule(permission, Some(self.rules()?), object))
+        Ok(self.sender.is_allowed(permission, Some(self.rules()?), object))
     }
 
     /// Returns the fault for a missing object or version. If the client must not list the bucket,
     /// it gets `AccessDenied` instead: "If you don't have the `s3:ListBucket` permission, Amazon S3
     /// returns … 403" (API reference, `GetObject`).
-    pub(crate) async fn hidden(&self, bucket: &BucketName, fault: Fault) -> Fault {
+    pub(crate) async fn hide_absence(&self, bucket: &BucketName, fault: Fault) -> Fault {
         match self.demand_one(&Permission::on_bucket("s3:ListBucket", bucket)).await {
             Ok(()) => fault,
             Err(refusal) => refusal,
@@ -193,15 +193,15 @@ impl<'a> Call<'a> {
     }
 
     /// Adds the elements that S3 puts into an error: the missing key, version or upload.
-    pub(crate) fn named(&self, fault: Fault) -> Fault {
+    pub(crate) fn with_elements(&self, fault: Fault) -> Fault {
         let key = self.resource.key().map_or("", ObjectKey::as_str);
         let asked = |name| self.query.get(name).ok().flatten().unwrap_or_default();
         // The fault of a copy's source has its elements already.
-        let is_named = fault.extra.iter().any(|(element, _)| *element == "Key");
+        let has_elements = fault.extra.iter().any(|(element, _)| *element == "Key");
         #[expect(clippy::wildcard_enum_match_arm, reason = "no other code needs an element here")]
         match fault.code {
-            Code::NoSuchKey if !is_named => fault.with("Key", key),
-            Code::NoSuchVersion if !is_named => {
+            Code::NoSuchKey if !has_elements => fault.with("Key", key),
+            Code::NoSuchVersion if !has_elements => {
                 fault.with("Key", key).with("VersionId", asked("versionId"))
             }
             Code::NoSuchUpload => fault.with("UploadId", asked("uploadId")),
@@ -222,47 +222,47 @@ impl<'a> Call<'a> {
         rules: &BucketRules,
     ) -> Result<(), Fault> {
         if object.bucket != rules.ino {
-            return Err(gone(bucket));
+            return Err(no_such_bucket(bucket));
         }
         // `demand_with_body` checks permissions that depend on the body.
         let (Demand::All(permissions) | Demand::WithUpload(permissions)) = self.demanded else {
             return Ok(());
         };
-        let about = |permission: &&Permission| match &permission.resource {
+        let names_object = |permission: &&Permission| match &permission.resource {
             S3Resource::Object(of, at) => {
                 of == bucket && at == key && permission.version.as_ref() == version
             }
             S3Resource::Bucket(_) | S3Resource::Service => false,
         };
-        let may = |permission| self.sender.rule(permission, Some(rules), Some(object));
-        let all = permissions.iter().filter(about).all(may);
+        let may = |permission| self.sender.is_allowed(permission, Some(rules), Some(object));
+        let all = permissions.iter().filter(names_object).all(may);
         if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
     /// Fails with `NoSuchBucket` if the bucket was replaced since the request began, according to
     /// the cached record. Called after a wait for a body.
-    pub(crate) async fn check_bound(&self) -> Result<(), Fault> {
+    pub(crate) async fn check_bucket(&self) -> Result<(), Fault> {
         let (Some(rules), Some(name)) = (&self.rules, self.resource.bucket()) else {
             return Ok(());
         };
-        let now = self.all_rules.of(self.volume, name).await?;
-        if now.ino == rules.ino { Ok(()) } else { Err(gone(name)) }
+        let now = self.all_rules.get(self.volume, name).await?;
+        if now.ino == rules.ino { Ok(()) } else { Err(no_such_bucket(name)) }
     }
 
-    /// As [`Call::check_bound`], but reads the bucket from the metadata store. For changes of a
+    /// As [`Call::check_bucket`], but reads the bucket from the metadata store. For changes of a
     /// bucket's settings.
-    pub(crate) async fn check_bound_now(&self) -> Result<(), Fault> {
+    pub(crate) async fn check_bucket_in_store(&self) -> Result<(), Fault> {
         let name = self.bucket()?;
         let now = self.volume.bucket(name.as_str()).await;
         let now = now.map_err(|error| translate::on(name, error))?;
-        if now.ino == self.rules()?.ino { Ok(()) } else { Err(gone(name)) }
+        if now.ino == self.rules()?.ino { Ok(()) } else { Err(no_such_bucket(name)) }
     }
 
     /// Fails if the client lacks one of the permissions for a step of a multipart upload. A policy
     /// may depend on values of the request that created the upload; these come from the upload's
     /// record. If the upload does not exist, there are no such values.
-    pub(crate) async fn demand_of_upload(&self, permissions: &[Permission]) -> Result<(), Fault> {
-        if !self.sender.upload_decides(self.rules.as_deref()) {
+    pub(crate) async fn demand_for_upload(&self, permissions: &[Permission]) -> Result<(), Fault> {
+        if !self.sender.depends_on_upload(self.rules.as_deref()) {
             return self.demand(permissions).await;
         }
         let (bucket, key) = self.object()?;
@@ -291,7 +291,9 @@ impl<'a> Call<'a> {
     /// Checks permissions before the body is read, unless a policy depends on a value that the body
     /// may contain. [`Call::demand_with_body`] checks after the body.
     pub(crate) async fn demand_before_body(&self, permissions: &[Permission]) -> Result<(), Fault> {
-        if self.sender.body_decides(self.rules.as_deref()) && !self.is_stranger() {
+        if self.sender.depends_on_body(self.rules.as_deref())
+            && !self.is_anonymous_in_private_bucket()
+        {
             return Ok(());
         }
         self.demand(permissions).await
@@ -331,7 +333,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns true if the request is anonymous and the bucket admits only its owner's account.
-    pub(crate) fn is_stranger(&self) -> bool {
+    pub(crate) fn is_anonymous_in_private_bucket(&self) -> bool {
         let private = self.rules.as_ref().is_none_or(|rules| rules.is_private());
         self.sender.identity.is_none() && private
     }
@@ -347,7 +349,7 @@ impl<'a> Call<'a> {
             return Ok(());
         };
         let source = CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?;
-        let rules = self.all_rules.of(self.volume, &source.bucket).await?;
+        let rules = self.all_rules.get(self.volume, &source.bucket).await?;
         check_owner(expected, &rules.account)
     }
 
@@ -403,13 +405,14 @@ impl<'a> Call<'a> {
     pub(crate) fn owner(&self, asked: Option<&RequestedAcl>) -> Result<FileOwner, Fault> {
         let rules = self.rules()?;
         let account = self.sender.account();
-        let given = asked == Some(&RequestedAcl::Canned(CannedAcl::BucketOwnerFullControl));
-        let is_writers = match rules.settings.ownership {
+        let to_bucket_owner =
+            asked == Some(&RequestedAcl::Canned(CannedAcl::BucketOwnerFullControl));
+        let writer_owns = match rules.settings.ownership {
             Some(ObjectOwnership::BucketOwnerEnforced) => false,
-            Some(ObjectOwnership::BucketOwnerPreferred) => !given,
+            Some(ObjectOwnership::BucketOwnerPreferred) => !to_bucket_owner,
             Some(ObjectOwnership::ObjectWriter) | None => true,
         };
-        let writer = (is_writers && account != rules.settings.owner).then_some(account);
+        let writer = (writer_owns && account != rules.settings.owner).then_some(account);
         Ok(match &self.sender.identity {
             Some(identity) => FileOwner {
                 access_key: identity.access_key.clone(),
@@ -439,7 +442,7 @@ impl<'a> Call<'a> {
 
 /// Returns true if a fault reveals that an object or version does not exist, or that the key has a
 /// delete marker.
-pub(crate) fn tells_of_absence(fault: &Fault) -> bool {
+pub(crate) fn reveals_absence(fault: &Fault) -> bool {
     matches!(fault.code, Code::NoSuchKey | Code::NoSuchVersion)
         || fault.code == Code::MethodNotAllowed && is_about_marker(fault)
 }
@@ -449,7 +452,7 @@ fn is_about_marker(fault: &Fault) -> bool {
     fault.extra.iter().any(|(element, what)| *element == "ResourceType" && what == "DeleteMarker")
 }
 
-fn gone(bucket: &BucketName) -> Fault {
+fn no_such_bucket(bucket: &BucketName) -> Fault {
     Fault::new(Code::NoSuchBucket).with("BucketName", bucket.as_str())
 }
 

@@ -35,15 +35,15 @@ pub(crate) struct DocumentBudgets {
     /// For the beginnings of documents. A short document is only a beginning.
     beginnings: ByteBudget,
     /// For longer documents, each as a whole.
-    wholes: ByteBudget,
+    long: ByteBudget,
 }
 
 impl DocumentBudgets {
     /// Returns budgets of these sizes, in bytes, for beginnings and for longer documents.
-    pub(crate) fn new(beginnings: u64, wholes: u64) -> DocumentBudgets {
+    pub(crate) fn new(beginnings: u64, long: u64) -> DocumentBudgets {
         DocumentBudgets {
             beginnings: ByteBudget::with_fixed_shares(beginnings),
-            wholes: ByteBudget::with_fixed_shares(wholes),
+            long: ByteBudget::with_fixed_shares(long),
         }
     }
 }
@@ -70,21 +70,21 @@ impl<'b> DocumentMemory<'b> {
         DocumentMemory { budgets, holder, all, held: None, is_whole: false }
     }
 
-    /// Waits until there is memory for `here` bytes, all that have arrived.
+    /// Waits until there is memory for `arrived` bytes, all that have arrived.
     ///
     /// Fails with `SlowDown` if the wait is longer than [`DOCUMENT_MEMORY_WAIT`].
-    pub(crate) async fn grow(&mut self, here: u64) -> Result<(), Fault> {
+    pub(crate) async fn grow(&mut self, arrived: u64) -> Result<(), Fault> {
         let held = self.held.as_ref().map_or(0, Permit::bytes);
-        if self.is_whole || DOCUMENT_MEMORY * here <= held {
+        if self.is_whole || DOCUMENT_MEMORY * arrived <= held {
             return Ok(());
         }
-        if here > BEGINNING_BYTES {
-            let whole = DOCUMENT_MEMORY * self.all.max(here);
-            self.held = Some(self.acquire(&self.budgets.wholes, whole).await?);
+        if arrived > BEGINNING_BYTES {
+            let whole = DOCUMENT_MEMORY * self.all.max(arrived);
+            self.held = Some(self.acquire(&self.budgets.long, whole).await?);
             self.is_whole = true;
             return Ok(());
         }
-        let step = here.next_multiple_of(STEP_BYTES).min(self.all.max(here));
+        let step = arrived.next_multiple_of(STEP_BYTES).min(self.all.max(arrived));
         let more = self.acquire(&self.budgets.beginnings, DOCUMENT_MEMORY * step - held).await?;
         match &mut self.held {
             Some(held) => held.merge(more),

@@ -24,7 +24,7 @@ use s3::{BucketName, Code, Fault, Operation, S3Resource};
 use volume::Volume;
 
 use crate::access::{Access, Identity};
-use crate::call::{Call, RequestHost, tells_of_absence};
+use crate::call::{Call, RequestHost, reveals_absence};
 use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
 use crate::form;
@@ -37,7 +37,7 @@ use crate::rules::{BucketRules, RulesCache};
 use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
 use crate::settings::{
-    BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX, STRANGERS_BYTES_MAX, Settings, TOKENS_BYTES_MAX,
+    ANONYMOUS_BYTES_MAX, BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX, Settings, TOKENS_BYTES_MAX,
 };
 use crate::translate;
 
@@ -54,13 +54,13 @@ pub struct Gateway {
     /// Memory for incoming XML documents and for the values parsed from them.
     documents: DocumentBudgets,
     /// As `documents`, for senders that are anonymous or not authenticated yet.
-    strangers: DocumentBudgets,
+    anonymous_documents: DocumentBudgets,
     /// Memory for the tokens of web identities, and for the values parsed from them.
     tokens: ByteBudget,
 }
 
 /// A parsed request with its sender: the input of `carry_out`.
-struct Asked<'a> {
+struct ParsedRequest<'a> {
     operation: Operation,
     resource: &'a S3Resource,
     query: &'a Query,
@@ -77,7 +77,7 @@ impl Gateway {
     pub fn new(volume: Arc<Volume>, access: Arc<Access>, settings: Settings) -> Arc<Gateway> {
         let sending = OutgoingBodies::over(&volume);
         let documents = DocumentBudgets::new(BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX);
-        let strangers = DocumentBudgets::new(STRANGERS_BYTES_MAX, STRANGERS_BYTES_MAX);
+        let anonymous_documents = DocumentBudgets::new(ANONYMOUS_BYTES_MAX, ANONYMOUS_BYTES_MAX);
         let tokens = ByteBudget::with_fixed_shares(TOKENS_BYTES_MAX);
         let (rules, lifecycles) = (RulesCache::new(), LifecycleMeters::default());
         Arc::new(Gateway {
@@ -89,7 +89,7 @@ impl Gateway {
             known_passes: KnownPasses::default(),
             sending,
             documents,
-            strangers,
+            anonymous_documents,
             tokens,
         })
     }
@@ -117,7 +117,7 @@ impl Gateway {
 
     /// Returns the rules of a bucket: its settings and configurations. Fault: `NoSuchBucket`.
     pub(crate) async fn bucket_rules(&self, name: &BucketName) -> Result<Arc<BucketRules>, Fault> {
-        self.rules.of(&self.volume, name).await
+        self.rules.get(&self.volume, name).await
     }
 
     /// Responds to a request. A failure is a response too, with an error code and an XML document.
@@ -174,7 +174,7 @@ impl Gateway {
         // signature is verified. Until then the gateway uses the operation that the plain headers
         // claim.
         let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[])).ok();
-        if resource == S3Resource::Service && asks_sts(head, &query) {
+        if resource == S3Resource::Service && is_sts_request(head, &query) {
             // Boxed, so that other requests do not reserve memory for this future.
             return Box::pin(self.serve_sts(head, &request, &query, body, served)).await;
         }
@@ -192,10 +192,10 @@ impl Gateway {
         }
         if let Some(name) = resource.bucket().filter(|_| operation != Operation::CreateBucket) {
             // `NoSuchBucket` takes precedence over errors in the arguments of the request.
-            self.rules.of(&self.volume, name).await?;
+            self.rules.get(&self.volume, name).await?;
         }
         let demand = operation.demand(&resource, &query, fields)?;
-        let asked = Asked {
+        let parsed = ParsedRequest {
             operation,
             resource: &resource,
             query: &query,
@@ -205,7 +205,7 @@ impl Gateway {
             host: &host,
             form: None,
         };
-        self.carry_out(head, asked, &demand, body, served).await
+        self.carry_out(head, parsed, &demand, body, served).await
     }
 
     /// Serves an HTML form upload (POST). The fields contain the credentials and the key, so they
@@ -222,7 +222,7 @@ impl Gateway {
         served.operation = Operation::PostObject.name();
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
         // The sender of the fields is not known yet, so the form is read only if the bucket exists.
-        self.rules.of(&self.volume, bucket).await?;
+        self.rules.get(&self.volume, bucket).await?;
         let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());
@@ -231,7 +231,7 @@ impl Gateway {
         let terms = self.terms(None, identity.as_deref());
         let form = credentials.verify(secret, bucket, &terms)?;
         let post = PostObject::parse(&form)?;
-        let asked = Asked {
+        let parsed = ParsedRequest {
             operation: Operation::PostObject,
             resource: &S3Resource::Object(bucket.clone(), post.key.clone()),
             query: &Query::default(),
@@ -243,19 +243,20 @@ impl Gateway {
         };
         let demand = Demand::All(Permission::for_form(&post, bucket));
         let file = rest.into_body(form.lengths());
-        self.carry_out(head, asked, &demand, file, served).await
+        self.carry_out(head, parsed, &demand, file, served).await
     }
 
     /// Carries out a request if its sender has the permissions.
     async fn carry_out(
         &self,
         head: &Parts,
-        asked: Asked<'_>,
+        parsed: ParsedRequest<'_>,
         demand: &Demand,
         body: HttpBody,
         served: &mut Served,
     ) -> Result<S3Response, Fault> {
-        let Asked { operation, resource, query, headers, verified, identity, host, form } = asked;
+        let ParsedRequest { operation, resource, query, headers, verified, identity, host, form } =
+            parsed;
         let sender = Sender {
             access: &self.access,
             volume: &self.volume,
@@ -269,11 +270,11 @@ impl Gateway {
         };
         let rules = match resource.bucket() {
             Some(name) if operation != Operation::CreateBucket => {
-                Some(self.rules.of(&self.volume, name).await?)
+                Some(self.rules.get(&self.volume, name).await?)
             }
             Some(_) | None => None,
         };
-        let is_stranger = sender.identity.is_none();
+        let is_anonymous = sender.identity.is_none();
         let bytes_in = AtomicU64::new(0);
         let call = Call {
             volume: &self.volume,
@@ -283,7 +284,7 @@ impl Gateway {
             settings: &self.settings,
             sending: &self.sending,
             // Requests without a signature must not use up the memory of signed requests.
-            documents: if is_stranger { &self.strangers } else { &self.documents },
+            documents: if is_anonymous { &self.anonymous_documents } else { &self.documents },
             operation,
             resource,
             query,
@@ -300,25 +301,27 @@ impl Gateway {
         match demand {
             Demand::All(permissions) => call.demand(permissions).await?,
             Demand::WithBody(permissions) => call.demand_before_body(permissions).await?,
-            Demand::WithUpload(permissions) => call.demand_of_upload(permissions).await?,
+            Demand::WithUpload(permissions) => call.demand_for_upload(permissions).await?,
             // The body decides which permissions are needed. If the bucket admits only its owner's
             // account, an unsigned request fails in any case, so its body is not read.
-            Demand::FromBody if call.is_stranger() => return Err(Code::AccessDenied.into()),
+            Demand::FromBody if call.is_anonymous_in_private_bucket() => {
+                return Err(Code::AccessDenied.into());
+            }
             Demand::FromBody | Demand::Nothing => {}
         }
         let answer = operations::carry_out(&call, body).await;
         let answer = match answer {
             // A copy hides a missing source itself, and it names no other object that could be
             // missing.
-            Err(fault) if !operation.copies() && tells_of_absence(&fault) => {
+            Err(fault) if !operation.copies() && reveals_absence(&fault) => {
                 match resource.bucket() {
-                    Some(bucket) => Err(call.hidden(bucket, fault).await),
+                    Some(bucket) => Err(call.hide_absence(bucket, fault).await),
                     None => Err(fault),
                 }
             }
             answer => answer,
         };
-        let answer = answer.map_err(|fault| call.named(fault));
+        let answer = answer.map_err(|fault| call.with_elements(fault));
         served.bytes_in = bytes_in.into_inner();
         answer
     }
@@ -330,7 +333,7 @@ impl Gateway {
             return;
         }
         let Ok(name) = BucketName::parse(name) else { return };
-        let Ok(rules) = self.rules.of(&self.volume, &name).await else { return };
+        let Ok(rules) = self.rules.get(&self.volume, &name).await else { return };
         let headers =
             rules.cors.as_ref().and_then(|cors| cors.response_headers(origin, &head.method));
         for (name, value) in headers.map(CorsHeaders::into_inner).unwrap_or_default() {
@@ -397,7 +400,7 @@ impl Gateway {
 
 /// Returns true if a request on the service is an STS request: it has a form body or an `Action`
 /// parameter.
-fn asks_sts(head: &Parts, query: &Query) -> bool {
+fn is_sts_request(head: &Parts, query: &Query) -> bool {
     let form = head
         .headers
         .get(CONTENT_TYPE)

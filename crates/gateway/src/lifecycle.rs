@@ -72,7 +72,7 @@ impl Gateway {
             tokio::time::sleep(interval).await;
             if let Err(error) = self.follow_lifecycles_now().await {
                 count(&self.lifecycles().failures, 1);
-                warn!(%error, "buckets with lifecycle rules cannot be looked for");
+                warn!(%error, "cannot list buckets for lifecycle passes");
             }
         }
     }
@@ -100,7 +100,7 @@ impl Gateway {
                         count(&self.lifecycles().failures, 1);
                         let why = fault.detail.as_deref().unwrap_or_default();
                         let bucket = &bucket.name;
-                        warn!(bucket, %fault, why, "a lifecycle pass failed, and is tried again later");
+                        warn!(bucket, %fault, why, "a lifecycle pass failed and will be retried");
                     }
                 }
             }
@@ -124,7 +124,7 @@ impl Gateway {
             page.abort_uploads(&name).await.map_err(translate::fault)?;
             self.empty_trash(named, &rules).await.map_err(translate::fault)?;
         }
-        let (began_behind, mut pages) = (pass.walk.whole.clone(), 0);
+        let (key_at_start, mut pages) = (pass.walk.complete_key.clone(), 0);
         loop {
             let begun = Instant::now();
             let more = match rules.lifecycle {
@@ -134,19 +134,19 @@ impl Gateway {
             let more = more.map_err(translate::fault)?;
             count(&self.lifecycles().pages, 1);
             // A gateway that continues from the record begins with the first version of a key.
-            let whole = || PassPosition::KeysAfter(pass.walk.whole.clone());
+            let whole = || PassPosition::KeysAfter(pass.walk.complete_key.clone());
             pass.next.position = if more { whole() } else { PassPosition::Finished };
             let config = pass.next.to_config();
             let noted =
-                self.volume().save_lifecycle_position(named, pass.was.as_ref(), &config).await;
+                self.volume().save_lifecycle_position(named, pass.stored.as_ref(), &config).await;
             if !noted.map_err(translate::fault)? {
                 return Ok(Turn::Over);
             }
-            pass.was = Some(config);
+            pass.stored = Some(config);
             self.known_passes().note(rules.ino, &pass.next);
             if !more {
                 count(&self.lifecycles().passes, 1);
-                debug!(bucket = %name, day = pass.next.day, "a pass over its lifecycle is done");
+                debug!(bucket = %name, day = pass.next.day, "a lifecycle pass is complete");
                 return Ok(Turn::Over);
             }
             tokio::time::sleep(begun.elapsed().min(REST_MAX)).await;
@@ -156,7 +156,7 @@ impl Gateway {
                 return Ok(Turn::Over);
             }
             pages += 1;
-            if pages >= TURN_PAGES && pass.walk.whole != began_behind {
+            if pages >= TURN_PAGES && pass.walk.complete_key != key_at_start {
                 return Ok(Turn::Paused);
             }
         }
@@ -188,9 +188,9 @@ impl Gateway {
     /// do.
     async fn due(&self, name: &BucketName, rules: &BucketRules) -> Result<Option<Pass>, Fault> {
         let (volume, kind) = (self.volume(), BucketConfigKind::LifecyclePass);
-        let was = volume.bucket_config(name.as_str(), kind).await.map_err(translate::fault)?;
+        let stored = volume.bucket_config(name.as_str(), kind).await.map_err(translate::fault)?;
         // A record that cannot be decoded is replaced by a new pass.
-        let noted = was.as_ref().and_then(|was| LifecyclePass::of_config(was).ok());
+        let noted = stored.as_ref().and_then(|stored| LifecyclePass::of_config(stored).ok());
         let configs_version = rules.settings.configs_version;
         let own = Wanted::at(volume.passed(), self.settings().lifecycle_day, configs_version);
         let next = match self.known_passes().decide(rules.ino, noted.as_ref(), own) {
@@ -206,14 +206,14 @@ impl Gateway {
             PassPosition::Finished => return Ok(None),
             PassPosition::KeysAfter(whole) => whole.clone(),
         };
-        Ok(Some(Pass { was, next, walk: Walk::behind(whole) }))
+        Ok(Some(Pass { stored, next, walk: Walk::after_key(whole) }))
     }
 }
 
 /// A pass in progress.
 struct Pass {
     /// The record as it is in the store.
-    was: Option<BucketConfig>,
+    stored: Option<BucketConfig>,
     /// The record that the next page will write.
     next: LifecyclePass,
     walk: Walk,

@@ -26,7 +26,7 @@ use crate::call::Call;
 use crate::documents::DocumentMemory;
 use crate::holder::holder;
 use crate::http::HttpBody;
-use crate::room::{self, Coming};
+use crate::quota::{self, Incoming};
 use crate::settings::BODY_BYTES_PER_SECOND_MIN;
 use crate::translate::{self, checksum_algorithm, checksum_type, sum_algorithm};
 
@@ -41,7 +41,7 @@ pub(crate) enum Placement<'a> {
     /// Always in blocks, for a part. The checksum is the one that its upload was created with.
     Blocks(Option<(SumAlgorithm, SumKind)>),
     /// After the end of an object.
-    Behind(&'a Object),
+    Append(&'a Object),
 }
 
 /// The kind of entity tag that an object gets.
@@ -77,40 +77,41 @@ pub(crate) async fn content(
     head.require_length()?;
     let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
     let mut decoder = BodyDecoder::new(call.sender.verified, &head, UPLOAD_BYTES_MAX)?;
-    let coming = if matches!(placement, Placement::Any) { Coming::Object } else { Coming::Bytes };
-    room::refuse_early(call, coming, decoder.expected()).await?;
-    let (mut writer, also) = match placement {
+    let incoming =
+        if matches!(placement, Placement::Any) { Incoming::Object } else { Incoming::Bytes };
+    quota::refuse_early(call, incoming, decoder.expected()).await?;
+    let (mut writer, upload_algorithm) = match placement {
         Placement::Any => (call.volume.writer(decoder.expected()), None),
         Placement::Blocks(None) => (call.volume.block_writer(decoder.expected()), None),
         Placement::Blocks(Some((algorithm, kind))) => {
-            let also = checksum_algorithm(algorithm);
-            expectation.check_part(also, checksum_type(kind))?;
-            (call.volume.block_writer(decoder.expected()), Some(also))
+            let upload_algorithm = checksum_algorithm(algorithm);
+            expectation.check_part(upload_algorithm, checksum_type(kind))?;
+            (call.volume.block_writer(decoder.expected()), Some(upload_algorithm))
         }
-        Placement::Behind(object) => {
+        Placement::Append(object) => {
             let writer = call.volume.append_writer(object, decoder.expected()).await;
             (writer.map_err(translate::fault)?, None)
         }
     };
     // For an append, the staged bytes may begin with the object's last bytes, so the writer's MD5
     // is not the MD5 of the client's body. The hasher computes it then.
-    let behind = matches!(placement, Placement::Behind(_));
-    let wants_md5 = expectation.needs_md5() || also == Some(ChecksumAlgorithm::Md5);
-    let early_md5 = wants_md5 && !behind;
+    let appends = matches!(placement, Placement::Append(_));
+    let wants_md5 = expectation.needs_md5() || upload_algorithm == Some(ChecksumAlgorithm::Md5);
+    let early_md5 = wants_md5 && !appends;
     if early_md5 {
         writer.request_md5(Md5Wanted::BeforeFinish);
     } else if etag_kind == EtagKind::Md5 {
         writer.request_md5(Md5Wanted::AtFinish);
     }
-    let mut hasher = if behind {
-        BodyHasher::new(&expectation, also)
+    let mut hasher = if appends {
+        BodyHasher::new(&expectation, upload_algorithm)
     } else {
-        BodyHasher::without_md5(&expectation, also)
+        BodyHasher::without_md5(&expectation, upload_algorithm)
     };
     writer.set_memory_holder(holder(call.sender.client, call.sender.identity.as_deref()));
     let mut frames = Frames::new(body, call.settings.body_patience);
     let mut pieces = Vec::new();
-    while let Some(frame) = next_of_upload(&mut frames, &mut writer).await? {
+    while let Some(frame) = next_upload_frame(&mut frames, &mut writer).await? {
         decoder.push(frame, &mut pieces)?;
         for bytes in pieces.drain(..) {
             for step in bytes.chunks(HASH_STEP_BYTES) {
@@ -123,22 +124,22 @@ pub(crate) async fn content(
     let trailers = decoder.finish()?;
     let md5 = if early_md5 { Some(writer.md5().await.map_err(translate::fault)?) } else { None };
     let digests = hasher.finish();
-    let digests = if behind { digests } else { digests.with_md5(md5) };
+    let digests = if appends { digests } else { digests.with_md5(md5) };
     let bytes = digests.bytes();
     expectation.verify(&digests, &trailers)?;
-    if !matches!(placement, Placement::Blocks(_)) && call.asks_after_body()? {
+    if !matches!(placement, Placement::Blocks(_)) && call.checks_after_body()? {
         // Boxed, so that other requests do not reserve memory for this future.
         Box::pin(call.demand(call.permissions())).await?;
     }
     let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(bytes);
-    let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), also];
-    Ok(Received { md5: staged.md5(), staged, sums: kept(&digests, &wanted), bytes })
+    let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), upload_algorithm];
+    Ok(Received { md5: staged.md5(), staged, sums: stored_sums(&digests, &wanted), bytes })
 }
 
 /// Returns the next frame of an upload. While it waits for the client, the writer releases memory
 /// if other uploads need it.
-async fn next_of_upload(
+async fn next_upload_frame(
     frames: &mut Frames,
     writer: &mut ContentWriter,
 ) -> Result<Option<Bytes>, Fault> {
@@ -154,7 +155,7 @@ async fn next_of_upload(
 }
 
 /// Returns the checksums that are stored with the content.
-fn kept(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
+fn stored_sums(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
     let sums = digests.sums().filter(|(algorithm, _)| wanted.contains(&Some(*algorithm)));
     let sums = sums.map(|(algorithm, bytes)| Sum {
         algorithm: sum_algorithm(algorithm),
@@ -230,7 +231,7 @@ pub(crate) async fn document(
     let trailers = decoder.finish()?;
     expectation.verify(&hasher.finish(), &trailers)?;
     call.count_in(document.len() as u64);
-    call.check_bound().await?;
+    call.check_bucket().await?;
     let memory = memory.finish(document.len() as u64);
     Ok(Document { bytes: document, _memory: memory })
 }

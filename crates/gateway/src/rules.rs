@@ -35,7 +35,7 @@ const RULES_BYTES_MAX: u64 = 64 << 20;
 const PARSED_BYTES: u64 = 32;
 
 /// Bytes of memory for a bucket without configurations.
-const PLAIN_BYTES: u64 = 512;
+const EMPTY_BYTES: u64 = 512;
 
 /// The rules of one bucket.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) struct BucketRules {
 }
 
 impl BucketRules {
-    fn plain(ino: Ino, settings: Bucket) -> BucketRules {
+    fn without_configs(ino: Ino, settings: Bucket) -> BucketRules {
         let account = settings.owner.to_string();
         BucketRules {
             ino,
@@ -81,7 +81,7 @@ impl BucketRules {
     }
 
     /// Returns true if ACLs are enabled in the bucket.
-    pub(crate) fn acls_count(&self) -> bool {
+    pub(crate) fn acls_enabled(&self) -> bool {
         self.settings.ownership != Some(ObjectOwnership::BucketOwnerEnforced)
     }
 
@@ -92,7 +92,7 @@ impl BucketRules {
 
     /// Returns true if the bucket admits only its owner's account.
     pub(crate) fn is_private(&self) -> bool {
-        self.policy.is_none() && !self.acls_count()
+        self.policy.is_none() && !self.acls_enabled()
     }
 }
 
@@ -106,7 +106,7 @@ struct Bytes;
 
 impl Weighter<Ino, Arc<BucketRules>> for Bytes {
     fn weight(&self, _ino: &Ino, rules: &Arc<BucketRules>) -> u64 {
-        PLAIN_BYTES + PARSED_BYTES * rules.config_bytes
+        EMPTY_BYTES + PARSED_BYTES * rules.config_bytes
     }
 }
 
@@ -131,7 +131,7 @@ impl RulesCache {
     }
 
     /// Returns the rules of a bucket. Fault: `NoSuchBucket`.
-    pub(crate) async fn of(
+    pub(crate) async fn get(
         &self,
         volume: &Volume,
         name: &BucketName,
@@ -144,13 +144,13 @@ impl RulesCache {
             return Ok(known);
         }
         let rules = if bucket.configs_version == 0 {
-            BucketRules::plain(ino, bucket)
+            BucketRules::without_configs(ino, bucket)
         } else {
             let found = volume.bucket_configs(name.as_str()).await;
             let found = found.map_err(|error| translate::on(name, error))?;
-            let mut rules = BucketRules::plain(found.ino, found.settings);
+            let mut rules = BucketRules::without_configs(found.ino, found.settings);
             for (kind, config) in &found.configs {
-                rules.learn(name, *kind, config)?;
+                rules.add(name, *kind, config)?;
             }
             rules
         };
@@ -163,15 +163,16 @@ impl RulesCache {
 impl BucketRules {
     /// Adds a configuration. If it cannot be parsed, it is damaged or a newer release wrote it.
     /// Then all requests to the bucket fail, because the configuration may deny what others allow.
-    fn learn(
+    fn add(
         &mut self,
         name: &BucketName,
         kind: BucketConfigKind,
         config: &BucketConfig,
     ) -> Result<(), Fault> {
         let unreadable = |what: &dyn std::fmt::Display| {
-            error!(bucket = %name, ?kind, %what, "a configuration cannot be read");
-            Fault::new(Code::InternalError).detail("A configuration of the bucket cannot be read.")
+            error!(bucket = %name, ?kind, %what, "cannot parse a configuration of a bucket");
+            Fault::new(Code::InternalError)
+                .detail("A configuration of the bucket cannot be parsed.")
         };
         self.config_bytes += config.bytes.len() as u64;
         match kind {

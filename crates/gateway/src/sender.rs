@@ -52,21 +52,25 @@ impl Sender<'_> {
     }
 
     /// Returns true if a policy depends on a value that the body of the request may contain.
-    pub(crate) fn body_decides(&self, rules: Option<&BucketRules>) -> bool {
-        self.asks(rules, ConditionKey::may_be_in_body)
+    pub(crate) fn depends_on_body(&self, rules: Option<&BucketRules>) -> bool {
+        self.uses_key(rules, ConditionKey::may_be_in_body)
     }
 
     /// Returns true if a policy depends on a value that a step of a multipart upload takes from the
     /// request that created the upload.
-    pub(crate) fn upload_decides(&self, rules: Option<&BucketRules>) -> bool {
-        self.asks(rules, ConditionKey::is_of_upload)
+    pub(crate) fn depends_on_upload(&self, rules: Option<&BucketRules>) -> bool {
+        self.uses_key(rules, ConditionKey::is_of_upload)
     }
 
     /// Returns true if a policy of the sender or of the bucket has a condition key for which
     /// `wanted` is true.
-    fn asks(&self, rules: Option<&BucketRules>, wanted: impl Fn(&ConditionKey) -> bool) -> bool {
-        let of_bucket = rules.and_then(|rules| rules.policy.as_ref());
-        let mut policies = self.own_policies().chain(of_bucket);
+    fn uses_key(
+        &self,
+        rules: Option<&BucketRules>,
+        wanted: impl Fn(&ConditionKey) -> bool,
+    ) -> bool {
+        let bucket_policy = rules.and_then(|rules| rules.policy.as_ref());
+        let mut policies = self.own_policies().chain(bucket_policy);
         policies.any(|policy| policy.keys().any(&wanted))
     }
 
@@ -88,14 +92,14 @@ impl Sender<'_> {
         permission: &Permission,
         rules: Option<&BucketRules>,
     ) -> Result<bool, Fault> {
-        let object = self.object_to_ask(permission, rules).await?;
-        Ok(self.rule(permission, rules, object.as_ref()))
+        let object = self.object_of(permission, rules).await?;
+        Ok(self.is_allowed(permission, rules, object.as_ref()))
     }
 
     /// As [`Sender::may`], for an object that the caller has looked up. An operation on an object
     /// must use this with the same object: after a lookup of its own, the check could see another
     /// object, because a client can replace the object between the two lookups.
-    pub(crate) fn rule(
+    pub(crate) fn is_allowed(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
@@ -152,7 +156,7 @@ impl Sender<'_> {
     /// Returns the object of a permission, in the version that it names, if the decision depends on
     /// the object: a policy uses its tags or its lock, or ACLs are enabled in the bucket. For a
     /// delete marker returns `None`, so that the bucket alone decides.
-    async fn object_to_ask(
+    async fn object_of(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
@@ -160,7 +164,7 @@ impl Sender<'_> {
         let (S3Resource::Object(bucket, key), Some(rules)) = (&permission.resource, rules) else {
             return Ok(None);
         };
-        if !self.object_decides(permission, rules) {
+        if !self.depends_on_object(permission, rules) {
             return Ok(None);
         }
         // A malformed version id names no version.
@@ -180,11 +184,11 @@ impl Sender<'_> {
 
     /// Returns true if a permission for an object depends on the object: a policy uses its tags or
     /// its lock, or ACLs are enabled in the bucket.
-    pub(crate) fn object_decides(&self, permission: &Permission, rules: &BucketRules) -> bool {
-        let of_object =
+    pub(crate) fn depends_on_object(&self, permission: &Permission, rules: &BucketRules) -> bool {
+        let is_object_action =
             required_acl(permission.action).is_none_or(|(of, _)| of == AclScope::Object);
-        (rules.acls_count() && of_object)
-            || self.asks(Some(rules), |key| match key.source() {
+        (rules.acls_enabled() && is_object_action)
+            || self.uses_key(Some(rules), |key| match key.source() {
                 KeySource::Object => true,
                 KeySource::Lock => permission.facts.lock.is_none(),
                 KeySource::Principal(_)
@@ -207,7 +211,7 @@ impl Sender<'_> {
         rules: &BucketRules,
         object: Option<&Object>,
     ) -> bool {
-        let Some((of, wanted)) = required_acl(permission.action).filter(|_| rules.acls_count())
+        let Some((of, wanted)) = required_acl(permission.action).filter(|_| rules.acls_enabled())
         else {
             return false;
         };
@@ -252,7 +256,7 @@ fn foreign_writer(
             | "s3:PutObjectAcl"
             | "s3:PutObjectVersionAcl"
     );
-    object.file().writer.filter(|_| own && rules.acls_count())
+    object.file().writer.filter(|_| own && rules.acls_enabled())
 }
 
 /// Returns true if an ACL grants a permission to an account, to all users, or to all users with a

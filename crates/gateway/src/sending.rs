@@ -67,7 +67,7 @@ impl OutgoingBodies {
         let source = BodySource {
             volume: Arc::clone(volume),
             object,
-            left: range,
+            remaining: range,
             first: Some(first),
             stream: Some(stream),
             idle_since: Some(Instant::now()),
@@ -101,7 +101,7 @@ struct BodySource {
     volume: Arc<Volume>,
     object: Object,
     /// The range that the client has not received yet.
-    left: Range<u64>,
+    remaining: Range<u64>,
     /// The bytes that were read before the response began.
     first: Option<Bytes>,
     /// The content stream. `None` after its memory was released, until the client reads again.
@@ -112,7 +112,7 @@ struct BodySource {
 
 impl fmt::Debug for BodySource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BodySource").field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("BodySource").field("remaining", &self.remaining).finish_non_exhaustive()
     }
 }
 
@@ -123,22 +123,22 @@ impl BodySource {
             Some(first) => Some(Ok(first)),
             // An open stream verifies its end itself. A stream that was released at its end need
             // not be opened again.
-            None if self.left.is_empty() && self.stream.is_none() => None,
+            None if self.remaining.is_empty() && self.stream.is_none() => None,
             None => {
-                let (volume, object, left) = (&self.volume, &self.object, &self.left);
-                let read = || volume.read(object, left.clone());
+                let (volume, object, remaining) = (&self.volume, &self.object, &self.remaining);
+                let read = || volume.read(object, remaining.clone());
                 ready!(self.stream.get_or_insert_with(read).poll_next_unpin(cx))
             }
         };
         match next {
             Some(Ok(bytes)) => {
-                self.left.start += bytes.len() as u64;
+                self.remaining.start += bytes.len() as u64;
                 self.idle_since = Some(Instant::now());
                 let tight = self.volume.is_reader_memory_tight();
                 Poll::Ready(Some(Ok(if tight { Bytes::copy_from_slice(&bytes) } else { bytes })))
             }
             Some(Err(error)) => {
-                tracing::error!(%error, "an answer breaks off");
+                tracing::error!(%error, "cannot send the rest of a response: reading the object failed");
                 Poll::Ready(Some(Err(error.into())))
             }
             None => {
@@ -176,7 +176,7 @@ impl http_body::Body for OutgoingBody {
 
     fn is_end_stream(&self) -> bool {
         let source = self.source();
-        source.left.is_empty() && source.stream.is_none()
+        source.remaining.is_empty() && source.stream.is_none()
     }
 }
 

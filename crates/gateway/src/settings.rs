@@ -43,7 +43,7 @@ pub(crate) const BEGINNINGS_BYTES_MAX: u64 = 16 << 20;
 
 /// As [`DOCUMENT_BYTES_MAX`] and [`BEGINNINGS_BYTES_MAX`], for documents of senders that are
 /// anonymous or not authenticated yet.
-pub(crate) const STRANGERS_BYTES_MAX: u64 = 8 << 20;
+pub(crate) const ANONYMOUS_BYTES_MAX: u64 = 8 << 20;
 
 /// The memory limit for the tokens of web identities, in bytes.
 pub(crate) const TOKENS_BYTES_MAX: u64 = 8 << 20;

@@ -27,8 +27,8 @@ pub(crate) async fn sum_of(
 ) -> Result<Sum, Fault> {
     let wanted = sum_algorithm(algorithm);
     let whole = range == (0..object.size());
-    let is_it = |sum: &&Sum| sum.algorithm == wanted && sum.kind == SumKind::FullObject;
-    if let Some(sum) = object.file().sums.iter().find(is_it).filter(|_| whole) {
+    let matches = |sum: &&Sum| sum.algorithm == wanted && sum.kind == SumKind::FullObject;
+    if let Some(sum) = object.file().sums.iter().find(matches).filter(|_| whole) {
         return Ok(sum.clone());
     }
     let mut hasher = SumHasher::new(algorithm);

@@ -376,7 +376,7 @@ pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
         }
         VolumeError::Fs(FsError::TrashLeft) => Fault::new(Code::BucketNotEmpty)
             .with("BucketName", bucket.as_str())
-            .detail("Its trash holds what was deleted: `ashlar trash empty` ends that."),
+            .detail("Its trash holds deleted objects: empty it with `ashlar trash empty`."),
         error => fault(error),
     }
 }
@@ -396,22 +396,22 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
             Code::XMinioStorageFull.into()
         }
         VolumeError::Unknown(what) => {
-            warn!(%what, "the outcome of a change is not known");
+            warn!(%what, "the outcome of a change is unknown");
             Fault::because(
                 Code::ServiceUnavailable,
-                "The outcome of the request is not known; look before trying again.",
+                "The outcome of the request is unknown. Check the state before you retry.",
             )
         }
         VolumeError::Fenced => {
             Fault::because(Code::ServiceUnavailable, "This gateway has lost its session.")
         }
         VolumeError::Corrupt(what) => {
-            error!(%what, "stored data does not check");
-            Fault::because(Code::InternalError, "Stored data does not check.")
+            error!(%what, "stored data is corrupt");
+            Fault::because(Code::InternalError, "Stored data is corrupt.")
         }
         // Only the opening of a volume returns this error, and a gateway needs an open volume.
         refused @ VolumeError::Refused(_) => {
-            error!(error = %refused, "a failure that has no code of its own");
+            error!(error = %refused, "an error of the volume that no request should cause");
             Code::InternalError.into()
         }
     }
@@ -469,13 +469,13 @@ fn fs_fault(error: FsError) -> Fault {
         FsError::InvalidPart(_) => Code::InvalidPart.into(),
         FsError::TooManyTransmissions => Fault::because(
             Code::InvalidRequest,
-            "The part was sent too often: begin another upload.",
+            "The part was sent too often. Create a new upload.",
         ),
         FsError::InvalidPartOrder => Code::InvalidPartOrder.into(),
         FsError::PartTooSmall { .. } => Code::EntityTooSmall.into(),
         FsError::WrongSize => Fault::because(
             Code::InvalidRequest,
-            "The parts are together not as long as the request said, or longer than 5 TiB.",
+            "The total size of the parts is not the stated size, or it exceeds 5 TiB.",
         ),
         FsError::OtherRequest => Code::IdempotencyParameterMismatch.into(),
         FsError::TooDeep => Fault::because(

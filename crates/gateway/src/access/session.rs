@@ -61,7 +61,7 @@ const POLICY_FOLLOWS: char = '\0';
 struct Sealed {
     secret: String,
     #[serde(flatten)]
-    holder: Holder,
+    holder: SessionOwner,
     name: String,
     /// The session policy, in tokens of earlier releases.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ struct Sealed {
 /// The owner of a session.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
-enum Holder {
+enum SessionOwner {
     User {
         user: String,
         /// A hash of the user's secret. The session ends when the user gets another secret.
@@ -102,7 +102,7 @@ impl Access {
         user: &Identity,
         new: &NewSession<'_>,
     ) -> Result<SessionCredentials, Fault> {
-        self.begin(Holder::User { user: user.access_key.clone(), proof: proof(user) }, new)
+        self.begin(SessionOwner::User { user: user.access_key.clone(), proof: proof(user) }, new)
     }
 
     /// Creates temporary credentials for a web identity. Faults: as [`Access::begin_session`].
@@ -111,10 +111,14 @@ impl Access {
         web: WebIdentity,
         new: &NewSession<'_>,
     ) -> Result<SessionCredentials, Fault> {
-        self.begin(Holder::Web { web }, new)
+        self.begin(SessionOwner::Web { web }, new)
     }
 
-    fn begin(&self, holder: Holder, new: &NewSession<'_>) -> Result<SessionCredentials, Fault> {
+    fn begin(
+        &self,
+        holder: SessionOwner,
+        new: &NewSession<'_>,
+    ) -> Result<SessionCredentials, Fault> {
         let access_key = format!("ASIA{}", random_text(BASE32, ACCESS_KEY_RANDOM_CHARS)?);
         let secret = random_text(BASE64, SECRET_CHARS)?;
         let sealed = Sealed {
@@ -133,7 +137,7 @@ impl Access {
         }
         let mut nonce = [0; MasterKey::NONCE_BYTES];
         fill(&mut nonce)?;
-        let token = STANDARD.encode(self.seal(&bound_to(&access_key), &Secret::new(text), nonce));
+        let token = STANDARD.encode(self.seal(&seal_name(&access_key), &Secret::new(text), nonce));
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Code::PackedPolicyTooLarge.into());
         }
@@ -153,7 +157,7 @@ impl Access {
         let invalid = || Fault::from(Code::InvalidToken);
         let bytes = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX);
         let bytes = bytes.and_then(|token| STANDARD.decode(token).ok()).ok_or_else(invalid)?;
-        let text = self.open(&bound_to(access_key), &bytes).map_err(|_| invalid())?;
+        let text = self.open(&seal_name(access_key), &bytes).map_err(|_| invalid())?;
         let (text, policy) = match text.expose().split_once(POLICY_FOLLOWS) {
             Some((text, policy)) => (text, Some(policy)),
             None => (text.expose(), None),
@@ -168,15 +172,15 @@ impl Access {
         let began = OffsetDateTime::from_unix_timestamp(sealed.began).map_err(|_| invalid())?;
         let (name, secret) = (sealed.name, Secret::new(sealed.secret));
         match sealed.holder {
-            Holder::User { user, proof: proved } => {
+            SessionOwner::User { user, proof: proved } => {
                 let user = self.lookup(&user).filter(|user| proof(user) == proved);
                 let user = user.ok_or_else(invalid)?;
                 let role = user.access_key.clone();
                 let session = Some(Session { role, name, policy, began, web: None });
                 Ok(Arc::new(Identity { secret, session, ..(*user).clone() }))
             }
-            Holder::Web { web } => {
-                let role = self.web_roles().iter().find(|role| role.is_of(&web));
+            SessionOwner::Web { web } => {
+                let role = self.web_roles().iter().find(|role| role.still_admits(&web));
                 let role = role.ok_or_else(invalid)?;
                 let policies = self.web_policies(role, &web.policies)?;
                 let WebRole { account, uid, gid, umask, .. } = *role;
@@ -232,7 +236,7 @@ impl Access {
 
 /// Returns the name to which a token's seal is bound. No access key has this form, so a user's
 /// sealed secret is never accepted as a token.
-fn bound_to(access_key: &str) -> String {
+fn seal_name(access_key: &str) -> String {
     format!("session/{access_key}")
 }
 
@@ -257,7 +261,7 @@ fn random_text<const N: usize>(alphabet: &[u8; N], chars: usize) -> Result<Strin
 
 fn fill(bytes: &mut [u8]) -> Result<(), Fault> {
     getrandom::fill(bytes).map_err(|error| {
-        tracing::error!(%error, "the machine gives no random bytes");
+        tracing::error!(%error, "cannot create temporary credentials: the machine gives no random bytes");
         Code::InternalError.into()
     })
 }

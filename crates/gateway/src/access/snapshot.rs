@@ -118,14 +118,14 @@ pub struct AccessRecords {
 
 /// The decoded records, as lookup tables.
 #[derive(Debug, Default)]
-struct Known {
+struct Tables {
     accounts: HashMap<AccountId, Account>,
     numbers: HashMap<CanonicalId, AccountId>,
     users: HashMap<String, Arc<Identity>>,
     policies: HashMap<String, Arc<Policy>>,
 }
 
-impl Known {
+impl Tables {
     /// Returns the policy of this name: one of the volume, or a built-in one.
     fn policy(&self, name: &str) -> Option<Arc<Policy>> {
         self.policies.get(name).cloned().or_else(|| Policy::canned(name).map(Arc::new))
@@ -137,7 +137,7 @@ impl Known {
 pub struct Access {
     root: Arc<Identity>,
     master: MasterKey,
-    known: RwLock<Arc<Known>>,
+    known: RwLock<Arc<Tables>>,
     /// The records from which `known` was made. If they have not changed, no secret is decrypted
     /// again.
     seen: Mutex<AccessRecords>,
@@ -170,35 +170,40 @@ impl Access {
             return Vec::new();
         }
         let mut unusable = Vec::new();
-        let mut fresh = Known::default();
+        let mut tables = Tables::default();
         for (name, PolicyRecord(document)) in &records.policies {
             match Policy::parse(document, PolicyKind::User) {
                 Ok(policy) => {
-                    fresh.policies.insert(name.clone(), Arc::new(policy));
+                    tables.policies.insert(name.clone(), Arc::new(policy));
                 }
                 Err(error) => unusable.push(Unusable(format!("policy {name:?}: {error}"))),
             }
         }
         for (id, account) in &records.accounts {
-            fresh.numbers.insert(account.canonical_id, *id);
-            fresh.accounts.insert(*id, account.clone());
+            tables.numbers.insert(account.canonical_id, *id);
+            tables.accounts.insert(*id, account.clone());
         }
         for (access_key, user) in records.users.iter().filter(|(_, user)| user.enabled) {
-            match self.identity(access_key, user, &fresh) {
+            match self.identity(access_key, user, &tables) {
                 Ok(identity) => {
-                    fresh.users.insert(access_key.clone(), Arc::new(identity));
+                    tables.users.insert(access_key.clone(), Arc::new(identity));
                 }
                 Err(problem) => unusable.push(problem),
             }
         }
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
         *seen = records;
         unusable
     }
 
     /// Returns the identity of a user. If one of its policies is unusable, the access key is
     /// unusable too, because this policy may deny actions that others allow.
-    fn identity(&self, access_key: &str, user: &User, known: &Known) -> Result<Identity, Unusable> {
+    fn identity(
+        &self,
+        access_key: &str,
+        user: &User,
+        known: &Tables,
+    ) -> Result<Identity, Unusable> {
         let problem = |what: String| Unusable(format!("access key {access_key:?}: {what}"));
         let secret = self.master.open(access_key, &user.sealed_secret);
         let secret = secret.map_err(|error| problem(error.to_string()))?;
@@ -222,7 +227,7 @@ impl Access {
         })
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<Tables> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -56,7 +56,7 @@ impl WebRole {
 
     /// Returns true if this is the role that a web identity was given, and the role would still
     /// admit it.
-    pub(crate) fn is_of(&self, web: &WebIdentity) -> bool {
+    pub(crate) fn still_admits(&self, web: &WebIdentity) -> bool {
         self.name == web.role
             && self.account.to_string() == web.account
             && self.issuer.url() == web.issuer

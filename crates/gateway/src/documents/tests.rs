@@ -23,14 +23,14 @@ async fn a_document_takes_memory_as_it_arrives() {
     let mut memory = DocumentMemory::new(&budgets, key(1), 4 * MIB);
     for (here, held) in [(1, 32 * KIB), (16 * KIB, 32 * KIB), (17 * KIB, 64 * KIB)] {
         memory.grow(here).await.expect("there is memory");
-        let in_use = (budgets.beginnings.in_use(), budgets.wholes.in_use());
+        let in_use = (budgets.beginnings.in_use(), budgets.long.in_use());
         assert_eq!(in_use, (held, 0), "{here} bytes of 4 MiB are here");
     }
     memory.grow(65 * KIB).await.expect("there is memory");
-    assert_eq!((budgets.beginnings.in_use(), budgets.wholes.in_use()), (0, 8 * MIB));
+    assert_eq!((budgets.beginnings.in_use(), budgets.long.in_use()), (0, 8 * MIB));
     memory.grow(4 * MIB).await.expect("it has all memory that it needs");
     let permit = memory.finish(MIB).expect("a document has memory");
-    assert_eq!((permit.bytes(), budgets.wholes.in_use()), (2 * MIB, 2 * MIB));
+    assert_eq!((permit.bytes(), budgets.long.in_use()), (2 * MIB, 2 * MIB));
     let mut short = DocumentMemory::new(&budgets, key(1), 100);
     short.grow(100).await.expect("there is memory");
     assert_eq!(budgets.beginnings.in_use(), KIB, "no more than may come");
@@ -58,8 +58,8 @@ async fn long_documents_of_one_access_key_wait_for_each_other() {
     for received in futures::future::join_all(received).await {
         received.expect("it has waited for its turn");
     }
-    assert_eq!(budgets.wholes.in_use(), 0);
-    assert_eq!(budgets.wholes.peak(), 8 * MIB, "one at a time fits into the share of a key");
+    assert_eq!(budgets.long.in_use(), 0);
+    assert_eq!(budgets.long.peak(), 8 * MIB, "one at a time fits into the share of a key");
 }
 
 #[tokio::test(start_paused = true)]

@@ -105,7 +105,11 @@ fn identity(role: &WebRole, claims: &Claims) -> Result<WebIdentity, Fault> {
 fn required(role: &WebRole, claims: &Claims) -> Result<Vec<(String, String)>, Fault> {
     let one = |(claim, values): (&String, &Vec<String>)| {
         let value = claims.first_match(claim, values).cloned().ok_or_else(|| {
-            tracing::debug!(role = role.name, claim, "a token has not what its role requires");
+            tracing::debug!(
+                role = role.name,
+                claim,
+                "a web identity token lacks a claim that its role requires"
+            );
             Fault::because(Code::AccessDenied, NOT_AUTHORIZED)
         })?;
         Ok((claim.clone(), value))

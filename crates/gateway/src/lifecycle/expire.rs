@@ -28,7 +28,7 @@ const VERSIONS_AT_ONCE: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     /// The last key of which the pass has seen all versions.
-    pub(super) whole: Option<Vec<u8>>,
+    pub(super) complete_key: Option<Vec<u8>>,
     /// The last version that the pass has seen. Each page moves it forward; see [`Page::expire`].
     pub(super) after: Option<(Vec<u8>, Option<VersionRef>)>,
     /// The key of that version.
@@ -40,10 +40,10 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Returns a walk that begins after all versions of the key `whole`; at the first key if it is
+    /// Returns a walk that begins after all versions of `complete_key`; at the first key if it is
     /// `None`.
-    pub(super) fn behind(whole: Option<Vec<u8>>) -> Walk {
-        Walk { after: whole.clone().map(|key| (key, None)), whole, ..Walk::default() }
+    pub(super) fn after_key(complete_key: Option<Vec<u8>>) -> Walk {
+        Walk { after: complete_key.clone().map(|key| (key, None)), complete_key, ..Walk::default() }
     }
 
     /// Advances to a version. Returns the facts about the newer versions of its key.
@@ -51,7 +51,7 @@ impl Walk {
         if self.key != key {
             let last = std::mem::replace(&mut self.key, key.to_vec());
             if self.newer.take().is_some() {
-                self.whole = Some(last);
+                self.complete_key = Some(last);
             }
             self.noncurrent = 0;
         }
@@ -122,7 +122,7 @@ impl Page<'_> {
                 if is_due {
                     match self.volume.abort(name.as_str(), &key, id).await {
                         Ok(()) => count(&self.meters.uploads, 1),
-                        Err(error) => self.failed(&key, &error),
+                        Err(error) => self.log_failure(&key, &error),
                     }
                 }
                 after = Some((key, id));
@@ -139,14 +139,14 @@ impl Page<'_> {
     /// below 100 directories may use up the cost limit of a page. A pass therefore has at most as
     /// many pages as there are versions.
     pub(super) async fn expire(&self, walk: &mut Walk) -> Result<bool, VolumeError> {
-        let (expired, more) = self.look(walk).await?;
+        let (expired, more) = self.find_due(walk).await?;
         self.remove(expired).await?;
         Ok(more)
     }
 
     /// Finds the due versions of the next page, with the conditions for their removal. Also returns
     /// true if more versions follow.
-    pub(super) async fn look(&self, walk: &mut Walk) -> Result<(Expired, bool), VolumeError> {
+    pub(super) async fn find_due(&self, walk: &mut Walk) -> Result<(Expired, bool), VolumeError> {
         let (prefix, limit) = (self.prefix(), self.limit);
         let query = VersionsQuery { prefix, delimiter: None, after: walk.after.clone(), limit };
         let listing = self.volume.list_versions(self.bucket, &query).await?;
@@ -178,7 +178,7 @@ impl Page<'_> {
                 }
                 ListedAs::Marker(made) if self.marker_is_due(key, *made) => {
                     let next = match entries.get(index + 1) {
-                        None if listing.truncated => self.version_behind(key, seen).await?,
+                        None if listing.truncated => self.version_after(key, seen).await?,
                         next => next.cloned(),
                     };
                     let hides = matches!(&next, Some(VersionsEntry::Version { key: other, .. }) if other == key);
@@ -198,7 +198,7 @@ impl Page<'_> {
 
     /// Returns the entry after the last version of a page: the next version of the key, or the
     /// first version of the next key with this key as a prefix.
-    async fn version_behind(
+    async fn version_after(
         &self,
         key: &[u8],
         version: VersionRef,
@@ -231,7 +231,7 @@ impl Page<'_> {
         let now = translate::time(self.volume.passed());
         let changed = translate::time(inode.attributes.changed);
         let is_due = |rule: &Rule| rule.expires_at(changed, self.day).is_some_and(|due| due <= now);
-        self.any(key, None, Some(inode), is_due).await
+        self.due_rule(key, None, Some(inode), is_due).await
     }
 
     async fn noncurrent_is_due(
@@ -252,7 +252,7 @@ impl Page<'_> {
             let due = rule.noncurrent_expires_at(replaced, self.day);
             newer.noncurrent >= spared.unwrap_or_default() && due.is_some_and(|due| due <= now)
         };
-        self.any(key, Some(version), inode, is_due).await
+        self.due_rule(key, Some(version), inode, is_due).await
     }
 
     /// Returns true if a rule removes a delete marker that hides no version. Such a rule applies to
@@ -274,7 +274,7 @@ impl Page<'_> {
 
     /// Returns the facts if a due rule applies to an object or marker. Looks up tags only if the
     /// result depends on them.
-    async fn any(
+    async fn due_rule(
         &self,
         key: &[u8],
         version: Option<VersionRef>,
@@ -317,7 +317,7 @@ impl Page<'_> {
             for (key, removed) in keys.iter().zip(removed) {
                 match removed {
                     Ok(removed) => count(&self.meters.expired, u64::from(removed.existed)),
-                    Err(error) => self.failed(key, &error),
+                    Err(error) => self.log_failure(key, &error),
                 }
             }
         }
@@ -347,14 +347,14 @@ impl Page<'_> {
         while let Some((removed, key)) = removals.next().await {
             match removed {
                 Ok(removed) => count(meter, u64::from(removed.existed)),
-                Err(error) => self.failed(&key, &error),
+                Err(error) => self.log_failure(&key, &error),
             }
         }
     }
 
     /// Logs and counts a failed removal. A locked version, and one that has changed since the
     /// listing, is not a failure.
-    fn failed(&self, key: &[u8], error: &VolumeError) {
+    fn log_failure(&self, key: &[u8], error: &VolumeError) {
         use FsError::{
             Deleted, Locked, NoSuchKey, NoSuchUpload, NoSuchVersion, PreconditionFailed,
         };
@@ -366,7 +366,7 @@ impl Page<'_> {
         }
         count(&self.meters.failures, 1);
         let (bucket, key) = (self.bucket.name.escape_ascii(), key.escape_ascii());
-        warn!(%bucket, %key, %error, "a lifecycle rule could not be followed");
+        warn!(%bucket, %key, %error, "cannot apply a lifecycle rule");
     }
 }
 

@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Returns the keys of all versions, and for each if it is the newest of its key.
-    async fn left(&self) -> Vec<(String, bool)> {
+    async fn remaining(&self) -> Vec<(String, bool)> {
         let (mut left, mut after) = (Vec::new(), None);
         loop {
             let query = volume::VersionsQuery {
@@ -120,7 +120,7 @@ async fn newer_noncurrent_versions_are_kept_across_pages() {
     tokio::time::sleep(10 * day).await;
     let gateway = world.gateway(day);
     gateway.follow_lifecycles_now().await.unwrap();
-    let left = world.left().await;
+    let left = world.remaining().await;
     let count = |key: &str| left.iter().filter(|(other, _)| other == key).count();
     assert_eq!((count("k/many"), count("k/few"), count("other")), (1 + SPARED, 3, 3));
     let counters = gateway.lifecycle_counters();
@@ -141,7 +141,7 @@ async fn several_gateways_do_a_pass_once() {
         futures::future::join_all(gateways.iter().map(|gateway| gateway.follow_lifecycles_now()))
             .await;
     followed.into_iter().for_each(|followed| followed.unwrap());
-    let left = world.left().await;
+    let left = world.remaining().await;
     assert_eq!(left.len(), 250);
     assert!(left.iter().all(|(key, is_latest)| key.starts_with("stays/") && *is_latest));
     let sum = |of: fn(LifecycleCounters) -> u64| -> u64 {
@@ -152,10 +152,10 @@ async fn several_gateways_do_a_pass_once() {
     // On this day no further pass begins until the rules change.
     world.put("goes/late").await;
     gateways[1].follow_lifecycles_now().await.unwrap();
-    assert_eq!(world.left().await.len(), 251);
+    assert_eq!(world.remaining().await.len(), 251);
     world.set(&rule("goes/", GOES)).await;
     gateways[1].follow_lifecycles_now().await.unwrap();
-    assert_eq!(world.left().await.len(), 250);
+    assert_eq!(world.remaining().await.len(), 250);
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn a_gateway_continues_an_interrupted_pass() {
     let counters = gateway.lifecycle_counters();
     assert_eq!((counters.expired, counters.passes), (1_250, 1));
     // Each expired object is hidden behind a delete marker.
-    let left = world.left().await;
+    let left = world.remaining().await;
     assert_eq!(left.len(), 2_500 + 1_250);
     assert!(left.iter().all(|(key, is_latest)| *is_latest || &key[..] > "goes/1249"));
 }

@@ -23,7 +23,7 @@ use crate::translate;
 pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
     bucket::found(call).await?;
     let rules = call.rules()?;
-    shown(call, None, rules.acl.as_ref())
+    respond(call, None, rules.acl.as_ref())
 }
 
 pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
@@ -34,7 +34,7 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
         return Ok(S3Response::empty(StatusCode::OK));
     };
     let (name, config) = (call.bucket()?, BucketConfig::of_acl(&acl));
-    call.check_bound_now().await?;
+    call.check_bucket_in_store().await?;
     let set = call.volume.set_bucket_config(name.as_str(), BucketConfigKind::Acl, Some(&config));
     set.await.map_err(|error| translate::on(name, error))?;
     Ok(S3Response::empty(StatusCode::OK))
@@ -44,7 +44,7 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
 /// ACL.
 fn parse(call: &Call<'_>, document: &[u8]) -> Result<PutAcl, Fault> {
     match PutAcl::parse(&call.arguments(), document) {
-        Err(_) if !call.rules()?.acls_count() => Err(Code::AccessControlListNotSupported.into()),
+        Err(_) if !call.rules()?.acls_enabled() => Err(Code::AccessControlListNotSupported.into()),
         request => request,
     }
 }
@@ -52,33 +52,33 @@ fn parse(call: &Call<'_>, document: &[u8]) -> Result<PutAcl, Fault> {
 pub(super) async fn get_object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let object = read::find(call, call.arguments().version()?.as_ref()).await?;
     let file = object.file();
-    shown(call, Some(&object), file.object.acl.as_ref())
+    respond(call, Some(&object), file.object.acl.as_ref())
 }
 
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let request = parse(call, &document)?;
-    let looked_at = |object: Option<&Object>| {
+    let change = |object: Option<&Object>| {
         let object = object.ok_or(Code::InternalError)?;
         let owner = call.owner_of(object.file().writer)?.id;
         let bucket_owner = call.owner_of(None)?.id;
         Ok(asked(call, &request, &owner, &bucket_owner)?.map(ObjectChange::Acl))
     };
-    let version = change::object(call, call.permissions(), true, looked_at).await?;
+    let version = change::object(call, call.permissions(), true, change).await?;
     let mut response = S3Response::empty(StatusCode::OK);
     response.version(version);
     Ok(response)
 }
 
 /// Returns the ACL of a new object from its headers; `None` if it gives access to the owner alone.
-pub(super) fn of_new(
+pub(super) fn for_new_object(
     call: &Call<'_>,
     asked: Option<&RequestedAcl>,
     owner: &volume::FileOwner,
 ) -> Result<Option<S3Acl>, Fault> {
     let Some(asked) = asked else { return Ok(None) };
     let rules = call.rules()?;
-    if !rules.acls_count() {
+    if !rules.acls_enabled() {
         return if asked.grants_only_owners() {
             Ok(None)
         } else {
@@ -102,8 +102,8 @@ fn asked(
     bucket_owner: &str,
 ) -> Result<Option<S3Acl>, Fault> {
     let access = call.sender.access;
-    if !call.rules()?.acls_count() {
-        return if says_owner_alone(request, owner) {
+    if !call.rules()?.acls_enabled() {
+        return if asks_for_owner_only(request, owner) {
             Ok(None)
         } else {
             Err(Code::AccessControlListNotSupported.into())
@@ -125,7 +125,7 @@ fn asked(
 
 /// Returns true if a request asks for the state of a bucket with disabled ACLs: full control of the
 /// owner and no other grants.
-fn says_owner_alone(request: &PutAcl, owner: &str) -> bool {
+fn asks_for_owner_only(request: &PutAcl, owner: &str) -> bool {
     match request {
         PutAcl::Headers(asked) => asked.grants_only_owners(),
         PutAcl::Document(document) => {
@@ -147,7 +147,7 @@ fn refuse_public(call: &Call<'_>, acl: &S3Acl) -> Result<(), Fault> {
 }
 
 /// Returns an ACL as S3 shows it. If ACLs are disabled, the owner has full control.
-fn shown(
+fn respond(
     call: &Call<'_>,
     object: Option<&Object>,
     acl: Option<&S3Acl>,

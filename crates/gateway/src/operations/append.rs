@@ -30,35 +30,35 @@ pub(super) async fn object(
     body: HttpBody,
     offset: u64,
 ) -> Result<(PublishedObject, u64), Fault> {
-    let Some(object) = look(call, &request.condition, offset).await? else {
+    let Some(object) = find_at_offset(call, &request.condition, offset).await? else {
         let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
         // Another client may have created the object since the lookup.
         return publish::replace(call, first, body).await.map_err(|fault| {
-            let taken = fault.code == Code::PreconditionFailed;
-            if taken { Code::InvalidWriteOffset.into() } else { fault }
+            let was_created = fault.code == Code::PreconditionFailed;
+            if was_created { Code::InvalidWriteOffset.into() } else { fault }
         });
     };
     if object.file().links > 1 {
         return Err(Fault::because(
             Code::InvalidRequest,
-            "The object has more than one name, and what is appended would be in all of them.",
+            "The object has several hard links, and an append would change all of them.",
         ));
     }
     let received =
-        receive::content(call, body, Placement::Behind(&object), EtagKind::Opaque).await?;
+        receive::content(call, body, Placement::Append(&object), EtagKind::Opaque).await?;
     if received.bytes == 0 {
         let (tag, sums) = (*object.tag(), object.file().sums.clone());
         let published =
             PublishedObject { object_changed: object.changed(), tag, sums, version: None };
         return Ok((published, offset));
     }
-    let sums = joined(&object, &received.sums, received.bytes);
+    let sums = combined_sums(&object, &received.sums, received.bytes);
     let tag = Tag::opaque(opaque_tag().map_err(translate::fault)?);
     match call.volume.append(&object, received.staged, received.bytes, tag, sums).await {
         Ok(published) => Ok((published, offset + received.bytes)),
         Err(VolumeError::Fs(FsError::WrongSize)) => Err(Code::EntityTooLarge.into()),
         Err(VolumeError::Fs(FsError::SourceChanged)) => {
-            look(call, &request.condition, offset).await?;
+            find_at_offset(call, &request.condition, offset).await?;
             Err(Code::ConditionalRequestConflict.into())
         }
         Err(error) => Err(translate::fault(error)),
@@ -66,7 +66,7 @@ pub(super) async fn object(
 }
 
 /// Returns the object if it exists. Fails if its size is not the offset.
-async fn look(
+async fn find_at_offset(
     call: &Call<'_>,
     condition: &WritePrecondition,
     offset: u64,
@@ -89,8 +89,8 @@ async fn look(
 }
 
 /// Returns the checksums of the extended object: those that can be combined from both parts.
-fn joined(object: &Object, appended: &[Sum], bytes: u64) -> Vec<Sum> {
-    let join = |before: &Sum| {
+fn combined_sums(object: &Object, appended: &[Sum], bytes: u64) -> Vec<Sum> {
+    let combine_one = |before: &Sum| {
         let is_same = |sum: &&Sum| sum.algorithm == before.algorithm;
         let behind = appended.iter().find(is_same)?;
         let pieces = [
@@ -101,5 +101,5 @@ fn joined(object: &Object, appended: &[Sum], bytes: u64) -> Vec<Sum> {
         Some(Sum { algorithm: before.algorithm, kind: SumKind::FullObject, bytes })
     };
     let whole = object.file().sums.iter().filter(|sum| sum.kind == SumKind::FullObject);
-    whole.filter_map(join).collect()
+    whole.filter_map(combine_one).collect()
 }

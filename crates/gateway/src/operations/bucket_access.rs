@@ -28,7 +28,7 @@ use crate::translate;
 /// have the correct permissions, but you're not using an identity that belongs to the bucket
 /// owner's account, Amazon S3 returns a 405" (API reference, `GetBucketPolicy`, `PutBucketPolicy`,
 /// `DeleteBucketPolicy`).
-fn check_is_owners(call: &Call<'_>) -> Result<(), Fault> {
+fn check_owner_account(call: &Call<'_>) -> Result<(), Fault> {
     if call.sender.account() == call.rules()?.settings.owner {
         return Ok(());
     }
@@ -36,7 +36,7 @@ fn check_is_owners(call: &Call<'_>) -> Result<(), Fault> {
 }
 
 pub(super) async fn get_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
-    check_is_owners(call)?;
+    check_owner_account(call)?;
     let config = config(call, BucketConfigKind::Policy).await?;
     let config = config.ok_or_else(|| absent(call, Code::NoSuchBucketPolicy))?;
     let mut response = S3Response::bytes(StatusCode::OK, config.bytes);
@@ -45,10 +45,10 @@ pub(super) async fn get_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn put_policy(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    check_is_owners(call)?;
+    check_owner_account(call)?;
     let document = document(call, body, POLICY_BYTES_MAX).await?;
     let Ok(text) = std::str::from_utf8(&document) else {
-        return Err(Fault::new(Code::MalformedPolicy).detail("It is no UTF-8."));
+        return Err(Fault::new(Code::MalformedPolicy).detail("The policy is not valid UTF-8."));
     };
     let bucket = call.bucket()?;
     let exists = |principal: &_| call.sender.access.exists(principal);
@@ -61,7 +61,7 @@ pub(super) async fn put_policy(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
 }
 
 pub(super) async fn delete_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
-    check_is_owners(call)?;
+    check_owner_account(call)?;
     set(call, BucketConfigKind::Policy, None).await
 }
 
@@ -91,15 +91,15 @@ pub(super) async fn put_ownership(call: &Call<'_>, body: HttpBody) -> Result<S3R
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
     let ownership = s3::request::parse_ownership_controls(&document)?;
     call.demand_with_body(|facts| facts.set_ownership(ownership.as_str())).await?;
-    if ownership == s3::request::OwnershipRule::BucketOwnerEnforced && is_shared(call)? {
+    if ownership == s3::request::OwnershipRule::BucketOwnerEnforced && grants_to_others(call)? {
         return Err(Code::InvalidBucketAclWithObjectOwnership.into());
     }
     let change = BucketChange::Ownership(Some(translate::ownership(ownership)));
-    settle(call, change, StatusCode::OK).await
+    change_bucket(call, change, StatusCode::OK).await
 }
 
 /// Returns true if the bucket's ACL has a grant to anyone except its owner.
-fn is_shared(call: &Call<'_>) -> Result<bool, Fault> {
+fn grants_to_others(call: &Call<'_>) -> Result<bool, Fault> {
     let rules = call.rules()?;
     let own = call.sender.access.canonical_id(rules.settings.owner);
     let others = |grant: &record::Grant| match grant.grantee {
@@ -112,7 +112,7 @@ fn is_shared(call: &Call<'_>) -> Result<bool, Fault> {
 }
 
 pub(super) async fn delete_ownership(call: &Call<'_>) -> Result<S3Response, Fault> {
-    settle(call, BucketChange::Ownership(None), StatusCode::NO_CONTENT).await
+    change_bucket(call, BucketChange::Ownership(None), StatusCode::NO_CONTENT).await
 }
 
 pub(super) async fn get_public_access(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -150,11 +150,11 @@ pub(super) async fn put_public_access(
         block_public_policy,
         restrict_public_buckets,
     };
-    settle(call, BucketChange::PublicAccess(Some(block)), StatusCode::OK).await
+    change_bucket(call, BucketChange::PublicAccess(Some(block)), StatusCode::OK).await
 }
 
 pub(super) async fn delete_public_access(call: &Call<'_>) -> Result<S3Response, Fault> {
-    settle(call, BucketChange::PublicAccess(None), StatusCode::NO_CONTENT).await
+    change_bucket(call, BucketChange::PublicAccess(None), StatusCode::NO_CONTENT).await
 }
 
 pub(super) async fn get_cors(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -214,19 +214,19 @@ pub(super) async fn set(
         return Err(Fault::too_long(CONFIG_BYTES_MAX));
     }
     let (name, config) = (call.bucket()?, document.map(|bytes| BucketConfig { bytes }));
-    call.check_bound_now().await?;
+    call.check_bucket_in_store().await?;
     let set = call.volume.set_bucket_config(name.as_str(), kind, config.as_ref());
     set.await.map_err(|error| translate::on(name, error))?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }
 
-async fn settle(
+async fn change_bucket(
     call: &Call<'_>,
     change: BucketChange,
     status: StatusCode,
 ) -> Result<S3Response, Fault> {
     let name = call.bucket()?;
-    call.check_bound_now().await?;
+    call.check_bucket_in_store().await?;
     let set = call.volume.set_bucket(name.as_str(), change).await;
     set.map_err(|error| translate::on(name, error))?;
     Ok(S3Response::empty(status))

@@ -17,26 +17,27 @@ use crate::translate;
 /// Changes the object that the request names. Returns its version id, if the bucket has versions.
 ///
 /// `permissions` are those of the request, with the values from its body. The object is looked up
-/// if a permission depends on it or if `looks` is true. `change` gets the object that was looked up
-/// and returns the change; `None` if the object stays as it is.
+/// if a permission depends on it or if `needs_object` is true. `change` gets the object that was
+/// looked up and returns the change; `None` if the object stays as it is.
 pub(super) async fn object<'c>(
     call: &Call<'_>,
     permissions: &[Permission],
-    looks: bool,
+    needs_object: bool,
     change: impl Fn(Option<&Object>) -> Result<Option<ObjectChange<'c>>, Fault>,
 ) -> Result<Option<VersionRef>, Fault> {
     let version = translate::version(call.arguments().version()?.as_ref())?;
     let (name, key) = call.object()?;
     let (bucket, bytes) = (call.named_bucket()?, key.as_str().as_bytes());
-    let looks = looks || call.object_decides(permissions)?;
+    let needs_object = needs_object || call.depends_on_object(permissions)?;
     let mut backoff = Backoff::default();
     loop {
         // If another client changes the object between this lookup and the commit, the commit fails
         // with `OtherObject`, and the loop checks the permissions for the new object.
-        let judged = if looks { Some(find(call, key, version).await?) } else { None };
-        let found = judged.as_ref().and_then(|found| found.as_ref().ok());
-        call.demand_about(permissions, found).await?;
-        if let Some(Err(absent)) = judged {
+        let found_or_absent =
+            if needs_object { Some(find(call, key, version).await?) } else { None };
+        let found = found_or_absent.as_ref().and_then(|found| found.as_ref().ok());
+        call.demand_for_object(permissions, found).await?;
+        if let Some(Err(absent)) = found_or_absent {
             return Err(absent);
         }
         let Some(change) = change(found)? else { return Ok(None) };

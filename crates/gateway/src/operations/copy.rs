@@ -15,8 +15,8 @@ use volume::{Backoff, CopyChanges, FsError, NamedBucket, Object, VolumeError};
 use super::multipart::upload_id;
 use super::{acl, lifecycle, locks};
 use crate::call::Call;
+use crate::quota::{self, Incoming};
 use crate::response::S3Response;
-use crate::room::{self, Coming};
 use crate::summing::{sum_of, sums_of_copy};
 use crate::translate::{
     self, checksum, checksum_algorithm, etag, part_count, shown_sum, time, write_condition,
@@ -40,7 +40,7 @@ async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Resu
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     let key = source.key.as_str();
     let version = translate::version(source.version.as_ref())?;
-    let rules = call.all_rules.of(call.volume, &source.bucket).await?;
+    let rules = call.all_rules.get(call.volume, &source.bucket).await?;
     let bucket = NamedBucket { name: source.bucket.as_str().as_bytes(), ino: Some(rules.ino) };
     match call.volume.stat_version(bucket, key.as_bytes(), version).await {
         // On a retry the key may have another object, so the permissions are checked for the object
@@ -52,12 +52,12 @@ async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
         }
         Err(VolumeError::Fs(error @ (FsError::NoSuchKey | FsError::Deleted(_)))) => {
             let missing = translate::fault(error).with("Key", key);
-            Err(call.hidden(&source.bucket, missing).await)
+            Err(call.hide_absence(&source.bucket, missing).await)
         }
         Err(VolumeError::Fs(FsError::NoSuchVersion)) => {
             let version = source.version.as_ref().map_or("", VersionId::as_str);
             let missing = Fault::new(Code::NoSuchVersion).with("Key", key);
-            Err(call.hidden(&source.bucket, missing.with("VersionId", version)).await)
+            Err(call.hide_absence(&source.bucket, missing.with("VersionId", version)).await)
         }
         Err(VolumeError::Fs(FsError::IsMarker(..))) => {
             let marker = Fault::because(
@@ -65,7 +65,7 @@ async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
                 "The source of a copy request may not specifically refer to a delete marker by \
                  version id.",
             );
-            Err(call.hidden(&source.bucket, marker).await)
+            Err(call.hide_absence(&source.bucket, marker).await)
         }
         Err(error) => Err(translate::fault(error)),
     }
@@ -76,8 +76,8 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let (bucket, key) = call.object()?;
     request.check_not_to_itself(bucket, key)?;
     let owner = call.owner(request.acl.as_ref())?;
-    let acl = acl::of_new(call, request.acl.as_ref(), &owner)?;
-    let lock = locks::of_new(call)?;
+    let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
+    let lock = locks::for_new_object(call)?;
     let mut backoff = Backoff::default();
     let (object, published) = loop {
         // If the source changes before the commit, the commit fails with `SourceChanged`, and the
@@ -103,15 +103,15 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             }
             Directive::Replace(tags) => Some(tags.as_slice().to_vec()),
         };
-        room::refuse_early(call, Coming::Object, Some(object.size())).await?;
+        quota::refuse_early(call, Incoming::Object, Some(object.size())).await?;
         let sums = match request.checksum {
             None => None,
             Some(wanted) => Some(sums_of_copy(call, &object, wanted).await?),
         };
-        let differing = CopyChanges { headers, tags, acl: acl.clone(), sums, lock };
+        let copy_changes = CopyChanges { headers, tags, acl: acl.clone(), sums, lock };
         let condition = write_condition(&request.condition);
         let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
-        let copy = call.volume.copy(&object, bucket, key, differing, condition, &owner);
+        let copy = call.volume.copy(&object, bucket, key, copy_changes, condition, &owner);
         match copy.await {
             Ok(published) => break (object, published),
             Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
@@ -163,7 +163,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         if range.end - range.start > COPY_BYTES_MAX {
             return Err(Code::EntityTooLarge.into());
         }
-        room::refuse_early(call, Coming::Bytes, Some(range.end - range.start)).await?;
+        quota::refuse_early(call, Incoming::Bytes, Some(range.end - range.start)).await?;
         let sum = match wanted {
             None => None,
             Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),

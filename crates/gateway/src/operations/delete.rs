@@ -33,12 +33,12 @@ const _: () = assert!(s3::ObjectKey::SLASHES_MAX <= volume::DIRECTORIES_MAX);
 pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let DeleteObject { version, condition, stat } = DeleteObject::parse(&call.arguments())?;
     let (_, key) = call.object()?;
-    let asks_to_bypass = locks::asks_to_bypass(call)?;
+    let requests_bypass = locks::requests_bypass(call)?;
     let deletion = Deletion { key: key.clone(), version, condition, stat };
     let version = translate::version(deletion.version.as_ref())?;
     let permissions = call.permissions().to_vec();
-    let judged = Judgement::of(call, &deletion, permissions, asks_to_bypass).await?;
-    let marker = judged.remove(call, version).await?;
+    let checked = CheckedDeletion::of(call, &deletion, permissions, requests_bypass).await?;
+    let marker = checked.remove(call, version).await?;
     let mut response = S3Response::empty(StatusCode::NO_CONTENT);
     if marker.is_some() {
         response.set_named("x-amz-delete-marker", "true");
@@ -52,8 +52,8 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
     let request = DeleteObjects::parse(&document)?;
     let bucket = call.bucket()?;
     let mut output = DeleteObjectsOutput::default();
-    let mut allowed: Vec<Judgement<'_>> = Vec::with_capacity(request.deletions.len());
-    let asks_to_bypass = locks::asks_to_bypass(call)?;
+    let mut allowed: Vec<CheckedDeletion<'_>> = Vec::with_capacity(request.deletions.len());
+    let requests_bypass = locks::requests_bypass(call)?;
     let mut work = BoundedWork::default();
     for deletion in &request.deletions {
         if work.is_exhausted() {
@@ -62,17 +62,17 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
             continue;
         }
         let permissions = Permission::for_deletion(bucket, deletion);
-        let judge = Judgement::of(call, deletion, permissions, asks_to_bypass);
-        match work.run(Box::pin(judge)).await {
+        let check = CheckedDeletion::of(call, deletion, permissions, requests_bypass);
+        match work.run(Box::pin(check)).await {
             Err(fault) => output.errors.push(error(deletion, fault)),
             Ok(_) if translate::version(deletion.version.as_ref()).is_err() => {
                 // Only `DeleteObjects` reports a malformed version id as a missing version.
                 output.errors.push(error(deletion, Code::NoSuchVersion.into()));
             }
-            Ok(judged) => allowed.push(judged),
+            Ok(checked) => allowed.push(checked),
         }
     }
-    let deletions: Vec<&Deletion> = allowed.iter().map(|judged| judged.deletion).collect();
+    let deletions: Vec<&Deletion> = allowed.iter().map(|checked| checked.deletion).collect();
     for (deletion, removed) in deletions.into_iter().zip(remove(call, allowed).await?) {
         match removed {
             Ok(_) if request.quiet => {}
@@ -94,14 +94,14 @@ const REMOVED_AT_ONCE: usize = 16;
 type Outcome = Result<Option<VersionRef>, Fault>;
 
 /// Removes objects and versions. Objects on which no permission depends share a few commits.
-async fn remove(call: &Call<'_>, judged: Vec<Judgement<'_>>) -> Result<Vec<Outcome>, Fault> {
+async fn remove(call: &Call<'_>, checked: Vec<CheckedDeletion<'_>>) -> Result<Vec<Outcome>, Fault> {
     let bucket = call.named_bucket()?;
     let (mut keys, mut others) = (Vec::new(), Vec::new());
-    for (place, judged) in judged.into_iter().enumerate() {
-        let version = translate::version(judged.deletion.version.as_ref())?;
-        match (version, &judged.seen) {
-            (None, Seen::Nothing) => keys.push((place, judged.deletion)),
-            (Some(_), _) | (None, Seen::Object(_)) => others.push((place, judged, version)),
+    for (place, checked) in checked.into_iter().enumerate() {
+        let version = translate::version(checked.deletion.version.as_ref())?;
+        match (version, &checked.checked_for) {
+            (None, CheckedFor::Nothing) => keys.push((place, checked.deletion)),
+            (Some(_), _) | (None, CheckedFor::Object(_)) => others.push((place, checked, version)),
         }
     }
     let mut outcomes = BTreeMap::new();
@@ -116,8 +116,8 @@ async fn remove(call: &Call<'_>, judged: Vec<Judgement<'_>>) -> Result<Vec<Outco
             outcomes.insert(place, removed.map_err(|error| refusal(error, deletion)));
         }
     }
-    let remove = async |(place, judged, version): (usize, Judgement<'_>, _)| {
-        (place, judged.remove(call, version).await)
+    let remove = async |(place, checked, version): (usize, CheckedDeletion<'_>, _)| {
+        (place, checked.remove(call, version).await)
     };
     let removed = futures::stream::iter(others).map(remove).buffer_unordered(REMOVED_AT_ONCE);
     outcomes.extend(removed.collect::<Vec<_>>().await);
@@ -125,25 +125,25 @@ async fn remove(call: &Call<'_>, judged: Vec<Judgement<'_>>) -> Result<Vec<Outco
 }
 
 /// A deletion whose permissions are checked.
-struct Judgement<'d> {
+struct CheckedDeletion<'d> {
     deletion: &'d Deletion,
     permissions: Vec<Permission>,
     /// The permission to bypass a retention in governance mode, if the request asks for it. Each
     /// version has its own lock, so the permission is checked for each object.
     bypass: Option<Permission>,
-    bypasses: bool,
-    seen: Seen,
+    may_bypass: bool,
+    checked_for: CheckedFor,
 }
 
 /// The object for which the permissions of a deletion were checked.
-enum Seen {
+enum CheckedFor {
     /// The permissions do not depend on the object.
     Nothing,
     /// The object; `None` if it did not exist.
     Object(Option<Box<Object>>),
 }
 
-impl<'d> Judgement<'d> {
+impl<'d> CheckedDeletion<'d> {
     /// Checks if the client may delete the object, and if it may bypass its retention.
     ///
     /// Fault: `AccessDenied`.
@@ -151,40 +151,46 @@ impl<'d> Judgement<'d> {
         call: &Call<'_>,
         deletion: &'d Deletion,
         permissions: Vec<Permission>,
-        asks_to_bypass: bool,
-    ) -> Result<Judgement<'d>, Fault> {
+        requests_bypass: bool,
+    ) -> Result<CheckedDeletion<'d>, Fault> {
         let Deletion { key, version, .. } = deletion;
         let (bucket, named) = (call.bucket()?, version.as_ref());
-        let bypass = (asks_to_bypass && named.is_some())
+        let bypass = (requests_bypass && named.is_some())
             .then(|| Permission::bypass_governance(bucket, key, named, None));
-        let looks = call.object_decides(&permissions)? || call.object_decides(bypass.as_slice())?;
-        let mut judged =
-            Judgement { deletion, permissions, bypass, bypasses: false, seen: Seen::Nothing };
-        judged.ask(call, looks).await?;
-        Ok(judged)
+        let needs_object =
+            call.depends_on_object(&permissions)? || call.depends_on_object(bypass.as_slice())?;
+        let mut checked = CheckedDeletion {
+            deletion,
+            permissions,
+            bypass,
+            may_bypass: false,
+            checked_for: CheckedFor::Nothing,
+        };
+        checked.check(call, needs_object).await?;
+        Ok(checked)
     }
 
-    /// Checks the permissions for the current object. Looks it up only if `looks` is true.
-    async fn ask(&mut self, call: &Call<'_>, looks: bool) -> Result<(), Fault> {
+    /// Checks the permissions for the current object. Looks it up only if `needs_object` is true.
+    async fn check(&mut self, call: &Call<'_>, needs_object: bool) -> Result<(), Fault> {
         let Deletion { key, version, .. } = self.deletion;
-        self.seen = match translate::version(version.as_ref()) {
-            Ok(version) if looks => {
-                Seen::Object(find(call, key, version).await?.ok().map(Box::new))
+        self.checked_for = match translate::version(version.as_ref()) {
+            Ok(version) if needs_object => {
+                CheckedFor::Object(find(call, key, version).await?.ok().map(Box::new))
             }
             // A malformed version id names no version.
-            Ok(_) | Err(_) => Seen::Nothing,
+            Ok(_) | Err(_) => CheckedFor::Nothing,
         };
-        let object = match &self.seen {
-            Seen::Object(object) => object.as_deref(),
-            Seen::Nothing => None,
+        let object = match &self.checked_for {
+            CheckedFor::Object(object) => object.as_deref(),
+            CheckedFor::Nothing => None,
         };
         for permission in &self.permissions {
-            if !call.may_about(permission, object)? {
+            if !call.may_for_object(permission, object)? {
                 return Err(Code::AccessDenied.into());
             }
         }
-        let may = |bypass| call.may_about(bypass, object);
-        self.bypasses = self.bypass.as_ref().map(may).transpose()?.unwrap_or(false);
+        let may = |bypass| call.may_for_object(bypass, object);
+        self.may_bypass = self.bypass.as_ref().map(may).transpose()?.unwrap_or(false);
         Ok(())
     }
 
@@ -196,25 +202,26 @@ impl<'d> Judgement<'d> {
         let (bucket, key) = (call.named_bucket()?, deletion.key.as_str().as_bytes());
         let mut backoff = Backoff::default();
         loop {
-            let judged = match &self.seen {
-                Seen::Nothing => ObjectExpectation::Any,
-                Seen::Object(object) => {
+            let expected = match &self.checked_for {
+                CheckedFor::Nothing => ObjectExpectation::Any,
+                CheckedFor::Object(object) => {
                     object.as_deref().map_or(ObjectExpectation::Absent, ObjectExpectation::Object)
                 }
             };
             let condition = condition(deletion);
             let removed = match version {
                 None => {
-                    let removed = call.volume.delete_expected(bucket, key, judged, condition).await;
+                    let removed =
+                        call.volume.delete_expected(bucket, key, expected, condition).await;
                     removed.map(|removed| removed.marker)
                 }
                 Some(version) => {
-                    let must_hold = (judged, condition.as_ref());
+                    let must_hold = (expected, condition.as_ref());
                     let removed = call.volume.delete_expected_version(
                         bucket,
                         key,
                         version,
-                        self.bypasses,
+                        self.may_bypass,
                         must_hold,
                     );
                     removed.await.map(|removed| removed.was_marker.then_some(version))
@@ -222,7 +229,7 @@ impl<'d> Judgement<'d> {
             };
             match removed {
                 Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {
-                    self.ask(call, true).await?;
+                    self.check(call, true).await?;
                 }
                 removed => return removed.map_err(|error| refusal(error, deletion)),
             }

@@ -57,7 +57,7 @@ pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
 fn fresh_id() -> Result<String, Fault> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {
-        tracing::error!(%error, "no random bytes");
+        tracing::error!(%error, "cannot create a rule id: the machine gives no random bytes");
         Fault::new(Code::InternalError)
     })?;
     Ok(hex::encode(bytes))

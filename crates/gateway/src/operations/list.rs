@@ -47,7 +47,7 @@ struct LastEntry {
 }
 
 async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
-    let enforced = !call.rules()?.acls_count();
+    let enforced = !call.rules()?.acls_enabled();
     let owner = query.with_owner.then(|| call.owner_of(None)).transpose()?;
     let owner_of = |inode: &InodeHead| match inode.file().and_then(|file| file.writer) {
         Some(writer) if owner.is_some() && !enforced => Some(call.sender.access.owner(writer)),
@@ -260,8 +260,8 @@ fn version_entry(
         ListedAs::Marker(_) => None,
         ListedAs::Object(inode) => shown_checksum(inode),
     };
-    let acls_count = call.rules()?.acls_count();
-    let owner = call.owner_of(writer.filter(|_| acls_count))?;
+    let acls_enabled = call.rules()?.acls_enabled();
+    let owner = call.owner_of(writer.filter(|_| acls_enabled))?;
     Ok(VersionEntry {
         key,
         version,

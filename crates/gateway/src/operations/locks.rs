@@ -13,7 +13,7 @@ use crate::translate;
 
 /// Returns the lock of a new object: from its headers, otherwise from the default retention of its
 /// bucket.
-pub(super) fn of_new(call: &Call<'_>) -> Result<ObjectLock, Fault> {
+pub(super) fn for_new_object(call: &Call<'_>) -> Result<ObjectLock, Fault> {
     let now = now(call);
     let asked = ObjectLockHeaders::parse(call.fields(), now)?;
     let Some(bucket) = call.rules()?.object_lock else {
@@ -26,7 +26,7 @@ pub(super) fn of_new(call: &Call<'_>) -> Result<ObjectLock, Fault> {
     };
     let retention =
         asked.retention.or_else(|| bucket.default.map(|default| default.starting_at(now)));
-    Ok(ObjectLock { retention: retention.map(kept), legal_hold: asked.legal_hold })
+    Ok(ObjectLock { retention: retention.map(to_retain_until), legal_hold: asked.legal_hold })
 }
 
 /// Adds the lock headers of an object. Each needs its own permission.
@@ -45,9 +45,9 @@ pub(super) fn describe(
     if let Some(retention) = lock.retention
         && may("s3:GetObjectRetention")?
     {
-        let shown = shown(retention);
-        response.set_named("x-amz-object-lock-mode", shown.mode.as_str());
-        let until = s3::xml::format_time(shown.until);
+        let retention = to_retention(retention);
+        response.set_named("x-amz-object-lock-mode", retention.mode.as_str());
+        let until = s3::xml::format_time(retention.until);
         response.set_named("x-amz-object-lock-retain-until-date", &until);
     }
     if let Some(hold) = lock.legal_hold
@@ -63,7 +63,7 @@ pub(super) fn describe(
 /// for each version.
 ///
 /// Fault: `InvalidArgument` if the bucket has no object lock.
-pub(super) fn asks_to_bypass(call: &Call<'_>) -> Result<bool, Fault> {
+pub(super) fn requests_bypass(call: &Call<'_>) -> Result<bool, Fault> {
     if !bypasses_governance(call.fields())? {
         return Ok(false);
     }
@@ -87,7 +87,7 @@ pub(super) fn now(call: &Call<'_>) -> OffsetDateTime {
 }
 
 /// Converts a retention mode from S3 to the volume.
-pub(super) fn mode_of(mode: LockMode) -> RetentionMode {
+pub(super) fn to_mode(mode: LockMode) -> RetentionMode {
     match mode {
         LockMode::Governance => RetentionMode::Governance,
         LockMode::Compliance => RetentionMode::Compliance,
@@ -95,14 +95,14 @@ pub(super) fn mode_of(mode: LockMode) -> RetentionMode {
 }
 
 /// Converts a retention from S3 to the volume.
-pub(super) fn kept(retention: Retention) -> RetainUntil {
-    let mode = mode_of(retention.mode);
+pub(super) fn to_retain_until(retention: Retention) -> RetainUntil {
+    let mode = to_mode(retention.mode);
     let until = i64::try_from(retention.until.unix_timestamp_nanos()).unwrap_or(i64::MAX);
     RetainUntil { mode, until: Timestamp(until) }
 }
 
 /// Converts a retention from the volume to S3.
-pub(super) fn shown(retention: RetainUntil) -> Retention {
+pub(super) fn to_retention(retention: RetainUntil) -> Retention {
     let mode = match retention.mode {
         RetentionMode::Governance => LockMode::Governance,
         RetentionMode::Compliance => LockMode::Compliance,

@@ -34,12 +34,12 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = CreateMultipartUpload::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
     let owner = call.owner(request.acl.as_ref())?;
-    let acl = acl::of_new(call, request.acl.as_ref(), &owner)?;
+    let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let new = NewUpload {
         owner,
         headers: ObjectHeaders {
             acl,
-            lock: locks::of_new(call)?,
+            lock: locks::for_new_object(call)?,
             ..translate::object_headers(request.metadata, request.tags.as_slice())
         },
         checksum: request

@@ -12,7 +12,7 @@ use s3::xml::XmlLimits;
 use s3::{Code, Fault};
 use volume::{FsError, Object, ObjectChange, VolumeError};
 
-use super::locks::{asks_to_bypass, kept, mode_of, not_locking, now, shown};
+use super::locks::{not_locking, now, requests_bypass, to_mode, to_retain_until, to_retention};
 use super::{bucket, change, read};
 use crate::call::Call;
 use crate::http::HttpBody;
@@ -36,11 +36,11 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
     let asked = ObjectLockConfiguration::parse(&document)?;
     let default = asked.default.map(|default| RetentionDefault {
-        mode: mode_of(default.mode),
+        mode: to_mode(default.mode),
         days: default.period.days(),
     });
     let (name, bytes) = (call.bucket()?, Bytes::from(asked.to_xml()));
-    call.check_bound_now().await?;
+    call.check_bucket_in_store().await?;
     match call.volume.set_object_lock(name.as_str(), &BucketConfig { bytes }, default).await {
         Ok(()) => Ok(S3Response::empty(StatusCode::OK)),
         Err(VolumeError::Fs(FsError::KeepsNoVersions)) => Err(Fault::because(
@@ -54,7 +54,7 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
 pub(super) async fn get_retention(call: &Call<'_>) -> Result<S3Response, Fault> {
     let object = find(call).await?;
     let retention = object.file().object.lock.retention.ok_or_else(|| unlocked(call))?;
-    Ok(S3Response::xml(StatusCode::OK, shown(retention).to_xml()))
+    Ok(S3Response::xml(StatusCode::OK, to_retention(retention).to_xml()))
 }
 
 pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
@@ -68,13 +68,13 @@ pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3R
     let permissions = call.permissions_with_body(|facts| facts.lock = Some(lock))?;
     call.demand(&permissions).await?;
     let bypass = bypass(call, Some(lock))?;
-    let retention = retention.map(kept);
-    let looks = match &bypass {
-        Some(bypass) => call.object_decides(std::slice::from_ref(bypass))?,
+    let retention = retention.map(to_retain_until);
+    let needs_object = match &bypass {
+        Some(bypass) => call.depends_on_object(std::slice::from_ref(bypass))?,
         None => false,
     };
-    set(call, &permissions, looks, |object| {
-        let may = |bypass| call.may_about(bypass, object);
+    set(call, &permissions, needs_object, |object| {
+        let may = |bypass| call.may_for_object(bypass, object);
         let bypasses_governance = bypass.as_ref().map(may).transpose()?.unwrap_or(false);
         Ok(Some(ObjectChange::Retention { retention, bypasses_governance }))
     })
@@ -106,11 +106,11 @@ async fn find(call: &Call<'_>) -> Result<Object, Fault> {
 async fn set(
     call: &Call<'_>,
     permissions: &[Permission],
-    looks: bool,
+    needs_object: bool,
     change: impl Fn(Option<&Object>) -> Result<Option<ObjectChange<'static>>, Fault>,
 ) -> Result<S3Response, Fault> {
     call.rules()?.object_lock.ok_or_else(not_locking)?;
-    let version = change::object(call, permissions, looks, change).await?;
+    let version = change::object(call, permissions, needs_object, change).await?;
     let mut response = S3Response::empty(StatusCode::OK);
     response.version(version);
     Ok(response)
@@ -121,7 +121,7 @@ fn bypass(call: &Call<'_>, lock: Option<LockFacts>) -> Result<Option<Permission>
     let version = call.arguments().version()?;
     let (bucket, key) = call.object()?;
     let permission = || Permission::bypass_governance(bucket, key, version.as_ref(), lock);
-    Ok(asks_to_bypass(call)?.then(permission))
+    Ok(requests_bypass(call)?.then(permission))
 }
 
 fn unlocked(call: &Call<'_>) -> Fault {

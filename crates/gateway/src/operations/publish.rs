@@ -25,8 +25,8 @@ pub(super) async fn replace(
     let key = key.as_str().as_bytes();
     // These early checks refuse a request before its body. The commit checks again.
     let owner = call.owner(request.acl.as_ref())?;
-    let acl = acl::of_new(call, request.acl.as_ref(), &owner)?;
-    let lock = locks::of_new(call)?;
+    let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
+    let lock = locks::for_new_object(call)?;
     let etag_kind = etag_kind(call)?;
     refuse_early(call, bucket.as_str(), key, &request.condition).await?;
 

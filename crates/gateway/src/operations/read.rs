@@ -249,7 +249,11 @@ fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
     match (start, end) {
         (Ok(start), Ok(end)) if start <= end && end <= bytes.len() => Ok(bytes.slice(start..end)),
         _ => {
-            tracing::error!(?range, bytes = bytes.len(), "a record has not the size that it says");
+            tracing::error!(
+                ?range,
+                bytes = bytes.len(),
+                "cannot read an object: its record has fewer bytes than its size"
+            );
             Err(Code::InternalError.into())
         }
     }

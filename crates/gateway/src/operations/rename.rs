@@ -57,7 +57,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             }
             Err(VolumeError::Fs(FsError::NoSuchKey)) => {
                 let fault = Fault::new(Code::NoSuchKey).with("Key", request.source.as_str());
-                return Err(call.hidden(bucket, fault).await);
+                return Err(call.hide_absence(bucket, fault).await);
             }
             Err(error) => return Err(translate::fault(error)),
         }

@@ -68,7 +68,7 @@ pub(super) async fn delete_bucket(call: &Call<'_>) -> Result<S3Response, Fault> 
 
 async fn set_bucket(call: &Call<'_>, tags: TagSet) -> Result<S3Response, Fault> {
     let name = call.bucket()?.as_str();
-    call.check_bound_now().await?;
+    call.check_bucket_in_store().await?;
     let set = call.volume.set_bucket_tags(name, tags.as_slice());
     set.await.map_err(translate::fault)?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))

@@ -31,7 +31,7 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
         None => return Err(Code::MalformedXML.into()),
     };
     let name = call.bucket()?;
-    call.check_bound_now().await?;
+    call.check_bucket_in_store().await?;
     let change = BucketChange::Versioning(versioning);
     match call.volume.set_bucket(name.as_str(), change).await {
         Ok(()) => Ok(S3Response::empty(StatusCode::OK)),
@@ -41,7 +41,7 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
              be changed.",
         )),
         Err(VolumeError::Fs(FsError::HasTrash)) => Err(Fault::new(Code::InvalidBucketState)
-            .detail("The bucket has a trash, and either that or versions. `ashlar bucket trash` ends it.")),
+            .detail("A bucket has either a trash or versions. Turn the trash off with `ashlar bucket trash --none`.")),
         Err(error) => Err(translate::on(name, error)),
     }
 }

@@ -40,9 +40,9 @@ async fn the_longest_configurations_are_parsed_once() {
         volume.set_bucket_config("bkt", kind, Some(&config)).await.unwrap();
     }
     let (cache, name) = (RulesCache::new(), BucketName::parse("bkt").unwrap());
-    let first = cache.of(&volume, &name).await.unwrap();
+    let first = cache.get(&volume, &name).await.unwrap();
     assert!(first.lifecycle.is_some() && first.policy.is_some() && first.cors.is_some());
-    let again = cache.of(&volume, &name).await.unwrap();
+    let again = cache.get(&volume, &name).await.unwrap();
     assert!(Arc::ptr_eq(&first, &again), "the second request parses nothing");
 }
 

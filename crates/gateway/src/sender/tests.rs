@@ -152,7 +152,7 @@ impl World {
             resolved: ResolvedPatterns::default(),
         };
         let bucket = permission.resource.bucket().unwrap();
-        let rules = self.rules.of(&self.volume, bucket).await.unwrap();
+        let rules = self.rules.get(&self.volume, bucket).await.unwrap();
         sender.may(permission, Some(&rules)).await.unwrap()
     }
 }

@@ -98,7 +98,7 @@ fn a_token_in_the_recorded_format_opens() {
         proof(&anna)
     );
     let nonce = [3; MasterKey::NONCE_BYTES];
-    let sealed = access.seal(&bound_to("ASIAEXAMPLE"), &Secret::new(text), nonce);
+    let sealed = access.seal(&seal_name("ASIAEXAMPLE"), &Secret::new(text), nonce);
     let session = access.session("ASIAEXAMPLE", &STANDARD.encode(sealed), NOW).expect("a session");
     assert_eq!((session.access_key.as_str(), session.secret.expose()), ("anna", "s3cret"));
     assert_eq!(session.user_id(), "anna:nightly");

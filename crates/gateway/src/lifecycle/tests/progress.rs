@@ -24,8 +24,8 @@ async fn grow(world: &World) -> String {
 async fn walk(world: &World, gateway: &Gateway, limit: usize) -> usize {
     let name = BucketName::parse("bkt").unwrap();
     let rules = gateway.bucket_rules(&name).await.unwrap();
-    let (mut walk, mut pages) = (Walk::behind(None), 0);
-    let versions = world.left().await.len();
+    let (mut walk, mut pages) = (Walk::after_key(None), 0);
+    let versions = world.remaining().await.len();
     loop {
         let page = Page { limit, ..gateway.page(b"bkt".into(), &rules) };
         let before = walk.position();
@@ -54,7 +54,7 @@ async fn a_page_with_one_entry_moves_the_pass_forward() {
     let gateway = world.gateway(DAY);
     let ended = tokio::time::timeout(Duration::from_mins(1), gateway.follow_lifecycles_now()).await;
     ended.expect("the pass ends").unwrap();
-    assert_eq!(world.left().await, [("a".to_owned(), true), (deep, true)]);
+    assert_eq!(world.remaining().await, [("a".to_owned(), true), (deep, true)]);
     assert_eq!(gateway.lifecycle_counters().passes, 1);
 }
 
@@ -85,7 +85,7 @@ async fn every_page_size_ends_a_pass_with_the_same_result() {
         walk(&world, &gateway, limit).await;
         // A marker that hides no version is removed; one that hides versions stays, for each page
         // size.
-        let left = world.left().await;
+        let left = world.remaining().await;
         assert!(!left.iter().any(|(key, _)| key == "gone"), "limit {limit}");
         results.push((limit, left));
     }
@@ -112,10 +112,10 @@ async fn a_large_bucket_does_not_block_the_next_bucket() {
     assert_eq!(gateway.give_turns().await.unwrap(), Turn::Paused);
     let counters = gateway.lifecycle_counters();
     assert_eq!((counters.passes, counters.failures), (1, 0), "the pass over `later` is done");
-    assert!(!world.left().await.is_empty(), "that over `bkt` is not");
+    assert!(!world.remaining().await.is_empty(), "that over `bkt` is not");
     gateway.follow_lifecycles_now().await.unwrap();
     assert_eq!(gateway.lifecycle_counters().passes, 2);
-    assert!(world.left().await.is_empty());
+    assert!(world.remaining().await.is_empty());
 }
 
 /// First a gateway starts with a clock ten days ahead, then one with the right clock.
@@ -149,10 +149,10 @@ async fn a_recorded_future_day_does_not_stop_expiry_and_trash() {
     world.put("t/x").await;
     clock.set(Timestamp(begun.0 + 46 * HOUR));
     right.follow_lifecycles_now().await.unwrap();
-    assert_eq!(world.left().await.len(), 1, "the object is not due before midnight");
+    assert_eq!(world.remaining().await.len(), 1, "the object is not due before midnight");
     clock.set(Timestamp(begun.0 + 48 * HOUR));
     right.follow_lifecycles_now().await.unwrap();
-    assert!(world.left().await.is_empty(), "the object expires on its day");
+    assert!(world.remaining().await.is_empty(), "the object expires on its day");
 }
 
 /// A comparable position among versions.

@@ -50,12 +50,12 @@ async fn removed_after_a_change_of_tags(versioning: Versioning) -> (World, Vec<(
     let gateway = world.gateway(day);
     let rules = gateway.bucket_rules(&BucketName::parse("bkt").unwrap()).await.unwrap();
     let page = gateway.page(b"bkt".into(), &rules);
-    let (expired, more) = page.look(&mut Walk::behind(None)).await.unwrap();
+    let (expired, more) = page.find_due(&mut Walk::after_key(None)).await.unwrap();
     assert!(!more);
     let noncurrent = world.ids("kept").await.pop().flatten().map(VersionRef::Id);
     world.tag("kept", noncurrent, "new").await;
     page.remove(expired).await.unwrap();
-    let left = world.left().await;
+    let left = world.remaining().await;
     (world, left)
 }
 

@@ -18,7 +18,7 @@ const REPLACED_BYTES_MAX: u64 = INLINE_PERMANENT_MAX as u64;
 
 /// The kind of incoming content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coming {
+pub(crate) enum Incoming {
     /// An object, which may replace another.
     Object,
     /// A part of an upload, or bytes that are appended to an object.
@@ -29,7 +29,7 @@ pub(crate) enum Coming {
 /// announced length, if the client sent one.
 pub(crate) async fn refuse_early(
     call: &Call<'_>,
-    coming: Coming,
+    incoming: Incoming,
     bytes: Option<u64>,
 ) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
@@ -45,7 +45,7 @@ pub(crate) async fn refuse_early(
         return Err(Code::QuotaExceeded.into());
     }
     let full = seen.quota.objects.is_some_and(|most| held.names.saturating_sub(1) >= most);
-    if coming == Coming::Object && full {
+    if incoming == Incoming::Object && full {
         // An object that replaces another does not add to the number of objects.
         match Box::pin(call.volume.stat(call.named_bucket()?, key.as_str().as_bytes())).await {
             Err(VolumeError::Fs(FsError::NoSuchKey | FsError::Deleted(_))) => {
