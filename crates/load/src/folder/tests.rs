@@ -33,7 +33,7 @@ fn a_file_that_changed_meanwhile_is_an_error() {
     let file = File::options().write(true).open(folder.large()).expect("a file");
     file.write_all_at(&[9; 8], 1 << 20).expect("it is written");
     let found = folder.round(FileVerb::Read, LOAD, &gauge).expect_err("it is another file");
-    assert!(found.to_string().contains("other bytes"), "{found}");
+    assert!(found.to_string().contains("differs from the written one"), "{found}");
 }
 
 #[test]

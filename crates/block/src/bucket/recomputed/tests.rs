@@ -40,9 +40,9 @@ fn content_that_differs_from_the_record_is_refused() {
     let longer = [good.as_slice(), &[0]].concat();
     for (what, content, part) in [
         ("flipped", &flipped[..], "its content is not the record's"),
-        ("shorter", &good[..good.len() - 1], "fewer than"),
-        ("longer", &longer, "more than"),
-        ("empty", &[], "fewer than"),
+        ("shorter", &good[..good.len() - 1], "fewer bytes than"),
+        ("longer", &longer, "more bytes than"),
+        ("empty", &[], "fewer bytes than"),
     ] {
         let error = learn(of, content, 1_000).expect_err(what);
         assert!(error.contains(part), "{what}: {error}");
