@@ -36,7 +36,7 @@ fn servers_start_die_and_start_again() {
 }
 
 #[test]
-fn replicas_follow_and_settings_are_told() {
+fn replicas_follow_and_settings_are_applied() {
     for engine in Engine::ALL.into_iter().filter(|engine| Database::installed(*engine)) {
         let primary = Database::start(engine);
         primary.fresh("before");
@@ -58,7 +58,7 @@ fn replicas_follow_and_settings_are_told() {
 }
 
 #[test]
-fn a_log_is_made_beforehand_and_kept() {
+fn a_log_is_preallocated_and_kept() {
     if !Database::installed(Engine::Postgres) {
         // `servers_start_die_and_start_again` reports that PostgreSQL is missing.
         return;
@@ -89,7 +89,7 @@ fn is_new(database: &Database, name: &str) -> bool {
 }
 
 #[test]
-fn servers_are_put_back_to_an_earlier_moment() {
+fn servers_are_restored_to_an_earlier_state() {
     for engine in Engine::ALL {
         if !Database::installed(engine) {
             // `servers_start_die_and_start_again` reports that the engine is missing.

@@ -48,7 +48,7 @@ fn every_input_that_is_checked_in_passes() {
 
 /// Variants of the inputs: each cut short, with a byte removed, and with a byte changed.
 #[test]
-fn what_is_nearly_an_input_passes_too() {
+fn near_variants_of_the_inputs_pass() {
     for target in TARGETS {
         for path in listed(&folder("corpus").join(target.name)) {
             let input = fs::read(&path).expect("an input");

@@ -75,7 +75,7 @@ fn a_cut_happens_before_the_request_or_after_the_reply() {
 }
 
 #[test]
-fn what_is_held_passes_later_and_what_is_closed_is_gone() {
+fn held_bytes_pass_later_and_closed_connections_end() {
     let (address, _) = server();
     let proxy = Proxy::start(address).expect("a proxy");
     let mut stream = connect(&proxy);

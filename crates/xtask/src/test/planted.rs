@@ -25,7 +25,7 @@ use crate::workspace::{Workspace, stdout};
 const PATCHES: &str = "tests/it/planted";
 
 /// The test that must fail.
-const MODEL: &str = "views_model::both_views_are_as_the_model_says_memory";
+const MODEL: &str = "views_model::both_views_match_the_model_memory";
 
 /// The beginning of a panic in the model's own files, by which the model reports a fault.
 const COMPLAINT: &str = "panicked at tests/it/tests/it/views_model";

@@ -48,7 +48,7 @@ impl Scene {
 }
 
 #[test]
-fn a_body_of_one_block_is_an_object_of_its_own() {
+fn a_body_of_one_block_is_stored_as_a_bare_object() {
     let Some(scene) = Scene::new(&["--cache-memory", "0B"]) else { return };
     let content = bytes(1, 6 * MIB + 5);
     let put = scene.client.put("/box/one", &content).expect(200);
@@ -69,7 +69,7 @@ fn a_body_of_one_block_is_an_object_of_its_own() {
 }
 
 #[test]
-fn parts_of_one_block_have_the_md5s_that_clients_expect() {
+fn parts_of_one_block_have_their_md5_as_etag() {
     let Some(scene) = Scene::new(&[]) else { return };
     let parts = [bytes(1, 16 * MIB), bytes(2, 8 * MIB), bytes(3, 700)];
     let upload = scene.client.begin_upload("/box/parts");
@@ -93,7 +93,7 @@ fn parts_of_one_block_have_the_md5s_that_clients_expect() {
 }
 
 #[test]
-fn bodies_that_are_cut_for_want_of_memory_have_right_tags() {
+fn bodies_divided_under_memory_pressure_have_correct_etags() {
     let Some(scene) = Scene::new(&["--memory-budget", "64MiB"]) else { return };
     let contents: Vec<Vec<u8>> = (0..UPLOADS).map(|seed| bytes(seed, 15 * MIB)).collect();
     std::thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn bodies_that_are_cut_for_want_of_memory_have_right_tags() {
 }
 
 #[test]
-fn what_was_changed_in_the_bucket_is_not_served() {
+fn content_changed_in_the_bucket_is_not_served() {
     let Some(scene) = Scene::new(&["--cache-memory", "0B"]) else { return };
     let content = bytes(1, 3 * MIB);
     scene.client.put("/box/one", &content).expect(200);

@@ -14,13 +14,13 @@ use crate::mounted::{Mount, can_mount};
 use crate::scale;
 use load::{Load, Memory, Place as Folder};
 
-on_each_engine!(files_and_objects_are_one_register_each);
-on_the_drawn_server!(what_is_opened_is_so_though_kernels_remember_names);
+on_each_engine!(files_and_objects_are_linearizable);
+on_the_drawn_server!(opens_are_linearizable_with_cached_names);
 
 /// The least number of responses and calls, however long they take.
 const ENOUGH: u64 = 800;
 
-fn files_and_objects_are_one_register_each(engine: Engine) {
+fn files_and_objects_are_linearizable(engine: Engine) {
     if !can_mount() {
         return;
     }
@@ -64,7 +64,7 @@ fn files_and_objects_are_one_register_each(engine: Engine) {
 
 /// With `--coherence pushed` a kernel may cache names and attributes for one second, even if
 /// another process acknowledges a change meanwhile. An open nevertheless finds the current file.
-fn what_is_opened_is_so_though_kernels_remember_names(engine: Engine) {
+fn opens_are_linearizable_with_cached_names(engine: Engine) {
     if !can_mount() {
         return;
     }

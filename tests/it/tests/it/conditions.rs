@@ -9,7 +9,7 @@ const RACERS: usize = 16;
 const ROUNDS: usize = 200;
 
 #[test]
-fn of_racing_creations_exactly_one_wins() {
+fn exactly_one_of_concurrent_creations_succeeds() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).start();
     let client = &gateway.client;
@@ -50,7 +50,7 @@ fn of_racing_creations_exactly_one_wins() {
 }
 
 #[test]
-fn a_counter_kept_by_if_match_loses_nothing() {
+fn a_counter_with_if_match_loses_no_increment() {
     const WRITERS: u32 = 8;
     const INCREMENTS: u32 = 15;
     let folder = tempfile::tempdir().expect("a folder");

@@ -16,8 +16,8 @@ use crate::servers::Gateway;
 on_each_engine!(histories_of_copies_are_linearizable);
 on_the_drawn_engine!(
     planted_faults_of_copies_are_found,
-    no_put_is_lost_beside_copies,
-    nothing_deleted_comes_back_beside_copies,
+    no_put_is_lost_during_copies,
+    no_deleted_object_returns_during_copies,
 );
 
 /// The least number of responses, however long they take.
@@ -131,7 +131,7 @@ fn copy_on_and_on(client: &Client, path: &str, stop: &AtomicBool, done: &AtomicU
 }
 
 /// One client writes a key while others copy it onto itself.
-fn no_put_is_lost_beside_copies(engine: Engine) {
+fn no_put_is_lost_during_copies(engine: Engine) {
     let Some(fleet) = fleet(engine, Place::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);
@@ -168,7 +168,7 @@ fn no_put_is_lost_beside_copies(engine: Engine) {
 }
 
 /// A key is deleted while clients copy it onto itself. No client puts it again.
-fn nothing_deleted_comes_back_beside_copies(engine: Engine) {
+fn no_deleted_object_returns_during_copies(engine: Engine) {
     let Some(fleet) = fleet(engine, Place::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);

@@ -7,7 +7,10 @@ use crate::fleet::{Engine, Fleet, Place, on_each_engine};
 use crate::servers::Gateway;
 use crate::sole::is_sole;
 
-on_each_engine!(requests_cost_the_same_round_trips, the_only_gateway_reads_without_round_trips);
+on_each_engine!(
+    requests_cost_the_same_round_trips,
+    a_gateway_without_peers_reads_without_round_trips
+);
 
 /// Returns the reads and commits of the latest request of an operation.
 #[track_caller]
@@ -77,7 +80,7 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
 /// Number of tries. On a busy machine the gateway may have to establish again that it has no peer.
 const TRIES: u32 = 5;
 
-fn the_only_gateway_reads_without_round_trips(engine: Engine) {
+fn a_gateway_without_peers_reads_without_round_trips(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateway = fleet.first.clone().options(&["--log", "info,access=debug"]).start();
     let client = &gateway.client;

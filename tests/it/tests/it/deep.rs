@@ -8,7 +8,7 @@ use crate::costs::trips;
 use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
 use crate::servers::Gateway;
 
-on_the_drawn_engine!(a_deep_key_is_served_by_who_remembers_nothing);
+on_the_drawn_engine!(a_deep_key_is_served_with_an_empty_cache);
 
 /// Number of slashes in the deepest allowed key.
 const DEEPEST: usize = 512;
@@ -33,7 +33,7 @@ fn anew(fleet: &Fleet, gateway: Gateway) -> Gateway {
     fleet.first.clone().options(&options()).start()
 }
 
-fn a_deep_key_is_served_by_who_remembers_nothing(engine: Engine) {
+fn a_deep_key_is_served_with_an_empty_cache(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let mut gateway = fleet.first.clone().options(&options()).start();
     gateway.client.put("/box", b"").expect(200);

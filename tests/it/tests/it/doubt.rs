@@ -12,10 +12,13 @@ use crate::load::{Load, MARK, Planted, Pulse};
 use crate::scale;
 use crate::servers::wait_for;
 
-on_each_server!(cut_connections_lose_and_repeat_nothing, a_database_out_of_reach_is_told_in_time);
+on_each_server!(
+    cut_connections_lose_and_repeat_nothing,
+    requests_fail_in_time_while_the_database_is_unreachable
+);
 on_servers_together!(
-    an_outcome_that_stays_unknown_is_told_and_settles_later,
-    a_database_that_hangs_is_given_up_in_time
+    an_unknown_outcome_is_reported_and_settled_later,
+    requests_fail_in_time_while_the_database_hangs
 );
 
 /// The time limit of an error while the database is unreachable.
@@ -131,7 +134,7 @@ fn lose_sight(
     (answer, content)
 }
 
-fn an_outcome_that_stays_unknown_is_told_and_settles_later(engine: Engine) {
+fn an_unknown_outcome_is_reported_and_settled_later(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let proxy = Proxy::start(fleet.address()).expect("a proxy");
     let behind = fleet.by_way_of(&fleet.first, proxy.address()).start();
@@ -179,7 +182,7 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// The database is silent and its connections stay open. Clients get errors in time, and are served
 /// again once the database continues.
-fn a_database_that_hangs_is_given_up_in_time(engine: Engine) {
+fn requests_fail_in_time_while_the_database_hangs(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateway = fleet.first.start();
     let client = &gateway.client;
@@ -227,7 +230,7 @@ fn is_refused_in_time(client: &Client, request: &Request) -> Duration {
     took
 }
 
-fn a_database_out_of_reach_is_told_in_time(engine: Engine) {
+fn requests_fail_in_time_while_the_database_is_unreachable(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let proxy = Proxy::start(fleet.address()).expect("a proxy");
     let behind = fleet.by_way_of(&fleet.first, proxy.address()).start();

@@ -5,7 +5,7 @@ use crate::client::Client;
 use crate::content::bytes;
 use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
 
-on_each_engine!(a_bucket_is_forked_beside_gateways);
+on_each_engine!(a_bucket_is_forked_under_running_gateways);
 
 /// Keys with their lengths in bytes: inline in a record, or in so many blocks that they are written
 /// concurrently.
@@ -26,7 +26,7 @@ fn told(client: &Client, bucket: &str, key: &str) -> (String, String, Vec<u8>) {
     (header("etag"), header("last-modified"), answer.body.clone())
 }
 
-fn a_bucket_is_forked_beside_gateways(engine: Engine) {
+fn a_bucket_is_forked_under_running_gateways(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateways = fleet.start();
     let [one, other] = clients(&gateways);

@@ -86,7 +86,7 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
 
 /// A setting that becomes weaker under a running gateway is reported at once, and so is its repair.
 #[test]
-fn weaker_settings_of_a_running_redis_are_told() {
+fn weaker_settings_of_a_running_redis_are_reported() {
     let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
     let relaxed = fleet.first.clone().options(&["--metadata-durability=relaxed"]);

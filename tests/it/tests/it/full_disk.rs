@@ -179,7 +179,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
 
 /// The metadata fills a small disk of its own.
 #[test]
-fn metadata_that_filled_its_disk_is_emptied_through_s3() {
+fn a_full_metadata_disk_is_emptied_through_s3() {
     const SMALL: usize = 3_500;
     if !can_mount() {
         return;

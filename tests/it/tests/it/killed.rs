@@ -46,12 +46,12 @@ for path in sys.argv[1:]:
 ";
 
 #[test]
-fn what_a_killed_mount_has_acknowledged_is_there_sqlite() {
+fn acknowledged_data_survives_a_killed_mount_sqlite() {
     survives_kills(Engine::Sqlite, Place::Folder);
 }
 
 #[test]
-fn what_a_killed_mount_has_acknowledged_is_there_redis() {
+fn acknowledged_data_survives_a_killed_mount_redis() {
     survives_kills(Engine::Redis, Place::Bucket);
 }
 

@@ -18,7 +18,7 @@ use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::{Gateway, wait_for};
 
-on_the_drawn_server!(what_falls_silent_is_ended_and_cleared_up_after);
+on_the_drawn_server!(silent_sessions_are_ended_and_cleaned_up);
 
 /// The least number of responses, however long they take.
 const ENOUGH: u64 = 800;
@@ -181,7 +181,7 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool
 /// flight were committed just before the stop, so a round may interrupt none.
 const ROUNDS_MAX: u64 = 5;
 
-fn what_falls_silent_is_ended_and_cleared_up_after(engine: Engine) {
+fn silent_sessions_are_ended_and_cleaned_up(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let survivor = fleet.first.start();
     survivor.client.put("/box", b"").expect(200);

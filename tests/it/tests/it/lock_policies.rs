@@ -62,7 +62,7 @@ fn refuses(client: &Client, request: &Request) {
 }
 
 #[test]
-fn policies_about_locks_decide_by_the_lock_of_the_request_or_of_the_version() {
+fn lock_policies_use_the_lock_of_the_request_or_of_the_version() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).start();
     let client = &gateway.client;
@@ -119,7 +119,7 @@ fn policies_about_locks_decide_by_the_lock_of_the_request_or_of_the_version() {
 }
 
 #[test]
-fn a_bucket_policy_with_a_key_that_no_request_has_is_refused() {
+fn a_bucket_policy_with_an_unknown_condition_key_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).start();
     let client = &gateway.client;

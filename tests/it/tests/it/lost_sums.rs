@@ -113,7 +113,7 @@ fn a_bucket_that_refuses_metadata_gets_sealed_blocks() {
 }
 
 #[test]
-fn a_bucket_that_begins_to_drop_metadata_is_noticed_and_loses_nothing() {
+fn a_bucket_that_begins_to_drop_metadata_is_detected_without_loss() {
     let Some(scene) = Scene::new(Metadata::Kept, &["--cache-memory", "0B"]) else { return };
     let before = bytes(3, 2 * MIB);
     scene.client.put("/box/before", &before).expect(200);
@@ -140,7 +140,7 @@ fn a_bucket_that_begins_to_drop_metadata_is_noticed_and_loses_nothing() {
 }
 
 #[test]
-fn a_bucket_that_was_copied_without_metadata_is_read_at_a_bounded_cost() {
+fn a_bucket_copied_without_metadata_is_read_at_limited_cost() {
     let Some(scene) = Scene::new(Metadata::Kept, &["--cache-memory", "0B"]) else { return };
     let content = bytes(6, 8 * MIB + 7);
     let size = content.len() as u64;
@@ -160,7 +160,7 @@ fn a_bucket_that_was_copied_without_metadata_is_read_at_a_bounded_cost() {
 }
 
 #[test]
-fn many_readers_of_what_was_copied_without_metadata_read_it_once_for_all() {
+fn concurrent_readers_of_a_copy_without_metadata_read_it_once() {
     const READERS: usize = 12;
     let Some(scene) = Scene::new(Metadata::Kept, &["--cache-memory", "64MiB"]) else { return };
     let content = bytes(7, 6 * MIB);
@@ -189,7 +189,7 @@ fn many_readers_of_what_was_copied_without_metadata_read_it_once_for_all() {
 type Change = fn(&mut Vec<u8>);
 
 #[test]
-fn what_was_changed_and_has_lost_its_metadata_is_not_served() {
+fn changed_content_without_checksums_is_not_served() {
     let Some(scene) = Scene::new(Metadata::Kept, &["--cache-memory", "0B"]) else { return };
     let content = bytes(8, 3 * MIB);
     scene.client.put("/box/one", &content).expect(200);
@@ -223,7 +223,7 @@ fn what_was_changed_and_has_lost_its_metadata_is_not_served() {
 }
 
 #[test]
-fn a_bucket_in_which_deletes_free_nothing_is_told() {
+fn a_versioned_block_bucket_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(minio) = Minio::start(folder.path()) else { return };
     let blocks = Blocks::Bucket(minio.address.clone());

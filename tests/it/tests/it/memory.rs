@@ -16,7 +16,7 @@ const UPLOADS: usize = 256;
 const LIMIT: u64 = 300 << 20;
 
 #[test]
-fn a_large_upload_and_many_at_a_time_stay_within_the_budget() {
+fn large_and_concurrent_uploads_stay_within_the_budget() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).options(&[]).start();
     let client = &gateway.client;
@@ -63,7 +63,7 @@ fn a_large_upload_and_many_at_a_time_stay_within_the_budget() {
 
 /// Clients that send slowly, or that do not read their responses, use little memory.
 #[test]
-fn slow_clients_hold_little() {
+fn slow_clients_use_little_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).options(&[]).start();
     let client = &gateway.client;

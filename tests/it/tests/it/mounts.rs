@@ -8,7 +8,7 @@ use crate::fleet::{Engine, Fleet, Place, on_each_server, on_the_drawn_server};
 use crate::mounted::{Mount, can_mount};
 
 on_each_server!(programs_on_two_mounts_take_turns_and_append);
-on_the_drawn_server!(what_is_written_over_is_read_whole_though_its_length_is_remembered);
+on_the_drawn_server!(an_overwritten_file_is_read_completely_despite_a_cached_length);
 
 /// Takes locks of both kinds and increments a counter under each; appends lines without a lock.
 const PROGRAM: &str = r#"
@@ -129,7 +129,7 @@ fn programs_on_two_mounts_take_turns_and_append(engine: Engine) {
 
 /// With `--coherence pushed` a kernel may cache the length of a file for a moment. A program that
 /// opens the file nevertheless reads its current content.
-fn what_is_written_over_is_read_whole_though_its_length_is_remembered(engine: Engine) {
+fn an_overwritten_file_is_read_completely_despite_a_cached_length(engine: Engine) {
     if !can_mount() {
         return;
     }

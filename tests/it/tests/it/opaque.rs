@@ -13,7 +13,7 @@ use crate::costs::trips;
 use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
 use crate::servers::{Gateway, wait_for};
 
-on_each_engine!(opaque_tags_hold_what_tags_promise);
+on_each_engine!(opaque_etags_work_in_conditions_copies_and_uploads);
 
 /// The time limit until gateways know a change, on a busy machine.
 const HEARD: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ fn put(client: &Client, key: &str, content: &[u8]) -> String {
     client.put(key, content).expect(200).header("etag").to_owned()
 }
 
-fn opaque_tags_hold_what_tags_promise(engine: Engine) {
+fn opaque_etags_work_in_conditions_copies_and_uploads(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let log = ["--log", "info,access=debug", "--block-bytes", "64KiB"];
     let mut gateways = vec![fleet.first.clone().options(&log).start()];

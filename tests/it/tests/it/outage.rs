@@ -101,7 +101,7 @@ impl Scene {
 }
 
 #[test]
-fn a_minio_that_hangs_is_given_up_in_time() {
+fn requests_fail_in_time_while_minio_hangs() {
     let Some(scene) = Scene::new() else { return };
     scene.minio.child.signal(Signal::STOP);
     scene.serves_what_it_can();
@@ -110,7 +110,7 @@ fn a_minio_that_hangs_is_given_up_in_time() {
 }
 
 #[test]
-fn a_minio_that_is_gone_is_given_up_in_time() {
+fn requests_fail_in_time_while_minio_is_killed() {
     let Some(mut scene) = Scene::new() else { return };
     scene.minio.child.kill();
     scene.serves_what_it_can();
@@ -119,7 +119,7 @@ fn a_minio_that_is_gone_is_given_up_in_time() {
 }
 
 #[test]
-fn a_minio_killed_during_uploads_loses_nothing_that_was_acknowledged() {
+fn no_acknowledged_upload_is_lost_when_minio_is_killed() {
     let Some(mut scene) = Scene::new() else { return };
     let seeds: Vec<u64> = (100..124).collect();
     let put = |client: &Client, seed: u64| {

@@ -7,7 +7,7 @@ use crate::client::{Line, Request};
 use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
 use crate::servers::wait_for;
 
-on_each_engine!(of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for);
+on_each_engine!(concurrent_puts_fill_a_quota_exactly);
 
 /// Number of concurrent clients.
 const RACERS: usize = 16;
@@ -18,7 +18,7 @@ const ROOM: usize = 5;
 /// The time limit until gateways know a change, on a busy machine.
 const HEARD: Duration = Duration::from_secs(5);
 
-fn of_puts_racing_for_a_quota_as_many_succeed_as_there_is_room_for(engine: Engine) {
+fn concurrent_puts_fill_a_quota_exactly(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let mut gateways = vec![fleet.first.clone().start()];
     if engine != Engine::Sqlite {

@@ -10,8 +10,8 @@ use crate::scale;
 use crate::servers::Gateway;
 
 on_each_engine!(
-    of_creations_racing_over_two_gateways_exactly_one_wins,
-    a_counter_kept_through_two_gateways_loses_nothing,
+    exactly_one_creation_through_two_gateways_succeeds,
+    a_counter_through_two_gateways_loses_no_increment,
     writers_without_conditions_are_never_refused,
 );
 
@@ -34,7 +34,7 @@ const INCREMENTS_MAX: u64 = 100_000;
 /// The statuses of one client, one for each round.
 type Statuses = Vec<u16>;
 
-fn of_creations_racing_over_two_gateways_exactly_one_wins(engine: Engine) {
+fn exactly_one_creation_through_two_gateways_succeeds(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);
@@ -89,7 +89,7 @@ fn of_creations_racing_over_two_gateways_exactly_one_wins(engine: Engine) {
     fleet.ends_tidy(gateways);
 }
 
-fn a_counter_kept_through_two_gateways_loses_nothing(engine: Engine) {
+fn a_counter_through_two_gateways_loses_no_increment(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);

@@ -38,7 +38,7 @@ fn finish(mut stream: TcpStream, mut read: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn answers_outlive_deletion_and_overwriting() {
+fn a_get_survives_delete_and_overwrite() {
     let folder = tempfile::tempdir().expect("a folder");
     let setup = Setup::new(folder.path(), Blocks::Folder).options(&["--block-bytes", "1MiB"]);
     let gateway = setup.start();
@@ -68,7 +68,7 @@ fn answers_outlive_deletion_and_overwriting() {
 
 /// Length, entity tag and bytes of one response belong together, even while the key is overwritten.
 #[test]
-fn an_answer_is_of_one_version() {
+fn a_response_contains_one_version() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).start();
     let client = &gateway.client;

@@ -13,7 +13,7 @@ use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::wait_for;
 
-on_each_server!(killed_databases_lose_nothing);
+on_each_server!(a_killed_database_loses_no_acknowledged_change);
 on_servers_together!(a_long_outage_ends_no_session);
 
 /// The least number of responses, however long they take.
@@ -45,7 +45,7 @@ fn kill_and_restart(database: &mut Database, clients: &[Client; 2], round: u64) 
     })
 }
 
-fn killed_databases_lose_nothing(engine: Engine) {
+fn a_killed_database_loses_no_acknowledged_change(engine: Engine) {
     let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
@@ -114,7 +114,7 @@ pub(crate) fn redis(database: &Database, command: &str) {
 }
 
 #[test]
-fn a_redis_that_may_forget_is_used_only_by_those_who_say_so() {
+fn a_redis_without_durability_requires_the_relaxed_option() {
     let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
     redis(database, "CONFIG SET appendfsync everysec");

@@ -33,7 +33,7 @@ mod told;
 use clients::Owner;
 use told::{Complaints, Times};
 
-on_the_drawn_engine!(a_store_put_back_loses_nothing_older_and_mixes_nothing_up);
+on_the_drawn_engine!(a_restored_store_keeps_older_data_unmixed);
 
 /// The time by which a store is put back.
 const BACK: Duration = Duration::from_secs(2);
@@ -259,11 +259,11 @@ fn rolls_back(engine: Engine, place: Place, rounds: u64) {
     fleet.ends_tidy(gateways);
 }
 
-fn a_store_put_back_loses_nothing_older_and_mixes_nothing_up(engine: Engine) {
+fn a_restored_store_keeps_older_data_unmixed(engine: Engine) {
     rolls_back(engine, Place::Folder, scale::rollbacks());
 }
 
 #[test]
-fn a_store_put_back_beside_blocks_in_a_bucket_loses_nothing_older() {
+fn a_restored_store_with_blocks_in_a_bucket_keeps_older_data() {
     rolls_back(Engine::Redis, Place::Bucket, scale::rollbacks().min(2));
 }

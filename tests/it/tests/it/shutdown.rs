@@ -10,7 +10,7 @@ use crate::content::{bytes, etag};
 use crate::servers::{Blocks, Setup, wait_for};
 
 #[test]
-fn an_upload_under_way_finishes_after_sigterm() {
+fn an_upload_in_flight_finishes_after_sigterm() {
     let folder = tempfile::tempdir().expect("a folder");
     let setup = Setup::new(folder.path(), Blocks::Folder);
     let mut gateway = setup.start();
@@ -43,7 +43,7 @@ fn an_upload_under_way_finishes_after_sigterm() {
 
 /// An upload whose client stalls is given up after the drain timeout.
 #[test]
-fn an_upload_that_stalls_does_not_hold_up_the_end() {
+fn a_stalled_upload_does_not_delay_the_exit() {
     let folder = tempfile::tempdir().expect("a folder");
     let setup = Setup::new(folder.path(), Blocks::Folder).options(&[
         "--block-bytes",

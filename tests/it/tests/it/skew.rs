@@ -6,7 +6,7 @@ use crate::content::bytes;
 use crate::fleet::{Engine, Fleet, Place, clients, on_the_drawn_server};
 use crate::servers::Gateway;
 
-on_the_drawn_server!(of_a_part_sent_twice_the_later_one_completes_whatever_the_clocks_say);
+on_the_drawn_server!(the_later_transmission_of_a_part_counts_despite_clock_skew);
 
 /// The delay of the second gateway's clock, in seconds.
 const BEHIND: i64 = 20;
@@ -29,7 +29,7 @@ fn send(client: &Client, upload: &str, seed: u64) -> String {
     client.put(&target, &bytes(seed, SIZE)).expect(200).header("etag").to_owned()
 }
 
-fn of_a_part_sent_twice_the_later_one_completes_whatever_the_clocks_say(engine: Engine) {
+fn the_later_transmission_of_a_part_counts_despite_clock_skew(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let Some(second) = fleet.second().clock_behind(BEHIND) else { return };
     let gateways = vec![fleet.first.start(), second.start()];

@@ -10,9 +10,9 @@ use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_each_server};
 use crate::load::{Load, Planted};
 use crate::servers::{Gateway, wait_for};
 
-on_each_engine!(the_only_gateway_asks_nobody);
+on_each_engine!(a_gateway_without_peers_reads_from_its_cache);
 on_each_server!(
-    who_slept_while_another_came_answers_nothing_old,
+    a_paused_gateway_serves_no_stale_reads_after_a_peer_joined,
     histories_are_linearizable_while_a_gateway_comes_and_goes,
 );
 
@@ -42,7 +42,7 @@ pub(crate) fn is_sole(gateway: &Gateway, key: &str) {
     );
 }
 
-fn the_only_gateway_asks_nobody(engine: Engine) {
+fn a_gateway_without_peers_reads_from_its_cache(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateway = fleet.first.start();
     let client = &gateway.client;
@@ -79,7 +79,7 @@ fn all_are(client: &Client, content: &str) {
     }
 }
 
-fn who_slept_while_another_came_answers_nothing_old(engine: Engine) {
+fn a_paused_gateway_serves_no_stale_reads_after_a_peer_joined(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let sleeper = fleet.first.start();
     sleeper.client.put("/box", b"").expect(200);

@@ -32,23 +32,23 @@ use model::{Act, Answer, How, Model, Now, What, is_locked};
 /// Limit of the ids of removed versions that are requested again.
 const GONE_MAX: usize = 16;
 
-on_the_drawn_server!(versions_are_as_the_model_says);
+on_the_drawn_server!(versions_match_the_model);
 
 /// Number of steps between two lines of progress.
 const TOLD: u64 = 10_000;
 
 #[test]
-fn versions_are_as_the_model_says_memory() {
+fn versions_match_the_model_memory() {
     let store: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
     run_on("memory", scale::steps(1_000), async || store);
 }
 
 #[test]
-fn versions_are_as_the_model_says_sqlite() {
+fn versions_match_the_model_sqlite() {
     over(Engine::Sqlite, scale::steps(400));
 }
 
-fn versions_are_as_the_model_says(engine: Engine) {
+fn versions_match_the_model(engine: Engine) {
     over(engine, scale::steps(200));
 }
 

@@ -8,8 +8,8 @@ use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
 use crate::servers::{Gateway, Setup, wait_for};
 
 on_each_engine!(
-    what_one_gateway_writes_the_other_reads_and_lists,
-    what_one_gateway_begins_the_other_goes_on_with,
+    writes_of_one_gateway_are_visible_through_another,
+    an_upload_of_one_gateway_continues_through_another,
     changes_of_users_and_policies_take_effect_everywhere_within_a_second,
 );
 
@@ -23,7 +23,7 @@ const PART: usize = 5 << 20;
 /// may exceed it, but not for half of the changes.
 const ACCESS: Duration = Duration::from_secs(1);
 
-fn what_one_gateway_writes_the_other_reads_and_lists(engine: Engine) {
+fn writes_of_one_gateway_are_visible_through_another(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
     let gateways = fleet.start();
     let [one, other] = clients(&gateways);
@@ -96,7 +96,7 @@ fn buckets_are_seen(writer: &Client, reader: &Client, turn: u64) {
 }
 
 /// One gateway starts an upload, both receive parts, and the other one completes it.
-fn what_one_gateway_begins_the_other_goes_on_with(engine: Engine) {
+fn an_upload_of_one_gateway_continues_through_another(engine: Engine) {
     let Some(fleet) = Fleet::new(engine, Place::Bucket) else { return };
     let gateways = fleet.start();
     let [one, other] = clients(&gateways);

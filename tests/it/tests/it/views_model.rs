@@ -45,20 +45,20 @@ use crate::versions::{BEGINNING, open, owner};
 use descriptors::Open;
 use model::{BUCKETS, HELD, KEPT, Model, PLAIN, TRASH};
 
-on_the_drawn_server!(both_views_are_as_the_model_says);
+on_the_drawn_server!(both_views_match_the_model);
 
 #[test]
-fn both_views_are_as_the_model_says_memory() {
+fn both_views_match_the_model_memory() {
     let store: Arc<dyn MetaStore> = Arc::new(MemoryStore::new());
     run_on("memory", scale::view_steps(400), async || store);
 }
 
 #[test]
-fn both_views_are_as_the_model_says_sqlite() {
+fn both_views_match_the_model_sqlite() {
     over(Engine::Sqlite, scale::view_steps(200));
 }
 
-fn both_views_are_as_the_model_says(engine: Engine) {
+fn both_views_match_the_model(engine: Engine) {
     over(engine, scale::view_steps(100));
 }
 

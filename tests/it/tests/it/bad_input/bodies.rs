@@ -37,7 +37,7 @@ const MODES: [Mode; 3] = [Mode::Signed, Mode::SignedTrailer, Mode::UnsignedTrail
 /// Checks that the correct requests succeed; otherwise the refusals below could have an unrelated
 /// cause.
 #[test]
-fn chunked_bodies_that_are_right_are_stored() {
+fn correct_chunked_bodies_are_stored() {
     let scene = Scene::new();
     for mode in MODES {
         let wire = chunked(&scene, mode).wire();
@@ -158,7 +158,7 @@ fn chunk_framing_must_be_right() {
 }
 
 #[test]
-fn bodies_that_break_off_are_refused() {
+fn interrupted_bodies_are_refused() {
     let mut scene = Scene::new();
     let wire = overwrite().sealed(scene.client.signature()).wire();
     for missing in [1, 1000, LENGTH] {
@@ -179,7 +179,7 @@ fn bodies_that_break_off_are_refused() {
 
 /// Bytes after the body belong to the next request, not to the object.
 #[test]
-fn bytes_after_a_body_are_no_part_of_it() {
+fn bytes_after_a_body_are_not_stored() {
     let mut scene = Scene::new();
     let content = bytes(9, LENGTH);
     let request = overwrite().claim(&sha256(&content)).length(&(LENGTH - 1).to_string());

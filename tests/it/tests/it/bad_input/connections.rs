@@ -17,7 +17,7 @@ fn overwrite() -> Request {
 }
 
 #[test]
-fn clients_that_vanish_leave_nothing() {
+fn vanished_clients_leave_no_blocks() {
     let mut scene = Scene::new();
     let right = Chunked::new(
         &scene.client,
@@ -59,7 +59,7 @@ fn clients_that_vanish_leave_nothing() {
 }
 
 #[test]
-fn a_body_that_never_goes_on_is_given_up() {
+fn a_stalled_body_is_given_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = ["--block-bytes", "64KiB", "--body-timeout-seconds", "1"];
     let setup = Setup::new(folder.path(), Blocks::Folder).options(&options);
@@ -84,7 +84,7 @@ fn a_body_that_never_goes_on_is_given_up() {
 /// Two lengths allow two readings of the end of a request. No request of another client may begin
 /// there.
 #[test]
-fn requests_hidden_in_bodies_are_not_obeyed() {
+fn requests_hidden_in_bodies_are_not_executed() {
     let mut scene = Scene::new();
     let hidden = Request::new("DELETE", "/box/small").sealed(scene.client.signature()).wire();
     let head = |request: Request, more: &str| {
@@ -127,7 +127,7 @@ fn requests_hidden_in_bodies_are_not_obeyed() {
 }
 
 #[test]
-fn headers_that_must_be_alone_are() {
+fn repeated_single_headers_are_refused() {
     let mut scene = Scene::new();
     let address = scene.client.address.clone();
     for (name, value) in [
@@ -146,7 +146,7 @@ fn headers_that_must_be_alone_are() {
 }
 
 #[test]
-fn parts_are_held_to_the_same_rules() {
+fn parts_are_verified_like_objects() {
     let mut scene = Scene::new();
     let upload = scene.client.begin_upload("/box/parts");
     let path = format!("/box/parts?partNumber=1&uploadId={upload}");

@@ -16,7 +16,7 @@ fn readers(upload: &str) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn documents_that_are_no_documents_are_refused() {
+fn malformed_documents_are_refused() {
     let mut scene = Scene::new();
     let upload = scene.client.begin_upload("/box/parts");
     let deep = format!("{}{}", "<Delete>".repeat(40), "</Delete>".repeat(40));
@@ -84,7 +84,7 @@ fn documents_with_wrong_digests_are_refused() {
 }
 
 #[test]
-fn parts_that_do_not_make_an_object_are_refused() {
+fn invalid_part_lists_are_refused() {
     let mut scene = Scene::new();
     let upload = scene.client.begin_upload("/box/large");
     let target = format!("/box/large?uploadId={upload}");

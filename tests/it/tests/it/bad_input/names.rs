@@ -18,7 +18,7 @@ fn bad_keys() -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn names_that_cannot_be_keys_are_refused_wherever_they_stand() {
+fn invalid_keys_are_refused_in_every_request() {
     let mut scene = Scene::new();
     for (key, code) in bad_keys() {
         for method in ["PUT", "GET", "DELETE"] {
@@ -45,7 +45,7 @@ fn names_that_cannot_be_keys_are_refused_wherever_they_stand() {
 }
 
 #[test]
-fn copy_sources_that_name_nothing_are_refused() {
+fn copy_sources_without_an_object_are_refused() {
     let mut scene = Scene::new();
     for (source, status, code) in [
         ("", 400, "InvalidArgument"),

@@ -9,7 +9,7 @@ fn overwrite() -> Request {
 }
 
 #[test]
-fn missing_buckets_keys_and_uploads_are_named() {
+fn missing_buckets_keys_and_uploads_have_their_error_codes() {
     let mut scene = Scene::new();
     let upload = "00000000000000000000000000000000";
     let body = bytes(9, 200_000);
@@ -46,7 +46,7 @@ fn missing_buckets_keys_and_uploads_are_named() {
 
 /// An unknown request is never treated as a known one, especially not as a PUT.
 #[test]
-fn what_is_not_served_is_refused_and_does_nothing() {
+fn unsupported_requests_are_refused_without_effect() {
     let mut scene = Scene::new();
     for query in [
         "foo",
@@ -115,7 +115,7 @@ fn overwrite_with(query: &str) -> Request {
 }
 
 #[test]
-fn ranges_that_cannot_be_are_refused_and_nonsense_is_ignored() {
+fn unsatisfiable_ranges_are_refused_and_malformed_ones_ignored() {
     let mut scene = Scene::new();
     for range in ["bytes=300000-", "bytes=400000-500000", "bytes=-0"] {
         let request = Request::new("GET", "/box/large").header("range", range);
@@ -148,7 +148,7 @@ fn ranges_that_cannot_be_are_refused_and_nonsense_is_ignored() {
 }
 
 #[test]
-fn too_much_of_everything_is_refused() {
+fn requests_beyond_limits_are_refused() {
     let mut scene = Scene::new();
     let metadata = overwrite().header("x-amz-meta-long", &"m".repeat(2100));
     scene.refuses(&metadata, 400, "MetadataTooLarge");

@@ -39,7 +39,7 @@ fn key(scene: &Scene, name: &str, policy: &str) -> Client {
 }
 
 #[test]
-fn keys_do_what_their_policies_say_and_no_more() {
+fn access_keys_may_do_only_what_their_policies_allow() {
     let mut scene = Scene::new();
     let upload = scene.client.begin_upload("/box/parts");
     let part = format!("/box/parts?partNumber=1&uploadId={upload}");
@@ -91,7 +91,7 @@ fn keys_do_what_their_policies_say_and_no_more() {
 /// denies only one of the two actions does not deny the other, as on AWS. The command that adds
 /// such a policy prints a warning.
 #[test]
-fn a_deny_of_the_object_is_none_of_its_version() {
+fn a_deny_of_object_actions_does_not_cover_versions() {
     let mut scene = Scene::new();
     let all = r#"{"Effect":"Allow","Action":"s3:*","Resource":"*"}"#;
     let deny = |actions: &str| {
@@ -138,7 +138,7 @@ fn a_deny_of_the_object_is_none_of_its_version() {
 }
 
 #[test]
-fn a_policy_with_an_action_that_s3_does_not_have_is_not_added() {
+fn a_policy_with_an_unknown_action_is_refused() {
     let mut scene = Scene::new();
     for (action, effect) in [
         ("s3:GetObjcet", "Deny"),
@@ -173,7 +173,7 @@ fn a_policy_with_an_action_that_s3_does_not_have_is_not_added() {
 /// Tags may control access and lifecycles. So a copy with tags needs the right to read the tags of
 /// the source and to write those of the target.
 #[test]
-fn a_copy_carries_tags_only_for_whoever_may_read_and_write_them() {
+fn copying_tags_needs_rights_to_read_and_write_them() {
     let mut scene = Scene::new();
     let tagged = Request::new("PUT", "/box/tagged").header("x-amz-tagging", "a=b").body(*b"tags");
     scene.client.send(&tagged).expect(200);
@@ -218,7 +218,7 @@ fn a_copy_carries_tags_only_for_whoever_may_read_and_write_them() {
 /// A condition on an entity tag needs the right to read, as on AWS, so that a client without it
 /// cannot find the tag by trying. A condition on mere existence does not need it.
 #[test]
-fn a_condition_on_a_tag_is_for_whoever_may_read() {
+fn a_condition_on_an_etag_needs_the_right_to_read() {
     let mut scene = Scene::new();
     let may_write = r#"{"Effect":"Allow","Action":["s3:PutObject","s3:DeleteObject",
         "s3:DeleteObjectVersion"],"Resource":"*"}"#;

@@ -9,7 +9,7 @@ fn overwrite() -> Request {
 }
 
 #[test]
-fn wrong_secrets_unknown_keys_and_strange_clocks_are_refused() {
+fn wrong_secrets_unknown_keys_and_skewed_clocks_are_refused() {
     let mut scene = Scene::new();
     let right = scene.client.clone();
     let client = |key: &str, secret: &str| Client {
@@ -63,7 +63,7 @@ fn a_request_changed_after_it_was_signed_is_refused() {
 /// The holder of a URL for writing must not be able to read, copy, tag or add metadata as its
 /// signer.
 #[test]
-fn amz_headers_that_nobody_signed_are_refused() {
+fn unsigned_amz_headers_are_refused() {
     let mut scene = Scene::new();
     for (name, value) in [
         ("x-amz-copy-source", "/box/middle"),
@@ -90,7 +90,7 @@ fn amz_headers_that_nobody_signed_are_refused() {
 }
 
 #[test]
-fn presigned_urls_that_have_expired_or_never_should_are_refused() {
+fn expired_and_overlong_presigned_urls_are_refused() {
     let mut scene = Scene::new();
     let by = scene.client.clone();
     let presigned = |request: &Request, expires: &str| request.presigned(by.signature(), expires);
@@ -116,7 +116,7 @@ fn presigned_urls_that_have_expired_or_never_should_are_refused() {
 }
 
 #[test]
-fn a_presigned_url_does_not_carry_a_streaming_mode() {
+fn a_presigned_url_with_a_streaming_mode_is_refused() {
     let mut scene = Scene::new();
     for mode in [
         "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
@@ -133,7 +133,7 @@ fn a_presigned_url_does_not_carry_a_streaming_mode() {
 /// names and values. So a name with a colon or a line feed could turn a copy into a write of other
 /// bytes.
 #[test]
-fn what_a_version_2_url_signs_cannot_be_read_as_something_else() {
+fn text_signed_by_a_version_2_url_has_one_meaning() {
     let mut scene = Scene::new();
     let by = scene.client.clone();
     let copies = "x-amz-copy-source:/box/middle\nx-amz-meta-a:1\n";
@@ -181,7 +181,7 @@ fn what_a_version_2_url_signs_cannot_be_read_as_something_else() {
 
 /// Metadata that no response could contain is refused; it would be stored and never be visible.
 #[test]
-fn a_url_cannot_carry_metadata_whose_name_no_header_can_have() {
+fn metadata_with_an_invalid_header_name_is_refused() {
     let mut scene = Scene::new();
     let by = scene.client.clone();
     for name in ["x-amz-meta-%C3%A4", "x-amz-meta-a%20b", "x-amz-meta-a%3Ab", "x-amz-meta-a%0Ab"] {
@@ -199,7 +199,7 @@ fn a_url_cannot_carry_metadata_whose_name_no_header_can_have() {
 
 /// The response does not reveal which objects exist.
 #[test]
-fn anonymous_requests_are_refused_alike_whatever_exists() {
+fn anonymous_requests_do_not_reveal_which_objects_exist() {
     let mut scene = Scene::new();
     for (method, target) in [
         ("GET", "/"),

@@ -27,7 +27,7 @@ fn document() -> Vec<u8> {
 
 /// A delete without a key is refused before its body is read.
 #[test]
-fn keyless_deletes_are_refused_before_their_body() {
+fn anonymous_deletes_are_refused_before_their_body() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).start();
     let client = &gateway.client;
@@ -63,7 +63,7 @@ fn keyless_deletes_are_refused_before_their_body() {
 
 /// Clients that announce long documents and send none reserve no memory.
 #[test]
-fn documents_that_do_not_come_leave_memory_to_files() {
+fn announced_documents_reserve_no_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = Setup::new(folder.path(), Blocks::Folder).start();
     let client = &gateway.client;
@@ -118,7 +118,7 @@ fn many_documents_stay_within_the_budget() {
 
 /// A document that arrives slowly but steadily is given up after the timeout.
 #[test]
-fn a_document_must_arrive_whole_in_time() {
+fn a_slow_document_is_given_up_in_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = ["--block-bytes", "64KiB", "--body-timeout-seconds", "2"];
     let gateway = Setup::new(folder.path(), Blocks::Folder).options(&options).start();

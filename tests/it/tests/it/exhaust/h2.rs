@@ -69,13 +69,13 @@ async fn ask(sender: &mut SendRequest<Bytes>, path: &str) -> Response<h2::RecvSt
 }
 
 #[test]
-fn four_connections_without_a_key_leave_all_permits_to_others() {
+fn four_anonymous_connections_hold_no_permits() {
     leave_all_permits("object", 404);
 }
 
 /// An error that repeated the whole request would be much longer than the request.
 #[test]
-fn long_paths_leave_all_permits_to_others() {
+fn long_anonymous_paths_hold_no_permits() {
     leave_all_permits(&"&".repeat(15_000), 400);
 }
 

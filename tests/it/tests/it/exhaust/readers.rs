@@ -9,7 +9,7 @@ use crate::servers::{Blocks, Setup};
 
 /// Data that is buffered for clients that do not read is dropped when others need the memory.
 #[test]
-fn frames_nobody_takes_do_not_hold_the_memory_of_readers() {
+fn unread_frames_do_not_hold_memory_that_readers_need() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = ["--memory-budget", "64MiB", "--cache-memory", "0B"];
     let gateway = Setup::new(folder.path(), Blocks::Folder).options(&options).start();

@@ -13,7 +13,7 @@ use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
 use crate::scale;
 use crate::servers::wait_for;
 
-on_the_drawn_engine!(what_is_current_or_locked_outlives_kills);
+on_the_drawn_engine!(current_and_locked_versions_survive_kills);
 
 const CLIENTS: usize = 6;
 
@@ -198,7 +198,7 @@ fn body_of((seed, size): Written) -> Vec<u8> {
     bytes(seed, size)
 }
 
-fn what_is_current_or_locked_outlives_kills(engine: Engine) {
+fn current_and_locked_versions_survive_kills(engine: Engine) {
     let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
     fleet.first = fleet.first.clone().options(&OPTIONS);
     let mut gateway = fleet.first.start();

@@ -5,7 +5,7 @@ use super::look::{Found, look};
 use super::*;
 use crate::fleet::on_each_server;
 
-on_each_server!(what_was_acknowledged_under_a_forgotten_lease_stays_what_it_is);
+on_each_server!(objects_of_a_lost_inode_lease_keep_their_content);
 
 /// Number of objects that are put before the restore.
 const BEFORE: u64 = 10;
@@ -63,7 +63,7 @@ fn put_together(gateway: &Gateway) -> Vec<(String, u64)> {
     })
 }
 
-fn what_was_acknowledged_under_a_forgotten_lease_stays_what_it_is(engine: Engine) {
+fn objects_of_a_lost_inode_lease_keep_their_content(engine: Engine) {
     let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
     let first = fleet.first.start();
     first.client.put("/box", b"").expect(200);

@@ -45,7 +45,7 @@ fn bad(calls: &[Call]) {
 }
 
 #[test]
-fn one_after_another() {
+fn sequential_reads_return_the_last_write() {
     good(&[get(None, 1, 2), put(1, 3, 4), get(Some(1), 5, 6), delete(7, 8), get(None, 9, 10)]);
     bad(&[put(1, 1, 2), get(None, 3, 4)]);
     bad(&[put(1, 1, 2), put(2, 3, 4), get(Some(1), 5, 6)]);
@@ -54,7 +54,7 @@ fn one_after_another() {
 }
 
 #[test]
-fn at_the_same_time() {
+fn concurrent_reads_agree_on_the_order_of_writes() {
     // During a write a read may return its value; after such a read, no older value.
     good(&[put(1, 1, 2), put(2, 3, 10), get(Some(1), 4, 5), get(Some(2), 6, 7)]);
     bad(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 5), get(Some(1), 6, 7)]);
@@ -68,7 +68,7 @@ fn at_the_same_time() {
 }
 
 #[test]
-fn creations_have_one_winner() {
+fn exactly_one_creation_succeeds() {
     good(&[create(1, Told::Done, 1, 9), create(2, Told::Refused, 1, 9), get(Some(1), 10, 11)]);
     bad(&[create(1, Told::Done, 1, 9), create(2, Told::Done, 1, 9)]);
     good(&[create(1, Told::Done, 1, 9), create(2, Told::Done, 1, 9), delete(1, 9)]);
@@ -77,7 +77,7 @@ fn creations_have_one_winner() {
 }
 
 #[test]
-fn swaps_lose_nothing() {
+fn conditional_puts_lose_no_update() {
     let begin = put(1, 1, 2);
     good(&[begin, swap(1, 2, Told::Done, 3, 9), swap(1, 3, Told::Refused, 3, 9)]);
     bad(&[begin, swap(1, 2, Told::Done, 3, 9), swap(1, 3, Told::Done, 3, 9)]);
@@ -89,7 +89,7 @@ fn swaps_lose_nothing() {
 }
 
 #[test]
-fn what_is_in_doubt_happens_late_or_never_but_not_twice() {
+fn unknown_outcomes_take_effect_late_or_never_but_not_twice() {
     let doubt = lost(Ask::Put(2), 3);
     good(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(1), 7, 8)]);
     good(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(2), 700, 800)]);
@@ -117,7 +117,7 @@ fn overwrite(value: Value, began: u64, ended: u64) -> [Call; 3] {
 }
 
 #[test]
-fn a_file_that_is_overwritten_may_be_empty_before_it_is_full() {
+fn an_overwritten_file_may_be_empty_before_it_is_complete() {
     let empty = |began, ended| get(Some(EMPTY), began, ended);
     let over = [&[put(1, 1, 2)][..], &overwrite(2, 3, 9)].concat();
     let with = |more: &[Call]| [&over[..], more].concat();
@@ -135,7 +135,7 @@ fn a_file_that_is_overwritten_may_be_empty_before_it_is_full() {
 }
 
 #[test]
-fn what_is_written_to_a_file_that_was_replaced_goes_with_it() {
+fn writes_to_a_replaced_file_disappear_with_it() {
     let over = [&[put(1, 1, 2)][..], &overwrite(2, 3, 9)].concat();
     let with = |more: &[Call]| [&over[..], more].concat();
     // It was opened before it was replaced, and written after that.
@@ -149,7 +149,7 @@ fn what_is_written_to_a_file_that_was_replaced_goes_with_it() {
 }
 
 #[test]
-fn a_file_that_is_made_is_empty_until_it_is_full() {
+fn a_new_file_is_empty_until_it_is_written() {
     let empty = |began, ended| get(Some(EMPTY), began, ended);
     let create = |told| call(Ask::Create(4), told, 1, 3);
     let fill = call(Ask::Fill(4), Told::Done, 1, 9);
@@ -245,7 +245,7 @@ fn invent(numbers: &mut Numbers) -> Vec<Call> {
 }
 
 #[test]
-fn both_ways_to_decide_agree() {
+fn search_agrees_with_brute_force() {
     let (mut numbers, mut linearizable) = (Numbers(0x5EED), 0);
     for _ in 0..20_000 {
         let calls = invent(&mut numbers);
@@ -257,7 +257,7 @@ fn both_ways_to_decide_agree() {
 }
 
 #[test]
-fn many_doubts_are_decided_soon() {
+fn many_unknown_outcomes_are_decided_quickly() {
     let mut calls = Vec::new();
     for turn in 0..200 {
         let at = turn * 10;

@@ -59,7 +59,7 @@ fn noted(value: Value, note: Value) -> Object {
 }
 
 #[test]
-fn a_copy_onto_itself_keeps_what_is_there() {
+fn a_copy_onto_itself_does_not_undo_a_put() {
     let begin = [put(0, 1, 1, 2), put(0, 2, 3, 8), copy(touch(9), 1, 3, 9)];
     // The copy took effect before the put.
     good(&[&begin[..], &[get(0, Some(object(2, None)), 10, 11)]].concat());
@@ -72,7 +72,7 @@ fn a_copy_onto_itself_keeps_what_is_there() {
 }
 
 #[test]
-fn a_copy_brings_nothing_back() {
+fn a_copy_does_not_undo_a_delete() {
     let begin = [put(0, 1, 1, 2), delete(0, 3, 6), copy(touch(9), 1, 3, 9)];
     good(&[&begin[..], &[get(0, None, 10, 11)]].concat());
     bad(&[&begin[..], &[get(0, Some(noted(1, 9)), 10, 11)]].concat());
@@ -99,7 +99,7 @@ fn copies_between_keys_read_and_write_at_one_instant() {
 }
 
 #[test]
-fn tags_go_with_their_object() {
+fn tags_belong_to_their_object() {
     let tagged = call(Ask::PutTags(0, 7), Told::Done, 3, 4);
     good(&[put(0, 1, 1, 2), tagged, tags(0, Some(Some(7)), 5, 6)]);
     good(&[put(0, 1, 1, 2), tagged, put(0, 2, 5, 6), tags(0, Some(None), 7, 8)]);
@@ -115,7 +115,7 @@ fn tags_go_with_their_object() {
 }
 
 #[test]
-fn parts_are_copied_from_what_is_there() {
+fn parts_are_copied_from_the_present_object() {
     let part = |told, began| call(Ask::CopyPart(0, 101), told, began, began + 1);
     good(&[put(0, 1, 1, 2), part(Told::Done, 3)]);
     bad(&[put(0, 1, 1, 2), put(0, 2, 3, 4), part(Told::Done, 5)]);
@@ -124,7 +124,7 @@ fn parts_are_copied_from_what_is_there() {
 }
 
 #[test]
-fn what_is_in_doubt_happens_late_or_never() {
+fn unknown_outcomes_take_effect_late_or_never() {
     let doubt = call(Ask::Copy(onto(0, 1)), Told::Nothing, 3, 0);
     good(&[put(0, 1, 1, 2), doubt, get(1, None, 4, 5)]);
     good(&[put(0, 1, 1, 2), doubt, get(1, None, 4, 5), get(1, Some(object(1, None)), 6, 7)]);
@@ -208,7 +208,7 @@ fn invent(numbers: &mut Numbers) -> Vec<Call> {
 }
 
 #[test]
-fn both_ways_to_decide_agree() {
+fn search_agrees_with_brute_force() {
     let (mut numbers, mut linearizable) = (Numbers(0x5EED), 0);
     for _ in 0..20_000 {
         let calls = invent(&mut numbers);

@@ -12,7 +12,7 @@ fn list(values: &[u64]) -> Asked {
 }
 
 #[test]
-fn a_version_that_is_removed_brings_back_the_one_before() {
+fn removing_a_version_restores_the_previous_one() {
     let calls = [
         call(Asked::Put(1), 0, 1),
         call(Asked::Put(2), 2, 3),
@@ -30,7 +30,7 @@ fn a_version_that_is_removed_brings_back_the_one_before() {
 }
 
 #[test]
-fn what_is_under_way_at_once_may_come_in_any_order_but_in_one() {
+fn concurrent_calls_take_effect_in_one_order() {
     let puts = [call(Asked::Put(1), 0, 10), call(Asked::Put(2), 0, 10)];
     for order in [[1, 2], [2, 1]] {
         let calls = [&puts[..], &[call(list(&order), 11, 12)]].concat();
@@ -41,7 +41,7 @@ fn what_is_under_way_at_once_may_come_in_any_order_but_in_one() {
 }
 
 #[test]
-fn a_lost_version_and_one_that_comes_back_are_found() {
+fn lost_and_returned_versions_are_found() {
     let lost = [call(Asked::Put(1), 0, 1), call(Asked::Put(2), 2, 3), call(list(&[2]), 4, 5)];
     check(&lost).expect_err("the first version is lost");
     let back = [
