@@ -9,10 +9,10 @@
 mod load;
 mod values;
 
-use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_the_drawn_server};
+use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine, on_the_drawn_server};
 use crate::mounted::{Mount, can_mount};
 use crate::scale;
-use load::{Load, Memory, Place as Folder};
+use load::{KernelCache, Load, ViewPair};
 
 on_each_engine!(files_and_objects_are_linearizable);
 on_the_drawn_server!(opens_are_linearizable_with_cached_names);
@@ -24,42 +24,42 @@ fn files_and_objects_are_linearizable(engine: Engine) {
     if !can_mount() {
         return;
     }
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let folder = fleet.first.folder.join("mounts");
     let first = begin(&fleet, &[]);
-    let mut places = vec![Folder::new(&first)];
+    let mut places = vec![ViewPair::new(&first)];
     let mut load = Load::new(scale::seed());
     let lasts = scale::load() / 3;
     if engine == Engine::Sqlite {
-        load.run(&places, Memory::UntilAcknowledged, |pulse| {
+        load.run(&places, KernelCache::UntilAcknowledged, |progress| {
             std::thread::sleep(3 * lasts);
-            pulse.wait_for_at_least(ENOUGH);
+            progress.wait_for_at_least(ENOUGH);
         });
     } else {
-        let second = load.run(&places, Memory::UntilAcknowledged, |pulse| {
+        let second = load.run(&places, KernelCache::UntilAcknowledged, |progress| {
             std::thread::sleep(lasts);
-            pulse.wait_for_at_least(ENOUGH / 4);
+            progress.wait_for_at_least(ENOUGH / 4);
             Mount::start(&fleet.second(), &folder.join("second"))
         });
-        places.push(Folder::new(&second));
-        load.run(&places, Memory::Nothing, |pulse| {
+        places.push(ViewPair::new(&second));
+        load.run(&places, KernelCache::Off, |progress| {
             std::thread::sleep(lasts);
-            pulse.wait_for_more(ENOUGH / 2);
+            progress.wait_for_more(ENOUGH / 2);
         });
         load.read_all(&places);
         places.pop();
-        load.run(&places, Memory::UntilAcknowledged, |pulse| {
+        load.run(&places, KernelCache::UntilAcknowledged, |progress| {
             second.gateway().check_log();
             second.stop();
             std::thread::sleep(lasts);
-            pulse.wait_for_more(ENOUGH / 4);
+            progress.wait_for_more(ENOUGH / 4);
         });
     }
     load.read_all(&places);
     let figures = load.is_linearizable();
     eprintln!("{}: linearizable with seed {}: {figures}", engine.name(), scale::seed());
     first.gateway().check_log();
-    ends_tidy(&fleet, first);
+    stop_and_check(&fleet, first);
 }
 
 /// With `--coherence pushed` a kernel may cache names and attributes for one second, even if
@@ -68,16 +68,16 @@ fn opens_are_linearizable_with_cached_names(engine: Engine) {
     if !can_mount() {
         return;
     }
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let pushed = ["--coherence", "pushed"];
     let first = begin(&fleet, &pushed);
     let folder = fleet.first.folder.join("mounts/second");
     let second = Mount::start_with(&fleet.second(), &folder, &pushed);
-    let places = [Folder::new(&first), Folder::new(&second)];
+    let places = [ViewPair::new(&first), ViewPair::new(&second)];
     let mut load = Load::new(scale::seed());
-    load.run(&places, Memory::Pushed, |pulse| {
+    load.run(&places, KernelCache::Pushed, |progress| {
         std::thread::sleep(scale::load());
-        pulse.wait_for_at_least(ENOUGH);
+        progress.wait_for_at_least(ENOUGH);
     });
     // The cached names and attributes have expired.
     std::thread::sleep(std::time::Duration::from_secs(2));
@@ -86,7 +86,7 @@ fn opens_are_linearizable_with_cached_names(engine: Engine) {
     eprintln!("{}: linearizable with seed {}: {figures}", engine.name(), scale::seed());
     [&first, &second].iter().for_each(|mount| mount.gateway().check_log());
     second.stop();
-    ends_tidy(&fleet, first);
+    stop_and_check(&fleet, first);
 }
 
 /// Starts the first mount, with the directories in which the programs work.
@@ -100,10 +100,10 @@ fn begin(fleet: &Fleet, options: &[&str]) -> Mount {
 }
 
 /// Removes everything on the last mount, and fails if blocks remain.
-fn ends_tidy(fleet: &Fleet, mount: Mount) {
+fn stop_and_check(fleet: &Fleet, mount: Mount) {
     for place in ["hot", "aside"] {
         std::fs::remove_dir_all(mount.folder.join("box").join(place)).expect("all can be removed");
     }
     mount.stop();
-    fleet.ends_tidy(Vec::new());
+    fleet.stop_and_check(Vec::new());
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, Line, Request};
 use crate::content::{bytes, etag};
 use crate::copying::{Copies, Planted};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine, on_the_drawn_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine, on_the_drawn_engine};
 use crate::scale;
 use crate::servers::Gateway;
 
@@ -41,14 +41,14 @@ const COPIES: u64 = 25;
 const DELETES: u64 = 8;
 
 /// A fleet with the default block size, so that a body of 2 MiB is one block.
-fn fleet(engine: Engine, place: Place) -> Option<Fleet> {
-    let mut fleet = Fleet::new(engine, place)?;
+fn fleet(engine: Engine, block_kind: BlockKind) -> Option<Fleet> {
+    let mut fleet = Fleet::new(engine, block_kind)?;
     fleet.first = fleet.first.options(&["--memory-budget", "64MiB"]);
     Some(fleet)
 }
 
 fn histories_of_copies_are_linearizable(engine: Engine) {
-    let Some(fleet) = fleet(engine, Place::Bucket) else { return };
+    let Some(fleet) = fleet(engine, BlockKind::Bucket) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
     let mut copies = Copies::new("hot", Planted::None);
@@ -72,12 +72,12 @@ fn histories_of_copies_are_linearizable(engine: Engine) {
         assert_eq!(of(what), 0, "nobody disturbed anything: {figures:?}");
     }
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// The same load, with a fault that the test adds.
 fn planted_faults_of_copies_are_found(engine: Engine) {
-    let Some(fleet) = fleet(engine, Place::Folder) else { return };
+    let Some(fleet) = fleet(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
     for planted in [Planted::LostWrites, Planted::Resurrections, Planted::TornTags] {
@@ -132,7 +132,7 @@ fn copy_on_and_on(client: &Client, path: &str, stop: &AtomicBool, done: &AtomicU
 
 /// One client writes a key while others copy it onto itself.
 fn no_put_is_lost_during_copies(engine: Engine) {
-    let Some(fleet) = fleet(engine, Place::Folder) else { return };
+    let Some(fleet) = fleet(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);
     let mut lost = Vec::new();
@@ -164,12 +164,12 @@ fn no_put_is_lost_during_copies(engine: Engine) {
     }
     assert_eq!(lost, [0; SIZES.len()], "acknowledged writes are lost to copies");
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// A key is deleted while clients copy it onto itself. No client puts it again.
 fn no_deleted_object_returns_during_copies(engine: Engine) {
-    let Some(fleet) = fleet(engine, Place::Folder) else { return };
+    let Some(fleet) = fleet(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);
     let mut back = Vec::new();
@@ -203,5 +203,5 @@ fn no_deleted_object_returns_during_copies(engine: Engine) {
     }
     assert_eq!(back, [0; SIZES.len()], "deleted objects came back with copies");
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client, Line, Request};
 use crate::content::{bytes, etag};
-use crate::history::shelf::{self, Ask, Asked, Content, Copying, KEYS, Object, Tag, Told, When};
+use crate::history::key_group::{
+    self, Condition, Content, Copying, Invocation, KEYS, Object, Operation, Response, Tag,
+};
 use crate::history::{Call, Value};
 
 mod asking;
@@ -21,9 +23,9 @@ mod by_hand;
 /// Number of concurrent clients.
 const CLIENTS: usize = 8;
 
-/// Number of shelves that all clients share. Each shelf is one history, and fewer shelves make
+/// Number of key groups that all clients share. Each group is one history, and fewer groups make
 /// longer histories, which are harder to decide.
-const SHELVES: usize = 3;
+const KEY_GROUPS: usize = 3;
 
 /// The pause of a client after a response that asks for a later retry.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -54,9 +56,9 @@ struct Worker {
     name: u64,
     writes: u64,
     numbers: u64,
-    calls: Vec<(usize, Call<Asked>)>,
-    /// The last known content of each key of each shelf.
-    known: [[Option<Known>; KEYS]; SHELVES],
+    calls: Vec<(usize, Call<Operation>)>,
+    /// The last known content of each key of each group.
+    known: [[Option<Known>; KEYS]; KEY_GROUPS],
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -152,7 +154,7 @@ impl Copies {
         for (worker, client) in self.workers.iter_mut().zip(clients) {
             let line = Line::new(client);
             let mut turn = Turn { worker, line, prefix, planted, origin };
-            for (at, key) in (0..SHELVES).flat_map(|at| (0..KEYS).map(move |key| (at, key))) {
+            for (at, key) in (0..KEY_GROUPS).flat_map(|at| (0..KEYS).map(move |key| (at, key))) {
                 turn.get(at, key);
                 turn.get_tags(at, key);
             }
@@ -172,14 +174,14 @@ impl Copies {
         counts
     }
 
-    /// Fails unless the responses are linearizable for each shelf.
+    /// Fails unless the responses are linearizable for each key group.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let mut histories: HashMap<usize, Vec<Call<Asked>>> = HashMap::new();
-        for (shelf, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
-            histories.entry(*shelf).or_default().push(*call);
+        let mut histories: HashMap<usize, Vec<Call<Operation>>> = HashMap::new();
+        for (key_group, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
+            histories.entry(*key_group).or_default().push(*call);
         }
-        for (shelf, history) in &histories {
-            shelf::check(history).map_err(|why| format!("shelf {shelf}: {why}"))?;
+        for (key_group, history) in &histories {
+            key_group::check(history).map_err(|why| format!("key group {key_group}: {why}"))?;
         }
         Ok(())
     }
@@ -226,7 +228,7 @@ impl Turn<'_> {
 
     /// Sends one random request.
     fn once(&mut self) {
-        let at = usize::try_from(self.below(SHELVES as u64)).expect("few shelves");
+        let at = usize::try_from(self.below(KEY_GROUPS as u64)).expect("few groups");
         let key = self.key();
         match self.below(100) {
             0..22 => self.put(at, key),

@@ -3,7 +3,7 @@
 //! that a call is one round trip to the server (two for a commit with MariaDB).
 
 use crate::client::Request;
-use crate::fleet::{Engine, Fleet, Place, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine};
 use crate::servers::Gateway;
 use crate::sole::is_sole;
 
@@ -30,7 +30,7 @@ pub(crate) fn trips(gateway: &Gateway, operation: &str) -> (u64, u64) {
 type Step<'a> = (&'a str, Request, u16, &'a str, (u64, u64));
 
 fn requests_cost_the_same_round_trips(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     // Without authoritative reads, as if a second gateway existed.
     let options = ["--log", "info,access=debug", "--authoritative-reads", "false"];
     let gateway = fleet.first.clone().options(&options).start();
@@ -74,14 +74,14 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
         client.send(&request).expect(status);
         assert_eq!(trips(&gateway, operation), cost, "reads and commits of {what}");
     }
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }
 
 /// Number of tries. On a busy machine the gateway may have to establish again that it has no peer.
 const TRIES: u32 = 5;
 
 fn a_gateway_without_peers_reads_without_round_trips(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateway = fleet.first.clone().options(&["--log", "info,access=debug"]).start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);
@@ -114,5 +114,5 @@ fn a_gateway_without_peers_reads_without_round_trips(engine: Engine) {
     client.send(&Request::new("GET", "/box/a/none")).expect(404);
     let (reads, commits) = trips(&gateway, "GetObject");
     assert!(reads <= 1 && commits == 0, "what never was: {reads} reads");
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }

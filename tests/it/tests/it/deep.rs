@@ -5,7 +5,7 @@ pub(crate) mod driver;
 
 use crate::client::Request;
 use crate::costs::trips;
-use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_engine};
 use crate::servers::Gateway;
 
 on_the_drawn_engine!(a_deep_key_is_served_with_an_empty_cache);
@@ -34,7 +34,7 @@ fn anew(fleet: &Fleet, gateway: Gateway) -> Gateway {
 }
 
 fn a_deep_key_is_served_with_an_empty_cache(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let mut gateway = fleet.first.clone().options(&options()).start();
     gateway.client.put("/box", b"").expect(200);
     let grown: Vec<String> = (1..=GROWN).map(|n| format!("{}x", "d/".repeat(n))).collect();
@@ -80,5 +80,5 @@ fn a_deep_key_is_served_with_an_empty_cache(engine: Engine) {
     assert_eq!(gateway.client.keys("box", "", 1_000), Vec::<String>::new());
     gateway.client.delete("/box").expect(204);
     gateway.client.put("/box", b"").expect(200);
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }

@@ -7,8 +7,8 @@ use proxy::{Cut, Proxy};
 
 use crate::client::{Answer, Client, Request};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_each_server, on_servers_together};
-use crate::load::{Load, MARK, Planted, Pulse};
+use crate::fleet::{BlockKind, Engine, Fleet, on_each_server, on_servers_together};
+use crate::load::{Load, MARK, Planted, Progress};
 use crate::scale;
 use crate::servers::wait_for;
 
@@ -49,9 +49,9 @@ fn commit_of(engine: Engine) -> &'static [u8] {
 const CUTS: u64 = 12;
 
 /// Cuts connections for a while, in alternating ways. Returns the number of cuts.
-fn disturb(proxy: &Proxy, engine: Engine, pulse: &Pulse) -> u64 {
+fn disturb(proxy: &Proxy, engine: Engine, progress: &Progress) -> u64 {
     let end = Instant::now() + scale::load();
-    pulse.wait_for_more(50);
+    progress.wait_for_more(50);
     for turn in 0.. {
         if Instant::now() > end && proxy.cuts() >= CUTS {
             break;
@@ -67,23 +67,23 @@ fn disturb(proxy: &Proxy, engine: Engine, pulse: &Pulse) -> u64 {
         // twice in a row.
         if turn % 4 == 3 {
             proxy.cut(cut, b"", 0);
-            pulse.wait_for_more(20);
+            progress.wait_for_more(20);
         }
     }
     proxy.cut(Cut::AfterReply, b"", 0);
-    pulse.wait_for_at_least(ENOUGH);
+    progress.wait_for_at_least(ENOUGH);
     proxy.cuts()
 }
 
 fn cut_connections_lose_and_repeat_nothing(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let proxy = Proxy::start(fleet.address()).expect("a proxy");
-    let behind = fleet.by_way_of(&fleet.first, proxy.address()).start();
+    let behind = fleet.through(&fleet.first, proxy.address()).start();
     let beside = fleet.second().start();
     behind.client.put("/box", b"").expect(200);
     let clients = [behind.client.clone(), beside.client.clone()];
     let mut load = Load::new("hot", Planted::None);
-    let cuts = load.run(&clients, |pulse| disturb(&proxy, engine, pulse));
+    let cuts = load.run(&clients, |progress| disturb(&proxy, engine, progress));
     let works = wait_for(RECOVERY, || clients[0].put("/box/after", b"").status == 200);
     assert!(works, "it does not work again:\n{}", behind.log());
     load.read_all(&clients);
@@ -98,7 +98,7 @@ fn cut_connections_lose_and_repeat_nothing(engine: Engine) {
     );
     assert!(cuts >= CUTS, "only {cuts} cuts");
     assert!(doubts > unresolved, "no doubt was resolved");
-    fleet.ends_tidy(vec![behind, beside]);
+    fleet.stop_and_check(vec![behind, beside]);
 }
 
 /// The time limit of an error about an unknown outcome or a silent database: 10 seconds for a read,
@@ -135,9 +135,9 @@ fn lose_sight(
 }
 
 fn an_unknown_outcome_is_reported_and_settled_later(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let proxy = Proxy::start(fleet.address()).expect("a proxy");
-    let behind = fleet.by_way_of(&fleet.first, proxy.address()).start();
+    let behind = fleet.through(&fleet.first, proxy.address()).start();
     let beside = fleet.second().start();
     let client = &behind.client;
     client.put("/box", b"").expect(200);
@@ -174,7 +174,7 @@ fn an_unknown_outcome_is_reported_and_settled_later(engine: Engine) {
         }
         assert!(told, "{cut:?}: in {TRIES} tries the outcome was known every time");
     }
-    fleet.ends_tidy(vec![behind, beside]);
+    fleet.stop_and_check(vec![behind, beside]);
 }
 
 /// The time after which a gateway without peers stops answering from its cache.
@@ -183,7 +183,7 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 /// The database is silent and its connections stay open. Clients get errors in time, and are served
 /// again once the database continues.
 fn requests_fail_in_time_while_the_database_hangs(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateway = fleet.first.start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);
@@ -215,7 +215,7 @@ fn requests_fail_in_time_while_the_database_hangs(engine: Engine) {
     eprintln!("{}: given up within {slowest:?}, served again after {took:?}", engine.name());
     assert!(took < RECOVERY, "it took {took:?} until it served again");
     assert_eq!(client.get("/box/object").expect(200).text(), "after");
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }
 
 /// Sends a request while the database is unreachable. Fails unless an error comes in time. Returns
@@ -231,9 +231,9 @@ fn is_refused_in_time(client: &Client, request: &Request) -> Duration {
 }
 
 fn requests_fail_in_time_while_the_database_is_unreachable(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let proxy = Proxy::start(fleet.address()).expect("a proxy");
-    let behind = fleet.by_way_of(&fleet.first, proxy.address()).start();
+    let behind = fleet.through(&fleet.first, proxy.address()).start();
     let beside = fleet.second().start();
     let client = &behind.client;
     client.put("/box", b"").expect(200);
@@ -273,5 +273,5 @@ fn requests_fail_in_time_while_the_database_is_unreachable(engine: Engine) {
     let read = beside.client.get("/box/object").expect(200);
     assert!(read.body == bytes(3, 50_000), "what is written then is seen");
     assert_eq!(beside.client.keys("box", "", 1000), ["object"], "nothing else was written");
-    fleet.ends_tidy(vec![behind, beside]);
+    fleet.stop_and_check(vec![behind, beside]);
 }

@@ -92,7 +92,7 @@ pub(crate) struct Worker {
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     pub(crate) acknowledged: AtomicUsize,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     /// Changes whose connection broke.
     pub(crate) cut_off: AtomicUsize,
 }
@@ -117,18 +117,18 @@ impl Worker {
             let before = self.keys.get(&key).map_or(State::Absent, |known| known.acknowledged);
             let attempted = Known { acknowledged: before, attempted: Some(wanted) };
             self.keys.insert(key.clone(), attempted);
-            work.under_way.fetch_add(1, Ordering::SeqCst);
+            work.in_flight.fetch_add(1, Ordering::SeqCst);
             match change(client, &key, wanted) {
                 Ok(status @ (200 | 204)) => {
                     let known = Known { acknowledged: wanted, attempted: None };
                     self.keys.insert(key, known);
                     assert!(status == 200 || wanted == State::Absent);
                     work.acknowledged.fetch_add(1, Ordering::SeqCst);
-                    work.under_way.fetch_sub(1, Ordering::SeqCst);
+                    work.in_flight.fetch_sub(1, Ordering::SeqCst);
                 }
                 // The response asks for a later retry, or the outcome is unknown.
                 Ok(503) => {
-                    work.under_way.fetch_sub(1, Ordering::SeqCst);
+                    work.in_flight.fetch_sub(1, Ordering::SeqCst);
                     // Only one change of a key may have an unknown outcome, so this client sends no
                     // more.
                     return self.idle(client);
@@ -222,7 +222,7 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
             // stored.
             let busy = wait_for(Duration::from_mins(1), || {
                 work.acknowledged.load(Ordering::SeqCst) > 20 + 40 * usize::from(round % 2 == 0)
-                    && work.under_way.load(Ordering::SeqCst) > CLIENTS / 5
+                    && work.in_flight.load(Ordering::SeqCst) > CLIENTS / 5
                     && stored() > 0
             });
             assert!(busy, "round {round}: too little goes on: {work:?}");
@@ -236,7 +236,7 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
         cut_off_in_all += cut_off;
         // In every second round `gc` cleans up; in the others the next gateway does.
         if round % 2 == 0 {
-            let staged = collect(setup);
+            let staged = run_gc(setup);
             assert!(staged > 0, "round {round}: no block was staged at the kill");
             println!("round {round}: {staged} blocks of nobody's were left");
         }
@@ -260,8 +260,8 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
     wanted.sort();
     assert_eq!(gateway.client.keys("box", "", 1000), wanted, "the listing agrees");
     gateway.stop();
-    collect(setup);
-    is_tidy(setup);
+    run_gc(setup);
+    check_consistency(setup);
     let gateway = setup.start();
     for worker in &mut workers {
         worker.check(&gateway.client);
@@ -270,12 +270,12 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
     let empty = wait_for(CLEARED, || stored() == 0);
     assert!(empty, "{} blocks are left over", stored());
     gateway.stop();
-    is_tidy(setup);
+    check_consistency(setup);
 }
 
 /// Cleans up after all killed gateways. Returns the number of blocks that were staged and never
 /// referenced.
-fn collect(setup: &Setup) -> usize {
+fn run_gc(setup: &Setup) -> usize {
     // These kills leave more blocks than `gc` deletes by default.
     let (status, said) = setup.run("gc", &["--delete", "--delete-percent-max", "100"]);
     assert!(status.success(), "{status}\n{said}");
@@ -285,7 +285,7 @@ fn collect(setup: &Setup) -> usize {
 }
 
 /// Fails unless `fsck` finds that records and blocks agree.
-fn is_tidy(setup: &Setup) {
+fn check_consistency(setup: &Setup) {
     let (status, said) = setup.run("fsck", &[]);
     assert!(status.success(), "{status}\n{said}");
 }

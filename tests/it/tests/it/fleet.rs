@@ -191,7 +191,7 @@ impl Engine {
 
 /// The kind of block store of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum BlockKind {
     /// A folder that all gateways of this machine share.
     Folder,
     /// A bucket of a MinIO of its own.
@@ -213,14 +213,14 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Creates an empty volume. Returns `None` if this engine is not to be tested here.
-    pub(crate) fn new(engine: Engine, place: Place) -> Option<Fleet> {
+    pub(crate) fn new(engine: Engine, block_kind: BlockKind) -> Option<Fleet> {
         if !engine.is_here() {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let minio = match place {
-            Place::Folder => None,
-            Place::Bucket => Some(Minio::start(folder.path())?),
+        let minio = match block_kind {
+            BlockKind::Folder => None,
+            BlockKind::Bucket => Some(Minio::start(folder.path())?),
         };
         let blocks =
             minio.as_ref().map_or(Blocks::Folder, |minio| Blocks::Bucket(minio.address.clone()));
@@ -236,7 +236,7 @@ impl Fleet {
     /// Returns the second gateway. Panics with SQLite, which allows only one.
     pub(crate) fn second(&self) -> Setup {
         assert_ne!(self.engine, Engine::Sqlite, "one gateway has the file for itself");
-        self.first.beside("second")
+        self.first.sibling("second")
     }
 
     /// Returns the URL of the database; `None` for SQLite.
@@ -250,7 +250,7 @@ impl Fleet {
     }
 
     /// Returns a gateway that connects to the database through another address.
-    pub(crate) fn by_way_of(&self, setup: &Setup, address: SocketAddr) -> Setup {
+    pub(crate) fn through(&self, setup: &Setup, address: SocketAddr) -> Setup {
         let url = self.url.as_ref().expect("a server has a URL");
         setup.clone().meta(&Database::through(url, self.address(), address))
     }
@@ -287,30 +287,30 @@ impl Fleet {
     /// Stops the gateways. Fails unless records and blocks agree, and unless no block remains after
     /// all objects are deleted.
     #[track_caller]
-    pub(crate) fn ends_tidy(&self, gateways: Vec<Gateway>) {
+    pub(crate) fn stop_and_check(&self, gateways: Vec<Gateway>) {
         for gateway in gateways {
             gateway.stop();
         }
-        self.collect();
-        self.is_tidy();
+        self.run_gc();
+        self.check_consistency();
         let gateway = self.first.start();
         delete_all(&gateway.client);
         let empty = wait_for(CLEARED, || self.blocks() == 0);
         assert!(empty, "{} blocks are left over:\n{}", self.blocks(), gateway.log());
         gateway.stop();
-        self.is_tidy();
+        self.check_consistency();
     }
 
     /// Deletes the blocks that killed gateways left unreferenced.
     #[track_caller]
-    pub(crate) fn collect(&self) {
+    pub(crate) fn run_gc(&self) {
         let (status, said) = self.first.run("gc", &["--delete", "--delete-percent-max", "100"]);
         assert!(status.success(), "{status}\n{said}");
     }
 
     /// Fails unless `fsck` finds that records and blocks agree.
     #[track_caller]
-    pub(crate) fn is_tidy(&self) {
+    pub(crate) fn check_consistency(&self) {
         let (status, said) = self.first.run("fsck", &[]);
         assert!(status.success(), "{status}\n{said}");
     }

@@ -3,7 +3,7 @@
 
 use crate::client::Client;
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine};
 
 on_each_engine!(a_bucket_is_forked_under_running_gateways);
 
@@ -27,7 +27,7 @@ fn told(client: &Client, bucket: &str, key: &str) -> (String, String, Vec<u8>) {
 }
 
 fn a_bucket_is_forked_under_running_gateways(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let [one, other] = clients(&gateways);
     for (key, length) in OBJECTS {
@@ -47,7 +47,7 @@ fn a_bucket_is_forked_under_running_gateways(engine: Engine) {
         format!("forked box as copy: {files} files of {sum} bytes in 3 directories\n")
     );
     assert_eq!(fleet.block_names(), before, "no block was written");
-    fleet.is_tidy();
+    fleet.check_consistency();
     for client in [&one, &other] {
         for (key, _) in OBJECTS {
             assert_eq!(told(client, "copy", key), told(client, "box", key), "{key}");
@@ -73,5 +73,5 @@ fn a_bucket_is_forked_under_running_gateways(engine: Engine) {
         one.delete(&format!("/copy/{key}")).expect(204);
     }
     one.delete("/copy").expect(204);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }

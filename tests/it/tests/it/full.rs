@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::fleet::{Engine, Fleet, Place};
+use crate::fleet::{BlockKind, Engine, Fleet};
 use crate::restarts::redis;
 use crate::servers::wait_for;
 
@@ -35,7 +35,7 @@ fn fill(client: &Client, name: &str) -> usize {
 
 #[test]
 fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
-    let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(Engine::Redis, BlockKind::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
     // By default, staged bodies move to blocks after a while; here they must fill the metadata
     // store.
@@ -50,9 +50,9 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(client.get("/box/first-0").expect(200).body.len(), 3_500);
     assert!(
-        gateway.tells("/status").contains(r#""session": "ok""#),
+        gateway.admin_page("/status").contains(r#""session": "ok""#),
         "{}",
-        gateway.tells("/status")
+        gateway.admin_page("/status")
     );
     // Clients that keep trying to put do not delay a client that deletes.
     std::thread::scope(|scope| {
@@ -81,26 +81,26 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
     let again = || gateway.client.put("/box/more", &[7; 3_500]).status == 200;
     assert!(wait_for(ROOM_AGAIN, again), "there is no room yet:\n{}", gateway.log());
     redis(database, "CONFIG SET maxmemory 0");
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }
 
 /// A setting that becomes weaker under a running gateway is reported at once, and so is its repair.
 #[test]
 fn weaker_settings_of_a_running_redis_are_reported() {
-    let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(Engine::Redis, BlockKind::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
     let relaxed = fleet.first.clone().options(&["--metadata-durability=relaxed"]);
     let gateway = relaxed.start();
     let careful = fleet.second().start();
     gateway.client.put("/box", b"").expect(200);
     let says = |durability: &str, strict: u64| {
-        let status = gateway.tells("/status");
+        let status = gateway.admin_page("/status");
         status.contains(&format!(r#""durability": "{durability}""#))
             && gateway.counter("ashlar_metadata_durability_strict ") == strict
     };
-    assert!(says("strict", 1), "{}", gateway.tells("/status"));
+    assert!(says("strict", 1), "{}", gateway.admin_page("/status"));
     redis(database, "CONFIG SET appendfsync no");
-    assert!(wait_for(ROOM_AGAIN, || says("relaxed", 0)), "{}", gateway.tells("/status"));
+    assert!(wait_for(ROOM_AGAIN, || says("relaxed", 0)), "{}", gateway.admin_page("/status"));
     let log = gateway.log_of_this_run();
     let warned =
         log.lines().any(|line| line.contains("WARN") && line.contains("appendfsync is no"));
@@ -110,8 +110,8 @@ fn weaker_settings_of_a_running_redis_are_reported() {
     assert!(wait_for(ROOM_AGAIN, refused), "who accepts nothing less goes on");
     assert_eq!(gateway.client.get("/box/object").expect(200).text(), "content");
     redis(database, "CONFIG SET appendfsync always");
-    assert!(wait_for(ROOM_AGAIN, || says("strict", 1)), "{}", gateway.tells("/status"));
+    assert!(wait_for(ROOM_AGAIN, || says("strict", 1)), "{}", gateway.admin_page("/status"));
     let served = || careful.client.put("/box/other", b"other").status == 200;
     assert!(wait_for(ROOM_AGAIN, served), "it does not serve again");
-    fleet.ends_tidy(vec![careful, gateway]);
+    fleet.stop_and_check(vec![careful, gateway]);
 }

@@ -106,7 +106,7 @@ fn takes_objects_again(gateway: &Gateway, key: &str, size: usize) {
 
 /// Stops the gateway. Fails unless records and blocks agree and no unfinished file is left.
 #[track_caller]
-fn ends_tidy(setup: &Setup, gateway: Gateway) {
+fn stop_and_check(setup: &Setup, gateway: Gateway) {
     gateway.check_log();
     gateway.stop();
     let (status, said) = setup.run("fsck", &[]);
@@ -136,7 +136,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
         (tiny.status, tiny.code().as_str()) == (507, "XMinioStorageFull")
     };
     assert!(wait_for(SPACE_AGAIN, is_refused), "a PUT succeeds on a full disk");
-    let status = gateway.tells("/status");
+    let status = gateway.admin_page("/status");
     assert!(status.contains("which is full: free space on its file system"), "{status}");
     assert!(status.contains("meta.db is full: delete objects or free space"), "{status}");
     client
@@ -174,7 +174,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
     }
     takes_objects_again(&gateway, "more", MEGABYTE);
     fs::remove_file(filler).expect("removed");
-    ends_tidy(&setup, gateway);
+    stop_and_check(&setup, gateway);
 }
 
 /// The metadata fills a small disk of its own.
@@ -200,7 +200,7 @@ fn a_full_metadata_disk_is_emptied_through_s3() {
     disk.fill();
     // The gateway keeps its session meanwhile.
     std::thread::sleep(Duration::from_secs(5));
-    let status = gateway.tells("/status");
+    let status = gateway.admin_page("/status");
     assert!(status.contains(r#""session": "ok""#), "{status}");
     for number in 0..count {
         is_whole(client, "small", number, SMALL);
@@ -210,7 +210,7 @@ fn a_full_metadata_disk_is_emptied_through_s3() {
     takes_objects_again(&gateway, "again", SMALL);
     let second = put_until_full(client, "second", SMALL);
     assert!(second > count / 3, "{second} objects after {count}");
-    ends_tidy(&setup, gateway);
+    stop_and_check(&setup, gateway);
 }
 
 /// A program gets an error for writes that are not stored, and keeps the acknowledged ones.

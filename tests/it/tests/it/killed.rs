@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::durability::{Work, Worker};
-use crate::fleet::{Engine, Fleet, Place};
+use crate::fleet::{BlockKind, Engine, Fleet};
 use crate::mounted::{Mount, can_mount};
 use crate::scale;
 use crate::servers::wait_for;
@@ -47,26 +47,26 @@ for path in sys.argv[1:]:
 
 #[test]
 fn acknowledged_data_survives_a_killed_mount_sqlite() {
-    survives_kills(Engine::Sqlite, Place::Folder);
+    survives_kills(Engine::Sqlite, BlockKind::Folder);
 }
 
 #[test]
 fn acknowledged_data_survives_a_killed_mount_redis() {
-    survives_kills(Engine::Redis, Place::Bucket);
+    survives_kills(Engine::Redis, BlockKind::Bucket);
 }
 
-fn survives_kills(engine: Engine, place: Place) {
+fn survives_kills(engine: Engine, block_kind: BlockKind) {
     if !can_mount() {
         return;
     }
-    let Some(fleet) = Fleet::new(engine, place) else { return };
+    let Some(fleet) = Fleet::new(engine, block_kind) else { return };
     let folder = fleet.first.folder.join("mount");
     let mut mount = Mount::start(&fleet.first, &folder);
     mount.gateway().client.put("/box", b"").expect(200);
     std::fs::create_dir(folder.join("box/programs")).expect("a directory");
     let mut workers: Vec<Worker> = (0..CLIENTS).map(Worker::new).collect();
     let mut notes: Vec<Notes> = (0..PROGRAMS).map(Notes::new).collect();
-    let (mut told, mut answered) = (0, 0);
+    let (mut completed, mut answered) = (0, 0);
     for round in 0..scale::kills() {
         let client = mount.gateway().client.clone();
         let work = Work::default();
@@ -78,9 +78,9 @@ fn survives_kills(engine: Engine, place: Place) {
             let start = |notes| Running::start(&folder.join("box/programs"), notes, round);
             let running: Vec<Running> = notes.iter().map(start).collect();
             let busy = || {
-                let told: usize = running.iter().map(Running::told).sum();
-                let all = running.iter().all(|program| program.told() > 0);
-                all && told >= ENOUGH && work.acknowledged.load(Ordering::SeqCst) > CLIENTS
+                let completed: usize = running.iter().map(Running::completed).sum();
+                let all = running.iter().all(|program| program.completed() > 0);
+                all && completed >= ENOUGH && work.acknowledged.load(Ordering::SeqCst) > CLIENTS
             };
             let is_busy = wait_for(PATIENCE, busy);
             assert!(is_busy, "round {round}: too little goes on: {work:?}");
@@ -90,11 +90,11 @@ fn survives_kills(engine: Engine, place: Place) {
             let end = |(running, notes): (Running, &mut Notes)| running.end(notes);
             running.into_iter().zip(&mut notes).map(end).collect::<Vec<_>>()
         });
-        let under_way = counts.iter().filter(|count| count.under_way).count();
-        told += counts.iter().map(|count| count.told).sum::<usize>();
+        let in_flight = counts.iter().filter(|count| count.in_flight).count();
+        completed += counts.iter().map(|count| count.completed).sum::<usize>();
         answered += work.acknowledged.into_inner();
         let cut_off = work.cut_off.into_inner();
-        assert!(under_way > 0 && cut_off > 0, "round {round}: nothing was under way at the kill");
+        assert!(in_flight > 0 && cut_off > 0, "round {round}: nothing was under way at the kill");
         mount = Mount::start(&fleet.first, &folder);
         for worker in &mut workers {
             worker.check(&mount.gateway().client);
@@ -104,7 +104,7 @@ fn survives_kills(engine: Engine, place: Place) {
         }
     }
     eprintln!(
-        "{}: {} kills; {told} calls of programs and {answered} requests were acknowledged",
+        "{}: {} kills; {completed} calls of programs and {answered} requests were acknowledged",
         engine.name(),
         scale::kills()
     );
@@ -112,7 +112,7 @@ fn survives_kills(engine: Engine, place: Place) {
     eprintln!("{}: locks of the dead were free after {free:?}", engine.name());
     std::fs::remove_dir_all(folder.join("box/programs")).expect("all can be removed");
     mount.stop();
-    fleet.ends_tidy(Vec::new());
+    fleet.stop_and_check(Vec::new());
 }
 
 /// Returns the time until the locks of the killed programs can be taken.

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Line, Request, read_answer};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
 use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::{Gateway, wait_for};
@@ -110,7 +110,7 @@ fn ended_by(gateway: &Gateway) -> usize {
 /// true if a write was interrupted.
 fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool {
     let mut stopped = fleet.second().start();
-    let mut killed = fleet.first.beside("third").start();
+    let mut killed = fleet.first.sibling("third").start();
     let before: BTreeSet<PathBuf> = fleet.first.block_files().into_iter().collect();
     let begin = |gateway: &Gateway, name: &str| {
         Stalled::begin(&gateway.client, &format!("/box/stalled/{round}-{name}"))
@@ -130,15 +130,15 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool
             let client = &clients[1];
             scope.spawn(move || write(client, writer, round, stop, written));
         }
-        load.run(&clients, |pulse| {
-            pulse.wait_for_more(200);
+        load.run(&clients, |progress| {
+            progress.wait_for_more(200);
             stopped.child.signal(Signal::STOP);
             killed.child.kill();
             let silent = Instant::now();
             // The load continues through the remaining gateway.
-            pulse.wait_for_more(50);
-            pulse.wait_for_at_least(ENOUGH);
-            pulse.slow_down();
+            progress.wait_for_more(50);
+            progress.wait_for_at_least(ENOUGH);
+            progress.slow_down();
             let ended = wait_for(ENDED_WITHIN, || ended_by(survivor) >= already + 2);
             assert!(ended, "no session was ended:\n{}", survivor.log());
             let took = silent.elapsed();
@@ -182,7 +182,7 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool
 const ROUNDS_MAX: u64 = 5;
 
 fn silent_sessions_are_ended_and_cleaned_up(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let survivor = fleet.first.start();
     survivor.client.put("/box", b"").expect(200);
     let mut load = Load::new("hot", Planted::None);
@@ -195,5 +195,5 @@ fn silent_sessions_are_ended_and_cleaned_up(engine: Engine) {
     load.read_all(std::slice::from_ref(&survivor.client));
     let figures = load.is_linearizable();
     eprintln!("{}: linearizable throughout: {figures}", engine.name());
-    fleet.ends_tidy(vec![survivor]);
+    fleet.stop_and_check(vec![survivor]);
 }

@@ -2,7 +2,7 @@
 
 mod versions;
 
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine, on_the_drawn_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine, on_the_drawn_engine};
 use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::Gateway;
@@ -14,13 +14,13 @@ on_the_drawn_engine!(planted_faults_are_found);
 const ENOUGH: u64 = 800;
 
 fn histories_are_linearizable(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Bucket) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Bucket) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
     let mut load = Load::new("hot", Planted::None);
-    load.run(&clients, |pulse| {
+    load.run(&clients, |progress| {
         std::thread::sleep(scale::load());
-        pulse.wait_for_at_least(ENOUGH);
+        progress.wait_for_at_least(ENOUGH);
     });
     load.read_all(&clients);
     let figures = load.is_linearizable();
@@ -28,17 +28,17 @@ fn histories_are_linearizable(engine: Engine) {
     assert_eq!(bad, 0, "nobody disturbed anything: {figures}");
     eprintln!("{}: linearizable for {:?}: {figures}", engine.name(), scale::load());
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// The same load, with a fault that the test adds to the responses.
 fn planted_faults_are_found(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
     for planted in [Planted::StaleReads, Planted::DroppedConditions] {
         let mut load = Load::new(&format!("{planted:?}"), planted);
-        load.run(&clients, |pulse| pulse.wait_for_more(1_500));
+        load.run(&clients, |progress| progress.wait_for_more(1_500));
         load.read_all(&clients);
         let found = load.check();
         let why = found.expect_err("a history with a planted fault is taken for linearizable");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Answer, Client, Line, Request};
 use crate::content::{bytes, etag};
-use crate::history::register::{self, Ask, Asked, Told};
+use crate::history::register::{self, Invocation, Operation, Response};
 use crate::history::{Call, Value};
 use crate::servers::wait_for;
 
@@ -48,7 +48,7 @@ struct Worker {
     name: u64,
     writes: u64,
     numbers: u64,
-    calls: Vec<(usize, Call<Asked>)>,
+    calls: Vec<(usize, Call<Operation>)>,
     listed: Vec<Listed>,
     /// The last known value of each key.
     known: Vec<Option<Value>>,
@@ -128,13 +128,17 @@ impl Load {
     }
 
     /// Runs the load while `meanwhile` runs. The clients are divided among the gateways.
-    pub(crate) fn run<T>(&mut self, clients: &[Client], meanwhile: impl FnOnce(&Pulse) -> T) -> T {
-        let (stop, pulse) = (&AtomicBool::new(false), &Pulse::default());
+    pub(crate) fn run<T>(
+        &mut self,
+        clients: &[Client],
+        meanwhile: impl FnOnce(&Progress) -> T,
+    ) -> T {
+        let (stop, progress) = (&AtomicBool::new(false), &Progress::default());
         let (prefix, planted, origin) = (&self.prefix, self.planted, self.origin);
         std::thread::scope(|scope| {
             for (worker, client) in self.workers.iter_mut().zip(clients.iter().cycle()) {
                 let line = Line::new(client);
-                let mut turn = Turn { worker, line, prefix, planted, origin, pulse };
+                let mut turn = Turn { worker, line, prefix, planted, origin, progress };
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
                         turn.once();
@@ -143,7 +147,8 @@ impl Load {
             }
             // Stop the clients even if `meanwhile` panics; otherwise the scope would wait for them
             // forever.
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(pulse)));
+            let done =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(progress)));
             stop.store(true, Ordering::Relaxed);
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
@@ -151,14 +156,14 @@ impl Load {
 
     /// Reads each key once more through each gateway.
     pub(crate) fn read_all(&mut self, clients: &[Client]) {
-        let pulse = &Pulse::default();
+        let progress = &Progress::default();
         let (prefix, planted, origin) = (&self.prefix, Planted::None, self.origin);
         for (worker, client) in self.workers.iter_mut().zip(clients) {
             let line = Line::new(client);
-            let mut turn = Turn { worker, line, prefix, planted, origin, pulse };
+            let mut turn = Turn { worker, line, prefix, planted, origin, progress };
             for key in 0..KEYS {
-                let (_, told) = turn.call(key, Ask::Get);
-                assert_ne!(told, Told::Nothing, "{} cannot be read", turn.path(key));
+                let (_, response) = turn.call(key, Invocation::Get);
+                assert_ne!(response, Response::Unknown, "{} cannot be read", turn.path(key));
             }
             turn.list();
         }
@@ -174,14 +179,14 @@ impl Load {
 
     /// Fails unless the responses are linearizable for each key.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let mut histories: Vec<Vec<Call<Asked>>> = vec![Vec::new(); KEYS];
+        let mut histories: Vec<Vec<Call<Operation>>> = vec![Vec::new(); KEYS];
         for (key, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
             histories[*key].push(*call);
         }
         let values: HashMap<String, Value> = histories
             .iter()
             .flatten()
-            .filter_map(|call| call.deed.ask.writes())
+            .filter_map(|call| call.operation.invocation.writes())
             .map(|value| (etag(&body(value)), value))
             .collect();
         for listed in self.workers.iter().flat_map(|worker| &worker.listed) {
@@ -190,7 +195,7 @@ impl Load {
                 let value = tag.as_ref().map(|tag| {
                     *values.get(tag).unwrap_or_else(|| panic!("a tag that nobody put: {tag}"))
                 });
-                history.push(Call::new(Ask::Get, Told::Found(value), began, ended));
+                history.push(Call::new(Invocation::Get, Response::Found(value), began, ended));
             }
         }
         for (key, history) in histories.iter().enumerate() {
@@ -215,12 +220,12 @@ impl Load {
 
 /// The progress of a load, for the code that disturbs it.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct Progress {
     answers: AtomicU64,
     slow: AtomicBool,
 }
 
-impl Pulse {
+impl Progress {
     /// Makes the clients pause between requests, while the test waits for something else.
     pub(crate) fn slow_down(&self) {
         self.slow.store(true, Ordering::Relaxed);
@@ -240,7 +245,7 @@ impl Pulse {
     }
 
     /// Counts a response.
-    pub(crate) fn beat(&self) {
+    pub(crate) fn count_response(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -257,7 +262,7 @@ struct Turn<'a> {
     prefix: &'a str,
     planted: Planted,
     origin: Instant,
-    pulse: &'a Pulse,
+    progress: &'a Progress,
 }
 
 impl Turn<'_> {
@@ -289,35 +294,37 @@ impl Turn<'_> {
     /// Sends one random request.
     fn once(&mut self) {
         let key = usize::try_from(self.below(KEYS as u64)).expect("few keys");
-        let ask = match self.below(100) {
+        let invocation = match self.below(100) {
             0 | 1 => return self.list(),
-            2..30 => Ask::Put(self.value()),
-            30..42 => Ask::Delete,
-            42..54 => Ask::PutIfAbsent(self.value()),
+            2..30 => Invocation::Put(self.value()),
+            30..42 => Invocation::Delete,
+            42..54 => Invocation::PutIfAbsent(self.value()),
             54..70 => match self.worker.known[key] {
-                Some(known) => Ask::PutIfMatch(known, self.value()),
-                None => Ask::Get,
+                Some(known) => Invocation::PutIfMatch(known, self.value()),
+                None => Invocation::Get,
             },
-            _ => Ask::Get,
+            _ => Invocation::Get,
         };
-        let stale = ask == Ask::Get && self.planted == Planted::StaleReads && self.below(5) == 0;
+        let stale = invocation == Invocation::Get
+            && self.planted == Planted::StaleReads
+            && self.below(5) == 0;
         if let Some(first) = self.worker.first[key].filter(|_| stale) {
             let (began, ended) = (self.now(), self.now());
-            let call = Call::new(ask, Told::Found(Some(first)), began, ended);
+            let call = Call::new(invocation, Response::Found(Some(first)), began, ended);
             return self.worker.calls.push((key, call));
         }
-        if self.pulse.slow.load(Ordering::Relaxed) {
+        if self.progress.slow.load(Ordering::Relaxed) {
             std::thread::sleep(PAUSE);
         }
-        let (status, told) = self.call(key, ask);
+        let (status, response) = self.call(key, invocation);
         if status.is_none_or(|status| status >= 500) {
             std::thread::sleep(PAUSE);
         } else {
-            self.pulse.beat();
+            self.progress.count_response();
         }
-        let known = match (ask, told) {
-            (_, Told::Found(found)) => found,
-            (_, Told::Done) => ask.writes(),
+        let known = match (invocation, response) {
+            (_, Response::Found(found)) => found,
+            (_, Response::Done) => invocation.writes(),
             _ => None,
         };
         self.worker.known[key] = known;
@@ -327,43 +334,52 @@ impl Turn<'_> {
     }
 
     /// Sends a request and records the response. Returns the status, if a response arrived.
-    fn call(&mut self, key: usize, ask: Ask) -> (Option<u16>, Told) {
-        let request = self.request(key, ask);
+    fn call(&mut self, key: usize, invocation: Invocation) -> (Option<u16>, Response) {
+        let request = self.request(key, invocation);
         let began = self.now();
         let answer = self.line.send(&request);
         let ended = self.now();
         let status = answer.as_ref().ok().map(|answer| answer.status);
-        match self.told(ask, answer) {
-            Some(told) => {
-                self.worker.calls.push((key, Call::new(ask, told, began, ended)));
-                (status, told)
+        match self.response(invocation, answer) {
+            Some(response) => {
+                self.worker.calls.push((key, Call::new(invocation, response, began, ended)));
+                (status, response)
             }
-            None => (status, Told::Nothing),
+            None => (status, Response::Unknown),
         }
     }
 
-    fn request(&mut self, key: usize, ask: Ask) -> Request {
+    fn request(&mut self, key: usize, invocation: Invocation) -> Request {
         let path = self.path(key);
         let put = |value| Request::new("PUT", &path).body(body(value));
-        match ask {
-            Ask::Get | Ask::Remove | Ask::Open(_) | Ask::Create(_) | Ask::Cut(_) | Ask::Fill(_) => {
-                Request::new("GET", &path)
-            }
-            Ask::Delete => Request::new("DELETE", &path),
-            Ask::Put(value) => put(value),
-            Ask::PutIfAbsent(value) => put(value).header("if-none-match", "*"),
-            Ask::PutIfMatch(_, value)
+        match invocation {
+            Invocation::Get
+            | Invocation::Remove
+            | Invocation::Open(_)
+            | Invocation::Create(_)
+            | Invocation::Truncate(_)
+            | Invocation::Write(_) => Request::new("GET", &path),
+            Invocation::Delete => Request::new("DELETE", &path),
+            Invocation::Put(value) => put(value),
+            Invocation::PutIfAbsent(value) => put(value).header("if-none-match", "*"),
+            Invocation::PutIfMatch(_, value)
                 if self.planted == Planted::DroppedConditions && self.below(3) == 0 =>
             {
                 put(value)
             }
-            Ask::PutIfMatch(wanted, value) => put(value).header("if-match", &etag(&body(wanted))),
+            Invocation::PutIfMatch(wanted, value) => {
+                put(value).header("if-match", &etag(&body(wanted)))
+            }
         }
     }
 
     /// Returns the meaning of a response for the key; `None` if the request certainly had no
     /// effect.
-    fn told(&mut self, ask: Ask, answer: std::io::Result<Answer>) -> Option<Told> {
+    fn response(
+        &mut self,
+        invocation: Invocation,
+        answer: std::io::Result<Answer>,
+    ) -> Option<Response> {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
@@ -372,22 +388,21 @@ impl Turn<'_> {
             }
             Err(_) => {
                 self.count("cut");
-                return Some(Told::Nothing);
+                return Some(Response::Unknown);
             }
         };
-        let told = match (ask, answer.status) {
-            (Ask::Get, 200) => Told::Found(Some(value_of(&answer.body))),
-            (Ask::Get, 404) if answer.code() == "NoSuchKey" => Told::Found(None),
-            (Ask::Put(_) | Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 200) | (Ask::Delete, 204) => {
-                Told::Done
-            }
-            (Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 412) => Told::Refused,
-            (Ask::PutIfMatch(..), 404) => Told::Missing,
+        let response = match (invocation, answer.status) {
+            (Invocation::Get, 200) => Response::Found(Some(value_of(&answer.body))),
+            (Invocation::Get, 404) if answer.code() == "NoSuchKey" => Response::Found(None),
+            (Invocation::Put(_) | Invocation::PutIfAbsent(_) | Invocation::PutIfMatch(..), 200)
+            | (Invocation::Delete, 204) => Response::Done,
+            (Invocation::PutIfAbsent(_) | Invocation::PutIfMatch(..), 412) => Response::Refused,
+            (Invocation::PutIfMatch(..), 404) => Response::Missing,
             (_, 503) if !answer.text().contains("not known") => {
                 self.count("later");
                 return None;
             }
-            (_, 500..) => Told::Nothing,
+            (_, 500..) => Response::Unknown,
             (_, 409) if answer.code() == "ConditionalRequestConflict" => {
                 self.count("conflict");
                 return None;
@@ -397,15 +412,15 @@ impl Turn<'_> {
                 self.count("too late");
                 return None;
             }
-            (_, status) => panic!("{ask:?}: {status} {}", answer.text()),
+            (_, status) => panic!("{invocation:?}: {status} {}", answer.text()),
         };
-        self.count(match told {
-            Told::Done => "done",
-            Told::Found(_) => "read",
-            Told::Refused | Told::Missing => "refused",
-            Told::Nothing => "unknown",
+        self.count(match response {
+            Response::Done => "done",
+            Response::Found(_) => "read",
+            Response::Refused | Response::Missing => "refused",
+            Response::Unknown => "unknown",
         });
-        Some(told)
+        Some(response)
     }
 
     fn list(&mut self) {

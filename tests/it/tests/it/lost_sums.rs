@@ -95,7 +95,7 @@ fn a_bucket_that_drops_metadata_gets_sealed_blocks() {
     assert_eq!(scene.blocks(), (Vec::new(), 1));
     let log = scene.gateway.log();
     assert!(log.contains("keeps no user metadata"), "an operator is told: {log}");
-    let status = scene.gateway.tells("/status");
+    let status = scene.gateway.admin_page("/status");
     assert!(status.contains("keeps no user metadata"), "an operator is told: {status}");
     scene.gateway.check_log();
     scene.gateway.stop();
@@ -230,7 +230,7 @@ fn a_versioned_block_bucket_is_reported() {
     let setup = Setup::new(folder.path(), blocks).options(&[]);
     let told = "every version";
     let gateway = setup.start();
-    assert!(!gateway.log().contains(told) && !gateway.tells("/status").contains(told));
+    assert!(!gateway.log().contains(told) && !gateway.admin_page("/status").contains(told));
     gateway.stop();
     let versioned = "<VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
                      <Status>Enabled</Status></VersioningConfiguration>";
@@ -240,7 +240,7 @@ fn a_versioned_block_bucket_is_reported() {
     assert_eq!(found.element("Status"), "Enabled");
     let gateway = setup.start();
     assert!(gateway.log_of_this_run().contains(told), "{}", gateway.log_of_this_run());
-    let status = gateway.tells("/status");
+    let status = gateway.admin_page("/status");
     assert!(status.contains(told), "{status}");
     gateway.stop();
 }

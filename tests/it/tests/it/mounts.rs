@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::fleet::{Engine, Fleet, Place, on_each_server, on_the_drawn_server};
+use crate::fleet::{BlockKind, Engine, Fleet, on_each_server, on_the_drawn_server};
 use crate::mounted::{Mount, can_mount};
 
 on_each_server!(programs_on_two_mounts_take_turns_and_append);
@@ -88,10 +88,10 @@ fn programs_on_two_mounts_take_turns_and_append(engine: Engine) {
     if !can_mount() {
         return;
     }
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let place = fleet.first.folder.join("mounts");
     let first = Mount::start(&fleet.first, &place.join("first"));
-    let second = Mount::start(&fleet.first.beside("second"), &place.join("second"));
+    let second = Mount::start(&fleet.first.sibling("second"), &place.join("second"));
     let client = &first.gateway().client;
     client.put("/box", b"").expect(200);
     client.put("/box/counter", format!("{:016}{:016}", 0, 0).as_bytes()).expect(200);
@@ -133,10 +133,10 @@ fn an_overwritten_file_is_read_completely_despite_a_cached_length(engine: Engine
     if !can_mount() {
         return;
     }
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let (place, pushed) = (fleet.first.folder.join("mounts"), ["--coherence", "pushed"]);
     let first = Mount::start_with(&fleet.first, &place.join("first"), &pushed);
-    let second = Mount::start_with(&fleet.first.beside("second"), &place.join("second"), &pushed);
+    let second = Mount::start_with(&fleet.first.sibling("second"), &place.join("second"), &pushed);
     first.gateway().client.put("/box", b"").expect(200);
     let (read, written) = (first.folder.join("box/file"), second.folder.join("box/file"));
     let mut remembered = 0;

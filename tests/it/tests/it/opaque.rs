@@ -10,7 +10,7 @@ use md5::{Digest as _, Md5};
 use crate::client::{Answer, Client, Request, part_list};
 use crate::content::{bytes, etag, etag_of_parts};
 use crate::costs::trips;
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine};
 use crate::servers::{Gateway, wait_for};
 
 on_each_engine!(opaque_etags_work_in_conditions_copies_and_uploads);
@@ -42,7 +42,7 @@ fn put(client: &Client, key: &str, content: &[u8]) -> String {
 }
 
 fn opaque_etags_work_in_conditions_copies_and_uploads(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let log = ["--log", "info,access=debug", "--block-bytes", "64KiB"];
     let mut gateways = vec![fleet.first.clone().options(&log).start()];
     if engine != Engine::Sqlite {
@@ -79,7 +79,7 @@ fn opaque_etags_work_in_conditions_copies_and_uploads(engine: Engine) {
 
     set("false");
     hear(false);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 fn conditions_and_ranges(gateway: &Gateway, one: &Client, other: &Client) {

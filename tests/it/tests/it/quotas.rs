@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::client::{Line, Request};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine};
 use crate::servers::wait_for;
 
 on_each_engine!(concurrent_puts_fill_a_quota_exactly);
@@ -19,7 +19,7 @@ const ROOM: usize = 5;
 const HEARD: Duration = Duration::from_secs(5);
 
 fn concurrent_puts_fill_a_quota_exactly(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let mut gateways = vec![fleet.first.clone().start()];
     if engine != Engine::Sqlite {
         gateways.push(fleet.second().start());

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::client::{Line, Request};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine};
 use crate::scale;
 use crate::servers::Gateway;
 
@@ -35,7 +35,7 @@ const INCREMENTS_MAX: u64 = 100_000;
 type Statuses = Vec<u16>;
 
 fn exactly_one_creation_through_two_gateways_succeeds(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);
     let (rounds, start, began) = (scale::rounds(), &Barrier::new(RACERS), Instant::now());
@@ -86,11 +86,11 @@ fn exactly_one_creation_through_two_gateways_succeeds(engine: Engine) {
         began.elapsed()
     );
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 fn a_counter_through_two_gateways_loses_no_increment(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);
     clients[0].put("/box/counter", b"0").expect(200);
@@ -129,7 +129,7 @@ fn a_counter_through_two_gateways_loses_no_increment(engine: Engine) {
     assert!(again > 10, "too little was tried: {added} added, {again} refused");
     eprintln!("{}: counted to {added}, {again} times told to read again", engine.name());
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// Returns the request of a writer in a round, and its status, which is the same for every order of
@@ -151,7 +151,7 @@ fn unconditional(bucket: &str, writer: usize, round: usize) -> (Request, u16) {
 }
 
 fn writers_without_conditions_are_never_refused(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = &clients(&gateways);
     clients[0].put("/kept", b"").expect(200);
@@ -175,5 +175,5 @@ fn writers_without_conditions_are_never_refused(engine: Engine) {
         });
     }
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }

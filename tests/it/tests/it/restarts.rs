@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use databases::Database;
 
 use crate::client::{Client, Request};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_server, on_servers_together};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_server, on_servers_together};
 use crate::load::{Load, Planted};
 use crate::scale;
 use crate::servers::wait_for;
@@ -46,18 +46,18 @@ fn kill_and_restart(database: &mut Database, clients: &[Client; 2], round: u64) 
 }
 
 fn a_killed_database_loses_no_acknowledged_change(engine: Engine) {
-    let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(mut fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
     let mut load = Load::new("hot", Planted::None);
     let database = fleet.database.as_mut().expect("a server");
-    let slowest = load.run(&clients, |pulse| {
+    let slowest = load.run(&clients, |progress| {
         let mut slowest = Duration::ZERO;
         for round in 0..scale::kills() {
-            pulse.wait_for_more(150);
+            progress.wait_for_more(150);
             slowest = slowest.max(kill_and_restart(database, &clients, round));
         }
-        pulse.wait_for_at_least(ENOUGH);
+        progress.wait_for_at_least(ENOUGH);
         slowest
     });
     load.read_all(&clients);
@@ -71,7 +71,7 @@ fn a_killed_database_loses_no_acknowledged_change(engine: Engine) {
         scale::kills()
     );
     assert!(slowest < RECOVERY, "it took {slowest:?} until a gateway served again");
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// Longer than the limit for a silent session. No gateway could send a heartbeat, and none could
@@ -79,7 +79,7 @@ fn a_killed_database_loses_no_acknowledged_change(engine: Engine) {
 const LONG: Duration = Duration::from_secs(33);
 
 fn a_long_outage_ends_no_session(engine: Engine) {
-    let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(mut fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let clients = clients(&gateways);
     clients[0].put("/box/object", b"content").expect(200);
@@ -99,7 +99,7 @@ fn a_long_outage_ends_no_session(engine: Engine) {
     assert!(!ended, "{}\n{}", gateways[0].log(), gateways[1].log());
     eprintln!("{}: {LONG:?} without a database, served again within {took:?}", engine.name());
     assert!(took.iter().all(|took| *took < RECOVERY), "it took {took:?}");
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// Sends a command to Redis.
@@ -115,7 +115,7 @@ pub(crate) fn redis(database: &Database, command: &str) {
 
 #[test]
 fn a_redis_without_durability_requires_the_relaxed_option() {
-    let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(Engine::Redis, BlockKind::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
     redis(database, "CONFIG SET appendfsync everysec");
     let (ended, said) = fleet.first.try_start().expect_err("it may forget what it acknowledged");
@@ -127,7 +127,7 @@ fn a_redis_without_durability_requires_the_relaxed_option() {
     let gateway = relaxed.start();
     gateway.client.put("/box", b"").expect(200);
     gateway.client.put("/box/object", b"content").expect(200);
-    let status = gateway.tells("/status");
+    let status = gateway.admin_page("/status");
     assert!(status.contains(r#""durability": "relaxed""#), "{status}");
     let log = gateway.log_of_this_run();
     let warned = log.lines().any(|line| line.contains("WARN") && line.contains("appendfsync"));
@@ -135,7 +135,7 @@ fn a_redis_without_durability_requires_the_relaxed_option() {
     gateway.stop();
     redis(database, "CONFIG SET appendfsync always");
     let gateway = fleet.first.start();
-    let status = gateway.tells("/status");
+    let status = gateway.admin_page("/status");
     assert!(status.contains(r#""durability": "strict""#), "{status}");
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }

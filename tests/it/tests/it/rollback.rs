@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Line, Request};
 use crate::content::{bytes, etag};
-use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_engine};
 use crate::scale;
 use crate::servers::{Gateway, Setup, wait_for};
 
 mod clients;
-mod company;
 mod look;
 mod numbers;
+mod packs;
 mod past;
-mod told;
+mod violations;
 
 use clients::Owner;
-use told::{Complaints, Times};
+use violations::{Times, Violations};
 
 on_the_drawn_engine!(a_restored_store_keeps_older_data_unmixed);
 
@@ -81,7 +81,7 @@ struct Orders {
 /// The results of one round.
 #[derive(Debug, Default)]
 struct Round {
-    complaints: Complaints,
+    violations: Violations,
     /// Number of blocks that existed at the moment and were deleted before the restore.
     deleted: usize,
     /// Number of changes that the restore took back.
@@ -89,7 +89,7 @@ struct Round {
     /// Number of changes that were acknowledged after the restore.
     later: u64,
     /// Number of gateways that ran through the restore and did not end.
-    deaf: usize,
+    unaware: usize,
 }
 
 /// Starts the gateways, at the addresses of the earlier ones if there were any.
@@ -118,7 +118,7 @@ fn wait_for_changes(count: &AtomicU64, more: u64) {
 /// with an error. Returns the number of those that do not.
 fn end_by_themselves(gateways: Vec<Gateway>) -> usize {
     let limit = Instant::now() + NOTICED;
-    let mut deaf = 0;
+    let mut unaware = 0;
     for mut gateway in gateways {
         let mut ready = true;
         let ended = wait_for(limit.saturating_duration_since(Instant::now()), || {
@@ -136,10 +136,10 @@ fn end_by_themselves(gateways: Vec<Gateway>) -> usize {
         } else {
             eprintln!("a gateway did not notice:\n{}", gateway.log_of_this_run());
             gateway.child.kill();
-            deaf += 1;
+            unaware += 1;
         }
     }
-    deaf
+    unaware
 }
 
 /// Puts the store back once, under load.
@@ -155,7 +155,7 @@ fn roll_back(
     let clients: Vec<Client> = gateways.iter().map(|gateway| gateway.client.clone()).collect();
     let lives = gateways.len() > 1;
     let (times, orders, done) = (&Times::default(), &Orders::default(), &AtomicU64::new(0));
-    company::put(&clients, round);
+    packs::put(&clients, round);
     let mut outcome = Round::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> = owners
@@ -173,7 +173,7 @@ fn roll_back(
             let past = past::remember(fleet, gateways, times);
             let thawed = Instant::now();
             let then = fleet.block_names();
-            company::delete_most(&clients, round);
+            packs::delete_most(&clients, round);
             wait_for_changes(done, BURST);
             orders.pause.store(true, Ordering::Relaxed);
             std::thread::sleep(PAUSED.saturating_sub(thawed.elapsed()));
@@ -182,7 +182,7 @@ fn roll_back(
             outcome.deleted = then.difference(&fleet.block_names()).count();
             past::put_back(fleet, gateways, &past, lives, times);
             if lives {
-                outcome.deaf = end_by_themselves(std::mem::take(gateways));
+                outcome.unaware = end_by_themselves(std::mem::take(gateways));
             }
             *gateways = start(setups, &mut addresses);
             let before = done.load(Ordering::Relaxed);
@@ -192,14 +192,14 @@ fn roll_back(
         }));
         orders.stop.store(true, Ordering::Relaxed);
         for worker in workers {
-            outcome.complaints.extend(worker.join().expect("no client panics"));
+            outcome.violations.extend(worker.join().expect("no client panics"));
         }
         all.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
     for owner in owners.iter_mut() {
-        outcome.taken_back += owner.settle(&clients, times, &mut outcome.complaints);
+        outcome.taken_back += owner.settle(&clients, times, &mut outcome.violations);
     }
-    company::are_whole(&clients, round, &mut outcome.complaints);
+    packs::are_whole(&clients, round, &mut outcome.violations);
     outcome
 }
 
@@ -218,13 +218,13 @@ fn deletes(fleet: &Fleet, gateway: &Gateway) {
 }
 
 /// Runs rounds over one engine. Fails with a list of all violations.
-fn rolls_back(engine: Engine, place: Place, rounds: u64) {
-    let Some(mut fleet) = Fleet::new(engine, place) else { return };
+fn rolls_back(engine: Engine, block_kind: BlockKind, rounds: u64) {
+    let Some(mut fleet) = Fleet::new(engine, block_kind) else { return };
     fleet.first = graceful(&fleet.first);
     let mut gateways = start(std::slice::from_ref(&fleet.first), &mut Vec::new());
     gateways[0].client.put("/box", b"").expect(200);
     let mut owners: Vec<Owner> = (0..OWNERS).map(Owner::new).collect();
-    let (mut complaints, mut deaf) = (Complaints::default(), 0);
+    let (mut violations, mut unaware) = (Violations::default(), 0);
     for round in 0..rounds {
         deletes(&fleet, &gateways[0]);
         let mut setups = vec![fleet.first.clone()];
@@ -235,35 +235,35 @@ fn rolls_back(engine: Engine, place: Place, rounds: u64) {
         let came = roll_back(&mut fleet, &setups, &mut gateways, &mut owners, round);
         eprintln!(
             "{} round {round}: {} blocks were deleted, {} changes were taken back, {} came later, \
-             {} wrong: {}",
+             {} violations: {}",
             engine.name(),
             came.deleted,
             came.taken_back,
             came.later,
-            came.complaints.len(),
-            came.complaints.figures()
+            came.violations.len(),
+            came.violations.figures()
         );
         assert!(came.taken_back > 0, "nothing was there to be taken back");
-        complaints.extend(came.complaints);
-        deaf += came.deaf;
+        violations.extend(came.violations);
+        unaware += came.unaware;
         gateways.drain(1..).for_each(Gateway::stop);
     }
     // Gives a gateway time to delete blocks that it wrongly considers dead.
     std::thread::sleep(Duration::from_secs(3));
     let clients: Vec<Client> = gateways.iter().map(|gateway| gateway.client.clone()).collect();
     for owner in &mut owners {
-        owner.check(&clients, &mut complaints);
+        owner.check(&clients, &mut violations);
     }
-    assert!(complaints.is_empty(), "{}: {}\n{complaints}", engine.name(), complaints.figures());
-    assert_eq!(deaf, 0, "{}: gateways that lived through it went on", engine.name());
-    fleet.ends_tidy(gateways);
+    assert!(violations.is_empty(), "{}: {}\n{violations}", engine.name(), violations.figures());
+    assert_eq!(unaware, 0, "{}: gateways that lived through it went on", engine.name());
+    fleet.stop_and_check(gateways);
 }
 
 fn a_restored_store_keeps_older_data_unmixed(engine: Engine) {
-    rolls_back(engine, Place::Folder, scale::rollbacks());
+    rolls_back(engine, BlockKind::Folder, scale::rollbacks());
 }
 
 #[test]
 fn a_restored_store_with_blocks_in_a_bucket_keeps_older_data() {
-    rolls_back(Engine::Redis, Place::Bucket, scale::rollbacks().min(2));
+    rolls_back(Engine::Redis, BlockKind::Bucket, scale::rollbacks().min(2));
 }

@@ -63,7 +63,7 @@ impl Setup {
     }
 
     /// Another gateway on the same volume.
-    pub(crate) fn beside(&self, name: &str) -> Setup {
+    pub(crate) fn sibling(&self, name: &str) -> Setup {
         Setup { folder: self.shared.join(name), ..self.clone() }
     }
 
@@ -282,7 +282,7 @@ impl Gateway {
 
     /// Returns the body of the admin page at this path.
     #[track_caller]
-    pub(crate) fn tells(&self, path: &str) -> String {
+    pub(crate) fn admin_page(&self, path: &str) -> String {
         let admin = Client { address: self.admin.clone(), ..self.client.clone() };
         let wire = Request::new("GET", path).anonymous(&self.admin);
         admin.exchange("GET", &wire).expect("operators are answered").expect(200).text()
@@ -291,7 +291,7 @@ impl Gateway {
     /// Returns the value of a counter, given as `name{label="value"}`.
     #[track_caller]
     pub(crate) fn counter(&self, name: &str) -> u64 {
-        let metrics = self.tells("/metrics");
+        let metrics = self.admin_page("/metrics");
         let line = metrics.lines().find_map(|line| line.strip_prefix(name));
         let value = line.and_then(|value| value.trim().parse().ok());
         value.unwrap_or_else(|| panic!("no {name} in\n{metrics}"))

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, Request, part_list};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, clients, on_the_drawn_server};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_the_drawn_server};
 use crate::servers::Gateway;
 
 on_the_drawn_server!(the_later_transmission_of_a_part_counts_despite_clock_skew);
@@ -30,7 +30,7 @@ fn send(client: &Client, upload: &str, seed: u64) -> String {
 }
 
 fn the_later_transmission_of_a_part_counts_despite_clock_skew(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let Some(second) = fleet.second().clock_behind(BEHIND) else { return };
     let gateways = vec![fleet.first.start(), second.start()];
     let [right, behind] = clients(&gateways);
@@ -55,5 +55,5 @@ fn the_later_transmission_of_a_part_counts_despite_clock_skew(engine: Engine) {
         }
     }
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::client::{Client, Request};
-use crate::fleet::{Engine, Fleet, Place, on_each_engine, on_each_server};
+use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine, on_each_server};
 use crate::load::{Load, Planted};
 use crate::servers::{Gateway, wait_for};
 
@@ -43,7 +43,7 @@ pub(crate) fn is_sole(gateway: &Gateway, key: &str) {
 }
 
 fn a_gateway_without_peers_reads_from_its_cache(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateway = fleet.first.start();
     let client = &gateway.client;
     client.put("/box", b"").expect(200);
@@ -67,7 +67,7 @@ fn a_gateway_without_peers_reads_from_its_cache(engine: Engine) {
         known > 2 * KEYS && trips < KEYS,
         "{known} were known, {trips} reads went to the store"
     );
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }
 
 /// Fails unless each key has this content, as read through this gateway.
@@ -80,7 +80,7 @@ fn all_are(client: &Client, content: &str) {
 }
 
 fn a_paused_gateway_serves_no_stale_reads_after_a_peer_joined(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let sleeper = fleet.first.start();
     sleeper.client.put("/box", b"").expect(200);
     for key in 0..KEYS {
@@ -99,11 +99,11 @@ fn a_paused_gateway_serves_no_stale_reads_after_a_peer_joined(engine: Engine) {
     sleeper.child.signal(Signal::CONT);
     all_are(&sleeper.client, "new");
     eprintln!("{}: read {:?} after it woke", engine.name(), known.elapsed());
-    fleet.ends_tidy(vec![sleeper, other]);
+    fleet.stop_and_check(vec![sleeper, other]);
 }
 
 fn histories_are_linearizable_while_a_gateway_comes_and_goes(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let first = fleet.first.start();
     let second = fleet.second().start();
     first.client.put("/box", b"").expect(200);
@@ -112,20 +112,20 @@ fn histories_are_linearizable_while_a_gateway_comes_and_goes(engine: Engine) {
     let address = second.client.address.clone();
     second.stop();
     let mut load = Load::new("hot", Planted::None);
-    let answered = load.run(&clients, |pulse| {
+    let answered = load.run(&clients, |progress| {
         let mut answered = 0;
         for round in 0..3 {
             is_sole(&first, "/box/known");
             let before = remembered(&first);
-            pulse.wait_for_more(200);
+            progress.wait_for_more(200);
             answered += remembered(&first) - before;
             if round == 1 {
                 first.child.signal(Signal::STOP);
             }
             let second = fleet.second().at(&address).start();
-            pulse.wait_for_more(50);
+            progress.wait_for_more(50);
             first.child.signal(Signal::CONT);
-            pulse.wait_for_more(200);
+            progress.wait_for_more(200);
             second.stop();
         }
         answered
@@ -134,5 +134,5 @@ fn histories_are_linearizable_while_a_gateway_comes_and_goes(engine: Engine) {
     load.read_all(&clients[..1]);
     let figures = load.is_linearizable();
     eprintln!("{}: linearizable with {answered} remembered answers: {figures}", engine.name());
-    fleet.ends_tidy(vec![first]);
+    fleet.stop_and_check(vec![first]);
 }

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::client::{Client, Request};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
 use crate::killed::programs::{Notes, Running};
 use crate::mounted::{Mount, can_mount};
 use crate::scale;
@@ -98,7 +98,7 @@ fn programs_wait_for_stores_that_stop(engine: Engine) {
     if !can_mount() {
         return;
     }
-    let Some(mut fleet) = Fleet::new(engine, Place::Bucket) else { return };
+    let Some(mut fleet) = Fleet::new(engine, BlockKind::Bucket) else { return };
     let folder = fleet.first.folder.join("mount");
     let mount = Mount::start(&fleet.first, &folder);
     mount.gateway().client.put("/box", b"").expect(200);
@@ -135,7 +135,7 @@ fn programs_wait_for_stores_that_stop(engine: Engine) {
 fn stops(fault: Fault, fleet: &mut Fleet, running: &[Running], client: &Client) {
     fault.begin(fleet);
     std::thread::sleep(SETTLED);
-    let then = told(running);
+    let then = completed(running);
     let put = || {
         let put = Request::new("PUT", "/box/large").body(bytes(1, LARGE));
         let answer = client.try_send(&put);
@@ -144,7 +144,8 @@ fn stops(fault: Fault, fleet: &mut Fleet, running: &[Running], client: &Client) 
     let ((status, answered), ended) = std::thread::scope(|scope| {
         let put = scope.spawn(put);
         std::thread::sleep(scale::outage());
-        let during: usize = told(running).iter().zip(&then).map(|(now, then)| now - then).sum();
+        let during: usize =
+            completed(running).iter().zip(&then).map(|(now, then)| now - then).sum();
         // Without MinIO, operations that need no block continue until a program needs one.
         if fault.database() {
             assert_eq!(during, 0, "{fault:?}: {during} calls are acknowledged without a database");
@@ -159,21 +160,21 @@ fn stops(fault: Fault, fleet: &mut Fleet, running: &[Running], client: &Client) 
 fn tidy(fleet: &Fleet, mount: Mount, place: &Path) {
     std::fs::remove_dir_all(place).expect("all can be removed");
     mount.stop();
-    fleet.ends_tidy(Vec::new());
+    fleet.stop_and_check(Vec::new());
 }
 
 /// Returns the number of completed operations of each program.
-fn told(running: &[Running]) -> Vec<usize> {
-    running.iter().map(Running::told).collect()
+fn completed(running: &[Running]) -> Vec<usize> {
+    running.iter().map(Running::completed).collect()
 }
 
 /// Waits until every program has completed further operations. Returns the elapsed time.
 #[track_caller]
 fn goes_on(running: &mut [Running], when: &str) -> Duration {
-    let (began, then) = (Instant::now(), told(running));
+    let (began, then) = (Instant::now(), completed(running));
     let go_on = || {
         running.iter_mut().for_each(|program| program.is_alive(when));
-        told(running).iter().zip(&then).all(|(now, then)| *now > then + 1)
+        completed(running).iter().zip(&then).all(|(now, then)| *now > then + 1)
     };
     assert!(wait_for(RECOVERY, go_on), "{when}: not all programs go on");
     began.elapsed()

@@ -24,10 +24,10 @@ use volume::{
 };
 
 use crate::deep::driver::store;
-use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
 use crate::scale;
 use dice::{BUCKETS, Dice, HOUR, KEYS};
-use model::{Act, Answer, How, Model, Now, What, is_locked};
+use model::{Act, Answer, How, Model, Now, VersionKind, is_locked};
 
 /// Limit of the ids of removed versions that are requested again.
 const GONE_MAX: usize = 16;
@@ -35,7 +35,7 @@ const GONE_MAX: usize = 16;
 on_the_drawn_server!(versions_match_the_model);
 
 /// Number of steps between two lines of progress.
-const TOLD: u64 = 10_000;
+const PROGRESS_STEPS: u64 = 10_000;
 
 #[test]
 fn versions_match_the_model_memory() {
@@ -53,7 +53,7 @@ fn versions_match_the_model(engine: Engine) {
 }
 
 fn over(engine: Engine, steps: u64) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     run_on(engine.name(), steps, async || store(engine, fleet.url(), folder.path()).await);
 }
@@ -69,7 +69,7 @@ fn run_on(name: &str, steps: u64, store: impl AsyncFnOnce() -> Arc<dyn MetaStore
             let mut world = World::new(store().await, seed).await;
             while world.step < steps {
                 world.step().await;
-                if world.step.is_multiple_of(TOLD) {
+                if world.step.is_multiple_of(PROGRESS_STEPS) {
                     eprintln!("{name}: {} steps after {:?}", world.step, began.elapsed());
                 }
             }
@@ -154,7 +154,7 @@ impl World {
                 volumes[0].create_bucket(bucket, &volume::NewBucket::owned_by(&owner())).await;
             made.expect("a bucket");
         }
-        let now = Now { told: BEGINNING, passed: BEGINNING };
+        let now = Now { clock: BEGINNING, passed: BEGINNING };
         let (model, dice) = (Model::new(BUCKETS.len()), Dice::new(seed));
         let (gone, counts) = (Vec::new(), Counts::default());
         let mut world =
@@ -185,19 +185,19 @@ impl World {
         let step = i64::try_from(self.dice.below(2_000)).expect("few") * HOUR / 1_000;
         let passed = Timestamp(self.now.passed.0 + step);
         self.clock.set(passed);
-        let told = match self.dice.below(40) {
+        let clock = match self.dice.below(40) {
             0 => Timestamp(passed.0 + 1_000 * HOUR),
             1 => Timestamp(passed.0 - 3 * HOUR),
             _ => passed,
         };
-        self.clock.jump(told);
-        self.now = Now { told, passed };
+        self.clock.jump(clock);
+        self.now = Now { clock, passed };
     }
 
     /// Returns the times that the volume uses. If the clock is set back, the certainly elapsed time
     /// is not later than the clock.
     fn now(&self) -> Now {
-        Now { told: self.now.told, passed: self.now.passed.min(self.now.told) }
+        Now { clock: self.now.clock, passed: self.now.passed.min(self.now.clock) }
     }
 
     async fn step(&mut self) {
@@ -232,7 +232,7 @@ impl World {
             self.counts.locked += u64::from(told == Err(FsError::Locked));
             if matches!(told, Ok(Answer::Removed { existed: true, .. })) {
                 self.counts.removed += 1;
-                if let What::Object(_, lock) = before.what {
+                if let VersionKind::Object(_, lock) = before.what {
                     let locked = is_locked(&lock, now.passed, *how == How::Bypass);
                     assert!(!locked, "step {}: {before:?} is locked and went", self.step);
                 }
@@ -295,10 +295,11 @@ impl World {
         moved::reads_as_before(&self, &mut dice).await;
         let passed = Timestamp(self.now.passed.0 + 1_000 * HOUR);
         self.clock.set(passed);
-        self.now = Now { told: passed, passed };
+        self.now = Now { clock: passed, passed };
         for (bucket, name) in BUCKETS.iter().enumerate() {
             for (key, _, version) in self.model.all(bucket) {
-                if matches!(version.what, What::Object(_, lock) if lock.legal_hold == Some(true)) {
+                if matches!(version.what, VersionKind::Object(_, lock) if lock.legal_hold == Some(true))
+                {
                     self.act(&Act::Hold((bucket, key), Some(version.id), false)).await;
                 }
                 self.act(&Act::Remove((bucket, key), version.id, How::Plain)).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Request, part_list};
 use crate::content::{bytes, etag, etag_of_parts};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine};
 use crate::servers::{Gateway, Setup, wait_for};
 
 on_each_engine!(
@@ -24,7 +24,7 @@ const PART: usize = 5 << 20;
 const ACCESS: Duration = Duration::from_secs(1);
 
 fn writes_of_one_gateway_are_visible_through_another(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let [one, other] = clients(&gateways);
     for turn in 0..TURNS {
@@ -34,7 +34,7 @@ fn writes_of_one_gateway_are_visible_through_another(engine: Engine) {
         buckets_are_seen(writer, reader, turn);
     }
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// Reads after writes: new objects, replaced content in a record and in blocks, deletes.
@@ -97,7 +97,7 @@ fn buckets_are_seen(writer: &Client, reader: &Client, turn: u64) {
 
 /// One gateway starts an upload, both receive parts, and the other one completes it.
 fn an_upload_of_one_gateway_continues_through_another(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Bucket) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Bucket) else { return };
     let gateways = fleet.start();
     let [one, other] = clients(&gateways);
     for (turn, (here, there)) in [(&one, &other), (&other, &one)].into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn an_upload_of_one_gateway_continues_through_another(engine: Engine) {
         assert_eq!(gone.code(), "NoSuchUpload");
     }
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }
 
 /// Runs a command, which must succeed.
@@ -154,7 +154,7 @@ fn takes_effect(what: &str, clients: &[Client], is_so: impl Fn(&Client) -> bool)
 }
 
 fn changes_of_users_and_policies_take_effect_everywhere_within_a_second(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let (setup, mut times) = (&fleet.first, Vec::new());
     clients(&gateways)[0].put("/box/object", b"content").expect(200);
@@ -201,5 +201,5 @@ fn changes_of_users_and_policies_take_effect_everywhere_within_a_second(engine: 
     assert!(median < ACCESS, "it took {median:?} until every gateway knew, at most {slowest:?}");
     eprintln!("{}: changes of access took effect within {slowest:?}", engine.name());
     gateways.iter().for_each(Gateway::check_log);
-    fleet.ends_tidy(gateways);
+    fleet.stop_and_check(gateways);
 }

@@ -38,7 +38,7 @@ use store::{MemoryStore, MetaStore};
 use volume::{BucketChange, FsError, NewBucket, NoProgress, SetClock, Volume, VolumeError, fsck};
 
 use crate::deep::driver::store;
-use crate::fleet::{Engine, Fleet, Place, on_the_drawn_server};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
 use crate::scale;
 use crate::versions::dice::{Dice, HOUR};
 use crate::versions::{BEGINNING, open, owner};
@@ -63,16 +63,16 @@ fn both_views_match_the_model(engine: Engine) {
 }
 
 fn over(engine: Engine, steps: u64) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     run_on(engine.name(), steps, async || store(engine, fleet.url(), folder.path()).await);
 }
 
 /// Number of operations that a failure prints.
-const ACTS_TOLD: usize = 40;
+const OPERATIONS_SHOWN: usize = 40;
 
 /// Steps between two lines of progress.
-const TOLD: u64 = 5_000;
+const PROGRESS_STEPS: u64 = 5_000;
 
 /// The time limit of one step. A lifecycle pass over many versions, one a page, takes longest.
 const STEP_DEADLINE: Duration = Duration::from_mins(5);
@@ -93,7 +93,7 @@ fn run_on(name: &str, steps: u64, store: impl AsyncFnOnce() -> Arc<dyn MetaStore
             while world.step < steps {
                 let step = tokio::time::timeout(STEP_DEADLINE, world.step());
                 step.await.expect("a step ends within its deadline");
-                if world.step.is_multiple_of(TOLD) {
+                if world.step.is_multiple_of(PROGRESS_STEPS) {
                     eprintln!("{name}: {} steps after {:?}", world.step, began.elapsed());
                 }
             }
@@ -222,9 +222,9 @@ impl World {
     }
 
     /// Records the next operation for the message of a failure.
-    fn say(&mut self, act: String) {
+    fn record(&mut self, act: String) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        if log.len() == ACTS_TOLD {
+        if log.len() == OPERATIONS_SHOWN {
             log.pop_front();
         }
         log.push_back((self.step, act));
@@ -245,37 +245,37 @@ impl World {
         self.tick();
         self.counts.acts += 1;
         match self.dice.below(100) {
-            0..36 => self.object_act().await,
-            36..64 => self.descriptor_act().await,
-            64..94 => self.program_act().await,
-            94 => self.return_act().await,
-            95..97 => self.lifecycle_act().await,
-            97 => self.hold_act().await,
-            _ => self.upkeep_act().await,
+            0..36 => self.object_operation().await,
+            36..64 => self.descriptor_operation().await,
+            64..94 => self.program_operation().await,
+            94 => self.return_operation().await,
+            95..97 => self.lifecycle_operation().await,
+            97 => self.hold_operation().await,
+            _ => self.upkeep_operation().await,
         }
-        self.look().await;
+        self.check_some().await;
     }
 
     /// Background work of volumes and mounts.
-    async fn upkeep_act(&mut self) {
+    async fn upkeep_operation(&mut self) {
         match self.dice.below(8) {
             0 => {
-                self.say("destage".to_owned());
+                self.record("destage".to_owned());
                 self.gateway.destage_now().await.expect("what is staged goes into blocks");
             }
             1 => {
-                self.say("reap".to_owned());
+                self.record("reap".to_owned());
                 // The reaper waits until a record protects each open descriptor.
                 let reaped = self.volume().reap_now().await.expect("what is dead goes");
                 self.counts.reaped += reaped.blocks;
             }
             2 => {
-                self.say("repack".to_owned());
+                self.record("repack".to_owned());
                 self.gateway.repack_now().await.expect("packs are rewritten");
             }
             3 => {
                 let mount = self.dice.below(2);
-                self.say(format!("mount {mount}: keep read times"));
+                self.record(format!("mount {mount}: keep read times"));
                 self.mounts[mount].files.persist_access_times().await;
             }
             4 => {
@@ -312,14 +312,14 @@ impl World {
     }
 
     async fn set_versioning(&mut self, bucket: usize, versioning: Versioning) {
-        self.say(format!("{}: versioning {versioning:?}", BUCKETS[bucket]));
+        self.record(format!("{}: versioning {versioning:?}", BUCKETS[bucket]));
         let change = BucketChange::Versioning(versioning);
         self.gateway.set_bucket(BUCKETS[bucket], change).await.expect("a setting");
         self.model.buckets[bucket].versioning = versioning;
     }
 
     async fn set_default(&mut self, default: Option<RetentionDefault>) {
-        self.say(format!("held: default retention {default:?}"));
+        self.record(format!("held: default retention {default:?}"));
         let text = "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>\
                     </ObjectLockConfiguration>";
         let config = BucketConfig { bytes: text.as_bytes().into() };
@@ -338,10 +338,10 @@ impl World {
     /// have expired.
     async fn end(mut self) -> Counts {
         self.close_all().await;
-        self.look_at_all().await;
+        self.check_all().await;
         self.reap().await;
         self.check().await;
-        self.look_at_all().await;
+        self.check_all().await;
         self.model.now = Timestamp(self.model.now.0 + 10_000 * HOUR);
         self.clock.set(self.model.now);
         self.remove_all().await;

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use super::values;
 use crate::client::{Answer, Client, Line, Request};
-use crate::history::register::{self, Ask, Asked, Told};
-use crate::history::{Call, Deed as _, Value};
-use crate::load::{Figures, Pulse};
+use crate::history::register::{self, Invocation, Operation, Response};
+use crate::history::{Call, SequentialSpec as _, Value};
+use crate::load::{Figures, Progress};
 use crate::mounted::Mount;
 use program::Program;
 
@@ -24,9 +24,9 @@ const EACH: usize = 4;
 
 /// The caching of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum KernelCache {
     /// No caching: each call reaches the file system.
-    Nothing,
+    Off,
     /// Names and their absence are cached until a change of them is acknowledged.
     UntilAcknowledged,
     /// They are cached for one second, even if a change is acknowledged. Opens reach the file
@@ -36,14 +36,14 @@ pub(super) enum Memory {
 
 /// A process with both views.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ViewPair {
     client: Client,
     folder: PathBuf,
 }
 
-impl Place {
-    pub(super) fn new(mount: &Mount) -> Place {
-        Place { client: mount.gateway().client.clone(), folder: mount.folder.join("box") }
+impl ViewPair {
+    pub(super) fn new(mount: &Mount) -> ViewPair {
+        ViewPair { client: mount.gateway().client.clone(), folder: mount.folder.join("box") }
     }
 }
 
@@ -60,9 +60,9 @@ struct Listed {
 struct Worker {
     name: usize,
     numbers: u64,
-    calls: Vec<(usize, Call<Asked>)>,
+    calls: Vec<(usize, Call<Operation>)>,
     /// Calls that a kernel may have answered from its cache.
-    remembered: Vec<(usize, Call<Asked>)>,
+    cached: Vec<(usize, Call<Operation>)>,
     listed: Vec<Listed>,
     /// The last known value of each file.
     known: Vec<Option<Value>>,
@@ -90,7 +90,7 @@ impl Load {
             name,
             numbers: (seed + name as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             calls: Vec::new(),
-            remembered: Vec::new(),
+            cached: Vec::new(),
             listed: Vec::new(),
             known: vec![None; KEYS],
             counts: BTreeMap::new(),
@@ -102,15 +102,15 @@ impl Load {
         Load { origin, written, making, rewriting, workers }
     }
 
-    /// Runs clients and programs in these places, whose kernels cache as `memory` says, while
+    /// Runs clients and programs in these places, whose kernels cache as `kernel_cache` says, while
     /// `meanwhile` runs.
     pub(super) fn run<T>(
         &mut self,
-        places: &[Place],
-        memory: Memory,
-        meanwhile: impl FnOnce(&Pulse) -> T,
+        places: &[ViewPair],
+        kernel_cache: KernelCache,
+        meanwhile: impl FnOnce(&Progress) -> T,
     ) -> T {
-        let (stop, pulse) = (&AtomicBool::new(false), &Pulse::default());
+        let (stop, progress) = (&AtomicBool::new(false), &Progress::default());
         let (written, origin) = (&self.written, self.origin);
         let locks = (&self.making[..], &self.rewriting[..]);
         std::thread::scope(|scope| {
@@ -120,33 +120,34 @@ impl Load {
                 scope.spawn(move || {
                     if at % 2 == 0 {
                         let mut client = OfGateway { notes, line: Line::new(&place.client) };
-                        client.until(stop, pulse);
+                        client.until(stop, progress);
                     } else {
-                        Program { notes, place, locks, memory }.until(stop, pulse);
+                        Program { notes, place, locks, kernel_cache }.until(stop, progress);
                     }
                 });
             }
             // Stop the clients even if `meanwhile` panics; otherwise the scope would wait for them
             // forever.
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(pulse)));
+            let done =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| meanwhile(progress)));
             stop.store(true, Ordering::Relaxed);
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
     /// Reads each file once more in both views of each place.
-    pub(super) fn read_all(&mut self, places: &[Place]) {
+    pub(super) fn read_all(&mut self, places: &[ViewPair]) {
         let (written, origin) = (&self.written, self.origin);
         let locks = (&self.making[..], &self.rewriting[..]);
         for (worker, place) in self.workers.iter_mut().zip(places) {
             let notes = Notes { worker, written, origin };
             let mut client = OfGateway { notes, line: Line::new(&place.client) };
             for key in 0..KEYS {
-                client.ask(key, Ask::Get);
+                client.invocation(key, Invocation::Get);
             }
             client.list();
             let mut program =
-                Program { notes: client.notes, place, locks, memory: Memory::Nothing };
+                Program { notes: client.notes, place, locks, kernel_cache: KernelCache::Off };
             for key in 0..KEYS {
                 program.read(key);
                 program.stat(key);
@@ -158,21 +159,21 @@ impl Load {
     /// Fails unless the load did enough and its history is linearizable for each file.
     #[track_caller]
     pub(super) fn is_linearizable(&self) -> Figures {
-        let mut histories: Vec<Vec<Call<Asked>>> = vec![Vec::new(); KEYS];
+        let mut histories: Vec<Vec<Call<Operation>>> = vec![Vec::new(); KEYS];
         for (key, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
             histories[*key].push(*call);
         }
-        for (key, call) in self.workers.iter().flat_map(|worker| &worker.remembered) {
+        for (key, call) in self.workers.iter().flat_map(|worker| &worker.cached) {
             let known = &histories[*key];
             if !may_be_of_another_file(known, call) {
-                let began = remembered_since(known, call.began);
+                let began = cached_since(known, call.began);
                 histories[*key].push(Call { began, ..*call });
             }
         }
         let tags: HashMap<String, Value> = histories
             .iter()
             .flatten()
-            .filter_map(|call| call.deed.ask.writes())
+            .filter_map(|call| call.operation.invocation.writes())
             .map(|value| (values::tag(value), value))
             .collect();
         for listed in self.workers.iter().flat_map(|worker| &worker.listed) {
@@ -180,8 +181,8 @@ impl Load {
                 let value = tag.as_ref().map(|tag| {
                     *tags.get(tag).unwrap_or_else(|| panic!("a tag that nobody wrote: {tag}"))
                 });
-                let told = Told::Found(value);
-                history.push(Call::new(Ask::Get, told, listed.began, listed.ended));
+                let response = Response::Found(value);
+                history.push(Call::new(Invocation::Get, response, listed.began, listed.ended));
             }
         }
         let mut counts = BTreeMap::new();
@@ -204,30 +205,37 @@ impl Load {
 /// Returns true if a result from a kernel's cache may belong to a file that has just lost its name
 /// to a change in flight. The kernel of the mount that wrote the file learns of that change before
 /// it is acknowledged; until then the name leads to the old file with its current content.
-fn may_be_of_another_file(history: &[Call<Asked>], call: &Call<Asked>) -> bool {
-    let Told::Found(Some(value)) = call.deed.told else { return false };
-    let writes = |ask: Ask| matches!(ask, Ask::Fill(by) | Ask::Cut(by) if by == value);
+fn may_be_of_another_file(history: &[Call<Operation>], call: &Call<Operation>) -> bool {
+    let Response::Found(Some(value)) = call.operation.response else { return false };
+    let writes = |invocation: Invocation| matches!(invocation, Invocation::Write(by) | Invocation::Truncate(by) if by == value);
     let is_cut = value == register::EMPTY;
-    let in_place = |ask: Ask| writes(ask) || (is_cut && matches!(ask, Ask::Cut(_)));
-    let written = history.iter().filter(|other| in_place(other.deed.ask));
-    let binds = |other: &&Call<Asked>| {
-        let ask = other.deed.ask;
-        !other.deed.only_looks() && !matches!(ask, Ask::Open(_) | Ask::Cut(_) | Ask::Fill(_))
+    let in_place = |invocation: Invocation| {
+        writes(invocation) || (is_cut && matches!(invocation, Invocation::Truncate(_)))
+    };
+    let written = history.iter().filter(|other| in_place(other.operation.invocation));
+    let binds = |other: &&Call<Operation>| {
+        let invocation = other.operation.invocation;
+        !other.operation.is_read_only()
+            && !matches!(
+                invocation,
+                Invocation::Open(_) | Invocation::Truncate(_) | Invocation::Write(_)
+            )
     };
     written.into_iter().any(|written| {
         let overlaps =
-            |other: &Call<Asked>| other.began < call.ended && other.ended > written.began;
+            |other: &Call<Operation>| other.began < call.ended && other.ended > written.began;
         history.iter().filter(binds).any(overlaps)
     })
 }
 
 /// Returns the time from which a result of the cache may date. Acknowledged changes must be
 /// visible; changes in flight need not be.
-fn remembered_since(history: &[Call<Asked>], at: u64) -> u64 {
-    let changes = || history.iter().filter(|call| !call.deed.only_looks() && call.began < at);
+fn cached_since(history: &[Call<Operation>], at: u64) -> u64 {
+    let changes =
+        || history.iter().filter(|call| !call.operation.is_read_only() && call.began < at);
     let acknowledged = changes().map(|call| call.ended).filter(|ended| *ended < at).max();
-    let under_way = changes().filter(|call| call.ended >= at).map(|call| call.began).min();
-    under_way.map_or(at, |began| began.max(acknowledged.unwrap_or(0)))
+    let in_flight = changes().filter(|call| call.ended >= at).map(|call| call.began).min();
+    in_flight.map_or(at, |began| began.max(acknowledged.unwrap_or(0)))
 }
 
 /// The records of a client or a program, and the shared counter of values.
@@ -264,11 +272,18 @@ impl Notes<'_> {
         *self.worker.counts.entry(what).or_default() += 1;
     }
 
-    fn note(&mut self, key: usize, ask: Ask, told: Told, began: u64, ended: u64) {
-        self.worker.calls.push((key, Call::new(ask, told, began, ended)));
-        self.worker.known[key] = match (ask, told) {
-            (_, Told::Found(found)) => found,
-            (_, Told::Done) => ask.writes(),
+    fn note(
+        &mut self,
+        key: usize,
+        invocation: Invocation,
+        response: Response,
+        began: u64,
+        ended: u64,
+    ) {
+        self.worker.calls.push((key, Call::new(invocation, response, began, ended)));
+        self.worker.known[key] = match (invocation, response) {
+            (_, Response::Found(found)) => found,
+            (_, Response::Done) => invocation.writes(),
             _ => None,
         };
     }
@@ -290,10 +305,10 @@ struct OfGateway<'a> {
 }
 
 impl OfGateway<'_> {
-    fn until(&mut self, stop: &AtomicBool, pulse: &Pulse) {
+    fn until(&mut self, stop: &AtomicBool, progress: &Progress) {
         while !stop.load(Ordering::Relaxed) {
             self.once();
-            pulse.beat();
+            progress.count_response();
         }
     }
 
@@ -304,26 +319,28 @@ impl OfGateway<'_> {
             return self.list();
         }
         let value = if kind < 50 { self.notes.value() } else { None };
-        let ask = match (kind, value, self.notes.worker.known[key]) {
-            (4..28, Some(value), _) => Ask::Put(value),
-            (28..38, Some(value), _) => Ask::PutIfAbsent(value),
-            (38..50, Some(value), Some(known)) => Ask::PutIfMatch(known, value),
-            (50..62, ..) => Ask::Delete,
-            _ => Ask::Get,
+        let invocation = match (kind, value, self.notes.worker.known[key]) {
+            (4..28, Some(value), _) => Invocation::Put(value),
+            (28..38, Some(value), _) => Invocation::PutIfAbsent(value),
+            (38..50, Some(value), Some(known)) => Invocation::PutIfMatch(known, value),
+            (50..62, ..) => Invocation::Delete,
+            _ => Invocation::Get,
         };
-        self.ask(key, ask);
+        self.invocation(key, invocation);
     }
 
-    fn ask(&mut self, key: usize, ask: Ask) {
+    fn invocation(&mut self, key: usize, invocation: Invocation) {
         let path = format!("/box/hot/{}", file_name(key));
         let put = |value| Request::new("PUT", &path).body(values::content(value));
-        let (what, request) = match ask {
-            Ask::Put(value) => ("put", put(value)),
-            Ask::PutIfAbsent(value) => ("put if absent", put(value).header("if-none-match", "*")),
-            Ask::PutIfMatch(wanted, value) => {
+        let (what, request) = match invocation {
+            Invocation::Put(value) => ("put", put(value)),
+            Invocation::PutIfAbsent(value) => {
+                ("put if absent", put(value).header("if-none-match", "*"))
+            }
+            Invocation::PutIfMatch(wanted, value) => {
                 ("put if match", put(value).header("if-match", &values::tag(wanted)))
             }
-            Ask::Delete => ("delete", Request::new("DELETE", &path)),
+            Invocation::Delete => ("delete", Request::new("DELETE", &path)),
             _ => ("get", Request::new("GET", &path)),
         };
         let began = self.notes.now();
@@ -332,8 +349,8 @@ impl OfGateway<'_> {
         if answer.status == 409 && answer.code() == "ConditionalRequestConflict" {
             return self.notes.count("conflict");
         }
-        let told = told(ask, &answer, &path);
-        self.notes.note(key, ask, told, began, ended);
+        let response = response(invocation, &answer, &path);
+        self.notes.note(key, invocation, response, began, ended);
         self.notes.count(what);
     }
 
@@ -357,19 +374,18 @@ impl OfGateway<'_> {
 }
 
 /// Returns the outcome of a response.
-fn told(ask: Ask, answer: &Answer, path: &str) -> Told {
-    match (ask, answer.status) {
-        (Ask::Get, 200) => {
+fn response(invocation: Invocation, answer: &Answer, path: &str) -> Response {
+    match (invocation, answer.status) {
+        (Invocation::Get, 200) => {
             let value = values::of_content(&answer.body, path);
             assert_eq!(answer.header("etag"), values::tag(value), "{path}: a tag of other bytes");
-            Told::Found(Some(value))
+            Response::Found(Some(value))
         }
-        (Ask::Get, 404) if answer.code() == "NoSuchKey" => Told::Found(None),
-        (Ask::Put(_) | Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 200) | (Ask::Delete, 204) => {
-            Told::Done
-        }
-        (Ask::PutIfAbsent(_) | Ask::PutIfMatch(..), 412) => Told::Refused,
-        (Ask::PutIfMatch(..), 404) => Told::Missing,
-        (_, status) => panic!("{ask:?}: {status} {}", answer.text()),
+        (Invocation::Get, 404) if answer.code() == "NoSuchKey" => Response::Found(None),
+        (Invocation::Put(_) | Invocation::PutIfAbsent(_) | Invocation::PutIfMatch(..), 200)
+        | (Invocation::Delete, 204) => Response::Done,
+        (Invocation::PutIfAbsent(_) | Invocation::PutIfMatch(..), 412) => Response::Refused,
+        (Invocation::PutIfMatch(..), 404) => Response::Missing,
+        (_, status) => panic!("{invocation:?}: {status} {}", answer.text()),
     }
 }

@@ -5,10 +5,10 @@ use crate::client::part_list;
 use crate::content::etag_of_digests;
 
 /// Adds the header of a condition.
-fn on_write(request: Request, when: When, etag: Option<&str>) -> Request {
+fn on_write(request: Request, when: Condition, etag: Option<&str>) -> Request {
     match (when, etag) {
-        (When::Absent, _) => request.header("if-none-match", "*"),
-        (When::Is(_), Some(etag)) => request.header("if-match", etag),
+        (Condition::Absent, _) => request.header("if-none-match", "*"),
+        (Condition::Is(_), Some(etag)) => request.header("if-match", etag),
         _ => request,
     }
 }
@@ -34,58 +34,66 @@ fn status(answer: &Answer) -> u16 {
 impl Turn<'_> {
     /// Sends a request and records its outcome. `good` returns the outcome of a successful
     /// response. Returns the response if it was successful.
-    fn ask(
+    fn invocation(
         &mut self,
         at: usize,
-        ask: Ask,
+        invocation: Invocation,
         request: &Request,
-        good: impl FnOnce(&Answer) -> Told,
+        good: impl FnOnce(&Answer) -> Response,
     ) -> Option<Answer> {
         let began = self.now();
         let answer = self.line.send(request);
         let ended = self.now();
-        let (told, answer) = match answer {
-            Ok(answer) => (self.told(ask, &answer, good)?, Some(answer)),
+        let (response, answer) = match answer {
+            Ok(answer) => (self.response(invocation, &answer, good)?, Some(answer)),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return None,
             Err(_) => {
                 self.count("cut");
-                (Told::Nothing, None)
+                (Response::Unknown, None)
             }
         };
-        if told == Told::Nothing {
+        if response == Response::Unknown {
             std::thread::sleep(PAUSE);
         }
-        self.worker.calls.push((at, Call { deed: Asked { ask, told }, began, ended }));
+        self.worker
+            .calls
+            .push((at, Call { operation: Operation { invocation, response }, began, ended }));
         answer.filter(|answer| status(answer) < 300)
     }
 
     /// Returns the outcome; `None` if the request certainly had no effect.
-    fn told(
+    fn response(
         &mut self,
-        ask: Ask,
+        invocation: Invocation,
         answer: &Answer,
-        good: impl FnOnce(&Answer) -> Told,
-    ) -> Option<Told> {
-        let told = match (ask, status(answer)) {
+        good: impl FnOnce(&Answer) -> Response,
+    ) -> Option<Response> {
+        let response = match (invocation, status(answer)) {
             (_, 200 | 204) => good(answer),
-            (Ask::Get(_), 404) if answer.code() == "NoSuchKey" => Told::Found(None),
-            (Ask::GetTags(_), 404) if answer.code() == "NoSuchKey" => Told::Tags(None),
+            (Invocation::Get(_), 404) if answer.code() == "NoSuchKey" => Response::Found(None),
+            (Invocation::GetTags(_), 404) if answer.code() == "NoSuchKey" => Response::Tags(None),
             (
-                Ask::Put(_, _, When::Is(_))
-                | Ask::Delete(_, When::Is(_))
-                | Ask::PutTags(..)
-                | Ask::Copy(_)
-                | Ask::CopyPart(..),
+                Invocation::Put(_, _, Condition::Is(_))
+                | Invocation::Delete(_, Condition::Is(_))
+                | Invocation::PutTags(..)
+                | Invocation::Copy(_)
+                | Invocation::CopyPart(..),
                 404,
-            ) if answer.code() == "NoSuchKey" => Told::Missing,
-            (Ask::Put(..) | Ask::Delete(..) | Ask::Copy(_) | Ask::CopyPart(..), 412) => {
-                Told::Refused
-            }
+            ) if answer.code() == "NoSuchKey" => Response::Missing,
+            (
+                Invocation::Put(..)
+                | Invocation::Delete(..)
+                | Invocation::Copy(_)
+                | Invocation::CopyPart(..),
+                412,
+            ) => Response::Refused,
             (_, 409) if answer.code() == "ConditionalRequestConflict" => {
                 self.count("conflict");
                 return None;
             }
-            (Ask::Copy(_) | Ask::CopyPart(..), 503) if answer.code() == "SlowDown" => {
+            (Invocation::Copy(_) | Invocation::CopyPart(..), 503)
+                if answer.code() == "SlowDown" =>
+            {
                 // The source changed during each try of the gateway.
                 self.count("contended");
                 return None;
@@ -95,55 +103,55 @@ impl Turn<'_> {
                 std::thread::sleep(PAUSE);
                 return None;
             }
-            (_, 500..) => Told::Nothing,
-            (_, status) => panic!("{ask:?}: {status} {}", answer.text()),
+            (_, 500..) => Response::Unknown,
+            (_, status) => panic!("{invocation:?}: {status} {}", answer.text()),
         };
-        self.count(match (told, ask) {
-            (Told::Nothing, _) => "unknown",
-            (Told::Refused | Told::Missing, _) => "refused",
-            (Told::Found(_) | Told::Tags(_), _) => "read",
-            (_, Ask::Copy(copy)) if copy.from == copy.to => "copied onto itself",
-            (_, Ask::Copy(_)) => "copied",
-            (_, Ask::CopyPart(..)) => "copied a part",
-            (_, Ask::PutTags(..)) => "tagged",
-            (_, Ask::Delete(..)) => "deleted",
+        self.count(match (response, invocation) {
+            (Response::Unknown, _) => "unknown",
+            (Response::Refused | Response::Missing, _) => "refused",
+            (Response::Found(_) | Response::Tags(_), _) => "read",
+            (_, Invocation::Copy(copy)) if copy.from == copy.to => "copied onto itself",
+            (_, Invocation::Copy(_)) => "copied",
+            (_, Invocation::CopyPart(..)) => "copied a part",
+            (_, Invocation::PutTags(..)) => "tagged",
+            (_, Invocation::Delete(..)) => "deleted",
             _ => "put",
         });
-        Some(told)
+        Some(response)
     }
 
     pub(super) fn get(&mut self, at: usize, key: usize) {
         let request = Request::new("GET", &self.path(at, key));
         let mut known = None;
-        self.ask(at, Ask::Get(key), &request, |answer| {
+        self.invocation(at, Invocation::Get(key), &request, |answer| {
             let etag = answer.header("etag").to_owned();
             let content = Content { value: value_of(&answer.body), tag: tag(&etag) };
             let note = answer.header("x-amz-meta-note").parse().expect("a note that somebody made");
             known = Some(Known { content, etag });
-            Told::Found(Some((content, note, answer.header("x-amz-tagging-count") == "2")))
+            Response::Found(Some((content, note, answer.header("x-amz-tagging-count") == "2")))
         });
         self.worker.known[at][key] = known;
     }
 
     pub(super) fn get_tags(&mut self, at: usize, key: usize) {
         let request = Request::new("GET", &format!("{}?tagging", self.path(at, key)));
-        self.ask(at, Ask::GetTags(key), &request, |answer| {
+        self.invocation(at, Invocation::GetTags(key), &request, |answer| {
             let values = answer.elements("Value");
             assert!(values.is_empty() || values.len() == 2, "torn tags: {}", answer.text());
             assert!(values.first() == values.last(), "torn tags: {}", answer.text());
             let value =
                 values.first().map(|value| value.parse().expect("a tag that somebody made"));
-            Told::Tags(Some(value))
+            Response::Tags(Some(value))
         });
     }
 
     /// Chooses the condition of a write; mostly none.
-    fn when(&mut self, at: usize, key: usize) -> (When, Option<String>) {
+    fn when(&mut self, at: usize, key: usize) -> (Condition, Option<String>) {
         let known = self.worker.known[at][key].clone();
         match (self.below(5), known) {
-            (0, _) => (When::Absent, None),
-            (1, Some(known)) => (When::Is(known.content.tag), Some(known.etag)),
-            _ => (When::Always, None),
+            (0, _) => (Condition::Absent, None),
+            (1, Some(known)) => (Condition::Is(known.content.tag), Some(known.etag)),
+            _ => (Condition::Always, None),
         }
     }
 
@@ -159,9 +167,9 @@ impl Turn<'_> {
         let sent = tags.filter(|_| !late).map(tagging);
         let put = sent.iter().fold(put, |put, tags| put.header("x-amz-tagging", tags));
         let put = on_write(put, when, etag.as_deref()).body(body(value));
-        let answer = self.ask(at, Ask::Put(key, object, when), &put, |answer| {
+        let answer = self.invocation(at, Invocation::Put(key, object, when), &put, |answer| {
             assert_eq!(tag(answer.header("etag")), known.content.tag, "another tag");
-            Told::Done
+            Response::Done
         });
         if answer.is_some() {
             if let Some(tags) = tags.filter(|_| late) {
@@ -174,19 +182,19 @@ impl Turn<'_> {
     pub(super) fn put_tags(&mut self, at: usize, key: usize) {
         let value = self.value();
         let request = tag_request(&self.path(at, key), value);
-        self.ask(at, Ask::PutTags(key, value), &request, |_| Told::Done);
+        self.invocation(at, Invocation::PutTags(key, value), &request, |_| Response::Done);
     }
 
     pub(super) fn delete(&mut self, at: usize, key: usize) {
         let (when, etag) = match self.when(at, key) {
-            (When::Absent, _) => (When::Always, None),
+            (Condition::Absent, _) => (Condition::Always, None),
             other => other,
         };
         let path = self.path(at, key);
         let comes_back = self.planted == Planted::Resurrections && self.below(3) == 0;
         let before = comes_back.then(|| self.take(&path)).flatten();
         let request = on_write(Request::new("DELETE", &path), when, etag.as_deref());
-        let done = self.ask(at, Ask::Delete(key, when), &request, |_| Told::Done);
+        let done = self.invocation(at, Invocation::Delete(key, when), &request, |_| Response::Done);
         if done.is_some() {
             self.worker.known[at][key] = None;
             if let Some(before) = before {
@@ -245,8 +253,8 @@ impl Turn<'_> {
             request = request.header("x-amz-tagging", &tagging(tags));
         }
         self.worker.known[at][to] = None;
-        let told = |answer: &Answer| Told::Copied(tag(&answer.element("ETag")));
-        self.ask(at, Ask::Copy(copying), &request, told);
+        let response = |answer: &Answer| Response::Copied(tag(&answer.element("ETag")));
+        self.invocation(at, Invocation::Copy(copying), &request, response);
     }
 
     /// An upload of one part, which is either sent or copied from another key.
@@ -283,10 +291,15 @@ impl Turn<'_> {
         let list = part_list(&[(1, &part)]);
         let request = on_write(Request::new("POST", &target).body(list), when, etag.as_deref());
         let object = Object { content, note, tags };
-        let completed = self.ask(at, Ask::Put(key, object, when), &request, |answer| {
-            assert_eq!(tag(&answer.element("ETag")), content.tag, "another tag than the part's");
-            Told::Done
-        });
+        let completed =
+            self.invocation(at, Invocation::Put(key, object, when), &request, |answer| {
+                assert_eq!(
+                    tag(&answer.element("ETag")),
+                    content.tag,
+                    "another tag than the part's"
+                );
+                Response::Done
+            });
         if completed.is_some() {
             self.count("completed");
         }
@@ -311,8 +324,8 @@ impl Turn<'_> {
         let request = Request::new("PUT", target)
             .header("x-amz-copy-source", &self.path(at, from))
             .header("x-amz-copy-source-if-match", &source.etag);
-        let ask = Ask::CopyPart(from, source.content.tag);
-        let copied = self.ask(at, ask, &request, |_| Told::Done)?;
+        let invocation = Invocation::CopyPart(from, source.content.tag);
+        let copied = self.invocation(at, invocation, &request, |_| Response::Done)?;
         Some((source.content.value, copied.element("ETag").replace("&quot;", "\"")))
     }
 }

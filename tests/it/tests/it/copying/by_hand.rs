@@ -34,10 +34,10 @@ impl Turn<'_> {
             return;
         };
         if self.put_back(&path, &before, copying.note) {
-            let told = Told::Copied(tag(before.header("etag")));
-            let deed = Asked { ask: Ask::Copy(copying), told };
+            let response = Response::Copied(tag(before.header("etag")));
+            let operation = Operation { invocation: Invocation::Copy(copying), response };
             let ended = self.now();
-            self.worker.calls.push((at, Call { deed, began, ended }));
+            self.worker.calls.push((at, Call { operation, began, ended }));
         }
     }
 

@@ -19,7 +19,7 @@ use volume::{
     WriteCondition, count_round_trips,
 };
 
-use crate::fleet::{Engine, Fleet, Place, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine};
 
 on_each_engine!(each_unknown_level_is_one_read_and_none_is_read_twice);
 
@@ -120,7 +120,7 @@ async fn costs(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>, key: &str
 }
 
 fn each_unknown_level_is_one_read_and_none_is_read_twice(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

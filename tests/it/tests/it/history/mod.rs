@@ -3,9 +3,9 @@
 //! A history is linearizable if each call can be given one instant between its beginning and its
 //! end such that all calls, executed one after another at those instants, return the recorded
 //! outcomes. A call with an unknown outcome has no end: it may take effect at any time after its
-//! beginning, or never. The trait [`Deed`] describes the operations and their effects. A
-//! [`register`] is one key, which is independent of others. A [`shelf`] is a few keys between which
-//! there are copies.
+//! beginning, or never. The trait [`SequentialSpec`] describes the operations and their effects. A
+//! [`register`] is one key, which is independent of others. A [`key_group`] is a few keys between
+//! which there are copies.
 //!
 //! For example, if a `put(1)` has ended before a `get` begins, and no other write exists, the `get`
 //! must return 1. While the `put` is in flight, a `get` may return either value.
@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 
+pub(crate) mod key_group;
 pub(crate) mod register;
-pub(crate) mod shelf;
 pub(crate) mod versions;
 
 /// The value of a write. Each write has its own, and none is [`UNSEEN`].
@@ -36,7 +36,7 @@ const UNSEEN: Value = 0;
 const CONFIGURATIONS_MAX: usize = 200_000;
 
 /// An operation and its outcome: a call without its times.
-pub(crate) trait Deed: Copy + Debug + Eq + Hash + Ord {
+pub(crate) trait SequentialSpec: Copy + Debug + Eq + Hash + Ord {
     /// The state of the object. The default is the initial state.
     type State: Clone + Debug + Default + Eq + Hash;
 
@@ -45,19 +45,19 @@ pub(crate) trait Deed: Copy + Debug + Eq + Hash + Ord {
     fn apply(&self, state: &Self::State) -> Option<Self::State>;
 
     /// Returns true if the operation changes nothing.
-    fn only_looks(&self) -> bool;
+    fn is_read_only(&self) -> bool;
 
     /// Returns true if the outcome is unknown: the operation may take effect later, or never.
-    fn is_in_doubt(&self) -> bool;
+    fn is_unknown(&self) -> bool;
 
     /// Returns true if the operation may be left out, although it has an end.
-    fn may_be_left_out(&self) -> bool {
+    fn is_optional(&self) -> bool {
         false
     }
 
     /// Returns true if this operation must take effect before `other`, which is in flight at the
     /// same time.
-    fn comes_before(&self, _other: &Self) -> bool {
+    fn must_precede(&self, _other: &Self) -> bool {
         false
     }
 }
@@ -65,7 +65,7 @@ pub(crate) trait Deed: Copy + Debug + Eq + Hash + Ord {
 /// One call of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call<D> {
-    pub(crate) deed: D,
+    pub(crate) operation: D,
     pub(crate) began: u64,
     /// Has no meaning if the outcome is unknown.
     pub(crate) ended: u64,
@@ -75,24 +75,25 @@ pub(crate) struct Call<D> {
 type Slots<D> = [Option<D>; 64];
 
 /// Calls with an unknown outcome, counted by operation, since equal operations are interchangeable.
-type Doubts<D> = BTreeMap<D, u32>;
+type UnknownCounts<D> = BTreeMap<D, u32>;
 
 /// The progress of one possible order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Configuration<D: Deed> {
+struct Configuration<D: SequentialSpec> {
     state: D::State,
     /// Mask of the calls in flight that have taken effect.
     happened: u64,
     /// Calls with an unknown outcome that have taken effect, counted by operation.
-    doubts: Doubts<D>,
+    unknown: UnknownCounts<D>,
 }
 
-impl<D: Deed> Configuration<D> {
+impl<D: SequentialSpec> Configuration<D> {
     /// Marks each possible read as done. This is always right: a read must take effect at some
     /// time, and it changes nothing for the others.
-    fn look(&mut self, slots: &Slots<D>) {
+    fn apply_reads(&mut self, slots: &Slots<D>) {
         for (slot, call) in slots.iter().enumerate() {
-            let fits = |deed: &D| deed.only_looks() && deed.apply(&self.state).is_some();
+            let fits =
+                |operation: &D| operation.is_read_only() && operation.apply(&self.state).is_some();
             if call.as_ref().is_some_and(fits) {
                 self.happened |= 1 << slot;
             }
@@ -100,41 +101,43 @@ impl<D: Deed> Configuration<D> {
     }
 
     /// Returns true if a call has taken effect that this call had to precede.
-    fn is_too_late(&self, call: &D, slots: &Slots<D>) -> bool {
+    fn has_missed_its_place(&self, call: &D, slots: &Slots<D>) -> bool {
         let happened = |slot: usize| self.happened & (1 << slot) != 0;
         let is_over = |(slot, other): (usize, &Option<D>)| {
-            other.as_ref().is_some_and(|other| happened(slot) && call.comes_before(other))
+            other.as_ref().is_some_and(|other| happened(slot) && call.must_precede(other))
         };
         slots.iter().enumerate().any(is_over)
     }
 
     /// Returns each configuration after one more operation that changes the state.
-    fn next(&self, slots: &Slots<D>, doubts: &Doubts<D>) -> Vec<Configuration<D>> {
+    fn next(&self, slots: &Slots<D>, unknown: &UnknownCounts<D>) -> Vec<Configuration<D>> {
         let mut next = Vec::new();
         for (slot, call) in slots.iter().enumerate() {
             let Some(call) = call else { continue };
-            if call.only_looks()
+            if call.is_read_only()
                 || self.happened & (1 << slot) != 0
-                || self.is_too_late(call, slots)
+                || self.has_missed_its_place(call, slots)
             {
                 continue;
             }
             if let Some(state) = call.apply(&self.state) {
                 let happened = self.happened | (1 << slot);
-                next.push(Configuration { state, happened, doubts: self.doubts.clone() });
+                next.push(Configuration { state, happened, unknown: self.unknown.clone() });
             }
         }
-        for (deed, &count) in doubts {
-            let used = self.doubts.get(deed).copied().unwrap_or(0);
-            let Some(state) = deed.apply(&self.state).filter(|_| used < count) else { continue };
+        for (operation, &count) in unknown {
+            let used = self.unknown.get(operation).copied().unwrap_or(0);
+            let Some(state) = operation.apply(&self.state).filter(|_| used < count) else {
+                continue;
+            };
             if state != self.state {
-                let mut doubts = self.doubts.clone();
-                doubts.insert(*deed, used + 1);
-                next.push(Configuration { state, happened: self.happened, doubts });
+                let mut unknown = self.unknown.clone();
+                unknown.insert(*operation, used + 1);
+                next.push(Configuration { state, happened: self.happened, unknown });
             }
         }
         for configuration in &mut next {
-            configuration.look(slots);
+            configuration.apply_reads(slots);
         }
         next
     }
@@ -143,17 +146,17 @@ impl<D: Deed> Configuration<D> {
 /// A set of configurations. It leaves out each one that another one makes unnecessary: the same
 /// state with fewer unknown calls used.
 #[derive(Debug)]
-struct Configurations<D: Deed> {
-    by_place: HashMap<(D::State, u64), Vec<Doubts<D>>>,
+struct Configurations<D: SequentialSpec> {
+    by_place: HashMap<(D::State, u64), Vec<UnknownCounts<D>>>,
     count: usize,
 }
 
 /// Returns true if `few` contains no call more often than `many`.
-fn is_within<D: Deed>(few: &Doubts<D>, many: &Doubts<D>) -> bool {
-    few.iter().all(|(deed, count)| many.get(deed).is_some_and(|other| other >= count))
+fn is_within<D: SequentialSpec>(few: &UnknownCounts<D>, many: &UnknownCounts<D>) -> bool {
+    few.iter().all(|(operation, count)| many.get(operation).is_some_and(|other| other >= count))
 }
 
-impl<D: Deed> Configurations<D> {
+impl<D: SequentialSpec> Configurations<D> {
     fn new() -> Configurations<D> {
         Configurations { by_place: HashMap::new(), count: 0 }
     }
@@ -162,12 +165,12 @@ impl<D: Deed> Configurations<D> {
     fn add(&mut self, configuration: &Configuration<D>) -> bool {
         let place = (configuration.state.clone(), configuration.happened);
         let known = self.by_place.entry(place).or_default();
-        if known.iter().any(|doubts| is_within(doubts, &configuration.doubts)) {
+        if known.iter().any(|unknown| is_within(unknown, &configuration.unknown)) {
             return false;
         }
         let before = known.len();
-        known.retain(|doubts| !is_within(&configuration.doubts, doubts));
-        known.push(configuration.doubts.clone());
+        known.retain(|unknown| !is_within(&configuration.unknown, unknown));
+        known.push(configuration.unknown.clone());
         self.count = self.count + known.len() - before;
         assert!(self.count <= CONFIGURATIONS_MAX, "a history too entangled to be decided");
         true
@@ -176,8 +179,8 @@ impl<D: Deed> Configurations<D> {
     fn into_all(self) -> Vec<Configuration<D>> {
         let mut all = Vec::new();
         for ((state, happened), known) in self.by_place {
-            for doubts in known {
-                all.push(Configuration { state: state.clone(), happened, doubts });
+            for unknown in known {
+                all.push(Configuration { state: state.clone(), happened, unknown });
             }
         }
         all
@@ -186,40 +189,40 @@ impl<D: Deed> Configurations<D> {
 
 /// Decides if these calls are linearizable. If not, returns the call that fits in no order, and the
 /// calls around it.
-fn check<D: Deed>(calls: &[Call<D>]) -> Result<(), String> {
+fn check<D: SequentialSpec>(calls: &[Call<D>]) -> Result<(), String> {
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
     for (index, call) in calls.iter().enumerate() {
         events.push((call.began, false, index));
-        if !call.deed.is_in_doubt() {
+        if !call.operation.is_unknown() {
             events.push((call.ended, true, index));
         }
     }
     events.sort_unstable();
     let mut slots: Slots<D> = [None; 64];
     let mut places: HashMap<usize, usize> = HashMap::new();
-    let mut doubts: Doubts<D> = Doubts::new();
+    let mut unknown: UnknownCounts<D> = UnknownCounts::new();
     let state = D::State::default();
-    let start = Configuration { state, happened: 0, doubts: Doubts::new() };
+    let start = Configuration { state, happened: 0, unknown: UnknownCounts::new() };
     let mut configurations = vec![start];
     for (at, ends, index) in events {
-        let deed = calls[index].deed;
-        if deed.is_in_doubt() {
-            *doubts.entry(deed).or_default() += 1;
+        let operation = calls[index].operation;
+        if operation.is_unknown() {
+            *unknown.entry(operation).or_default() += 1;
         } else if ends {
             let slot = places.remove(&index).expect("what ends has begun");
-            let next = end(&configurations, slot, &slots, &doubts);
+            let next = end(&configurations, slot, &slots, &unknown);
             if next.is_empty() {
                 return Err(explain(calls, index, at, &configurations));
             }
             configurations = next;
-            forget(&mut configurations, &mut doubts);
+            drop_settled(&mut configurations, &mut unknown);
             slots[slot] = None;
         } else {
             let slot = slots.iter().position(Option::is_none);
             let slot = slot.expect("fewer clients than places");
             places.insert(index, slot);
-            slots[slot] = Some(deed);
-            configurations.iter_mut().for_each(|configuration| configuration.look(&slots));
+            slots[slot] = Some(operation);
+            configurations.iter_mut().for_each(|configuration| configuration.apply_reads(&slots));
         }
     }
     Ok(())
@@ -227,37 +230,40 @@ fn check<D: Deed>(calls: &[Call<D>]) -> Result<(), String> {
 
 /// Removes the calls with an unknown outcome that every configuration has used: they have certainly
 /// taken effect.
-fn forget<D: Deed>(configurations: &mut [Configuration<D>], doubts: &mut Doubts<D>) {
+fn drop_settled<D: SequentialSpec>(
+    configurations: &mut [Configuration<D>],
+    unknown: &mut UnknownCounts<D>,
+) {
     let Some(first) = configurations.first() else { return };
-    for (deed, used) in first.doubts.clone() {
-        let of = |one: &Configuration<D>| one.doubts.get(&deed).copied().unwrap_or(0);
+    for (operation, used) in first.unknown.clone() {
+        let of = |one: &Configuration<D>| one.unknown.get(&operation).copied().unwrap_or(0);
         let by_all = configurations.iter().map(of).min().unwrap_or(0).min(used);
         if by_all == 0 {
             continue;
         }
-        let maps = configurations.iter_mut().map(|one| &mut one.doubts);
-        for map in maps.chain([&mut *doubts]) {
-            let left = map.get(&deed).copied().unwrap_or(0) - by_all;
+        let maps = configurations.iter_mut().map(|one| &mut one.unknown);
+        for map in maps.chain([&mut *unknown]) {
+            let left = map.get(&operation).copied().unwrap_or(0) - by_all;
             if left == 0 {
-                map.remove(&deed);
+                map.remove(&operation);
             } else {
-                map.insert(deed, left);
+                map.insert(operation, left);
             }
         }
     }
 }
 
 /// Returns the configurations in which the call at `slot` has taken effect when it ends.
-fn end<D: Deed>(
+fn end<D: SequentialSpec>(
     configurations: &[Configuration<D>],
     slot: usize,
     slots: &Slots<D>,
-    doubts: &Doubts<D>,
+    unknown: &UnknownCounts<D>,
 ) -> Vec<Configuration<D>> {
     let mut ended = Configurations::new();
     let mut tried = Configurations::new();
     let mut open: Vec<Configuration<D>> = configurations.to_vec();
-    if slots[slot].as_ref().is_some_and(D::may_be_left_out) {
+    if slots[slot].as_ref().is_some_and(D::is_optional) {
         for configuration in configurations {
             let happened = configuration.happened & !(1 << slot);
             ended.add(&Configuration { happened, ..configuration.clone() });
@@ -268,7 +274,7 @@ fn end<D: Deed>(
             configuration.happened &= !(1 << slot);
             ended.add(&configuration);
         } else if tried.add(&configuration) {
-            open.extend(configuration.next(slots, doubts));
+            open.extend(configuration.next(slots, unknown));
         }
     }
     ended.into_all()
@@ -277,14 +283,14 @@ fn end<D: Deed>(
 /// Number of calls that an error shows.
 const SHOWN: usize = 24;
 
-fn explain<D: Deed>(
+fn explain<D: SequentialSpec>(
     calls: &[Call<D>],
     wrong: usize,
     at: u64,
     possible: &[Configuration<D>],
 ) -> String {
     let mut around: Vec<&Call<D>> = calls.iter().filter(|call| call.began <= at).collect();
-    around.sort_by_key(|call| if call.deed.is_in_doubt() { call.began } else { call.ended });
+    around.sort_by_key(|call| if call.operation.is_unknown() { call.began } else { call.ended });
     let shown = &around[around.len().saturating_sub(SHOWN)..];
     let lines: Vec<String> = shown.iter().map(|call| format!("  {call:?}")).collect();
     let states: HashSet<&D::State> = possible.iter().map(|one| &one.state).collect();

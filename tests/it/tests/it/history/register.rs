@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Call, Deed, UNSEEN, Value};
+use super::{Call, SequentialSpec, UNSEEN, Value};
 
 /// The value of an empty file.
 pub(crate) const EMPTY: Value = Value::MAX;
@@ -10,9 +10,9 @@ pub(crate) const EMPTY: Value = Value::MAX;
 #[cfg(test)]
 mod tests;
 
-/// An operation on a key.
+/// The invocation of an operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Ask {
+pub(crate) enum Invocation {
     Get,
     Put(Value),
     PutIfAbsent(Value),
@@ -26,9 +26,9 @@ pub(crate) enum Ask {
     /// Create an empty file under an absent name and open it, to write this value.
     Create(Value),
     /// The truncation of an opened file before its content is written; it need not be visible.
-    Cut(Value),
+    Truncate(Value),
     /// Write the content into the opened file, even if the file has lost its name.
-    Fill(Value),
+    Write(Value),
 }
 
 /// The state of a key.
@@ -54,9 +54,9 @@ impl State {
     }
 }
 
-/// The outcome of an operation.
+/// The response, that is, the outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     /// It succeeded.
     Done,
     /// The value that a get returned; `None` if the key is absent.
@@ -66,26 +66,26 @@ pub(crate) enum Told {
     /// An object is required, and there is none.
     Missing,
     /// Unknown: the operation may or may not take effect.
-    Nothing,
+    Unknown,
 }
 
-/// An operation and its outcome.
+/// An operation: its invocation and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Asked {
-    pub(crate) ask: Ask,
-    pub(crate) told: Told,
+pub(crate) struct Operation {
+    pub(crate) invocation: Invocation,
+    pub(crate) response: Response,
 }
 
-impl Ask {
+impl Invocation {
     /// Returns the value that the operation writes.
     pub(crate) fn writes(self) -> Option<Value> {
         match self {
-            Ask::Put(value)
-            | Ask::PutIfAbsent(value)
-            | Ask::PutIfMatch(_, value)
-            | Ask::Fill(value) => Some(value),
-            Ask::Create(_) | Ask::Cut(_) => Some(EMPTY),
-            Ask::Get | Ask::Delete | Ask::Remove | Ask::Open(_) => None,
+            Invocation::Put(value)
+            | Invocation::PutIfAbsent(value)
+            | Invocation::PutIfMatch(_, value)
+            | Invocation::Write(value) => Some(value),
+            Invocation::Create(_) | Invocation::Truncate(_) => Some(EMPTY),
+            Invocation::Get | Invocation::Delete | Invocation::Remove | Invocation::Open(_) => None,
         }
     }
 
@@ -93,24 +93,24 @@ impl Ask {
     fn done(self, state: &State) -> Option<State> {
         let is_there = state.value.is_some();
         match self {
-            Ask::Put(value) => Some(State::bound(Some(value))),
-            Ask::PutIfAbsent(value) => (!is_there).then(|| State::bound(Some(value))),
-            Ask::PutIfMatch(wanted, value) => {
+            Invocation::Put(value) => Some(State::bound(Some(value))),
+            Invocation::PutIfAbsent(value) => (!is_there).then(|| State::bound(Some(value))),
+            Invocation::PutIfMatch(wanted, value) => {
                 (state.value == Some(wanted)).then(|| State::bound(Some(value)))
             }
-            Ask::Delete => Some(State::bound(None)),
-            Ask::Remove => is_there.then(|| State::bound(None)),
-            Ask::Open(value) if is_there => {
+            Invocation::Delete => Some(State::bound(None)),
+            Invocation::Remove => is_there.then(|| State::bound(None)),
+            Invocation::Open(value) if is_there => {
                 let mut open = [&state.open[..], &[value]].concat();
                 open.sort_unstable();
                 Some(State { open, ..*state })
             }
-            Ask::Create(value) if !is_there => {
+            Invocation::Create(value) if !is_there => {
                 Some(State { value: Some(EMPTY), open: vec![value] })
             }
-            Ask::Get | Ask::Open(_) | Ask::Create(_) => None,
-            Ask::Cut(value) => Some(state.written(value, EMPTY)),
-            Ask::Fill(value) => {
+            Invocation::Get | Invocation::Open(_) | Invocation::Create(_) => None,
+            Invocation::Truncate(value) => Some(state.written(value, EMPTY)),
+            Invocation::Write(value) => {
                 let mut after = state.written(value, value);
                 after.open.retain(|open| *open != value);
                 Some(after)
@@ -119,81 +119,94 @@ impl Ask {
     }
 }
 
-impl Deed for Asked {
+impl SequentialSpec for Operation {
     type State = State;
 
     fn apply(&self, state: &State) -> Option<State> {
-        let possible = match self.told {
-            Told::Done | Told::Nothing => return self.ask.done(state),
-            Told::Found(found) => found == state.value,
-            Told::Missing => state.value.is_none(),
-            Told::Refused => match self.ask {
-                Ask::PutIfMatch(wanted, _) => state.value.is_some_and(|value| value != wanted),
+        let possible = match self.response {
+            Response::Done | Response::Unknown => return self.invocation.done(state),
+            Response::Found(found) => found == state.value,
+            Response::Missing => state.value.is_none(),
+            Response::Refused => match self.invocation {
+                Invocation::PutIfMatch(wanted, _) => {
+                    state.value.is_some_and(|value| value != wanted)
+                }
                 _ => state.value.is_some(),
             },
         };
         possible.then(|| state.clone())
     }
 
-    fn only_looks(&self) -> bool {
-        !matches!(self.told, Told::Done | Told::Nothing)
+    fn is_read_only(&self) -> bool {
+        !matches!(self.response, Response::Done | Response::Unknown)
     }
 
-    fn is_in_doubt(&self) -> bool {
-        self.told == Told::Nothing
+    fn is_unknown(&self) -> bool {
+        self.response == Response::Unknown
     }
 
-    fn may_be_left_out(&self) -> bool {
-        matches!(self.ask, Ask::Cut(_))
+    fn is_optional(&self) -> bool {
+        matches!(self.invocation, Invocation::Truncate(_))
     }
 
-    fn comes_before(&self, other: &Asked) -> bool {
-        match (self.ask, other.ask) {
-            (Ask::Open(one) | Ask::Create(one), Ask::Cut(other) | Ask::Fill(other))
-            | (Ask::Cut(one), Ask::Fill(other)) => one == other,
+    fn must_precede(&self, other: &Operation) -> bool {
+        match (self.invocation, other.invocation) {
+            (
+                Invocation::Open(one) | Invocation::Create(one),
+                Invocation::Truncate(other) | Invocation::Write(other),
+            )
+            | (Invocation::Truncate(one), Invocation::Write(other)) => one == other,
             _ => false,
         }
     }
 }
 
-impl Asked {
+impl Operation {
     /// Returns true unless it is a get with an unknown outcome, which proves nothing.
-    fn matters(self) -> bool {
-        self.ask != Ask::Get || self.told != Told::Nothing
+    fn is_evidence(self) -> bool {
+        self.invocation != Invocation::Get || self.response != Response::Unknown
     }
 }
 
-impl Call<Asked> {
-    pub(crate) fn new(ask: Ask, told: Told, began: u64, ended: u64) -> Call<Asked> {
-        Call { deed: Asked { ask, told }, began, ended }
+impl Call<Operation> {
+    pub(crate) fn new(
+        invocation: Invocation,
+        response: Response,
+        began: u64,
+        ended: u64,
+    ) -> Call<Operation> {
+        Call { operation: Operation { invocation, response }, began, ended }
     }
 }
 
 /// Decides if the calls of one key, which was absent at first, are linearizable. If not, returns
 /// the call that fits in no order, and the calls around it.
-pub(crate) fn check(calls: &[Call<Asked>]) -> Result<(), String> {
+pub(crate) fn check(calls: &[Call<Operation>]) -> Result<(), String> {
     super::check(&unify(calls))
 }
 
 /// Returns the calls that matter, and replaces all values that no call returned by one.
-fn unify(calls: &[Call<Asked>]) -> Vec<Call<Asked>> {
+fn unify(calls: &[Call<Operation>]) -> Vec<Call<Operation>> {
     let mut seen = HashSet::new();
-    for Asked { ask, told } in calls.iter().map(|call| call.deed) {
-        match (ask, told) {
+    for Operation { invocation, response } in calls.iter().map(|call| call.operation) {
+        match (invocation, response) {
             // The steps of one open file share a value, which connects them. So their value stays.
-            (Ask::Fill(value), _) | (Ask::Get, Told::Found(Some(value))) => seen.insert(value),
-            (Ask::PutIfMatch(wanted, _), _) => seen.insert(wanted),
+            (Invocation::Write(value), _) | (Invocation::Get, Response::Found(Some(value))) => {
+                seen.insert(value)
+            }
+            (Invocation::PutIfMatch(wanted, _), _) => seen.insert(wanted),
             _ => false,
         };
     }
     let unify = |value: Value| if seen.contains(&value) { value } else { UNSEEN };
-    let mut calls: Vec<_> = calls.iter().copied().filter(|call| call.deed.matters()).collect();
+    let mut calls: Vec<_> =
+        calls.iter().copied().filter(|call| call.operation.is_evidence()).collect();
     for call in &mut calls {
-        call.deed.ask = match call.deed.ask {
-            Ask::Put(value) => Ask::Put(unify(value)),
-            Ask::PutIfAbsent(value) => Ask::PutIfAbsent(unify(value)),
-            Ask::PutIfMatch(wanted, value) => Ask::PutIfMatch(wanted, unify(value)),
-            ask => ask,
+        call.operation.invocation = match call.operation.invocation {
+            Invocation::Put(value) => Invocation::Put(unify(value)),
+            Invocation::PutIfAbsent(value) => Invocation::PutIfAbsent(unify(value)),
+            Invocation::PutIfMatch(wanted, value) => Invocation::PutIfMatch(wanted, unify(value)),
+            invocation => invocation,
         };
     }
     calls

@@ -3,7 +3,7 @@
 //! Each version and each delete marker has its own value. A listing returns the newest of them, in
 //! order.
 
-use super::{Call, Deed, Value};
+use super::{Call, SequentialSpec, Value};
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ impl Version {
 
 /// An operation and its outcome. Operations with an unknown outcome cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Asked {
+pub(crate) enum Operation {
     /// A new version was written.
     Put(Value),
     /// A new delete marker was written.
@@ -45,7 +45,7 @@ pub(crate) enum Asked {
     List(Newest),
 }
 
-impl Deed for Asked {
+impl SequentialSpec for Operation {
     type State = Vec<Version>;
 
     fn apply(&self, state: &Vec<Version>) -> Option<Vec<Version>> {
@@ -55,24 +55,24 @@ impl Deed for Asked {
             Some(after)
         };
         let possible = match *self {
-            Asked::Put(value) => return add(Version::Object(value)),
-            Asked::Delete(value) => return add(Version::Marker(value)),
-            Asked::Remove(value) => {
+            Operation::Put(value) => return add(Version::Object(value)),
+            Operation::Delete(value) => return add(Version::Marker(value)),
+            Operation::Remove(value) => {
                 let left = state.iter().copied().filter(|version| version.value() != value);
                 return Some(left.collect());
             }
-            Asked::Get(found) => found == state.first().copied(),
-            Asked::GetVersion(value, found) => found == state.contains(&Version::Object(value)),
-            Asked::List(found) => found == newest(state.iter().map(|version| version.value())),
+            Operation::Get(found) => found == state.first().copied(),
+            Operation::GetVersion(value, found) => found == state.contains(&Version::Object(value)),
+            Operation::List(found) => found == newest(state.iter().map(|version| version.value())),
         };
         possible.then(|| state.clone())
     }
 
-    fn only_looks(&self) -> bool {
-        matches!(self, Asked::Get(_) | Asked::GetVersion(..) | Asked::List(_))
+    fn is_read_only(&self) -> bool {
+        matches!(self, Operation::Get(_) | Operation::GetVersion(..) | Operation::List(_))
     }
 
-    fn is_in_doubt(&self) -> bool {
+    fn is_unknown(&self) -> bool {
         false
     }
 }
@@ -86,6 +86,6 @@ pub(crate) fn newest(values: impl Iterator<Item = Value>) -> Newest {
 
 /// Decides if the calls of one key, which had no versions at first, are linearizable. If not,
 /// returns the call that fits in no order, and the calls around it.
-pub(crate) fn check(calls: &[Call<Asked>]) -> Result<(), String> {
+pub(crate) fn check(calls: &[Call<Operation>]) -> Result<(), String> {
     super::check(calls)
 }

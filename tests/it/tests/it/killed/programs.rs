@@ -130,16 +130,16 @@ pub(crate) struct Notes {
 /// The progress of a program at a kill.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Count {
-    pub(crate) told: usize,
+    pub(crate) completed: usize,
     /// True if an operation was in flight.
-    pub(crate) under_way: bool,
+    pub(crate) in_flight: bool,
 }
 
 /// A running program.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
-    told: Arc<AtomicUsize>,
+    completed: Arc<AtomicUsize>,
     reader: JoinHandle<Vec<String>>,
 }
 
@@ -154,8 +154,8 @@ impl Running {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("python3 runs");
         let output = BufReader::new(child.stdout.take().expect("its output"));
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&told);
+        let completed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&completed);
         let listen = move || {
             let lines = output.lines().map_while(Result::ok);
             let count = |line: &String| {
@@ -165,12 +165,12 @@ impl Running {
         };
         let reader = std::thread::Builder::new().name(notes.name.clone()).spawn(listen);
         let reader = reader.expect("a thread");
-        Running { child, told, reader }
+        Running { child, completed, reader }
     }
 
     /// Returns the number of completed operations.
-    pub(crate) fn told(&self) -> usize {
-        self.told.load(Ordering::Relaxed)
+    pub(crate) fn completed(&self) -> usize {
+        self.completed.load(Ordering::Relaxed)
     }
 
     /// Fails if the program has ended: it must not receive an error here.
@@ -203,10 +203,10 @@ impl Running {
         let is_expected = expected.iter().any(|error| last.contains(error));
         assert!(is_expected, "a program ended otherwise than with its mount:\n{said}");
         let lines = self.reader.join().expect("what it says is read");
-        let under_way = lines.last().is_some_and(|line| line != "ok");
-        let told = self.told.load(Ordering::Relaxed);
+        let in_flight = lines.last().is_some_and(|line| line != "ok");
+        let completed = self.completed.load(Ordering::Relaxed);
         notes.take(&lines);
-        Count { told, under_way }
+        Count { completed, in_flight }
     }
 }
 

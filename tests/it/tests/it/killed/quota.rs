@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place};
+use crate::fleet::{BlockKind, Engine, Fleet};
 use crate::mounted::{Mount, can_mount};
 use crate::servers::wait_for;
 
@@ -52,7 +52,7 @@ fn bytes_of_a_killed_mount_return_to_the_quota() {
     if !can_mount() {
         return;
     }
-    let Some(fleet) = Fleet::new(Engine::Redis, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(Engine::Redis, BlockKind::Folder) else { return };
     let folder = fleet.first.folder.join("mount");
     let mount = Mount::start(&fleet.first, &folder);
     let gateway = fleet.second().start();
@@ -98,5 +98,5 @@ fn bytes_of_a_killed_mount_return_to_the_quota() {
         client.delete(&format!("/versions/{key}?versionId={id}")).expect(204);
     }
     client.delete("/versions").expect(204);
-    fleet.ends_tidy(vec![gateway]);
+    fleet.stop_and_check(vec![gateway]);
 }

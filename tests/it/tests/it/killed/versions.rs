@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::client::{Client, Request};
 use crate::content::bytes;
-use crate::fleet::{Engine, Fleet, Place, on_the_drawn_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_engine};
 use crate::scale;
 use crate::servers::wait_for;
 
@@ -199,7 +199,7 @@ fn body_of((seed, size): Written) -> Vec<u8> {
 }
 
 fn current_and_locked_versions_survive_kills(engine: Engine) {
-    let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(mut fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     fleet.first = fleet.first.clone().options(&OPTIONS);
     let mut gateway = fleet.first.start();
     gateway.client.put("/box", b"").expect(200);
@@ -242,7 +242,7 @@ fn current_and_locked_versions_survive_kills(engine: Engine) {
     );
     remove_all(&gateway.client);
     gateway.stop();
-    fleet.ends_tidy(Vec::new());
+    fleet.stop_and_check(Vec::new());
 }
 
 /// Removes every version, locked or not, and the bucket.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::client::{Answer, Client, Request};
-use crate::fleet::{Engine, Fleet, Place, clients, on_each_engine, on_the_drawn_engine};
-use crate::history::versions::{Asked, PAGE, Version, check, newest};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_engine, on_the_drawn_engine};
+use crate::history::versions::{Operation, PAGE, Version, check, newest};
 use crate::history::{Call, Value};
 use crate::scale;
 use crate::servers::Gateway;
@@ -27,8 +27,8 @@ const ENOUGH: u64 = 600;
 
 /// The result of a call, with version ids.
 #[derive(Clone, Debug)]
-enum Told {
-    Known(Asked),
+enum Response {
+    Known(Operation),
     /// The key has no current object, because of this delete marker.
     Marked(String),
     Listed(Vec<String>),
@@ -37,7 +37,7 @@ enum Told {
 /// The calls on one key.
 #[derive(Debug, Default)]
 struct Key {
-    calls: Vec<(Told, u64, u64)>,
+    calls: Vec<(Response, u64, u64)>,
     /// Known versions and delete markers, the latest last.
     known: Vec<(String, Value)>,
     /// True if the outcome of a request is unknown. Then the history of this key is not checked.
@@ -112,7 +112,7 @@ impl Load {
         client: &Client,
         key: usize,
         request: &Request,
-        read: impl FnOnce(&Answer) -> (Told, Option<(String, Value)>),
+        read: impl FnOnce(&Answer) -> (Response, Option<(String, Value)>),
     ) {
         let began = self.now();
         let answer = client.send(request);
@@ -121,9 +121,9 @@ impl Load {
             self.keys[key].lock().expect("no thread has failed").in_doubt = true;
             return;
         }
-        let (told, known) = read(&answer);
+        let (response, known) = read(&answer);
         let mut key = self.keys[key].lock().expect("no thread has failed");
-        key.calls.push((told, began, ended));
+        key.calls.push((response, began, ended));
         key.known.extend(known);
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
@@ -133,7 +133,7 @@ impl Load {
         let request = Request::new("PUT", &format!("/kept/key-{key}")).body(value.to_string());
         self.send(client, key, &request, |answer| {
             assert_eq!(answer.status, 200, "{}", answer.text());
-            (Told::Known(Asked::Put(value)), Some((id(answer), value)))
+            (Response::Known(Operation::Put(value)), Some((id(answer), value)))
         });
     }
 
@@ -143,7 +143,7 @@ impl Load {
         self.send(client, key, &request, |answer| {
             assert_eq!(answer.status, 204, "{}", answer.text());
             assert_eq!(answer.header("x-amz-delete-marker"), "true");
-            (Told::Known(Asked::Delete(value)), Some((id(answer), value)))
+            (Response::Known(Operation::Delete(value)), Some((id(answer), value)))
         });
     }
 
@@ -151,7 +151,7 @@ impl Load {
         let request = Request::new("DELETE", &format!("/kept/key-{key}?versionId={known}"));
         self.send(client, key, &request, |answer| {
             assert_eq!(answer.status, 204, "{}", answer.text());
-            (Told::Known(Asked::Remove(*value)), None)
+            (Response::Known(Operation::Remove(*value)), None)
         });
     }
 
@@ -163,12 +163,15 @@ impl Load {
             200 => {
                 let value = value(answer);
                 let found = if stale { value.saturating_sub(40).max(1) } else { value };
-                (Told::Known(Asked::Get(Some(Version::Object(found)))), Some((id(answer), value)))
+                (
+                    Response::Known(Operation::Get(Some(Version::Object(found)))),
+                    Some((id(answer), value)),
+                )
             }
             404 if answer.header("x-amz-delete-marker") == "true" => {
-                (Told::Marked(id(answer)), None)
+                (Response::Marked(id(answer)), None)
             }
-            404 => (Told::Known(Asked::Get(None)), None),
+            404 => (Response::Known(Operation::Get(None)), None),
             status => panic!("{status}: {}", answer.text()),
         });
     }
@@ -185,7 +188,7 @@ impl Load {
                 404 | 405 => false,
                 status => panic!("{status}: {}", answer.text()),
             };
-            (Told::Known(Asked::GetVersion(*wanted, found)), None)
+            (Response::Known(Operation::GetVersion(*wanted, found)), None)
         });
     }
 
@@ -193,7 +196,7 @@ impl Load {
         let target = format!("/kept?versions&prefix=key-{key}&max-keys={PAGE}");
         self.send(client, key, &Request::new("GET", &target), |answer| {
             assert_eq!(answer.status, 200, "{}", answer.text());
-            (Told::Listed(answer.elements("VersionId")), None)
+            (Response::Listed(answer.elements("VersionId")), None)
         });
     }
 
@@ -211,16 +214,16 @@ impl Load {
                 values.get(id.as_str()).copied().ok_or(format!("nobody was given version {id}"))
             };
             let mut calls = Vec::new();
-            for (told, began, ended) in &key.calls {
-                let deed = match told {
-                    Told::Known(deed) => *deed,
-                    Told::Marked(id) => Asked::Get(Some(Version::Marker(value(id)?))),
-                    Told::Listed(ids) => {
+            for (response, began, ended) in &key.calls {
+                let operation = match response {
+                    Response::Known(operation) => *operation,
+                    Response::Marked(id) => Operation::Get(Some(Version::Marker(value(id)?))),
+                    Response::Listed(ids) => {
                         let values: Result<Vec<Value>, String> = ids.iter().map(value).collect();
-                        Asked::List(newest(values?.into_iter()))
+                        Operation::List(newest(values?.into_iter()))
                     }
                 };
-                calls.push(Call { deed, began: *began, ended: *ended });
+                calls.push(Call { operation, began: *began, ended: *ended });
             }
             count += calls.len();
             check(&calls)?;
@@ -271,7 +274,7 @@ fn value(answer: &Answer) -> Value {
 }
 
 fn histories_of_versions_are_linearizable(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let load = Load::new(false);
     load.run(&clients(&gateways), ENOUGH);
@@ -281,13 +284,13 @@ fn histories_of_versions_are_linearizable(engine: Engine) {
         gateway.check_log();
         gateway.stop();
     }
-    fleet.collect();
-    fleet.is_tidy();
+    fleet.run_gc();
+    fleet.check_consistency();
 }
 
 /// The same load, with reads as from a cache that misses invalidations.
 fn planted_faults_are_found(engine: Engine) {
-    let Some(fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let gateways = fleet.start();
     let load = Load::new(true);
     load.run(&clients(&gateways), ENOUGH);

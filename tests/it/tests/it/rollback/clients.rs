@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::look::{Found, found, look};
-use super::told::{Fate, Wrong};
+use super::violations::{Fate, Violation};
 use super::*;
 use crate::client::part_list;
 use crate::content::etag_of_parts;
@@ -46,13 +46,13 @@ impl State {
     }
 
     /// Returns the state that a read found, or a violation.
-    fn in_view(found: Found) -> Result<State, (Wrong, String)> {
+    fn in_view(found: Found) -> Result<State, (Violation, String)> {
         match found {
             Found::Absent => Ok(State::Absent),
-            Found::Unreadable(why) => Err((Wrong::Unreadable, why)),
+            Found::Unreadable(why) => Err((Violation::Unreadable, why)),
             Found::Is(body, tag) => State::of(&body, &tag).ok_or_else(|| {
                 let begins = String::from_utf8_lossy(&body[..body.len().min(20)]).into_owned();
-                (Wrong::Foreign, format!("{} bytes {begins:?}, tag {tag}", body.len()))
+                (Violation::Foreign, format!("{} bytes {begins:?}, tag {tag}", body.len()))
             }),
         }
     }
@@ -143,8 +143,8 @@ impl Owner {
         times: &Times,
         orders: &Orders,
         done: &AtomicU64,
-    ) -> Complaints {
-        let (mut line, mut complaints) = (Line::new(client), Complaints::default());
+    ) -> Violations {
+        let (mut line, mut violations) = (Line::new(client), Violations::default());
         while !orders.stop.load(Ordering::Relaxed) {
             if orders.pause.load(Ordering::Relaxed) {
                 std::thread::sleep(PAUSE / 10);
@@ -159,7 +159,7 @@ impl Owner {
                 continue;
             };
             if self.seed.is_multiple_of(3) {
-                self.read(&mut line, &path, times, &mut complaints);
+                self.read(&mut line, &path, times, &mut violations);
                 continue;
             }
             let (wanted, request) = self.change(&mut line, &path, now);
@@ -193,7 +193,7 @@ impl Owner {
             key.changes.push(Change { wanted, began, ended, is_done });
             done.fetch_add(u64::from(is_done), Ordering::Relaxed);
         }
-        complaints
+        violations
     }
 
     /// Returns the next state, and the request that decides it; `None` if its preparation failed.
@@ -236,7 +236,7 @@ impl Owner {
 
     /// Reads a key. The result must be the last acknowledged state, unless a restore may have taken
     /// it back.
-    fn read(&mut self, line: &mut Line, path: &str, times: &Times, complaints: &mut Complaints) {
+    fn read(&mut self, line: &mut Line, path: &str, times: &Times, violations: &mut Violations) {
         let key = &self.keys[path];
         let Some(found) = found(line, path) else {
             return std::thread::sleep(PAUSE);
@@ -245,13 +245,13 @@ impl Owner {
         let (state, since) = key.last().expect("it is not read while something is in doubt");
         let holds = since.is_none_or(|began| times.holds(began, now));
         match State::in_view(found) {
-            Err((wrong, why)) => complaints.add(wrong, format!("{path}: {why}")),
+            Err((kind, why)) => violations.add(kind, format!("{path}: {why}")),
             Ok(other) if holds && other != state => {
                 let what = format!("{path}: {other:?} instead of {state:?} while it was at work");
-                complaints.add(Wrong::Lost, what);
+                violations.add(Violation::Lost, what);
             }
             Ok(other) if other != State::Absent && !key.ever.contains(&other) => {
-                complaints.add(Wrong::Foreign, format!("{path}: {other:?}, never put here"));
+                violations.add(Violation::Foreign, format!("{path}: {other:?}, never put here"));
             }
             Ok(_) => {}
         }
@@ -263,23 +263,23 @@ impl Owner {
         &mut self,
         clients: &[Client],
         times: &Times,
-        complaints: &mut Complaints,
+        violations: &mut Violations,
     ) -> usize {
         let mut taken_back = 0;
         for (path, key) in &mut self.keys {
             taken_back += key.taken_back(times);
             let may_be = key.may_be(times);
             key.changes.clear();
-            key.base = is_among(clients, path, may_be, &key.ever, complaints);
+            key.base = is_among(clients, path, may_be, &key.ever, violations);
         }
         taken_back
     }
 
     /// Compares each key with its state at the end of the last round.
-    pub(super) fn check(&mut self, clients: &[Client], complaints: &mut Complaints) {
+    pub(super) fn check(&mut self, clients: &[Client], violations: &mut Violations) {
         for (path, key) in &mut self.keys {
             let may_be = BTreeSet::from([key.base]);
-            key.base = is_among(clients, path, may_be, &key.ever, complaints);
+            key.base = is_among(clients, path, may_be, &key.ever, violations);
         }
     }
 }
@@ -290,22 +290,22 @@ fn is_among(
     path: &str,
     mut may_be: BTreeSet<State>,
     ever: &BTreeSet<State>,
-    complaints: &mut Complaints,
+    violations: &mut Violations,
 ) -> State {
     let mut is = State::Absent;
     for client in clients {
-        let (wrong, what) = match State::in_view(look(client, path)) {
+        let (kind, what) = match State::in_view(look(client, path)) {
             Ok(state) if may_be.contains(&state) => {
                 (is, may_be) = (state, BTreeSet::from([state]));
                 continue;
             }
             Ok(state) if state == State::Absent || ever.contains(&state) => {
-                (Wrong::Lost, format!("{state:?}"))
+                (Violation::Lost, format!("{state:?}"))
             }
-            Ok(state) => (Wrong::Foreign, format!("{state:?}, never put here")),
-            Err(wrong) => wrong,
+            Ok(state) => (Violation::Foreign, format!("{state:?}, never put here")),
+            Err(kind) => kind,
         };
-        complaints.add(wrong, format!("{path}: {what}, and may be {may_be:?}"));
+        violations.add(kind, format!("{path}: {what}, and may be {may_be:?}"));
         client.delete(path).expect(204);
         return State::Absent;
     }

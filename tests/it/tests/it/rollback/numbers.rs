@@ -64,7 +64,7 @@ fn put_together(gateway: &Gateway) -> Vec<(String, u64)> {
 }
 
 fn objects_of_a_lost_inode_lease_keep_their_content(engine: Engine) {
-    let Some(mut fleet) = Fleet::new(engine, Place::Folder) else { return };
+    let Some(mut fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
     let first = fleet.first.start();
     first.client.put("/box", b"").expect(200);
     // The second gateway has a session and no inode numbers, since it has created nothing.
@@ -90,9 +90,9 @@ fn objects_of_a_lost_inode_lease_keep_their_content(engine: Engine) {
     });
     let (wrong, acknowledged) = (wrong.count(), acknowledged.len());
     eprintln!(
-        "{}: {acknowledged} acknowledged after the restore, {wrong} objects are not what was put",
+        "{}: {acknowledged} acknowledged after the restore, {wrong} objects have other content",
         engine.name()
     );
     assert_eq!(wrong, 0, "of {acknowledged} acknowledged after the restore and {OBJECTS} later");
-    fleet.ends_tidy(vec![first, second]);
+    fleet.stop_and_check(vec![first, second]);
 }

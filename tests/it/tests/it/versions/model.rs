@@ -18,7 +18,7 @@ pub(crate) struct Content {
 
 /// The kind of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum VersionKind {
     /// A delete marker, with the time of its creation.
     Marker(Timestamp),
     Object(Content, ObjectLock),
@@ -28,7 +28,7 @@ pub(crate) enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) id: VersionRef,
-    pub(crate) what: What,
+    pub(crate) what: VersionKind,
 }
 
 /// A key of one of the buckets.
@@ -68,7 +68,7 @@ pub(crate) enum Answer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     /// The time of the clock.
-    pub(crate) told: Timestamp,
+    pub(crate) clock: Timestamp,
     /// The time that has certainly elapsed, even if the clock was set.
     pub(crate) passed: Timestamp,
 }
@@ -131,9 +131,9 @@ impl Model {
             None => versions.first().ok_or(FsError::NoSuchKey)?,
         };
         match (found.what, version) {
-            (What::Object(content, lock), _) => Ok((found.id, content, lock)),
-            (What::Marker(_), None) => Err(FsError::Deleted(found.id)),
-            (What::Marker(at), Some(_)) => Err(FsError::IsMarker(found.id, at)),
+            (VersionKind::Object(content, lock), _) => Ok((found.id, content, lock)),
+            (VersionKind::Marker(_), None) => Err(FsError::Deleted(found.id)),
+            (VersionKind::Marker(at), Some(_)) => Err(FsError::IsMarker(found.id, at)),
         }
     }
 
@@ -158,11 +158,11 @@ impl Model {
                 if if_absent && self.find(to, None).is_ok() {
                     return Err(FsError::PreconditionFailed);
                 }
-                Ok(Answer::Put(self.add(to, What::Object(content, lock), fresh)))
+                Ok(Answer::Put(self.add(to, VersionKind::Object(content, lock), fresh)))
             }
             Act::Copy { from, version, to, lock } => {
                 let (_, content, _) = self.find(from, version)?;
-                Ok(Answer::Put(self.add(to, What::Object(content, lock), fresh)))
+                Ok(Answer::Put(self.add(to, VersionKind::Object(content, lock), fresh)))
             }
             Act::Delete(name) => {
                 let existed = self.find(name, None).is_ok();
@@ -170,7 +170,7 @@ impl Model {
                     self.versions_mut(name).clear();
                     None
                 } else {
-                    self.add(name, What::Marker(now.told), fresh)
+                    self.add(name, VersionKind::Marker(now.clock), fresh)
                 };
                 Ok(Answer::Deleted { existed, marker })
             }
@@ -190,7 +190,12 @@ impl Model {
     }
 
     /// Adds a new current version.
-    fn add(&mut self, name: Name, what: What, fresh: Option<VersionRef>) -> Option<VersionRef> {
+    fn add(
+        &mut self,
+        name: Name,
+        what: VersionKind,
+        fresh: Option<VersionRef>,
+    ) -> Option<VersionRef> {
         let (id, answer) = match self.buckets[name.0].versioning {
             Versioning::Off | Versioning::Trash => (VersionRef::Null, None),
             Versioning::Suspended => (VersionRef::Null, Some(VersionRef::Null)),
@@ -218,14 +223,14 @@ impl Model {
         let Some(place) = versions.iter().position(|other| other.id == version) else {
             return nothing;
         };
-        let was_marker = matches!(versions[place].what, What::Marker(_));
+        let was_marker = matches!(versions[place].what, VersionKind::Marker(_));
         let is_current = place == 0 && !was_marker;
         match how {
             How::Sparing(Exempt::Current) if is_current => return nothing,
             How::Sparing(Exempt::Objects) if !was_marker => return nothing,
             _ => {}
         }
-        if let What::Object(_, lock) = versions[place].what
+        if let VersionKind::Object(_, lock) = versions[place].what
             && is_locked(&lock, now.passed, how == How::Bypass)
         {
             return Err(FsError::Locked);
@@ -243,7 +248,7 @@ impl Model {
         let (id, ..) = self.find(name, version)?;
         let keeps = self.buckets[name.0].versioning != Versioning::Off;
         for other in self.versions_mut(name) {
-            if let What::Object(_, lock) = &mut other.what
+            if let VersionKind::Object(_, lock) = &mut other.what
                 && other.id == id
             {
                 change(lock)?;

@@ -10,7 +10,7 @@ use volume::{
 };
 
 use super::dice::{BUCKETS, Dice, KEYS};
-use super::model::{Content, Model, Name, What};
+use super::model::{Content, Model, Name, VersionKind};
 
 /// Returns the bytes of a content.
 pub(crate) fn bytes(content: Content) -> Bytes {
@@ -69,8 +69,8 @@ fn lines(model: &Model, bucket: usize) -> Vec<Line> {
     let all = model.all(bucket).into_iter();
     let line = |(key, latest, version): (&str, bool, super::model::Version)| {
         let what = match version.what {
-            What::Marker(at) => format!("{latest} marker {at:?}"),
-            What::Object(content, _) => object(content, latest),
+            VersionKind::Marker(at) => format!("{latest} marker {at:?}"),
+            VersionKind::Object(content, _) => object(content, latest),
         };
         (key.as_bytes().to_vec(), Some(version.id), what)
     };

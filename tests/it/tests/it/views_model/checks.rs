@@ -9,7 +9,7 @@ use record::{Header, VersionRef, XattrPlace};
 use rustix::io::Errno;
 use volume::{FsError, ListQuery, ListedAs, Object, VersionsEntry, VersionsQuery, Volume};
 
-use super::model::{BUCKETS, FileId, KEYS, Name, TRASH, What};
+use super::model::{BUCKETS, FileId, KEYS, Name, TRASH, VersionKind};
 use super::{World, fs};
 
 /// More versions than a key ever has in this test.
@@ -26,29 +26,29 @@ struct Line {
 
 impl World {
     /// Checks a little after each step, and everything in some steps.
-    pub(crate) async fn look(&mut self) {
+    pub(crate) async fn check_some(&mut self) {
         if !self.open.handles.is_empty() {
             let at = self.dice.below(self.open.handles.len());
             let handle = self.open.handles[at].clone();
             self.read_through(handle.mount, handle.file, handle.id).await;
         }
         let name = self.name();
-        self.look_at_key(name).await;
+        self.check_key(name).await;
         if self.step.is_multiple_of(25) {
             let bucket = self.dice.below(BUCKETS.len());
-            self.look_at_bucket(bucket).await;
+            self.check_bucket(bucket).await;
         }
         if self.step.is_multiple_of(500) {
-            self.look_at_all().await;
+            self.check_all().await;
         }
         if self.step.is_multiple_of(1_000) {
             self.check().await;
         }
     }
 
-    pub(crate) async fn look_at_all(&mut self) {
+    pub(crate) async fn check_all(&mut self) {
         for bucket in 0..BUCKETS.len() {
-            self.look_at_bucket(bucket).await;
+            self.check_bucket(bucket).await;
         }
         for handle in self.open.handles.clone() {
             self.read_through(handle.mount, handle.file, handle.id).await;
@@ -56,7 +56,7 @@ impl World {
     }
 
     /// Checks each version of each key, and the listing of current objects.
-    pub(crate) async fn look_at_bucket(&mut self, bucket: usize) {
+    pub(crate) async fn check_bucket(&mut self, bucket: usize) {
         let volume = self.volume();
         let query = ListQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
         let listed = volume.list(BUCKETS[bucket], query).await.expect("a listing");
@@ -67,17 +67,17 @@ impl World {
         let expected: Vec<&str> =
             KEYS.into_iter().filter(|key| self.model.current((bucket, key)).is_some()).collect();
         assert_eq!(keys, expected, "the objects of {}", BUCKETS[bucket]);
-        self.look_for_strays(&volume, bucket).await;
+        self.check_other_keys(&volume, bucket).await;
         for name in KEYS.map(|key| (bucket, key)) {
-            self.look_at_key(name).await;
+            self.check_key(name).await;
             for place in 0..self.model.key(name).older.len() {
-                self.look_at_old(&volume, name, place).await;
+                self.check_noncurrent(&volume, name, place).await;
             }
         }
     }
 
     /// Fails if other keys have versions.
-    async fn look_for_strays(&self, volume: &Volume, bucket: usize) {
+    async fn check_other_keys(&self, volume: &Volume, bucket: usize) {
         let query =
             VersionsQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
         let page = volume.list_versions(BUCKETS[bucket].into(), &query).await.expect("a page");
@@ -91,33 +91,33 @@ impl World {
     }
 
     /// Checks the keys of a file after a change of it, and one of their versions.
-    pub(crate) async fn look_at_names(&mut self, file: FileId) {
+    pub(crate) async fn check_names(&mut self, file: FileId) {
         for name in self.model.names_of(file) {
-            self.look_at_key(name).await;
+            self.check_key(name).await;
         }
     }
 
     /// Checks the versions of a key, its current object in both views, and one older version.
-    pub(crate) async fn look_at_key(&mut self, name: Name) {
+    pub(crate) async fn check_key(&mut self, name: Name) {
         let volume = self.volume();
         if name.0 == TRASH {
-            self.look_at_trash(&volume, name).await;
+            self.check_trash(&volume, name).await;
         } else if self.is_shown(name.0) {
-            self.look_at_versions(&volume, name).await;
+            self.check_versions(&volume, name).await;
         }
-        self.look_at_object(&volume, name).await;
+        self.check_object(&volume, name).await;
         let older = self.model.key(name).older.len();
         if older > 0 {
             let place = self.dice.below(older);
-            self.look_at_old(&volume, name, place).await;
+            self.check_noncurrent(&volume, name, place).await;
         }
         let mount = self.dice.below(2);
-        self.look_at_file(mount, name).await;
+        self.check_file(mount, name).await;
     }
 
     /// Checks the listing of a key's versions page by page. Gives the model the ids of new
     /// versions.
-    async fn look_at_versions(&mut self, volume: &Volume, name: Name) {
+    async fn check_versions(&mut self, volume: &Volume, name: Name) {
         let key = self.model.key(name);
         let is_null = |id: &Option<VersionRef>| *id == Some(VersionRef::Null);
         let mut ids = key.older.iter().map(|old| old.id).chain(key.current.map(|it| it.id));
@@ -173,8 +173,8 @@ impl World {
             };
             assert!(!is_second || id != VersionRef::Null, "{name:?} shows null twice: {listed:?}");
             let (size, is_marker) = match old.what {
-                What::Marker => (None, true),
-                What::Object(file) => (size(file), false),
+                VersionKind::Marker => (None, true),
+                VersionKind::Object(file) => (size(file), false),
             };
             lines.push(Line { id, is_latest: is_marker && lines.is_empty(), size });
         }
@@ -196,7 +196,7 @@ impl World {
         }
     }
 
-    async fn look_at_trash(&mut self, volume: &Volume, name: Name) {
+    async fn check_trash(&mut self, volume: &Volume, name: Name) {
         let trash = volume.trash(BUCKETS[TRASH].into(), name.1.as_bytes(), None).await;
         let trash = trash.expect("the trash is listed");
         let line = |id, size| Line { id: VersionRef::Id(id), is_latest: false, size: Some(size) };
@@ -207,7 +207,7 @@ impl World {
         }
         let key = self.model.key(name);
         let expected = key.older.iter().map(|old| match (old.what, old.id) {
-            (What::Object(file), Some(VersionRef::Id(id))) => {
+            (VersionKind::Object(file), Some(VersionRef::Id(id))) => {
                 line(id, self.model.body(file).bytes.len() as u64)
             }
             _ => panic!("{old:?} in the trash"),
@@ -216,11 +216,11 @@ impl World {
     }
 
     /// Checks the current object of a key through S3.
-    async fn look_at_object(&mut self, volume: &Arc<Volume>, name: Name) {
+    async fn check_object(&mut self, volume: &Arc<Volume>, name: Name) {
         let key = self.model.key(name);
         let found = fs(volume.stat(BUCKETS[name.0], name.1.as_bytes()).await);
         let Some(current) = key.current else {
-            let marker = key.older.first().filter(|old| old.what == What::Marker);
+            let marker = key.older.first().filter(|old| old.what == VersionKind::Marker);
             let expected = match marker.and_then(|marker| marker.id) {
                 Some(id) if self.is_shown(name.0) => FsError::Deleted(id),
                 _ => FsError::NoSuchKey,
@@ -236,7 +236,7 @@ impl World {
     }
 
     /// Checks that a noncurrent version has not changed.
-    async fn look_at_old(&mut self, volume: &Arc<Volume>, name: Name, place: usize) {
+    async fn check_noncurrent(&mut self, volume: &Arc<Volume>, name: Name, place: usize) {
         let old = self.model.key(name).older[place];
         let id = old.id.expect("it was learnt");
         let is_hidden = self.model.current(name).is_some_and(|current| current.id == old.id);
@@ -245,7 +245,7 @@ impl World {
             return;
         }
         let found = volume.stat_version(BUCKETS[name.0], name.1.as_bytes(), Some(id)).await;
-        let What::Object(file) = old.what else {
+        let VersionKind::Object(file) = old.what else {
             let is_marker = matches!(fs(found).err(), Some(FsError::IsMarker(of, _)) if of == id);
             assert!(is_marker, "{name:?} {id:?} is a marker");
             return;
@@ -294,7 +294,7 @@ impl World {
     }
 
     /// Checks the file of a key on a mount.
-    async fn look_at_file(&mut self, mount: usize, name: Name) {
+    async fn check_file(&mut self, mount: usize, name: Name) {
         let found = self.look_up(mount, name).await;
         let Some(current) = self.model.current(name) else {
             assert_eq!(found.err(), Some(Errno::NOENT), "{name:?} on mount {mount}");
@@ -314,7 +314,7 @@ impl World {
             (found, expected) => panic!("{name:?}: user.x is {found:?}, and not {expected:?}"),
         }
         // Closing this descriptor would flush the dirty data.
-        if self.open.pending.contains_key(&(mount, file)) {
+        if self.open.dirty.contains_key(&(mount, file)) {
             return;
         }
         let files = &self.mounts[mount].files;

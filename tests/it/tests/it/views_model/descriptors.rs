@@ -24,12 +24,12 @@ pub(crate) struct Handle {
     pub(crate) ino: Ino,
     pub(crate) writes: bool,
     /// True if the flush of another descriptor failed and this one has not reported the error yet.
-    pub(crate) doubt: bool,
+    pub(crate) unreported_error: bool,
 }
 
 /// Dirty data of a mount: the file as its programs see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Pending {
+pub(crate) struct DirtyData {
     pub(crate) bytes: Vec<u8>,
     /// The shortest length of the file meanwhile, in bytes.
     least: usize,
@@ -51,7 +51,7 @@ enum Flush {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Open {
     pub(crate) handles: Vec<Handle>,
-    pub(crate) pending: BTreeMap<(usize, FileId), Pending>,
+    pub(crate) dirty: BTreeMap<(usize, FileId), DirtyData>,
     /// The retention that the flushes of an open file gave it.
     own: BTreeMap<(usize, FileId), RetainUntil>,
     /// Opened files of the bucket with object lock, including those that have lost their name.
@@ -73,14 +73,14 @@ impl Open {
     /// Records that a mount has read the attributes of a file, so it knows the content unless it
     /// has dirty data.
     pub(crate) fn looked(&mut self, mount: usize, file: FileId) {
-        if !self.pending.contains_key(&(mount, file)) {
+        if !self.dirty.contains_key(&(mount, file)) {
             self.stale.remove(&(mount, file));
         }
     }
 }
 
 impl World {
-    pub(crate) async fn descriptor_act(&mut self) {
+    pub(crate) async fn descriptor_operation(&mut self) {
         let many = self.open.handles.len();
         if many == 0 || (many < HANDLES_MAX && self.dice.one_in(4)) {
             let (mount, name) = (self.dice.below(2), self.name());
@@ -112,13 +112,13 @@ impl World {
         let writes = self.dice.below(4) > 0;
         let truncates = writes && self.dice.one_in(5);
         let mode = OpenMode { writes, truncates, ..OpenMode::default() };
-        self.say(format!("mount {mount}: open {name:?}, {mode:?}"));
+        self.record(format!("mount {mount}: open {name:?}, {mode:?}"));
         let Some(current) = self.model.current(name) else {
             assert_eq!(self.look_up(mount, name).await.err(), Some(Errno::NOENT), "{name:?}");
             return;
         };
         let file = current.file;
-        if truncates && !self.take_turn(mount, file).await {
+        if truncates && !self.become_writer(mount, file).await {
             return;
         }
         let found = self.look_up(mount, name).await.expect("the file is found");
@@ -132,7 +132,7 @@ impl World {
         let opened = opened.expect("the file is opened");
         self.add_handle(mount, file, (opened.handle, found.ino), writes);
         if truncates {
-            self.pend(mount, file, |pending| pending.resize(0));
+            self.add_dirty(mount, file, |dirty| dirty.resize(0));
         }
     }
 
@@ -143,7 +143,7 @@ impl World {
         if self.open.handles.len() == HANDLES_MAX || self.model.is_locked(file, false) {
             return None;
         }
-        self.say(format!("mount {mount}: open {name:?} to write"));
+        self.record(format!("mount {mount}: open {name:?} to write"));
         let mode = OpenMode { writes: true, ..OpenMode::default() };
         let found = self.look_up(mount, name).await.expect("the file is found");
         self.open.looked(mount, file);
@@ -163,7 +163,7 @@ impl World {
         if self.model.names_of(file).iter().any(|name| name.0 == HELD) {
             self.open.held.insert(file);
         }
-        self.open.handles.push(Handle { id, mount, file, ino, writes, doubt: false });
+        self.open.handles.push(Handle { id, mount, file, ino, writes, unreported_error: false });
         let node = self.model.files.get_mut(&file).expect("a file of the model");
         assert!(node.ino.is_none_or(|known| known == ino), "the inode number of file {file}");
         node.ino = Some(ino);
@@ -171,30 +171,30 @@ impl World {
 
     /// Returns the content of a file as the programs of a mount see it.
     pub(crate) fn seen(&self, mount: usize, file: FileId) -> &[u8] {
-        match self.open.pending.get(&(mount, file)) {
-            Some(pending) => &pending.bytes,
+        match self.open.dirty.get(&(mount, file)) {
+            Some(dirty) => &dirty.bytes,
             None => &self.model.body(file).bytes,
         }
     }
 
     /// Returns true if only descriptors lead to a file.
-    fn is_left(&self, file: FileId) -> bool {
+    fn is_unlinked(&self, file: FileId) -> bool {
         self.model.names_of(file).is_empty() && !self.model.is_bound(file)
     }
 
     /// Prepares a mount to change a file. The other mount flushes first, and closes its descriptors
     /// of a file without a name. Returns false if that is impossible.
-    pub(crate) async fn take_turn(&mut self, mount: usize, file: FileId) -> bool {
+    pub(crate) async fn become_writer(&mut self, mount: usize, file: FileId) -> bool {
         let other = 1 - mount;
-        if self.open.pending.contains_key(&(other, file)) {
+        if self.open.dirty.contains_key(&(other, file)) {
             let at = self.open.handles.iter().position(|it| it.mount == other && it.file == file);
-            self.sync(at.expect("what is pending was written through a descriptor")).await;
-            if self.open.pending.contains_key(&(other, file)) {
+            self.sync(at.expect("dirty data was written through a descriptor")).await;
+            if self.open.dirty.contains_key(&(other, file)) {
                 return false;
             }
         }
         if self.model.names_of(file).is_empty() {
-            if self.is_left(file) && self.open.stale.contains(&(mount, file)) {
+            if self.is_unlinked(file) && self.open.stale.contains(&(mount, file)) {
                 return false;
             }
             let is_other = |it: &super::descriptors::Handle| it.mount == other && it.file == file;
@@ -218,20 +218,25 @@ impl World {
         self.open.looked(mount, file);
     }
 
-    pub(crate) fn pend(&mut self, mount: usize, file: FileId, change: impl FnOnce(&mut Pending)) {
+    pub(crate) fn add_dirty(
+        &mut self,
+        mount: usize,
+        file: FileId,
+        change: impl FnOnce(&mut DirtyData),
+    ) {
         let body = self.model.body(file);
-        let new = || Pending {
+        let new = || DirtyData {
             bytes: body.bytes.clone(),
             least: body.bytes.len(),
             written: Vec::new(),
             mode: None,
         };
-        change(self.open.pending.entry((mount, file)).or_insert_with(new));
+        change(self.open.dirty.entry((mount, file)).or_insert_with(new));
     }
 
     pub(crate) async fn write(&mut self, at: usize) {
         let Handle { id, mount, file, writes, .. } = self.open.handles[at].clone();
-        if !writes || !self.take_turn(mount, file).await {
+        if !writes || !self.become_writer(mount, file).await {
             return;
         }
         let size = self.seen(mount, file).len();
@@ -241,7 +246,7 @@ impl World {
             return;
         }
         let bytes = bytes((self.step << 8) | 1, length);
-        self.say(format!(
+        self.record(format!(
             "mount {mount}: write {length} bytes at {position} of {file} by {id:?}, appends {appends}"
         ));
         let files = &self.mounts[mount].files;
@@ -249,31 +254,33 @@ impl World {
         // Closing descriptors of the other mount has changed the indices.
         let handle =
             self.open.handles.iter_mut().find(|handle| handle.id == id && handle.mount == mount);
-        let doubt = std::mem::take(&mut handle.expect("it is open").doubt);
+        let unreported_error = std::mem::take(&mut handle.expect("it is open").unreported_error);
         match written {
-            Ok(_) => self.pend(mount, file, |pending| pending.write(position, &bytes)),
-            Err(error) => assert!(doubt && error == Errno::PERM, "a write failed: {error}"),
+            Ok(_) => self.add_dirty(mount, file, |dirty| dirty.write(position, &bytes)),
+            Err(error) => {
+                assert!(unreported_error && error == Errno::PERM, "a write failed: {error}");
+            }
         }
     }
 
     async fn truncate(&mut self, at: usize) {
         let Handle { id, mount, file, ino, writes, .. } = self.open.handles[at].clone();
-        if !writes || !self.take_turn(mount, file).await {
+        if !writes || !self.become_writer(mount, file).await {
             return;
         }
         let size = self.seen(mount, file).len();
         let new = if self.dice.one_in(3) { 0 } else { self.dice.below(size + 50) };
-        self.say(format!("mount {mount}: truncate {file} to {new} by {id:?}"));
+        self.record(format!("mount {mount}: truncate {file} to {new} by {id:?}"));
         let set = SetNode { size: Some(new as u64), ..SetNode::default() };
         let set = self.mounts[mount].files.set(ino, Some(id), set).await.expect("it is truncated");
         assert_eq!(set.size, new as u64);
-        self.pend(mount, file, |pending| pending.resize(new));
+        self.add_dirty(mount, file, |dirty| dirty.resize(new));
     }
 
     /// Returns the expected result of a flush of a mount's dirty data.
-    fn outcome(&self, mount: usize, file: FileId) -> Flush {
-        let Some(pending) = self.open.pending.get(&(mount, file)) else { return Flush::Kept };
-        if !pending.changes_content(self.model.body(file).bytes.len())
+    fn expected_result(&self, mount: usize, file: FileId) -> Flush {
+        let Some(dirty) = self.open.dirty.get(&(mount, file)) else { return Flush::Kept };
+        if !dirty.changes_content(self.model.body(file).bytes.len())
             || !self.model.is_locked(file, false)
         {
             return Flush::Kept;
@@ -281,7 +288,7 @@ impl World {
         let lock = self.model.body(file).lock;
         match self.open.own.get(&(mount, file)) {
             // Such a file is dropped, or its inode awaits the reaper.
-            _ if self.is_left(file) => Flush::Either,
+            _ if self.is_unlinked(file) => Flush::Either,
             Some(_) if lock.legal_hold == Some(true) => Flush::Refused,
             Some(own) if lock.retention == Some(*own) => Flush::Kept,
             // A rename or a link has given it another retention meanwhile.
@@ -293,40 +300,42 @@ impl World {
     /// Flushes a mount's dirty data, as `fsync` does.
     pub(crate) async fn sync(&mut self, at: usize) {
         let Handle { id, mount, file, .. } = self.open.handles[at].clone();
-        self.say(format!("mount {mount}: sync {file} by {id:?}"));
-        let doubt = std::mem::take(&mut self.open.handles[at].doubt);
-        let outcome = self.outcome(mount, file);
+        self.record(format!("mount {mount}: sync {file} by {id:?}"));
+        let unreported_error = std::mem::take(&mut self.open.handles[at].unreported_error);
+        let expected_result = self.expected_result(mount, file);
         let files = &self.mounts[mount].files;
         let mut synced = files.flush(id).await;
-        if synced.is_err() && doubt {
+        if synced.is_err() && unreported_error {
             // It returned the error of an earlier flush. The next one returns its own.
             synced = files.flush(id).await;
         }
-        match (synced, outcome) {
+        match (synced, expected_result) {
             (Ok(()), Flush::Kept | Flush::Either) => self.flushed(mount, file).await,
             (Err(Errno::PERM), Flush::Refused | Flush::Either) => {
                 self.counts.locked += 1;
                 self.failed(mount, file, Some(id));
             }
-            (synced, outcome) => panic!("a flush ends with {synced:?}, and not {outcome:?}"),
+            (synced, expected_result) => {
+                panic!("a flush ends with {synced:?}, and not {expected_result:?}")
+            }
         }
     }
 
     fn failed(&mut self, mount: usize, file: FileId, told: Option<HandleId>) {
         for handle in &mut self.open.handles {
             if handle.mount == mount && handle.file == file && Some(handle.id) != told {
-                handle.doubt = true;
+                handle.unreported_error = true;
             }
         }
     }
 
     /// The dirty data becomes the content of the file.
     async fn flushed(&mut self, mount: usize, file: FileId) {
-        let Some(pending) = self.open.pending.remove(&(mount, file)) else { return };
-        let changes = pending.changes_content(self.model.body(file).bytes.len());
-        self.content_changes(mount, file, pending, changes);
+        let Some(dirty) = self.open.dirty.remove(&(mount, file)) else { return };
+        let changes = dirty.changes_content(self.model.body(file).bytes.len());
+        self.content_changes(mount, file, dirty, changes);
         if changes {
-            self.look_at_names(file).await;
+            self.check_names(file).await;
         }
     }
 
@@ -334,17 +343,17 @@ impl World {
         &mut self,
         mount: usize,
         file: FileId,
-        pending: Pending,
+        dirty: DirtyData,
         changes: bool,
     ) {
         self.counts.detached += u64::from(self.model.is_bound(file));
         self.model.split(file);
         let body = self.model.body_mut(file);
-        body.mode = pending.mode.unwrap_or(body.mode);
+        body.mode = dirty.mode.unwrap_or(body.mode);
         if !changes {
             return;
         }
-        body.bytes = pending.bytes;
+        body.bytes = dirty.bytes;
         self.model.files.get_mut(&file).expect("a file of the model").etag = None;
         if self.open.is_open_on(1 - mount, file) {
             self.open.stale.insert((1 - mount, file));
@@ -372,7 +381,7 @@ impl World {
 
     /// Reads a whole file through a descriptor.
     pub(crate) async fn read_through(&mut self, mount: usize, file: FileId, id: HandleId) {
-        if self.is_left(file) && self.open.stale.contains(&(mount, file)) {
+        if self.is_unlinked(file) && self.open.stale.contains(&(mount, file)) {
             return;
         }
         self.refresh(mount, file).await;
@@ -389,13 +398,13 @@ impl World {
 
     pub(crate) async fn close(&mut self, at: usize) {
         let Handle { id, mount, file, .. } = self.open.handles[at].clone();
-        self.say(format!("mount {mount}: close {file}, {id:?}"));
+        self.record(format!("mount {mount}: close {file}, {id:?}"));
         self.sync(at).await;
         self.mounts[mount].files.release(id).await;
         self.open.handles.remove(at);
         if !self.open.is_open_on(mount, file) {
             // Dirty data that no flush could store is dropped with the last descriptor.
-            self.open.pending.remove(&(mount, file));
+            self.open.dirty.remove(&(mount, file));
             self.open.own.remove(&(mount, file));
             self.open.stale.remove(&(mount, file));
         }
@@ -411,12 +420,12 @@ impl World {
 
     /// Flushes all dirty data of a mount, as the mount itself does every few seconds.
     pub(crate) async fn flush_all(&mut self, mount: usize) {
-        self.say(format!("mount {mount}: flush all"));
+        self.record(format!("mount {mount}: flush all"));
         let _told = self.mounts[mount].files.flush_all().await;
-        let pending: Vec<FileId> =
-            self.open.pending.keys().filter(|it| it.0 == mount).map(|it| it.1).collect();
-        for file in pending {
-            match self.outcome(mount, file) {
+        let dirty: Vec<FileId> =
+            self.open.dirty.keys().filter(|it| it.0 == mount).map(|it| it.1).collect();
+        for file in dirty {
+            match self.expected_result(mount, file) {
                 Flush::Kept => self.flushed(mount, file).await,
                 Flush::Refused => self.failed(mount, file, None),
                 Flush::Either => {
@@ -437,15 +446,15 @@ impl World {
     /// change.
     async fn change_by_handle(&mut self, at: usize) {
         let Handle { mount, file, ino, .. } = self.open.handles[at].clone();
-        if self.is_left(file) {
+        if self.is_unlinked(file) {
             return;
         }
         self.change_attributes(mount, file, ino).await;
-        self.look_at_names(file).await;
+        self.check_names(file).await;
     }
 }
 
-impl Pending {
+impl DirtyData {
     pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
         let end = at + bytes.len();
         if self.bytes.len() < end {

@@ -8,7 +8,7 @@ use super::model::{BUCKETS, HELD, Name};
 impl World {
     /// A program writes to a file, and a client sets a legal hold before the flush, which fails.
     /// Then the client mostly releases the hold, and the next flush stores the write.
-    pub(crate) async fn hold_act(&mut self) {
+    pub(crate) async fn hold_operation(&mut self) {
         let (mount, name) = (self.dice.below(2), self.key_of(HELD));
         let Some(id) = self.open_to_write(mount, name).await else { return };
         let place = |world: &World| {
@@ -27,7 +27,7 @@ impl World {
     }
 
     async fn set_hold(&mut self, name: Name, hold: bool) {
-        self.say(format!("legal hold of {name:?}: {hold}"));
+        self.record(format!("legal hold of {name:?}: {hold}"));
         let (bucket, key) = (BUCKETS[name.0], name.1.as_bytes());
         let change = ObjectChange::LegalHold(hold);
         let changed = self.gateway.change_object(bucket, key, None, None, change).await;
@@ -35,6 +35,6 @@ impl World {
         let file = self.model.current(name).expect("an object").file;
         self.model.split(file);
         self.model.body_mut(file).lock.legal_hold = Some(hold);
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 }

@@ -9,7 +9,7 @@ use gateway::{Gateway, Settings};
 use record::{BucketConfig, BucketConfigKind, ObjectHeaders, Timestamp};
 use volume::{FsError, NewUpload, UploadId};
 
-use super::model::{BUCKETS, HELD, KEPT, KEYS, Name, Old, PLAIN, TRASH, What};
+use super::model::{BUCKETS, HELD, KEPT, KEYS, Name, Noncurrent, PLAIN, TRASH, VersionKind};
 use super::{World, fs, owner};
 
 /// The length of a day of rules, and the number of days from the operation before a pass to the
@@ -92,13 +92,13 @@ impl Rule {
 
 impl World {
     /// Gives a bucket a rule, and runs the next pass.
-    pub(crate) async fn lifecycle_act(&mut self) {
+    pub(crate) async fn lifecycle_operation(&mut self) {
         let bucket = self.dice.of(&[KEPT, KEPT, KEPT, HELD, HELD, TRASH, PLAIN]);
         let uploads = self.begin_uploads(bucket).await;
         let rule = self.rule();
         let days = self.dice.of(&[1, 10_000, 100_000]);
         let limit = self.dice.of(&[1, 1, 2, 5, 1_000]);
-        self.say(format!("{}: a pass by {rule:?}, {limit} a page", BUCKETS[bucket]));
+        self.record(format!("{}: a pass by {rule:?}, {limit} a page", BUCKETS[bucket]));
         self.model.now = Timestamp(self.model.now.0 + nanoseconds(DAYS_BEFORE));
         self.clock.set(self.model.now);
         self.configure(bucket, BucketConfigKind::Lifecycle, Some(&rule.config())).await;
@@ -132,7 +132,7 @@ impl World {
         }
         assert_eq!(done, expected, "the removals of {rule:?}");
         self.counts.passes += 1;
-        self.look_at_bucket(bucket).await;
+        self.check_bucket(bucket).await;
     }
 
     fn rule(&mut self) -> Rule {
@@ -210,7 +210,7 @@ impl super::Model {
         let key = self.key(name);
         let hides_nothing = key.current.is_none()
             && key.older.len() == 1
-            && matches!(key.older[0].what, What::Marker);
+            && matches!(key.older[0].what, VersionKind::Marker);
         if hides_nothing && (rule.markers || rule.expires) {
             ended.markers += 1;
             self.key_mut(name).older.clear();
@@ -218,13 +218,13 @@ impl super::Model {
         }
         if let Some(spared) = rule.spared.filter(|_| self.versioning(name).is_shown()) {
             let hides = key.current.is_none()
-                && key.older.first().is_some_and(|old| old.what == What::Marker);
-            let stays = |(place, old): (usize, &Old)| {
+                && key.older.first().is_some_and(|old| old.what == VersionKind::Marker);
+            let stays = |(place, old): (usize, &Noncurrent)| {
                 // A delete marker that hides the others is the latest version.
                 let is_latest = hides && place == 0;
                 is_latest || place - usize::from(hides) < spared || self.is_kept(old)
             };
-            let stay: Vec<Old> =
+            let stay: Vec<Noncurrent> =
                 key.older.iter().enumerate().filter(|it| stays(*it)).map(|it| *it.1).collect();
             ended.noncurrent += (key.older.len() - stay.len()) as u64;
             self.key_mut(name).older = stay;
@@ -252,10 +252,10 @@ impl super::Model {
     }
 
     /// Returns true if a lock keeps a noncurrent version.
-    fn is_kept(&self, old: &Old) -> bool {
+    fn is_kept(&self, old: &Noncurrent) -> bool {
         match old.what {
-            What::Object(file) => self.is_locked(file, false),
-            What::Marker => false,
+            VersionKind::Object(file) => self.is_locked(file, false),
+            VersionKind::Marker => false,
         }
     }
 }

@@ -68,19 +68,19 @@ pub(crate) struct Node {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum VersionKind {
     Marker,
     Object(FileId),
 }
 
 /// A noncurrent version, a delete marker or an item of the trash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Old {
+pub(crate) struct Noncurrent {
     /// `None` until a listing has shown it.
     pub(crate) id: Option<VersionRef>,
     /// Its place among the versions of the key.
     pub(crate) at: i64,
-    pub(crate) what: What,
+    pub(crate) what: VersionKind,
     /// Its Last-Modified, once a client has seen it as a noncurrent version.
     pub(crate) changed: Option<Timestamp>,
     /// The time at which a pass first saw it in the trash.
@@ -98,7 +98,7 @@ pub(crate) struct Current {
 pub(crate) struct Key {
     pub(crate) current: Option<Current>,
     /// The newest first.
-    pub(crate) older: Vec<Old>,
+    pub(crate) older: Vec<Noncurrent>,
 }
 
 #[derive(Clone, Debug)]
@@ -174,7 +174,7 @@ impl Model {
         names
     }
 
-    fn olds_mut(&mut self) -> impl Iterator<Item = &mut Old> {
+    fn olds_mut(&mut self) -> impl Iterator<Item = &mut Noncurrent> {
         let keys = self.buckets.iter_mut().flat_map(|bucket| bucket.keys.values_mut());
         keys.flat_map(|key| key.older.iter_mut())
     }
@@ -182,7 +182,7 @@ impl Model {
     /// Returns true if noncurrent versions share a file.
     pub(crate) fn is_bound(&self, file: FileId) -> bool {
         let keys = self.buckets.iter().flat_map(|bucket| bucket.keys.values());
-        keys.flat_map(|key| &key.older).any(|old| old.what == What::Object(file))
+        keys.flat_map(|key| &key.older).any(|old| old.what == VersionKind::Object(file))
     }
 
     /// Gives the noncurrent versions that share a file a copy of it, before the file changes.
@@ -193,8 +193,8 @@ impl Model {
         let Node { body, etag, .. } = self.files[&file].clone();
         let copy = self.make(body);
         self.files.get_mut(&copy).expect("it was made").etag = etag;
-        for old in self.olds_mut().filter(|old| old.what == What::Object(file)) {
-            old.what = What::Object(copy);
+        for old in self.olds_mut().filter(|old| old.what == VersionKind::Object(file)) {
+            old.what = VersionKind::Object(copy);
         }
     }
 
@@ -205,8 +205,8 @@ impl Model {
         for key in keys {
             used.extend(key.current.map(|current| current.file));
             used.extend(key.older.iter().filter_map(|old| match old.what {
-                What::Object(file) => Some(file),
-                What::Marker => None,
+                VersionKind::Object(file) => Some(file),
+                VersionKind::Marker => None,
             }));
         }
         used.sort_unstable();
@@ -214,7 +214,7 @@ impl Model {
     }
 
     /// Turns the current version into a noncurrent one, at the place of its id.
-    fn put_aside(&mut self, name: Name, current: Current) {
+    fn keep_noncurrent(&mut self, name: Name, current: Current) {
         let (versioning, before) = (self.versioning(name), self.now.0 - 1);
         let key = self.key_mut(name);
         let has_null = key.older.iter().any(|old| old.id == Some(VersionRef::Null));
@@ -225,9 +225,15 @@ impl Model {
             Some(VersionRef::Null) => (current.id, before),
             None => panic!("the version of {name:?} has not been seen"),
         };
-        let old = Old { id, at, what: What::Object(current.file), changed: None, seen: None };
+        let old = Noncurrent {
+            id,
+            at,
+            what: VersionKind::Object(current.file),
+            changed: None,
+            seen: None,
+        };
         // Two versions that one operation made differ only in the random part of their ids.
-        let is_older = |old: &Old| (old.at, old.id) < (at, id);
+        let is_older = |old: &Noncurrent| (old.at, old.id) < (at, id);
         let place = key.older.iter().position(is_older).unwrap_or(key.older.len());
         key.older.insert(place, old);
     }
@@ -243,13 +249,13 @@ impl Model {
         match (self.versioning(name), current) {
             (Versioning::Off, _) | (Versioning::Trash | Versioning::Enabled, None) => {}
             (Versioning::Trash | Versioning::Enabled, Some(current)) => {
-                self.put_aside(name, current);
+                self.keep_noncurrent(name, current);
             }
             (Versioning::Suspended, current) => {
                 if let Some(current) = current
                     && current.id != Some(VersionRef::Null)
                 {
-                    self.put_aside(name, current);
+                    self.keep_noncurrent(name, current);
                 }
                 self.remove_null(name);
             }
@@ -263,7 +269,7 @@ impl Model {
 
     fn mark(&mut self, name: Name) {
         let (id, at) = (self.fresh(name), self.now.0);
-        let marker = Old { id, at, what: What::Marker, changed: None, seen: None };
+        let marker = Noncurrent { id, at, what: VersionKind::Marker, changed: None, seen: None };
         self.key_mut(name).older.insert(0, marker);
     }
 
@@ -276,7 +282,7 @@ impl Model {
     }
 
     /// The current version moves to another key, and a delete marker replaces it.
-    pub(crate) fn leave(&mut self, name: Name) {
+    pub(crate) fn move_away(&mut self, name: Name) {
         self.key_mut(name).current = None;
         if self.versioning(name).is_shown() {
             if self.versioning(name) == Versioning::Suspended {
@@ -287,7 +293,7 @@ impl Model {
     }
 
     /// A file moves to a key that has none, or whose file moves elsewhere in the same operation.
-    pub(crate) fn arrive(&mut self, name: Name) -> Option<VersionRef> {
+    pub(crate) fn move_in(&mut self, name: Name) -> Option<VersionRef> {
         if self.versioning(name) == Versioning::Suspended {
             self.remove_null(name);
         }
@@ -320,9 +326,11 @@ impl Model {
     }
 
     /// Makes the newest noncurrent version current again, if it is an object.
-    pub(crate) fn bring_back(&mut self, name: Name) {
+    pub(crate) fn restore_previous(&mut self, name: Name) {
         let key = self.key_mut(name);
-        if let Some(Old { id, what: What::Object(file), .. }) = key.older.first().copied() {
+        if let Some(Noncurrent { id, what: VersionKind::Object(file), .. }) =
+            key.older.first().copied()
+        {
             key.older.remove(0);
             key.current = Some(Current { id, file });
         }

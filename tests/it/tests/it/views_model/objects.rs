@@ -9,7 +9,7 @@ use volume::{
     CopyChanges, Exempt, FsError, NewObject, ObjectChange, RenameConditions, WriteCondition,
 };
 
-use super::model::{BUCKETS, Body, HELD, KEPT, KEYS, Name, Old, PLAIN, TRASH, What};
+use super::model::{BUCKETS, Body, HELD, KEPT, KEYS, Name, Noncurrent, PLAIN, TRASH, VersionKind};
 use super::{World, fs, owner};
 use crate::versions::dice::HOUR;
 
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    pub(crate) async fn object_act(&mut self) {
+    pub(crate) async fn object_operation(&mut self) {
         let olds: usize = self
             .model
             .buckets
@@ -94,7 +94,7 @@ impl World {
             55..72 => self.remove_some().await,
             72..88 => self.change().await,
             88..92 => self.rename_key().await,
-            _ => self.trash_act().await,
+            _ => self.trash_operation().await,
         }
     }
 
@@ -132,7 +132,7 @@ impl World {
         body.content_type = Some("text/x-put".to_owned());
         body.user = self.dice.one_in(2).then(|| format!("put {}", self.step));
         body.tag = self.dice.one_in(2).then(|| format!("put {}", self.step));
-        self.say(format!("PUT {name:?} {length} bytes, if absent {if_absent}, {:?}", body.lock));
+        self.record(format!("PUT {name:?} {length} bytes, if absent {if_absent}, {:?}", body.lock));
         let mut writer = self.gateway.writer(Some(length as u64));
         writer.write(Bytes::from(body.bytes.clone())).await.expect("the body is taken");
         let staged = writer.finish().await.expect("the body is taken");
@@ -146,11 +146,11 @@ impl World {
             return;
         }
         let version = put.expect("a PUT succeeds").version;
-        self.comes(name, version, body, Some(tag)).await;
+        self.bind_new_object(name, version, body, Some(tag)).await;
     }
 
     /// A new object replaces the current version.
-    async fn comes(
+    async fn bind_new_object(
         &mut self,
         name: Name,
         version: Option<VersionRef>,
@@ -163,13 +163,13 @@ impl World {
         let told = version.unwrap_or(VersionRef::Null);
         assert!(id.is_none_or(|id| id == told), "{name:?}: the answer names version {told:?}");
         self.model.bind(name, Some(told), file);
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 
     async fn copy(&mut self) {
         let (from, to) = (self.name(), self.name());
         let version = match self.model.key(from).older.first() {
-            Some(Old { id, what: What::Object(_), .. }) if self.dice.one_in(3) => *id,
+            Some(Noncurrent { id, what: VersionKind::Object(_), .. }) if self.dice.one_in(3) => *id,
             _ => None,
         };
         let current = self.model.current(from).and_then(|current| current.id);
@@ -177,7 +177,7 @@ impl World {
             .filter(|_| self.model.versioning(from).is_shown())
             .filter(|id| Some(*id) != current);
         let lock = self.lock(to.0);
-        self.say(format!("copy {from:?} {version:?} to {to:?}, {lock:?}"));
+        self.record(format!("copy {from:?} {version:?} to {to:?}, {lock:?}"));
         let source = self.gateway.stat_version(BUCKETS[from.0], from.1.as_bytes(), version).await;
         let Ok(source) = fs(source) else {
             assert!(version.is_none() && self.model.current(from).is_none(), "{from:?}");
@@ -185,8 +185,8 @@ impl World {
         };
         let file = match version {
             Some(_) => match self.model.key(from).older[0].what {
-                What::Object(file) => file,
-                What::Marker => unreachable!("it was looked at"),
+                VersionKind::Object(file) => file,
+                VersionKind::Marker => unreachable!("it was looked at"),
             },
             None => self.model.current(from).expect("it was found").file,
         };
@@ -197,11 +197,11 @@ impl World {
         let copied = fs(copied).expect("a copy succeeds");
         let body = Body { lock, xattr: None, mode: 0o644, ..self.model.body(file).clone() };
         let tag = self.model.files[&file].etag;
-        self.comes(to, copied.version, body, tag).await;
+        self.bind_new_object(to, copied.version, body, tag).await;
     }
 
     pub(crate) async fn delete(&mut self, name: Name) {
-        self.say(format!("DELETE {name:?}"));
+        self.record(format!("DELETE {name:?}"));
         let keys = vec![(name.1.as_bytes().to_vec(), None)];
         let deleted = self.gateway.delete(BUCKETS[name.0], keys).await;
         let deleted = fs(fs(deleted).expect("a DELETE succeeds").remove(0));
@@ -215,7 +215,7 @@ impl World {
             assert!(first.id.is_none_or(|id| id == marker), "{name:?}: the marker {marker:?}");
             first.id = Some(marker);
         }
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 
     /// Removes versions by their ids.
@@ -236,7 +236,7 @@ impl World {
     }
 
     pub(crate) async fn remove(&mut self, name: Name, id: VersionRef, bypasses: bool) {
-        self.say(format!("DELETE {name:?} version {id:?}, bypasses {bypasses}"));
+        self.record(format!("DELETE {name:?} version {id:?}, bypasses {bypasses}"));
         let (bucket, object) = (BUCKETS[name.0], name.1.as_bytes());
         let is_trash = name.0 == TRASH;
         let removed = if is_trash {
@@ -249,10 +249,10 @@ impl World {
         let is_current = !is_trash && key.current.is_some_and(|current| current.id == Some(id));
         let place = key.older.iter().position(|old| old.id == Some(id));
         let what = match (is_current, place) {
-            (true, _) => key.current.map(|current| What::Object(current.file)),
+            (true, _) => key.current.map(|current| VersionKind::Object(current.file)),
             (false, place) => place.map(|place| key.older[place].what),
         };
-        if let Some(What::Object(file)) = what
+        if let Some(VersionKind::Object(file)) = what
             && self.model.is_locked(file, bypasses && !is_trash)
         {
             assert_eq!(removed.err(), Some(FsError::Locked), "{name:?} {id:?} is locked");
@@ -261,17 +261,17 @@ impl World {
         }
         let removed = removed.expect("a version that is not locked can be removed");
         assert_eq!(removed.existed, what.is_some(), "{name:?} {id:?}");
-        assert_eq!(removed.was_marker, what == Some(What::Marker), "{name:?} {id:?}");
+        assert_eq!(removed.was_marker, what == Some(VersionKind::Marker), "{name:?} {id:?}");
         if is_current {
             self.model.key_mut(name).current = None;
-            self.model.bring_back(name);
+            self.model.restore_previous(name);
         } else if let Some(place) = place {
             self.model.key_mut(name).older.remove(place);
-            if what == Some(What::Marker) && place == 0 && key.current.is_none() {
-                self.model.bring_back(name);
+            if what == Some(VersionKind::Marker) && place == 0 && key.current.is_none() {
+                self.model.restore_previous(name);
             }
         }
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 
     /// Changes tags or locks of an object or a version.
@@ -283,7 +283,7 @@ impl World {
         all.extend(key.current.map(|current| (None, current.file)));
         let current = key.current.and_then(|current| current.id);
         for old in key.older.iter().filter(|old| shown && old.id != current) {
-            if let What::Object(file) = old.what {
+            if let VersionKind::Object(file) = old.what {
                 all.push((old.id, file));
             }
         }
@@ -312,7 +312,7 @@ impl World {
                 ObjectChange::Retention { retention, bypasses_governance }
             }
         };
-        self.say(format!("change {name:?} {version:?}: {change:?}"));
+        self.record(format!("change {name:?} {version:?}: {change:?}"));
         let (bucket, object) = (BUCKETS[name.0], name.1.as_bytes());
         let changed = self.gateway.change_object(bucket, object, version, None, change).await;
         let changed = fs(changed).map(|_| ());
@@ -331,7 +331,7 @@ impl World {
         } else {
             body.lock = lock;
         }
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 
     /// Returns the file of a version, or of the current one.
@@ -340,8 +340,8 @@ impl World {
         let Some(version) = version else { return key.current.expect("an object").file };
         let old = key.older.iter().find(|old| old.id == Some(version)).expect("a version");
         match old.what {
-            What::Object(file) => file,
-            What::Marker => unreachable!("a marker is not changed"),
+            VersionKind::Object(file) => file,
+            VersionKind::Marker => unreachable!("a marker is not changed"),
         }
     }
 
@@ -349,7 +349,7 @@ impl World {
     async fn rename_key(&mut self) {
         let bucket = self.dice.of(&[PLAIN, TRASH]);
         let (from, to) = (self.key_of(bucket), self.key_of(bucket));
-        self.say(format!("rename {from:?} to {to:?} by S3"));
+        self.record(format!("rename {from:?} to {to:?} by S3"));
         let conditions = RenameConditions::default();
         let (old, new) = (from.1.as_bytes(), to.1.as_bytes());
         let renamed = self.gateway.rename(BUCKETS[bucket], old, new, &conditions, None).await;
@@ -371,12 +371,12 @@ impl World {
             self.model.key_mut(from).current = None;
             self.model.bind(to, Some(VersionRef::Null), current.file);
         }
-        self.look_at_key(from).await;
-        self.look_at_key(to).await;
+        self.check_key(from).await;
+        self.check_key(to).await;
     }
 
     /// Restores an item of a key from the trash, or empties the trash.
-    async fn trash_act(&mut self) {
+    async fn trash_operation(&mut self) {
         if self.dice.one_in(8) {
             return self.empty_trash().await;
         }
@@ -393,7 +393,7 @@ impl World {
         let key = self.model.key(name);
         let old = key.older[place];
         let Some(VersionRef::Id(id)) = old.id else { panic!("{name:?}: {old:?} has no id") };
-        self.say(format!("restore {name:?} {id:?}, replaces {replaces}"));
+        self.record(format!("restore {name:?} {id:?}, replaces {replaces}"));
         let bucket = BUCKETS[TRASH].into();
         let restored = fs(self.gateway.restore(bucket, name.1.as_bytes(), id, replaces).await);
         if key.current.is_some() && !replaces {
@@ -405,19 +405,19 @@ impl World {
         self.model.supersede(name);
         let key = self.model.key_mut(name);
         key.older.retain(|other| other.id != old.id);
-        let What::Object(file) = old.what else { panic!("a marker in the trash") };
+        let VersionKind::Object(file) = old.what else { panic!("a marker in the trash") };
         self.model.bind(name, Some(VersionRef::Null), file);
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 
     async fn empty_trash(&mut self) {
         let hours = i64::try_from(self.dice.below(60)).expect("few");
         let until = Timestamp(self.model.now.0 - hours * HOUR);
-        self.say(format!("empty the trash until {until:?}"));
+        self.record(format!("empty the trash until {until:?}"));
         let emptied = self.gateway.empty_trash(BUCKETS[TRASH].into(), b"", until).await;
         let emptied = fs(emptied).expect("the trash can be emptied");
         assert_eq!(emptied, self.model.empty_trash(until), "items of the trash");
-        self.look_at_bucket(TRASH).await;
+        self.check_bucket(TRASH).await;
     }
 
     /// Removes everything after all retentions have expired.
@@ -448,9 +448,11 @@ impl World {
     async fn release_holds(&mut self, name: Name) {
         let key = self.model.key(name);
         let mut all: Vec<Option<VersionRef>> = key.current.iter().map(|_| None).collect();
-        all.extend(key.older.iter().filter(|old| old.what != What::Marker).map(|old| old.id));
+        all.extend(
+            key.older.iter().filter(|old| old.what != VersionKind::Marker).map(|old| old.id),
+        );
         for version in all.into_iter().filter(|_| name.0 == HELD) {
-            self.say(format!("release {name:?} {version:?}"));
+            self.record(format!("release {name:?} {version:?}"));
             let change = ObjectChange::LegalHold(false);
             let (bucket, object) = (BUCKETS[name.0], name.1.as_bytes());
             let released = self.gateway.change_object(bucket, object, version, None, change).await;

@@ -11,7 +11,7 @@ use super::objects::bytes;
 use super::tree::{by, cut};
 
 impl World {
-    pub(crate) async fn program_act(&mut self) {
+    pub(crate) async fn program_operation(&mut self) {
         let (mount, name) = (self.dice.below(2), self.name());
         match self.dice.below(100) {
             0..14 => self.create(mount, name).await,
@@ -40,7 +40,7 @@ impl World {
 
     /// Creates a file and leaves it open.
     async fn create(&mut self, mount: usize, name: Name) {
-        self.say(format!("mount {mount}: create {name:?}"));
+        self.record(format!("mount {mount}: create {name:?}"));
         let (directory, last) = cut(name.1);
         let directory = self.walk_making(mount, name.0, directory).await;
         let made = self.mounts[mount].files.create(directory, last.as_bytes(), by()).await;
@@ -51,11 +51,11 @@ impl World {
         let made = made.expect("a file is made");
         let mut body = Body::new(Vec::new());
         body.content_type = (last == "f.txt").then(|| "text/plain".to_owned());
-        let id = self.model.arrive(name);
+        let id = self.model.move_in(name);
         let file = self.model.make(body);
         self.model.bind(name, id, file);
         self.add_handle(mount, file, (made.handle, made.attributes.ino), true);
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 
     /// Writes another file and renames it, as most programs save.
@@ -72,7 +72,7 @@ impl World {
         let files = &self.mounts[mount].files;
         let taken = files.write(handle.id, 0, &written, false, false).await;
         taken.expect("a new file is written");
-        self.pend(mount, handle.file, |pending| pending.write(0, &written));
+        self.add_dirty(mount, handle.file, |dirty| dirty.write(0, &written));
         match self.dice.below(4) {
             0 | 1 => self.close(at).await,
             2 => self.sync(at).await,
@@ -82,7 +82,7 @@ impl World {
     }
 
     async fn unlink(&mut self, mount: usize, name: Name) {
-        self.say(format!("mount {mount}: unlink {name:?}"));
+        self.record(format!("mount {mount}: unlink {name:?}"));
         let (directory, last) = cut(name.1);
         let unlinked = match self.walk(mount, name.0, directory).await {
             Ok(directory) => self.mounts[mount].files.unlink(directory, last.as_bytes()).await,
@@ -94,11 +94,11 @@ impl World {
         }
         unlinked.expect("a file is unlinked");
         self.model.delete(name);
-        self.look_at_key(name).await;
+        self.check_key(name).await;
     }
 
     async fn rename(&mut self, mount: usize, from: Name, to: Name, mode: RenameMode) {
-        self.say(format!("mount {mount}: rename {from:?} to {to:?}, {mode:?}"));
+        self.record(format!("mount {mount}: rename {from:?} to {to:?}, {mode:?}"));
         let (old, last) = cut(from.1);
         let (new, new_last) = cut(to.1);
         let new = self.walk_making(mount, to.0, new).await;
@@ -138,8 +138,8 @@ impl World {
                 self.renamed(from, to, source);
             }
         }
-        self.look_at_key(from).await;
-        self.look_at_key(to).await;
+        self.check_key(from).await;
+        self.check_key(to).await;
     }
 
     fn renamed(&mut self, from: Name, to: Name, file: FileId) {
@@ -149,7 +149,7 @@ impl World {
             // The locked version stays under its key, and the new name is a hard link to it.
             self.model.delete(from);
         } else {
-            self.model.leave(from);
+            self.model.move_away(from);
         }
         self.model.bind(to, id, file);
         self.model.retain(to.0, file);
@@ -160,22 +160,22 @@ impl World {
             self.model.split(file);
         }
         for (name, file) in [(to, source), (from, target)] {
-            let id = self.model.arrive(name);
+            let id = self.model.move_in(name);
             self.model.bind(name, id, file);
             self.model.retain(name.0, file);
         }
     }
 
     async fn link(&mut self, mount: usize, from: Name, to: Name) {
-        self.say(format!("mount {mount}: link {from:?} to {to:?}"));
+        self.record(format!("mount {mount}: link {from:?} to {to:?}"));
         let Some(current) = self.model.current(from) else { return };
         let file = current.file;
         // The link flushes the file first.
-        if self.open.pending.contains_key(&(mount, file)) {
+        if self.open.dirty.contains_key(&(mount, file)) {
             let is_it = |it: &super::descriptors::Handle| it.mount == mount && it.file == file;
             let at = self.open.handles.iter().position(is_it).expect("it is open");
             self.sync(at).await;
-            if self.open.pending.contains_key(&(mount, file)) {
+            if self.open.dirty.contains_key(&(mount, file)) {
                 return;
             }
         }
@@ -190,10 +190,10 @@ impl World {
         }
         linked.expect("a file is linked");
         self.model.split(file);
-        let id = self.model.arrive(to);
+        let id = self.model.move_in(to);
         self.model.bind(to, id, file);
         self.model.retain(to.0, file);
-        self.look_at_names(file).await;
+        self.check_names(file).await;
     }
 
     /// Moves a directory with everything below it.
@@ -216,7 +216,7 @@ impl World {
         if moved.is_empty() || is_inside || from.starts_with(to) {
             return;
         }
-        self.say(format!("mount {mount}: move {bucket} {from} to {to}: {moved:?}"));
+        self.record(format!("mount {mount}: move {bucket} {from} to {to}: {moved:?}"));
         let ((above, last), (new_above, new_last)) = (cut(from), cut(to));
         let above = self.walk(mount, bucket, above).await.expect("the directory of a key");
         let new_above = self.walk_making(mount, bucket, new_above).await;
@@ -244,8 +244,8 @@ impl World {
             self.model.key_mut((bucket, new)).current = current;
         }
         for (old, new) in moved {
-            self.look_at_key((bucket, old)).await;
-            self.look_at_key((bucket, new)).await;
+            self.check_key((bucket, old)).await;
+            self.check_key((bucket, new)).await;
         }
     }
 
@@ -253,7 +253,7 @@ impl World {
         let bucket = self.dice.of(&[PLAIN, KEPT, HELD, TRASH]);
         let directory = self.dice.of(&DIRECTORIES);
         if self.dice.one_in(2) {
-            self.say(format!("mount {mount}: make directory {bucket} {directory}"));
+            self.record(format!("mount {mount}: make directory {bucket} {directory}"));
             self.walk_making(mount, bucket, directory).await;
         } else {
             self.remove_directory(mount, bucket, directory).await;
@@ -262,7 +262,7 @@ impl World {
 
     /// Removes a directory, which succeeds only if it is empty.
     pub(crate) async fn remove_directory(&mut self, mount: usize, bucket: usize, directory: &str) {
-        self.say(format!("mount {mount}: remove directory {bucket} {directory}"));
+        self.record(format!("mount {mount}: remove directory {bucket} {directory}"));
         let (above, last) = cut(directory);
         let Ok(above) = self.walk(mount, bucket, above).await else { return };
         let removed = self.mounts[mount].files.remove_directory(above, last.as_bytes()).await;
@@ -277,12 +277,12 @@ impl World {
     async fn truncate_by_name(&mut self, mount: usize, name: Name) {
         let Some(current) = self.model.current(name) else { return };
         let file = current.file;
-        if self.open.pending.contains_key(&(mount, file)) || !self.take_turn(mount, file).await {
+        if self.open.dirty.contains_key(&(mount, file)) || !self.become_writer(mount, file).await {
             return;
         }
         let size = self.model.body(file).bytes.len();
         let new = self.dice.below(size + 50);
-        self.say(format!("mount {mount}: truncate {name:?} from {size} to {new}"));
+        self.record(format!("mount {mount}: truncate {name:?} from {size} to {new}"));
         let found = self.look_up(mount, name).await.expect("the file is found");
         self.open.looked(mount, file);
         let set = SetNode { size: Some(new as u64), ..SetNode::default() };
@@ -293,11 +293,11 @@ impl World {
             return;
         }
         set.expect("the file is truncated");
-        self.pend(mount, file, |pending| pending.resize(new));
-        let pending = self.open.pending.remove(&(mount, file)).expect("it was made");
-        let changes = pending.changes_content(size);
-        self.content_changes(mount, file, pending, changes);
-        self.look_at_names(file).await;
+        self.add_dirty(mount, file, |dirty| dirty.resize(new));
+        let dirty = self.open.dirty.remove(&(mount, file)).expect("it was made");
+        let changes = dirty.changes_content(size);
+        self.content_changes(mount, file, dirty, changes);
+        self.check_names(file).await;
     }
 
     async fn change_by_name(&mut self, mount: usize, name: Name) {
@@ -305,7 +305,7 @@ impl World {
         let found = self.look_up(mount, name).await.expect("the file is found");
         self.open.looked(mount, current.file);
         self.change_attributes(mount, current.file, found.ino).await;
-        self.look_at_names(current.file).await;
+        self.check_names(current.file).await;
     }
 
     /// Changes permissions, extended attributes, or the S3 headers, metadata and tags of the
@@ -320,12 +320,12 @@ impl World {
 
     async fn change_mode(&mut self, mount: usize, file: FileId, ino: Ino) {
         let mode = self.dice.of(&[0o600, 0o640, 0o644, 0o400]);
-        self.say(format!("mount {mount}: chmod {mode:o} {file}"));
+        self.record(format!("mount {mount}: chmod {mode:o} {file}"));
         let attributes = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
         let set = SetNode { attributes, size: None };
         self.mounts[mount].files.set(ino, None, set).await.expect("permissions may change");
-        match self.open.pending.get_mut(&(mount, file)) {
-            Some(pending) => pending.chmod(mode),
+        match self.open.dirty.get_mut(&(mount, file)) {
+            Some(dirty) => dirty.chmod(mode),
             None => {
                 self.model.split(file);
                 self.model.body_mut(file).mode = mode;
@@ -337,7 +337,7 @@ impl World {
         // Long values are in a separate record.
         let length = self.dice.of(&[5, 5, 3_000]);
         let value = (!self.dice.one_in(4)).then(|| bytes(self.step, length));
-        self.say(format!("mount {mount}: user.x of {file}, {length} bytes {}", value.is_some()));
+        self.record(format!("mount {mount}: user.x of {file}, {length} bytes {}", value.is_some()));
         let files = &self.mounts[mount].files;
         let changed = match &value {
             Some(value) => files.set_xattr(ino, b"user.x", value, XattrWrite::Set, false).await,
@@ -357,7 +357,7 @@ impl World {
         let name =
             ["user.ashlar.content-type", "user.ashlar.meta.k", "user.ashlar.tag.t"][kind - 3];
         let value = format!("text/set-{}", self.step);
-        self.say(format!("mount {mount}: {name} of {file}"));
+        self.record(format!("mount {mount}: {name} of {file}"));
         let files = &self.mounts[mount].files;
         let set =
             files.set_xattr(ino, name.as_bytes(), value.as_bytes(), XattrWrite::Set, false).await;

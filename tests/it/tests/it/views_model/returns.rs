@@ -12,7 +12,7 @@ const SMALL: usize = 9;
 impl World {
     /// A program opens a file, a client deletes the object, and another program removes the
     /// directory. Then the client restores the object, and the first program writes to its file.
-    pub(crate) async fn return_act(&mut self) {
+    pub(crate) async fn return_operation(&mut self) {
         let bucket = self.dice.of(&[KEPT, TRASH]);
         let names: Vec<Name> = KEYS.map(|key| (bucket, key)).into_iter().collect();
         let names: Vec<Name> = names.into_iter().filter(|name| self.is_alone(*name)).collect();

@@ -8,34 +8,34 @@ use std::sync::{PoisonError, RwLock};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::{KEYS, Memory, Notes, Place, file_name, key_of};
+use super::{KEYS, KernelCache, Notes, ViewPair, file_name, key_of};
 use crate::both_views::values;
-use crate::history::register::{Ask, Told};
+use crate::history::register::{Invocation, Response};
 use crate::history::{Call, Value};
-use crate::load::Pulse;
+use crate::load::Progress;
 
 /// A program on a mount.
 pub(super) struct Program<'a> {
     pub(super) notes: Notes<'a>,
-    pub(super) place: &'a Place,
+    pub(super) place: &'a ViewPair,
     /// The locks of each file: during its creation, and during a write in place.
     pub(super) locks: (&'a [RwLock<()>], &'a [RwLock<()>]),
-    pub(super) memory: Memory,
+    pub(super) kernel_cache: KernelCache,
 }
 
 /// The way in which a program publishes a file that it has written under another name.
 #[derive(Clone, Copy)]
-enum Naming {
+enum Publication {
     Rename,
     RenameIfAbsent,
     Link,
 }
 
 impl Program<'_> {
-    pub(super) fn until(&mut self, stop: &AtomicBool, pulse: &Pulse) {
+    pub(super) fn until(&mut self, stop: &AtomicBool, progress: &Progress) {
         while !stop.load(Ordering::Relaxed) {
             self.once();
-            pulse.beat();
+            progress.count_response();
         }
     }
 
@@ -45,9 +45,9 @@ impl Program<'_> {
             0..26 => self.read(key),
             26..38 => self.stat(key),
             38..41 => self.names(),
-            41..56 => self.replace(key, Naming::Rename),
-            56..60 => self.replace(key, Naming::RenameIfAbsent),
-            60..64 => self.replace(key, Naming::Link),
+            41..56 => self.replace(key, Publication::Rename),
+            56..60 => self.replace(key, Publication::RenameIfAbsent),
+            60..64 => self.replace(key, Publication::Link),
             64..82 => self.fill(key),
             82..88 => self.create(key),
             88..94 => self.unlink(key),
@@ -74,7 +74,7 @@ impl Program<'_> {
         let value = found.map(|found| values::of_content(&found, &shown(&path)));
         // Each open verifies the content of the file with the gateway, so only an absence can be
         // cached.
-        self.note(key, (Ask::Get, Told::Found(value)), value.is_none(), (began, ended));
+        self.note(key, (Invocation::Get, Response::Found(value)), value.is_none(), (began, ended));
         self.notes.count("read");
     }
 
@@ -85,21 +85,27 @@ impl Program<'_> {
         let found = if_there(fs::metadata(&path), &path);
         let ended = self.notes.now();
         let value = found.map(|found| values::of_length(found.len()));
-        self.note(key, (Ask::Get, Told::Found(value)), true, (began, ended));
+        self.note(key, (Invocation::Get, Response::Found(value)), true, (began, ended));
         self.notes.count("stat");
     }
 
     /// Records a call and its outcome. `by_kernel` is true if the kernel may have answered from its
     /// cache.
-    fn note(&mut self, key: usize, (ask, told): (Ask, Told), by_kernel: bool, times: (u64, u64)) {
+    fn note(
+        &mut self,
+        key: usize,
+        (invocation, response): (Invocation, Response),
+        by_kernel: bool,
+        times: (u64, u64),
+    ) {
         let (began, ended) = times;
-        match self.memory {
-            Memory::UntilAcknowledged if by_kernel => {
-                self.notes.worker.remembered.push((key, Call::new(ask, told, began, ended)));
+        match self.kernel_cache {
+            KernelCache::UntilAcknowledged if by_kernel => {
+                self.notes.worker.cached.push((key, Call::new(invocation, response, began, ended)));
             }
             // The result may be outdated, so it proves nothing.
-            Memory::Pushed if by_kernel => {}
-            _ => self.notes.note(key, ask, told, began, ended),
+            KernelCache::Pushed if by_kernel => {}
+            _ => self.notes.note(key, invocation, response, began, ended),
         }
     }
 
@@ -111,42 +117,48 @@ impl Program<'_> {
             .map(|entry| entry.expect("a name").file_name().to_string_lossy().into_owned())
             .collect();
         let ended = self.notes.now();
-        let mut told = vec![Told::Missing; KEYS];
+        let mut response = vec![Response::Missing; KEYS];
         for name in names.iter().filter(|name| !name.starts_with("own-")) {
-            let was = std::mem::replace(&mut told[key_of(name)], Told::Refused);
-            assert_eq!(was, Told::Missing, "{name} is twice in {names:?}");
+            let was = std::mem::replace(&mut response[key_of(name)], Response::Refused);
+            assert_eq!(was, Response::Missing, "{name} is twice in {names:?}");
         }
-        for (key, told) in told.into_iter().enumerate() {
-            self.notes.worker.calls.push((key, Call::new(Ask::Get, told, began, ended)));
+        for (key, response) in response.into_iter().enumerate() {
+            self.notes.worker.calls.push((key, Call::new(Invocation::Get, response, began, ended)));
         }
         self.notes.count("names");
     }
 
     /// Writes a file under another name, then publishes it under the shared name.
-    fn replace(&mut self, key: usize, naming: Naming) {
+    fn replace(&mut self, key: usize, publication: Publication) {
         let Some(value) = self.notes.value() else { return };
         let (own, path) = (self.own(), self.path(key));
         let written = OpenOptions::new().write(true).create_new(true).open(&own);
         let written = written.and_then(|file| self.write(file, value));
         written.unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
         let began = self.notes.now();
-        let (what, ask, named) = match naming {
-            Naming::Rename => ("replace", Ask::Put(value), fs::rename(&own, &path)),
-            Naming::RenameIfAbsent => {
+        let (what, invocation, named) = match publication {
+            Publication::Rename => ("replace", Invocation::Put(value), fs::rename(&own, &path)),
+            Publication::RenameIfAbsent => {
                 let named = renameat_with(CWD, &own, CWD, &path, RenameFlags::NOREPLACE);
-                ("replace if absent", Ask::PutIfAbsent(value), named.map_err(io::Error::from))
+                (
+                    "replace if absent",
+                    Invocation::PutIfAbsent(value),
+                    named.map_err(io::Error::from),
+                )
             }
-            Naming::Link => ("link", Ask::PutIfAbsent(value), fs::hard_link(&own, &path)),
+            Publication::Link => {
+                ("link", Invocation::PutIfAbsent(value), fs::hard_link(&own, &path))
+            }
         };
         let ended = self.notes.now();
-        let told = match named {
-            Ok(()) => Told::Done,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Told::Refused,
+        let response = match named {
+            Ok(()) => Response::Done,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Response::Refused,
             Err(error) => panic!("{what} {}: {error}", shown(&path)),
         };
-        self.note(key, (ask, told), told == Told::Refused, (began, ended));
+        self.note(key, (invocation, response), response == Response::Refused, (began, ended));
         self.notes.count(what);
-        if told == Told::Refused || what == "link" {
+        if response == Response::Refused || what == "link" {
             fs::remove_file(&own).unwrap_or_else(|error| panic!("{}: {error}", shown(&own)));
         }
     }
@@ -167,14 +179,14 @@ impl Program<'_> {
         let file = OpenOptions::new().write(true).truncate(true).open(&path);
         let opened = self.notes.now();
         let Some(file) = if_there(file, &path) else {
-            self.note(key, (Ask::Open(value), Told::Missing), true, (began, opened));
+            self.note(key, (Invocation::Open(value), Response::Missing), true, (began, opened));
             return self.notes.count("fill, absent");
         };
         self.write(file, value).unwrap_or_else(|error| panic!("{}: {error}", shown(&path)));
         let ended = self.notes.now();
-        self.notes.note(key, Ask::Open(value), Told::Done, began, opened);
-        self.notes.note(key, Ask::Cut(value), Told::Done, began, ended);
-        self.notes.note(key, Ask::Fill(value), Told::Done, began, ended);
+        self.notes.note(key, Invocation::Open(value), Response::Done, began, opened);
+        self.notes.note(key, Invocation::Truncate(value), Response::Done, began, ended);
+        self.notes.note(key, Invocation::Write(value), Response::Done, began, ended);
         self.notes.count("fill");
     }
 
@@ -190,15 +202,15 @@ impl Program<'_> {
         let file = match opened {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                self.note(key, (Ask::Create(value), Told::Refused), true, (began, made));
+                self.note(key, (Invocation::Create(value), Response::Refused), true, (began, made));
                 return self.notes.count("create, there");
             }
             Err(error) => panic!("create {}: {error}", shown(&path)),
         };
         self.write(file, value).unwrap_or_else(|error| panic!("{}: {error}", shown(&path)));
         let ended = self.notes.now();
-        self.notes.note(key, Ask::Create(value), Told::Done, began, made);
-        self.notes.note(key, Ask::Fill(value), Told::Done, began, ended);
+        self.notes.note(key, Invocation::Create(value), Response::Done, began, made);
+        self.notes.note(key, Invocation::Write(value), Response::Done, began, ended);
         self.notes.count("create");
     }
 
@@ -224,8 +236,8 @@ impl Program<'_> {
 
     fn removed(&mut self, key: usize, was_there: bool, began: u64) {
         let ended = self.notes.now();
-        let told = if was_there { Told::Done } else { Told::Missing };
-        self.note(key, (Ask::Remove, told), !was_there, (began, ended));
+        let response = if was_there { Response::Done } else { Response::Missing };
+        self.note(key, (Invocation::Remove, response), !was_there, (began, ended));
         self.notes.count(if was_there { "remove" } else { "remove, absent" });
     }
 }

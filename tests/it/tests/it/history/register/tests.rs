@@ -1,119 +1,161 @@
-use super::{Ask, Asked, EMPTY, State, Told, check};
-use crate::history::{Call as AnyCall, Deed as _, Value};
+use super::{EMPTY, Invocation, Operation, Response, State, check};
+use crate::history::{Call as AnyCall, SequentialSpec as _, Value};
 
-type Call = AnyCall<Asked>;
+type Call = AnyCall<Operation>;
 
-fn call(ask: Ask, told: Told, began: u64, ended: u64) -> Call {
-    Call::new(ask, told, began, ended)
+fn call(invocation: Invocation, response: Response, began: u64, ended: u64) -> Call {
+    Call::new(invocation, response, began, ended)
 }
 
 fn put(value: Value, began: u64, ended: u64) -> Call {
-    call(Ask::Put(value), Told::Done, began, ended)
+    call(Invocation::Put(value), Response::Done, began, ended)
 }
 
 fn get(value: Option<Value>, began: u64, ended: u64) -> Call {
-    call(Ask::Get, Told::Found(value), began, ended)
+    call(Invocation::Get, Response::Found(value), began, ended)
 }
 
-fn create(value: Value, told: Told, began: u64, ended: u64) -> Call {
-    call(Ask::PutIfAbsent(value), told, began, ended)
+fn create(value: Value, response: Response, began: u64, ended: u64) -> Call {
+    call(Invocation::PutIfAbsent(value), response, began, ended)
 }
 
-fn swap(wanted: Value, value: Value, told: Told, began: u64, ended: u64) -> Call {
-    call(Ask::PutIfMatch(wanted, value), told, began, ended)
+fn swap(wanted: Value, value: Value, response: Response, began: u64, ended: u64) -> Call {
+    call(Invocation::PutIfMatch(wanted, value), response, began, ended)
 }
 
 fn delete(began: u64, ended: u64) -> Call {
-    call(Ask::Delete, Told::Done, began, ended)
+    call(Invocation::Delete, Response::Done, began, ended)
 }
 
 /// A call with an unknown outcome.
-fn lost(ask: Ask, began: u64) -> Call {
-    call(ask, Told::Nothing, began, 0)
+fn lost(invocation: Invocation, began: u64) -> Call {
+    call(invocation, Response::Unknown, began, 0)
 }
 
 #[track_caller]
-fn good(calls: &[Call]) {
+fn is_linearizable(calls: &[Call]) {
     assert_eq!(check(calls), Ok(()));
-    assert!(brute(calls), "the other way to decide it agrees");
+    assert!(brute(calls), "brute force agrees");
 }
 
 #[track_caller]
-fn bad(calls: &[Call]) {
+fn is_not_linearizable(calls: &[Call]) {
     assert!(check(calls).is_err(), "{calls:?}");
-    assert!(!brute(calls), "the other way to decide it agrees");
+    assert!(!brute(calls), "brute force agrees");
 }
 
 #[test]
 fn sequential_reads_return_the_last_write() {
-    good(&[get(None, 1, 2), put(1, 3, 4), get(Some(1), 5, 6), delete(7, 8), get(None, 9, 10)]);
-    bad(&[put(1, 1, 2), get(None, 3, 4)]);
-    bad(&[put(1, 1, 2), put(2, 3, 4), get(Some(1), 5, 6)]);
-    bad(&[put(1, 1, 2), delete(3, 4), get(Some(1), 5, 6)]);
-    bad(&[get(Some(7), 1, 2)]);
+    is_linearizable(&[
+        get(None, 1, 2),
+        put(1, 3, 4),
+        get(Some(1), 5, 6),
+        delete(7, 8),
+        get(None, 9, 10),
+    ]);
+    is_not_linearizable(&[put(1, 1, 2), get(None, 3, 4)]);
+    is_not_linearizable(&[put(1, 1, 2), put(2, 3, 4), get(Some(1), 5, 6)]);
+    is_not_linearizable(&[put(1, 1, 2), delete(3, 4), get(Some(1), 5, 6)]);
+    is_not_linearizable(&[get(Some(7), 1, 2)]);
 }
 
 #[test]
 fn concurrent_reads_agree_on_the_order_of_writes() {
     // During a write a read may return its value; after such a read, no older value.
-    good(&[put(1, 1, 2), put(2, 3, 10), get(Some(1), 4, 5), get(Some(2), 6, 7)]);
-    bad(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 5), get(Some(1), 6, 7)]);
-    good(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 8), get(Some(1), 6, 7)]);
+    is_linearizable(&[put(1, 1, 2), put(2, 3, 10), get(Some(1), 4, 5), get(Some(2), 6, 7)]);
+    is_not_linearizable(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 5), get(Some(1), 6, 7)]);
+    is_linearizable(&[put(1, 1, 2), put(2, 3, 10), get(Some(2), 4, 8), get(Some(1), 6, 7)]);
     // Two readers cannot observe two writes in different orders.
     let writes = [put(1, 1, 20), put(2, 1, 20)];
     let one = [get(Some(1), 2, 3), get(Some(2), 4, 5)];
     let other = [get(Some(2), 2, 3), get(Some(1), 4, 5)];
-    good(&[&writes[..], &one[..]].concat());
-    bad(&[&writes[..], &one[..], &other[..]].concat());
+    is_linearizable(&[&writes[..], &one[..]].concat());
+    is_not_linearizable(&[&writes[..], &one[..], &other[..]].concat());
 }
 
 #[test]
 fn exactly_one_creation_succeeds() {
-    good(&[create(1, Told::Done, 1, 9), create(2, Told::Refused, 1, 9), get(Some(1), 10, 11)]);
-    bad(&[create(1, Told::Done, 1, 9), create(2, Told::Done, 1, 9)]);
-    good(&[create(1, Told::Done, 1, 9), create(2, Told::Done, 1, 9), delete(1, 9)]);
-    bad(&[create(1, Told::Refused, 1, 9), create(2, Told::Refused, 1, 9)]);
-    bad(&[put(1, 1, 2), delete(3, 4), create(2, Told::Refused, 5, 6)]);
+    is_linearizable(&[
+        create(1, Response::Done, 1, 9),
+        create(2, Response::Refused, 1, 9),
+        get(Some(1), 10, 11),
+    ]);
+    is_not_linearizable(&[create(1, Response::Done, 1, 9), create(2, Response::Done, 1, 9)]);
+    is_linearizable(&[
+        create(1, Response::Done, 1, 9),
+        create(2, Response::Done, 1, 9),
+        delete(1, 9),
+    ]);
+    is_not_linearizable(&[create(1, Response::Refused, 1, 9), create(2, Response::Refused, 1, 9)]);
+    is_not_linearizable(&[put(1, 1, 2), delete(3, 4), create(2, Response::Refused, 5, 6)]);
 }
 
 #[test]
 fn conditional_puts_lose_no_update() {
     let begin = put(1, 1, 2);
-    good(&[begin, swap(1, 2, Told::Done, 3, 9), swap(1, 3, Told::Refused, 3, 9)]);
-    bad(&[begin, swap(1, 2, Told::Done, 3, 9), swap(1, 3, Told::Done, 3, 9)]);
-    bad(&[begin, put(2, 3, 4), swap(1, 3, Told::Done, 5, 6)]);
-    bad(&[begin, swap(1, 2, Told::Refused, 3, 4)]);
-    good(&[begin, delete(3, 9), swap(1, 2, Told::Missing, 4, 8)]);
-    bad(&[begin, swap(1, 2, Told::Missing, 3, 4)]);
-    bad(&[begin, delete(3, 4), swap(1, 2, Told::Refused, 5, 6)]);
+    is_linearizable(&[
+        begin,
+        swap(1, 2, Response::Done, 3, 9),
+        swap(1, 3, Response::Refused, 3, 9),
+    ]);
+    is_not_linearizable(&[
+        begin,
+        swap(1, 2, Response::Done, 3, 9),
+        swap(1, 3, Response::Done, 3, 9),
+    ]);
+    is_not_linearizable(&[begin, put(2, 3, 4), swap(1, 3, Response::Done, 5, 6)]);
+    is_not_linearizable(&[begin, swap(1, 2, Response::Refused, 3, 4)]);
+    is_linearizable(&[begin, delete(3, 9), swap(1, 2, Response::Missing, 4, 8)]);
+    is_not_linearizable(&[begin, swap(1, 2, Response::Missing, 3, 4)]);
+    is_not_linearizable(&[begin, delete(3, 4), swap(1, 2, Response::Refused, 5, 6)]);
 }
 
 #[test]
 fn unknown_outcomes_take_effect_late_or_never_but_not_twice() {
-    let doubt = lost(Ask::Put(2), 3);
-    good(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(1), 7, 8)]);
-    good(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(2), 700, 800)]);
-    bad(&[put(1, 1, 2), doubt, get(Some(2), 5, 6), get(Some(1), 7, 8)]);
-    bad(&[put(1, 1, 2), doubt, get(Some(2), 5, 6), put(3, 7, 8), get(Some(2), 9, 10)]);
-    bad(&[get(Some(2), 1, 2), doubt]);
+    let doubt = lost(Invocation::Put(2), 3);
+    is_linearizable(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(1), 7, 8)]);
+    is_linearizable(&[put(1, 1, 2), doubt, get(Some(1), 5, 6), get(Some(2), 700, 800)]);
+    is_not_linearizable(&[put(1, 1, 2), doubt, get(Some(2), 5, 6), get(Some(1), 7, 8)]);
+    is_not_linearizable(&[
+        put(1, 1, 2),
+        doubt,
+        get(Some(2), 5, 6),
+        put(3, 7, 8),
+        get(Some(2), 9, 10),
+    ]);
+    is_not_linearizable(&[get(Some(2), 1, 2), doubt]);
     // A write with an unknown outcome that no client read explains a refusal. Two refusals, with a
     // delete between them, need two such writes.
-    let refused = |began| create(9, Told::Refused, began, began + 1);
-    good(&[lost(Ask::Put(1), 1), refused(2), delete(4, 5), get(None, 6, 7)]);
-    bad(&[lost(Ask::Put(1), 1), refused(2), delete(4, 5), refused(6)]);
-    let two = [lost(Ask::Put(1), 1), lost(Ask::Put(2), 1)];
-    good(&[&two[..], &[refused(2), delete(4, 5), refused(6)]].concat());
+    let refused = |began| create(9, Response::Refused, began, began + 1);
+    is_linearizable(&[lost(Invocation::Put(1), 1), refused(2), delete(4, 5), get(None, 6, 7)]);
+    is_not_linearizable(&[lost(Invocation::Put(1), 1), refused(2), delete(4, 5), refused(6)]);
+    let two = [lost(Invocation::Put(1), 1), lost(Invocation::Put(2), 1)];
+    is_linearizable(&[&two[..], &[refused(2), delete(4, 5), refused(6)]].concat());
     // The condition of an operation with an unknown outcome must hold, too.
-    bad(&[lost(Ask::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
-    good(&[put(1, 1, 2), lost(Ask::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
-    good(&[put(1, 1, 2), lost(Ask::Delete, 1), get(None, 3, 4), create(3, Told::Done, 5, 6)]);
-    bad(&[put(1, 1, 2), lost(Ask::Delete, 1), get(None, 3, 4), get(Some(1), 5, 6)]);
+    is_not_linearizable(&[lost(Invocation::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
+    is_linearizable(&[put(1, 1, 2), lost(Invocation::PutIfMatch(1, 2), 1), get(Some(2), 3, 4)]);
+    is_linearizable(&[
+        put(1, 1, 2),
+        lost(Invocation::Delete, 1),
+        get(None, 3, 4),
+        create(3, Response::Done, 5, 6),
+    ]);
+    is_not_linearizable(&[
+        put(1, 1, 2),
+        lost(Invocation::Delete, 1),
+        get(None, 3, 4),
+        get(Some(1), 5, 6),
+    ]);
 }
 
 /// An existing file is opened, perhaps truncated, and written, all in this period.
 fn overwrite(value: Value, began: u64, ended: u64) -> [Call; 3] {
-    let step = |ask, ended| call(ask, Told::Done, began, ended);
-    [step(Ask::Open(value), began + 1), step(Ask::Cut(value), ended), step(Ask::Fill(value), ended)]
+    let step = |invocation, ended| call(invocation, Response::Done, began, ended);
+    [
+        step(Invocation::Open(value), began + 1),
+        step(Invocation::Truncate(value), ended),
+        step(Invocation::Write(value), ended),
+    ]
 }
 
 #[test]
@@ -121,17 +163,22 @@ fn an_overwritten_file_may_be_empty_before_it_is_complete() {
     let empty = |began, ended| get(Some(EMPTY), began, ended);
     let over = [&[put(1, 1, 2)][..], &overwrite(2, 3, 9)].concat();
     let with = |more: &[Call]| [&over[..], more].concat();
-    good(&with(&[get(Some(1), 4, 5), get(Some(2), 10, 11)]));
-    good(&with(&[get(Some(1), 4, 5), empty(5, 6), get(Some(2), 7, 8), get(Some(2), 10, 11)]));
-    bad(&with(&[get(Some(2), 4, 5), empty(6, 7)]));
-    bad(&with(&[get(Some(1), 10, 11)]));
-    bad(&with(&[empty(10, 11)]));
-    bad(&with(&[empty(4, 5), get(Some(1), 6, 7)]));
+    is_linearizable(&with(&[get(Some(1), 4, 5), get(Some(2), 10, 11)]));
+    is_linearizable(&with(&[
+        get(Some(1), 4, 5),
+        empty(5, 6),
+        get(Some(2), 7, 8),
+        get(Some(2), 10, 11),
+    ]));
+    is_not_linearizable(&with(&[get(Some(2), 4, 5), empty(6, 7)]));
+    is_not_linearizable(&with(&[get(Some(1), 10, 11)]));
+    is_not_linearizable(&with(&[empty(10, 11)]));
+    is_not_linearizable(&with(&[empty(4, 5), get(Some(1), 6, 7)]));
     // Two at a time: the second one may truncate after the first one has written.
     let two = with(&overwrite(3, 4, 8));
     let seen = [get(Some(2), 5, 5), empty(6, 6), get(Some(3), 7, 7)];
-    good(&[&two[..], &seen[..]].concat());
-    bad(&[&two[..], &seen[..], &[empty(8, 8)]].concat());
+    is_linearizable(&[&two[..], &seen[..]].concat());
+    is_not_linearizable(&[&two[..], &seen[..], &[empty(8, 8)]].concat());
 }
 
 #[test]
@@ -139,35 +186,35 @@ fn writes_to_a_replaced_file_disappear_with_it() {
     let over = [&[put(1, 1, 2)][..], &overwrite(2, 3, 9)].concat();
     let with = |more: &[Call]| [&over[..], more].concat();
     // It was opened before it was replaced, and written after that.
-    let swap = swap(1, 3, Told::Done, 5, 6);
-    good(&with(&[swap, get(Some(3), 10, 11)]));
-    bad(&with(&[swap, get(Some(2), 10, 11)]));
-    let remove = |told| call(Ask::Remove, told, 5, 6);
-    good(&with(&[remove(Told::Done), get(None, 10, 11)]));
-    bad(&with(&[remove(Told::Missing)]));
-    bad(&with(&[remove(Told::Done), remove(Told::Done)]));
+    let swap = swap(1, 3, Response::Done, 5, 6);
+    is_linearizable(&with(&[swap, get(Some(3), 10, 11)]));
+    is_not_linearizable(&with(&[swap, get(Some(2), 10, 11)]));
+    let remove = |response| call(Invocation::Remove, response, 5, 6);
+    is_linearizable(&with(&[remove(Response::Done), get(None, 10, 11)]));
+    is_not_linearizable(&with(&[remove(Response::Missing)]));
+    is_not_linearizable(&with(&[remove(Response::Done), remove(Response::Done)]));
 }
 
 #[test]
 fn a_new_file_is_empty_until_it_is_written() {
     let empty = |began, ended| get(Some(EMPTY), began, ended);
-    let create = |told| call(Ask::Create(4), told, 1, 3);
-    let fill = call(Ask::Fill(4), Told::Done, 1, 9);
-    good(&[create(Told::Done), fill, empty(4, 5), get(Some(4), 10, 11)]);
-    good(&[create(Told::Done), fill, delete(4, 5), get(None, 10, 11)]);
-    bad(&[create(Told::Done), fill, get(None, 4, 5)]);
-    bad(&[create(Told::Done), fill, empty(10, 11)]);
-    bad(&[create(Told::Refused)]);
+    let create = |response| call(Invocation::Create(4), response, 1, 3);
+    let fill = call(Invocation::Write(4), Response::Done, 1, 9);
+    is_linearizable(&[create(Response::Done), fill, empty(4, 5), get(Some(4), 10, 11)]);
+    is_linearizable(&[create(Response::Done), fill, delete(4, 5), get(None, 10, 11)]);
+    is_not_linearizable(&[create(Response::Done), fill, get(None, 4, 5)]);
+    is_not_linearizable(&[create(Response::Done), fill, empty(10, 11)]);
+    is_not_linearizable(&[create(Response::Refused)]);
 }
 
 /// Tries every order. This is slow, but too simple to have the same errors as the search.
 fn brute(calls: &[Call]) -> bool {
     fn go(calls: &[Call], state: &State) -> bool {
-        if calls.iter().all(|call| call.deed.is_in_doubt()) {
+        if calls.iter().all(|call| call.operation.is_unknown()) {
             return true;
         }
-        let is_over = |call: &Call| !call.deed.is_in_doubt();
-        let first_end = calls.iter().filter(|call| is_over(call)).map(|call| call.ended).min();
+        let is_known = |call: &Call| !call.operation.is_unknown();
+        let first_end = calls.iter().filter(|call| is_known(call)).map(|call| call.ended).min();
         (0..calls.len()).any(|index| {
             let call = calls[index];
             if first_end.is_some_and(|end| call.began > end) {
@@ -175,14 +222,14 @@ fn brute(calls: &[Call]) -> bool {
             }
             let mut rest = calls.to_vec();
             rest.remove(index);
-            if call.deed.may_be_left_out() && go(&rest, state) {
+            if call.operation.is_optional() && go(&rest, state) {
                 return true;
             }
-            let is_early = |other: &Call| other.deed.comes_before(&call.deed);
+            let is_early = |other: &Call| other.operation.must_precede(&call.operation);
             if rest.iter().any(is_early) {
                 return false;
             }
-            call.deed.apply(state).is_some_and(|state| go(&rest, &state))
+            call.operation.apply(state).is_some_and(|state| go(&rest, &state))
         })
     }
     go(calls, &State::default())
@@ -201,7 +248,7 @@ impl Numbers {
 }
 
 /// Invents the calls of three clients of a register, sometimes with a wrong outcome.
-fn invent(numbers: &mut Numbers) -> Vec<Call> {
+fn random_history(numbers: &mut Numbers) -> Vec<Call> {
     let length = 3 + numbers.below(5);
     let any = |numbers: &mut Numbers| 1 + numbers.below(length);
     let mut free = [0; 3];
@@ -211,34 +258,38 @@ fn invent(numbers: &mut Numbers) -> Vec<Call> {
         let began = free[client] + 1 + numbers.below(4);
         let ended = began + 1 + numbers.below(6);
         free[client] = ended;
-        let ask = match numbers.below(9) {
-            0 | 1 => Ask::Get,
-            2 => Ask::Put(value),
-            3 => Ask::PutIfAbsent(value),
-            4 => Ask::PutIfMatch(any(numbers), value),
-            5 => Ask::Delete,
-            6 => Ask::Remove,
-            7 => Ask::Create(value),
-            _ => Ask::Fill(value),
+        let invocation = match numbers.below(9) {
+            0 | 1 => Invocation::Get,
+            2 => Invocation::Put(value),
+            3 => Invocation::PutIfAbsent(value),
+            4 => Invocation::PutIfMatch(any(numbers), value),
+            5 => Invocation::Delete,
+            6 => Invocation::Remove,
+            7 => Invocation::Create(value),
+            _ => Invocation::Write(value),
         };
         let turn = numbers.below(8);
-        let told = match ask {
-            Ask::Get if turn < 3 => Told::Found(None),
-            Ask::Get if turn == 3 => Told::Found(Some(EMPTY)),
-            Ask::Get => Told::Found(Some(any(numbers))),
-            Ask::PutIfAbsent(_) | Ask::PutIfMatch(..) | Ask::Create(_) if turn < 3 => Told::Refused,
-            Ask::PutIfMatch(..) | Ask::Remove if turn == 3 => Told::Missing,
-            Ask::Fill(_) | Ask::Create(_) => Told::Done,
-            _ if turn == 7 => Told::Nothing,
-            _ => Told::Done,
-        };
-        match (ask, told) {
-            (Ask::Fill(value), _) => calls.extend(overwrite(value, began, ended)),
-            (Ask::Create(value), Told::Done) => {
-                calls.push(call(ask, told, began, began + 1));
-                calls.push(call(Ask::Fill(value), told, began, ended));
+        let response = match invocation {
+            Invocation::Get if turn < 3 => Response::Found(None),
+            Invocation::Get if turn == 3 => Response::Found(Some(EMPTY)),
+            Invocation::Get => Response::Found(Some(any(numbers))),
+            Invocation::PutIfAbsent(_) | Invocation::PutIfMatch(..) | Invocation::Create(_)
+                if turn < 3 =>
+            {
+                Response::Refused
             }
-            _ => calls.push(call(ask, told, began, ended)),
+            Invocation::PutIfMatch(..) | Invocation::Remove if turn == 3 => Response::Missing,
+            Invocation::Write(_) | Invocation::Create(_) => Response::Done,
+            _ if turn == 7 => Response::Unknown,
+            _ => Response::Done,
+        };
+        match (invocation, response) {
+            (Invocation::Write(value), _) => calls.extend(overwrite(value, began, ended)),
+            (Invocation::Create(value), Response::Done) => {
+                calls.push(call(invocation, response, began, began + 1));
+                calls.push(call(Invocation::Write(value), response, began, ended));
+            }
+            _ => calls.push(call(invocation, response, began, ended)),
         }
     }
     calls
@@ -248,7 +299,7 @@ fn invent(numbers: &mut Numbers) -> Vec<Call> {
 fn search_agrees_with_brute_force() {
     let (mut numbers, mut linearizable) = (Numbers(0x5EED), 0);
     for _ in 0..20_000 {
-        let calls = invent(&mut numbers);
+        let calls = random_history(&mut numbers);
         let is = brute(&calls);
         linearizable += usize::from(is);
         assert_eq!(check(&calls).is_ok(), is, "{calls:#?}");
@@ -263,9 +314,9 @@ fn many_unknown_outcomes_are_decided_quickly() {
         let at = turn * 10;
         calls.push(put(10 * turn + 1, at, at + 6));
         calls.push(put(10 * turn + 2, at + 1, at + 7));
-        calls.push(lost(Ask::Put(10 * turn + 3), at + 2));
-        calls.push(if turn % 2 == 0 { lost(Ask::Delete, at) } else { delete(at, at + 9) });
-        calls.push(create(10 * turn + 4, Told::Refused, at, at + 9));
+        calls.push(lost(Invocation::Put(10 * turn + 3), at + 2));
+        calls.push(if turn % 2 == 0 { lost(Invocation::Delete, at) } else { delete(at, at + 9) });
+        calls.push(create(10 * turn + 4, Response::Refused, at, at + 9));
         calls.push(get(Some(10 * turn + 1 + turn % 3), at + 3, at + 9));
     }
     assert_eq!(check(&calls), Ok(()));

@@ -52,7 +52,7 @@ impl Times {
 
 /// The kinds of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Wrong {
+pub(super) enum Violation {
     /// An object that was durable, and not touched since, is missing, unreadable or has other
     /// bytes.
     Neglected,
@@ -66,17 +66,17 @@ pub(super) enum Wrong {
 
 /// The violations as text.
 #[derive(Debug, Default)]
-pub(super) struct Complaints(Vec<(Wrong, String)>);
+pub(super) struct Violations(Vec<(Violation, String)>);
 
 /// Number of violations that are shown.
 const SHOWN: usize = 20;
 
-impl Complaints {
-    pub(super) fn add(&mut self, wrong: Wrong, what: String) {
-        self.0.push((wrong, what));
+impl Violations {
+    pub(super) fn add(&mut self, kind: Violation, what: String) {
+        self.0.push((kind, what));
     }
 
-    pub(super) fn extend(&mut self, other: Complaints) {
+    pub(super) fn extend(&mut self, other: Violations) {
         self.0.extend(other.0);
     }
 
@@ -90,18 +90,18 @@ impl Complaints {
 
     /// Returns the number of violations of each kind.
     pub(super) fn figures(&self) -> String {
-        let mut counts: BTreeMap<Wrong, usize> = BTreeMap::new();
-        for (wrong, _) in &self.0 {
-            *counts.entry(*wrong).or_default() += 1;
+        let mut counts: BTreeMap<Violation, usize> = BTreeMap::new();
+        for (kind, _) in &self.0 {
+            *counts.entry(*kind).or_default() += 1;
         }
         format!("{counts:?}")
     }
 }
 
-impl fmt::Display for Complaints {
+impl fmt::Display for Violations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (wrong, what) in self.0.iter().take(SHOWN) {
-            writeln!(f, "  {wrong:?}: {what}")?;
+        for (kind, what) in self.0.iter().take(SHOWN) {
+            writeln!(f, "  {kind:?}: {what}")?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The history of a few keys with their metadata and tags, and of copies between them. All keys
 //! together are one history, because a copy reads one key and writes another at the same instant.
 
-use super::{Call, Deed, Value};
+use super::{Call, SequentialSpec, Value};
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ pub(crate) struct Object {
 
 /// The condition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum When {
+pub(crate) enum Condition {
     Always,
     Absent,
     Is(Tag),
@@ -46,24 +46,24 @@ pub(crate) struct Copying {
     pub(crate) tags: Option<Value>,
 }
 
-/// An operation on these keys.
+/// The invocation of an operation on these keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Ask {
+pub(crate) enum Invocation {
     Get(usize),
     GetTags(usize),
     /// A PUT, or the completion of an upload.
-    Put(usize, Object, When),
+    Put(usize, Object, Condition),
     PutTags(usize, Value),
-    Delete(usize, When),
+    Delete(usize, Condition),
     Copy(Copying),
     /// A part copied from a key that must have this `ETag`. The part stays invisible until the
     /// completion.
     CopyPart(usize, Tag),
 }
 
-/// The outcome of an operation.
+/// The response, that is, the outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Told {
+pub(crate) enum Response {
     /// It succeeded.
     Done,
     /// It succeeded, and the source had this `ETag`.
@@ -78,44 +78,51 @@ pub(crate) enum Told {
     /// An object is required, and there is none.
     Missing,
     /// Unknown: the operation may or may not take effect.
-    Nothing,
+    Unknown,
 }
 
-/// An operation and its outcome.
+/// An operation: its invocation and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Asked {
-    pub(crate) ask: Ask,
-    pub(crate) told: Told,
+pub(crate) struct Operation {
+    pub(crate) invocation: Invocation,
+    pub(crate) response: Response,
 }
 
 /// The object of each key.
 type State = [Option<Object>; KEYS];
 
-impl When {
+impl Condition {
     fn holds(self, found: Option<Object>) -> bool {
         match self {
-            When::Always => true,
-            When::Absent => found.is_none(),
-            When::Is(tag) => found.is_some_and(|object| object.content.tag == tag),
+            Condition::Always => true,
+            Condition::Absent => found.is_none(),
+            Condition::Is(tag) => found.is_some_and(|object| object.content.tag == tag),
         }
     }
 }
 
-impl Ask {
+impl Invocation {
     /// Returns the key of the condition, or of the required object, and the condition.
-    fn wants(self) -> (usize, When) {
+    fn wants(self) -> (usize, Condition) {
         match self {
-            Ask::Get(key) | Ask::GetTags(key) | Ask::PutTags(key, _) => (key, When::Always),
-            Ask::Put(key, _, when) | Ask::Delete(key, when) => (key, when),
-            Ask::CopyPart(key, tag) => (key, When::Is(tag)),
-            Ask::Copy(copy) => (copy.from, copy.when.map_or(When::Always, When::Is)),
+            Invocation::Get(key) | Invocation::GetTags(key) | Invocation::PutTags(key, _) => {
+                (key, Condition::Always)
+            }
+            Invocation::Put(key, _, when) | Invocation::Delete(key, when) => (key, when),
+            Invocation::CopyPart(key, tag) => (key, Condition::Is(tag)),
+            Invocation::Copy(copy) => {
+                (copy.from, copy.when.map_or(Condition::Always, Condition::Is))
+            }
         }
     }
 
     /// Returns true if the operation requires an object.
     fn wants_one(self) -> bool {
-        let asks = matches!(self, Ask::PutTags(..) | Ask::Copy(_) | Ask::CopyPart(..));
-        asks || matches!(self.wants().1, When::Is(_))
+        let asks = matches!(
+            self,
+            Invocation::PutTags(..) | Invocation::Copy(_) | Invocation::CopyPart(..)
+        );
+        asks || matches!(self.wants().1, Condition::Is(_))
     }
 
     /// Returns the state after the operation succeeded; `None` if it cannot succeed in `state`.
@@ -126,14 +133,14 @@ impl Ask {
         }
         let mut after = *state;
         match self {
-            Ask::Get(_) | Ask::GetTags(_) => return None,
-            Ask::CopyPart(..) => {}
-            Ask::Put(key, object, _) => after[key] = Some(object),
-            Ask::PutTags(key, tags) => {
+            Invocation::Get(_) | Invocation::GetTags(_) => return None,
+            Invocation::CopyPart(..) => {}
+            Invocation::Put(key, object, _) => after[key] = Some(object),
+            Invocation::PutTags(key, tags) => {
                 after[key] = Some(Object { tags: Some(tags), ..state[key]? });
             }
-            Ask::Delete(key, _) => after[key] = None,
-            Ask::Copy(copy) => {
+            Invocation::Delete(key, _) => after[key] = None,
+            Invocation::Copy(copy) => {
                 let Object { content, note, tags } = state[copy.from]?;
                 let (note, tags) = (copy.note.unwrap_or(note), copy.tags.or(tags));
                 after[copy.to] = Some(Object { content, note, tags });
@@ -143,46 +150,55 @@ impl Ask {
     }
 }
 
-impl Deed for Asked {
+impl SequentialSpec for Operation {
     type State = State;
 
     fn apply(&self, state: &State) -> Option<State> {
-        let (key, when) = self.ask.wants();
+        let (key, when) = self.invocation.wants();
         let there = state[key];
-        let possible = match self.told {
-            Told::Copied(tag) if !When::Is(tag).holds(there) => false,
-            Told::Done | Told::Copied(_) | Told::Nothing => return self.ask.done(state),
-            Told::Found(found) => {
+        let possible = match self.response {
+            Response::Copied(tag) if !Condition::Is(tag).holds(there) => false,
+            Response::Done | Response::Copied(_) | Response::Unknown => {
+                return self.invocation.done(state);
+            }
+            Response::Found(found) => {
                 let seen = |object: Object| (object.content, object.note, object.tags.is_some());
                 found == there.map(seen)
             }
-            Told::Tags(tags) => tags == there.map(|object| object.tags),
-            Told::Refused => !when.holds(there) && (when == When::Absent || there.is_some()),
-            Told::Missing => self.ask.wants_one() && there.is_none(),
+            Response::Tags(tags) => tags == there.map(|object| object.tags),
+            Response::Refused => {
+                !when.holds(there) && (when == Condition::Absent || there.is_some())
+            }
+            Response::Missing => self.invocation.wants_one() && there.is_none(),
         };
         possible.then_some(*state)
     }
 
-    fn only_looks(&self) -> bool {
-        let changes = matches!(self.told, Told::Done | Told::Copied(_) | Told::Nothing);
-        !changes || matches!(self.ask, Ask::CopyPart(..))
+    fn is_read_only(&self) -> bool {
+        let changes =
+            matches!(self.response, Response::Done | Response::Copied(_) | Response::Unknown);
+        !changes || matches!(self.invocation, Invocation::CopyPart(..))
     }
 
-    fn is_in_doubt(&self) -> bool {
-        self.told == Told::Nothing
+    fn is_unknown(&self) -> bool {
+        self.response == Response::Unknown
     }
 }
 
 /// Decides if the calls of these keys, which were absent at first, are linearizable. If not,
 /// returns the call that fits in no order, and the calls around it.
-pub(crate) fn check(calls: &[Call<Asked>]) -> Result<(), String> {
-    let says = |call: &&Call<Asked>| !(call.deed.is_in_doubt() && call.deed.says_nothing());
+pub(crate) fn check(calls: &[Call<Operation>]) -> Result<(), String> {
+    let says =
+        |call: &&Call<Operation>| !(call.operation.is_unknown() && call.operation.has_no_effect());
     super::check(&calls.iter().filter(says).copied().collect::<Vec<_>>())
 }
 
-impl Asked {
+impl Operation {
     /// Returns true if the operation has no visible effect.
-    fn says_nothing(self) -> bool {
-        matches!(self.ask, Ask::Get(_) | Ask::GetTags(_) | Ask::CopyPart(..))
+    fn has_no_effect(self) -> bool {
+        matches!(
+            self.invocation,
+            Invocation::Get(_) | Invocation::GetTags(_) | Invocation::CopyPart(..)
+        )
     }
 }

@@ -2,7 +2,7 @@
 //! The rewriting of the packs must not change the others.
 
 use super::look::{Found, look};
-use super::told::Wrong;
+use super::violations::Violation;
 use super::*;
 
 /// Number of concurrent clients.
@@ -15,7 +15,7 @@ const EACH: usize = 4;
 const SIZE: usize = 64 << 10;
 
 fn path(round: u64, client: usize, at: usize) -> String {
-    format!("/box/company-{round}/{client}-{at}")
+    format!("/box/packs-{round}/{client}-{at}")
 }
 
 fn content(round: u64, client: usize, at: usize) -> Vec<u8> {
@@ -55,18 +55,20 @@ pub(super) fn delete_most(clients: &[Client], round: u64) {
 }
 
 /// Reads all objects: those that stay, and those whose deletion was taken back.
-pub(super) fn are_whole(clients: &[Client], round: u64, complaints: &mut Complaints) {
+pub(super) fn are_whole(clients: &[Client], round: u64, violations: &mut Violations) {
     for (name, at) in (0..TOGETHER).flat_map(|name| (0..EACH).map(move |at| (name, at))) {
         let path = path(round, name, at);
-        let (wrong, what) = match look(&clients[name % clients.len()], &path) {
+        let (kind, what) = match look(&clients[name % clients.len()], &path) {
             Found::Is(body, tag) if body == content(round, name, at) && tag == etag(&body) => {
                 continue;
             }
-            Found::Is(body, tag) => (Wrong::Foreign, format!("{} bytes, tag {tag}", body.len())),
-            Found::Absent => (Wrong::Lost, "gone".to_owned()),
-            Found::Unreadable(why) => (Wrong::Unreadable, why),
+            Found::Is(body, tag) => {
+                (Violation::Foreign, format!("{} bytes, tag {tag}", body.len()))
+            }
+            Found::Absent => (Violation::Lost, "gone".to_owned()),
+            Found::Unreadable(why) => (Violation::Unreadable, why),
         };
-        let wrong = if at == 0 { Wrong::Neglected } else { wrong };
-        complaints.add(wrong, format!("{path}: {what}"));
+        let kind = if at == 0 { Violation::Neglected } else { kind };
+        violations.add(kind, format!("{path}: {what}"));
     }
 }
