@@ -1,9 +1,10 @@
-//! What a PUT of a small object costs the server: `cargo run --release -p store-redis --example
-//! commit_cost redis://127.0.0.1:PORT/ [BYTES] [SECONDS]`. Sixteen writers send plans shaped like such
-//! a PUT, and whatever waits forms a batch, one under way at a time, as a volume does it. BYTES of 0
-//! are those of a larger object, whose record is short, and which shares a block with others. What is
-//! left over is a volume named `cost`; memory is that of an object if there was none before, and the
-//! file's bytes are those of an object if it was not rewritten meanwhile.
+//! Measures the cost of the PUT of a small object for the server: `cargo run --release -p
+//! store-redis --example commit_cost redis://127.0.0.1:PORT/ [BYTES] [SECONDS]`. Sixteen writers
+//! send plans with the shape of such a PUT. The waiting plans form a batch, one in flight at a
+//! time, as in a volume. With BYTES of 0 the plans are those of a larger object, which has a short
+//! record and shares a block with others. The volume `cost` remains afterwards. The memory is per
+//! object if the volume did not exist before; the file's bytes are per object if the file was not
+//! rewritten meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const IN_FLIGHT: usize = 1;
 const BUCKET: u64 = 2;
 /// The first of the writers' own directories.
 const DIRECTORIES: u64 = 1_000;
-/// Steps after which a writer's objects lie in the next block.
+/// Number of steps after which a writer's objects are in the next block.
 const BLOCK_STEPS: u64 = 8;
 
 type QueuedPlan = (Plan, oneshot::Sender<Verdict>);
@@ -35,14 +36,14 @@ fn bucket() -> (Key, Value) {
     (key(b'd', 1, b"bucket/"), Value::from_static(b"bucket-of-21-bytes..."))
 }
 
-/// A writer's idempotency slot after so many steps.
+/// Returns a writer's idempotency slot after this number of steps.
 fn slot(writer: u64, base: u64, steps: u64) -> (Key, Value) {
     let value = Value::copy_from_slice(&steps.to_be_bytes());
     let name = [&base.to_be_bytes()[..], &writer.to_be_bytes()].concat();
     (key(b'K', base, &name), value)
 }
 
-/// Bytes that no compression makes fewer, as those of most objects are.
+/// Returns bytes that cannot be compressed, like those of most objects.
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut noise = Vec::with_capacity(bytes + 8);
@@ -56,7 +57,7 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     noise
 }
 
-/// The directories above a writer's objects, as records that lead from each to the next.
+/// Returns the directories above a writer's objects, each pointing to the next.
 fn directories(writer: u64) -> Vec<(Key, Value)> {
     let to = |number: u64| Value::from([&[1; 6][..], &number.to_be_bytes()].concat());
     vec![
@@ -104,7 +105,7 @@ fn put_plan(writer: u64, base: u64, steps: u64, bytes: usize) -> Plan {
     plan
 }
 
-/// That an object owns bytes of a block that it shares.
+/// Returns the writes that record an object's bytes in a shared block.
 fn packed(base: u64, block: u64, number: u64) -> [Write; 2] {
     let id = [&base.to_be_bytes()[..], &[7; 2], &(1 << 47 | block).to_be_bytes()[2..]].concat();
     let partition = u64::from_be_bytes(*id.last_chunk().expect("sixteen bytes"));
@@ -113,7 +114,7 @@ fn packed(base: u64, block: u64, number: u64) -> [Write; 2] {
     [Write::Put(share, Value::from_static(&[1; 5])), Write::Add(live, 65_536)]
 }
 
-/// Forms batches of what waits, and says how many there were.
+/// Forms batches of the waiting plans. Returns the number of batches.
 #[expect(clippy::disallowed_methods, reason = "the example has no tasks of a volume")]
 async fn serve(store: Arc<RedisStore>, mut queue: mpsc::Receiver<QueuedPlan>) -> u64 {
     let (room, mut batches) = (Arc::new(Semaphore::new(IN_FLIGHT)), 0);
@@ -136,9 +137,9 @@ async fn serve(store: Arc<RedisStore>, mut queue: mpsc::Receiver<QueuedPlan>) ->
     }
 }
 
-/// What the server has used so far.
+/// The resources that the server has used.
 struct Used {
-    /// Seconds of CPU, and those of children that have ended, which rewrite its append-only file.
+    /// Seconds of CPU, with those of ended children, which rewrite its append-only file.
     cpu: f64,
     children: f64,
     memory: f64,

@@ -1,8 +1,9 @@
-//! Checks of a server: whether it can be used at all, and what it may lose.
+//! Checks of a server: if it can be used at all, and if it keeps acknowledged commits.
 //!
-//! Every new connection checks, and the check is repeated while connections last. A server may come
-//! back with other settings, its settings may be changed while it runs, or the address may lead to
-//! another server. [`Standing`] has the result of the last check.
+//! Each new connection checks, and the check is repeated while connections exist. A server may come
+//! back with other settings, its settings may change while it runs, or the address may lead to
+//! another server. [`Standing`] has the result of the last check. For example, `appendfsync
+//! everysec` is a risk: it is refused, or accepted and logged with relaxed durability.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,26 +15,28 @@ use store::{Durability, StoreError, StoreErrorKind};
 use crate::append_log;
 use crate::error;
 
-/// The first major release of Redis that has what the scripts need. Valkey reports a release that it is
-/// compatible with.
+/// The first major release of Redis that has all commands of the scripts. Valkey reports a release
+/// of Redis with which it is compatible.
 const OLDEST: u32 = 7;
 
-/// What a server says of itself.
+/// The answers of a server about its version, role and settings.
 #[derive(Debug)]
 pub(crate) struct About {
     facts: HashMap<String, String>,
-    /// The settings that durability depends on; `None` if we may not ask for them.
+    /// The settings on which durability depends; `None` if this user may not read them.
     settings: Option<HashMap<String, String>>,
-    /// Why the server does not rewrite its append-only file, although it should.
+    /// The reason why the server does not rewrite its append-only file, although it should.
     rewrite_refused: Option<String>,
 }
 
-/// Asks, in one trip. This also shows whether the user may run transactions, which commits need.
+/// Asks the server, in one round trip. This also shows if the user may run transactions, which
+/// commits need.
 pub(crate) async fn ask(
     connection: &mut MultiplexedConnection,
     doing: &str,
 ) -> Result<About, StoreError> {
-    // The transaction is empty, because a server out of memory would refuse any command in it.
+    // The transaction is empty because a server that is out of memory would refuse any command in
+    // it.
     let mut questions = redis::pipe();
     questions.cmd("MULTI").cmd("EXEC");
     let sections = ["server", "persistence", "replication", "cluster"];
@@ -56,7 +59,7 @@ pub(crate) async fn ask(
     let settings = match settings.extract_error() {
         Ok(settings) => Some(redis::from_redis_value(settings).map_err(|_| garbled())?),
         Err(refused) => {
-            tracing::debug!(error = %refused, "the server does not tell its settings");
+            tracing::debug!(error = %refused, "the server does not allow CONFIG GET");
             None
         }
     };
@@ -68,13 +71,13 @@ impl About {
         self.facts.get(name).map_or("", String::as_str)
     }
 
-    /// What the server calls its life from one start to the next.
+    /// Returns the server's identifier of its present run, from one start to the next.
     pub(crate) fn run(&self) -> &str {
         self.fact("run_id")
     }
 
-    /// Returns true if the server should rewrite its append-only file, as [`append_log`] says, and has
-    /// not begun to since its start.
+    /// Returns true if the server should rewrite its append-only file, as [`append_log`] explains,
+    /// and has not begun to since its start.
     pub(crate) fn needs_rewrite(&self) -> bool {
         let truncates = self.settings.as_ref().is_none_or(|settings| {
             settings.get("aof-load-truncated").is_none_or(|truncates| truncates != "no")
@@ -84,7 +87,7 @@ impl About {
             && !append_log::is_counted(self.fact("aof_rewrites"))
     }
 
-    /// Notes that the server refuses to rewrite its append-only file.
+    /// Records that the server refuses to rewrite its append-only file.
     pub(crate) fn refuse_rewrite(&mut self, why: String) {
         self.rewrite_refused = Some(why);
     }
@@ -97,7 +100,7 @@ impl About {
         self.refused().map_or(Ok(()), |why| Err(unavailable(doing, &why)))
     }
 
-    /// Why the server cannot be used, whatever the options.
+    /// Returns the reason why the server cannot be used with any options, or `None`.
     fn refused(&self) -> Option<String> {
         let version = self.fact("redis_version");
         let major: Option<u32> = version.split('.').next().and_then(|major| major.parse().ok());
@@ -109,13 +112,13 @@ impl About {
         if self.fact("role") != "master" {
             return Some(
                 "the server is a replica; the volume must be opened at the master, since a \
-                 replica may answer with what is no longer true"
+                 replica may answer with old records"
                     .to_owned(),
             );
         }
         if self.fact("cluster_enabled") == "1" {
             return Some(
-                "the server is a node of a cluster; a volume lies in one slot and needs a server \
+                "the server is a node of a cluster; a volume is in one slot and needs a server \
                  of its own"
                     .to_owned(),
             );
@@ -123,12 +126,12 @@ impl About {
         None
     }
 
-    /// What may be lost, each a clause that names the setting.
+    /// Returns the possible losses of acknowledged commits, each a clause that names the setting.
     fn risks(&self) -> Vec<String> {
         let Some(settings) = &self.settings else {
             return vec![
-                "the server does not let this user see its settings (CONFIG GET), so nobody knows \
-                 whether it keeps what it acknowledges"
+                "the server does not let this user read its settings (CONFIG GET), so it is unknown \
+                 if it keeps acknowledged commits"
                     .to_owned(),
             ];
         };
@@ -182,12 +185,13 @@ fn unavailable(doing: &str, why: &str) -> StoreError {
 #[derive(Debug)]
 pub(crate) struct Standing {
     relaxed: bool,
-    /// What it may lose, as a sentence; empty if nothing.
+    /// The possible losses, as a sentence; empty if there are none.
     risks: Mutex<String>,
 }
 
 impl Standing {
-    /// A server that may lose something is accepted if `relaxed`.
+    /// Creates the state before the first check. If `relaxed`, servers with possible losses are
+    /// accepted.
     pub(crate) fn new(relaxed: bool) -> Standing {
         Standing { relaxed, risks: Mutex::default() }
     }
@@ -196,15 +200,15 @@ impl Standing {
         self.risks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an acknowledged commit survives there.
+    /// Returns the failures that an acknowledged commit survives at this server.
     pub(crate) fn durability(&self) -> Durability {
         if self.risks().is_empty() { Durability::Strict } else { Durability::Relaxed }
     }
 
-    /// Checks that the risks of the server are accepted. Notes and logs how they have changed.
+    /// Checks that the options accept the possible losses at this server. Records and logs changes.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if there are risks that the options do not accept.
+    /// [`StoreErrorKind::Unavailable`] if there are possible losses that the options do not accept.
     pub(crate) fn accept(&self, about: &About, doing: &str) -> Result<(), StoreError> {
         let found = about.risks().join("; ");
         if !found.is_empty() && !self.relaxed {
@@ -216,9 +220,9 @@ impl Standing {
         let mut risks = self.risks();
         if *risks != found {
             if found.is_empty() {
-                tracing::info!("the metadata store keeps again what it acknowledges");
+                tracing::info!("the metadata store keeps acknowledged commits again");
             } else {
-                tracing::warn!(risks = found, "the metadata store may lose what it acknowledged");
+                tracing::warn!(risks = found, "the metadata store may lose acknowledged commits");
             }
             *risks = found;
         }

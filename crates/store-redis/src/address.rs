@@ -1,4 +1,6 @@
-//! The URL: which server, how to get there, and which volume on it.
+//! The URL: the server, the way of connecting, and the volume's name on the server.
+//!
+//! For example, `rediss://db.example:6380/?prefix=prod` is the volume `prod`, over TLS.
 
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -7,21 +9,21 @@ use redis::{
 use store::{StoreError, StoreErrorKind};
 use url::Url;
 
-/// The name of a volume whose URL has none.
+/// The name of a volume whose URL has no `prefix`.
 const DEFAULT_NAME: &str = "ashlar";
 
-/// Bytes of a volume's name, at most.
+/// Limit of the bytes of a volume's name.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Where a volume is.
+/// The location of a volume.
 pub(crate) struct Address {
     pub(crate) client: Client,
-    /// What every key of the volume begins with: a hash tag, so that all lie in one slot, and a
-    /// colon.
+    /// The first bytes of all keys of the volume: a hash tag, so that all keys are in one slot, and
+    /// a colon.
     pub(crate) prefix: String,
 }
 
-/// Takes a URL apart.
+/// Parses a URL.
 pub(crate) fn parse(url: &str) -> Result<Address, StoreError> {
     let mut url = Url::parse(url).map_err(|_| malformed("it is no URL"))?;
     if url.fragment().is_some() {
@@ -54,7 +56,7 @@ fn client(url: Url, authorities: Option<String>) -> Result<Client, StoreError> {
         StoreError::because(StoreErrorKind::Malformed, doing, error)
     };
     let connection: ConnectionInfo = url.into_connection_info().map_err(unreadable)?;
-    // The third version of the protocol is what tells of a connection's end.
+    // Only version 3 of the protocol reports the end of a connection.
     let session = connection.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let connection = connection
         .set_redis_settings(session)

@@ -1,10 +1,10 @@
 //! Makes the server rewrite its append-only file once after each start of the server.
 //!
-//! A server that is killed while it appends a transaction leaves the beginning of that transaction at
-//! the end of the file. With `aof-load-truncated yes`, the default, the next start drops the command
-//! that was cut, but leaves `MULTI` and the commands before that one in the file (seen with Redis
-//! 7.0.15). Later transactions are appended behind them. So the start after the next one runs these
-//! commands together with the next transaction:
+//! A server that is killed while it appends a transaction leaves the beginning of the transaction
+//! at the end of the file. With `aof-load-truncated yes`, the default, the next start drops the
+//! command that was cut, but leaves `MULTI` and the commands before it in the file (seen with Redis
+//! 7.0.15). Later transactions are appended after them. So the second start runs these commands
+//! together with the next transaction:
 //!
 //! ```text
 //! kill             MULTI  HSET a …  HSET b <cut>
@@ -13,19 +13,19 @@
 //! second start     a and c are set: half of a transaction has come back
 //! ```
 //!
-//! If a command is appended alone, without `MULTI`, the second start takes it for another one of the
-//! unfinished transaction and drops it, although the server has acknowledged it.
+//! For example, a command that is appended alone, without `MULTI`, is taken for a part of the
+//! unfinished transaction at the second start and dropped, although the server acknowledged it.
 //!
-//! `BGREWRITEAOF` ends that. The server first opens a new file for later commits, and then replaces
-//! the older files. If it is killed in between, its next start meets the unfinished
-//! transaction in a file that is not the last one, removes it entirely, and ends with an error; the
-//! start after that one loads everything. So no connection is used before the server has begun its
-//! rewrite. A server with `aof-load-truncated no` needs none: it does not start until
+//! `BGREWRITEAOF` prevents this. The server first opens a new file for later commits, and then
+//! replaces the older files. If it is killed in between, its next start finds the unfinished
+//! transaction in a file that is not the last one, removes it entirely, and exits with an error;
+//! the start after that loads everything. So no connection is used before the server has begun its
+//! rewrite. A server with `aof-load-truncated no` needs no rewrite: it does not start until
 //! `redis-check-aof --fix` has removed the whole transaction.
 //!
-//! The server counts the rewrites since its start, and counts one as soon as it appends to a new file,
-//! even if it cannot start the process that replaces the older files. So one rewrite in each run of the
-//! server is enough for all volumes on it, and no gateway has to remember it.
+//! The server counts its rewrites since its start. It counts one as soon as it appends to a new
+//! file, even if it cannot start the process that replaces the older files. So one rewrite in each
+//! run of the server is enough for all volumes on it, and no gateway has to remember it.
 
 use std::time::Duration;
 
@@ -35,11 +35,11 @@ use store::{StoreError, StoreErrorKind};
 
 use crate::error;
 
-/// How often a connection asks whether a rewrite that the server has put off has begun.
+/// Interval at which a connection checks if a postponed rewrite has begun.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a connection waits for a rewrite that the server has put off. Less than a call waits for a
-/// connection, so that the caller gets an error that names the cause.
+/// How long a connection waits for a postponed rewrite to begin. It is shorter than a call's wait
+/// for a connection, so that the caller gets an error that names the cause.
 const PUT_OFF_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The result of a request to rewrite the file.
@@ -47,20 +47,21 @@ const PUT_OFF_PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) enum Rewrite {
     /// The server appends to a new file.
     Begun,
-    /// The server refuses, with this reason.
+    /// The server refuses, for this reason.
     Refused(String),
 }
 
-/// Returns true if `count`, the server's `aof_rewrites`, says that a rewrite has begun since the start of
-/// the server.
+/// Returns true if `count`, the server's `aof_rewrites`, shows that a rewrite has begun since the
+/// server's start.
 pub(crate) fn is_counted(count: &str) -> bool {
     count.parse::<u64>().is_ok_and(|count| count > 0)
 }
 
-/// Has the server begin to rewrite its file. Waits for a moment if the server saves a dump first.
+/// Makes the server begin to rewrite its file. If the server saves a dump first, waits for a
+/// moment.
 ///
 /// # Errors
-/// [`StoreErrorKind::Unavailable`] if the server does not answer, or if it still saves a dump.
+/// [`StoreErrorKind::Unavailable`] if the server does not answer, or still saves a dump.
 pub(crate) async fn rewrite(
     connection: &mut MultiplexedConnection,
     doing: &str,
@@ -87,7 +88,7 @@ pub(crate) async fn rewrite(
         match refused {
             _ if is_counted(fact("aof_rewrites")) => return Ok(Rewrite::Begun),
             Some(why) => return Ok(Rewrite::Refused(why)),
-            // A server without that count.
+            // An older server has no such count. If no rewrite is scheduled, it has begun.
             None if fact("aof_rewrite_scheduled") != "1" => return Ok(Rewrite::Begun),
             None => {}
         }

@@ -1,9 +1,12 @@
-//! The net effect of a batch, under the assumption that all of its plans are committed.
+//! The combined effect of a batch, if all of its plans are committed.
 //!
-//! Most batches are committed whole. Then it does not matter which plan a guard or a write came from:
-//! the server can check each record once and write it once. [`crate::encode`] turns the merged batch
-//! into commands for `commit_batch.lua`. A batch that cannot be merged goes to `commit_plans.lua`,
-//! which decides the plans one by one. So does a merged one of which a guard does not hold.
+//! Most batches are committed as a whole. Then the server can check each record once and write it
+//! once, no matter from which plan a guard or a write comes. [`crate::encode`] turns the merged
+//! batch into commands for `commit_batch.lua`. A batch that cannot be merged goes to
+//! `commit_plans.lua`, which decides the plans one by one. A merged batch with a guard that does
+//! not hold goes there too.
+//!
+//! For example, two plans that add 1 to a counter become one addition of 2.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +14,7 @@ use store::{Guard, Key, Plan, Value, Write};
 
 use crate::opcode;
 
-/// What a guard expects of a record, before the first plan.
+/// The state of a record that a guard requires before the first plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected<'a> {
     Absent,
@@ -19,7 +22,7 @@ pub(crate) enum Expected<'a> {
     Equal(&'a Value),
 }
 
-/// What becomes of a counter.
+/// The combined change of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     Add(i64),
@@ -27,19 +30,19 @@ pub(crate) enum Change {
     Set(i64),
 }
 
-/// All guards and all writes of a batch.
+/// All guards and writes of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct MergedBatch<'a> {
     pub(crate) guards: BTreeMap<&'a Key, Expected<'a>>,
     pub(crate) writes: BTreeMap<&'a Key, Option<&'a Value>>,
     pub(crate) counters: BTreeMap<&'a Key, Change>,
-    /// What counters may be at most, before the first plan.
+    /// The largest values that counters may have before the first plan.
     pub(crate) bounds: BTreeMap<&'a Key, i64>,
 }
 
 impl<'a> MergedBatch<'a> {
-    /// Merges plans. `None` if some plan would certainly be refused, or if the net effect cannot be
-    /// written down as one guard and one write for each record.
+    /// Merges plans. Returns `None` if a plan would certainly be refused, or if the combined effect
+    /// is not one guard and one write for each record.
     pub(crate) fn merge(plans: &'a [Plan]) -> Option<MergedBatch<'a>> {
         let mut batch = MergedBatch::default();
         for plan in plans {
@@ -75,7 +78,7 @@ impl<'a> MergedBatch<'a> {
     }
 
     fn expect(&mut self, key: &'a Key, expected: Expected<'a>) -> Option<()> {
-        // A guard on what an earlier plan of the batch has written is decided here.
+        // A guard on a record that an earlier plan of the batch writes is decided here.
         if let Some(written) = self.writes.get(key) {
             let holds = match (expected, written) {
                 (Expected::Absent, None) | (Expected::Present, Some(_)) => true,
@@ -96,7 +99,7 @@ impl<'a> MergedBatch<'a> {
         }
     }
 
-    /// Takes in what a counter may be at most before a plan. Earlier plans have added to it.
+    /// Adds the bound of a plan on a counter, reduced by the additions of earlier plans.
     fn bound(&mut self, counter: &'a Key, most: i64) -> Option<()> {
         let most = match self.counters.get(counter) {
             None => most,
@@ -124,7 +127,7 @@ impl<'a> MergedBatch<'a> {
 }
 
 impl Change {
-    /// Its opcode in scripts, and its number.
+    /// Returns the change's opcode in scripts, and its number.
     pub(crate) fn encoded(self) -> (u8, i64) {
         match self {
             Change::Add(by) => (opcode::ADD, by),

@@ -1,7 +1,7 @@
--- Answers the entries of the change feed after the one with id ARGV[1], and the id of the last one. An
--- empty id asks for the latter only. The entries are nil if that entry does not exist: it was trimmed,
--- or the server was set back to before it, and others may have taken its place. They are also nil if
--- they have more bytes than ARGV[2].
+-- Returns the entries of the change feed after the one with id ARGV[1], and the id of the last one.
+-- With an empty id, returns only the latter. The entries are nil if the entry ARGV[1] does not
+-- exist: it was trimmed, or the server was restored to an earlier state, and other entries may have
+-- taken its place. They are also nil if they have more bytes than ARGV[2].
 local PAGE = 256
 local since, bytes_left = A[1], tonumber(A[2])
 local last = call('XREVRANGE', P .. 'f', '+', '-', 'COUNT', 1)[1]

@@ -1,9 +1,10 @@
-//! Commits: a batch of plans becomes a script's arguments, and the script's answer the verdicts.
+//! Commits: converts a batch of plans into the arguments of a script, and its answer into verdicts.
 //!
-//! There are two ways. Nearly all batches are merged and encoded, and `commit_batch.lua` commits them
-//! whole. If a guard does not hold, it changes nothing, and the batch goes to `commit_plans.lua`, which
-//! decides the plans one by one and says which guard refused which plan. Batches that cannot be merged
-//! go there at once.
+//! There are two scripts. Nearly all batches are merged and encoded, and `commit_batch.lua` commits
+//! them as a whole. If a guard does not hold, that script changes nothing, and the batch goes to
+//! `commit_plans.lua`, which decides the plans one by one and returns which guard refused which
+//! plan. Batches that cannot be merged go there at once. For example, a plan with an `Empty` guard
+//! is never merged.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,9 +27,9 @@ use crate::reply;
 
 const DOING: &str = "committing plans";
 
-/// Decides plans. A call that has been sent goes on whether or not anybody waits for it. There is a
-/// second call if the first one has certainly changed nothing: because a guard did not hold, or
-/// because the server is out of memory.
+/// Decides plans. A call that was sent continues even if its caller goes away. A second call is
+/// made only if the first one certainly changed nothing: because a guard did not hold, or because
+/// the server is out of memory.
 pub(crate) async fn commit(
     links: &Arc<Links>,
     plans: &[Plan],
@@ -70,8 +71,8 @@ async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, Stor
     fail_if_all_failed(verdicts(plans.len(), links.call(call).await?)?)
 }
 
-/// Decides the admitted plans as if the others did not exist, by a script that runs although the
-/// server is out of memory.
+/// Decides the admitted plans as if the others did not exist, with a script that also runs while
+/// the server is out of memory.
 async fn decide_without_memory(
     links: &Arc<Links>,
     plans: &[Plan],
@@ -109,7 +110,8 @@ fn fail_if_all_failed(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError
     }
 }
 
-/// A script has run, and its answer cannot be read. That does not mean that it has changed nothing.
+/// Returns the error of a script that ran and whose answer does not parse. The script may have
+/// changed records.
 fn garbled() -> StoreError {
     StoreError::because(StoreErrorKind::Unknown, DOING, error::garbled(DOING))
 }
@@ -126,7 +128,8 @@ fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
             match guard {
                 Guard::Equals(key, value) => {
                     let key = program.record(key);
-                    // The plans of a batch mostly guard the same records.
+                    // The plans of a batch mostly guard the same records, so their values are sent
+                    // once.
                     let value = *expected.entry(value).or_insert_with(|| program.value(value));
                     program.instruction(opcode::EQUALS, key, value);
                 }
@@ -193,10 +196,10 @@ fn keys(plans: &[Plan]) -> Keys<'_> {
     keys
 }
 
-/// The guard's index in the answer if a guard cannot be decided, because a record is damaged.
+/// The guard's index in the answer if a guard cannot be decided because a record is damaged.
 const DAMAGED_GUARD: Reply = Reply::Int(-1);
 
-/// Reads the refusals: of each the plan, the guard and the record that it met.
+/// Parses the refusals: of each the plan, the guard and the record that was found.
 fn verdicts(plans: usize, answer: Reply) -> Result<Vec<Verdict>, StoreError> {
     let mut verdicts = vec![Verdict::Committed; plans];
     let mut refusals = reply::list(answer).ok_or_else(garbled)?.into_iter();

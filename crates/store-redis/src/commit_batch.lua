@@ -1,39 +1,40 @@
--- The usual commit: runs the commands of a batch, which the client has encoded under the assumption
--- that every plan is committed. Answers 1 if so. If a guard does not hold or a snapshot is open, it
--- answers nothing and has changed nothing; the client then sends `commit_plans.lua`, which decides the
--- plans one by one.
+-- The commit of merged batches: runs the commands of a batch, which the client has encoded under the
+-- assumption that all plans are committed. Returns 1 in that case. If a guard does not hold or a
+-- snapshot is open, it returns nothing and has changed nothing; the client then calls
+-- `commit_plans.lua`, which decides the plans one by one.
 --
--- Lua costs more than the commands in a small commit. Hence this script makes as few strings and
--- tables as it can, and does not come with `prelude.lua`, which describes the volume's keys.
+-- In a small commit Lua costs more than the commands. Hence this script creates as few strings and
+-- tables as possible, and does not include `prelude.lua`, which describes the volume's keys.
 --
--- ARGV: the arguments of all operations, and at last the operations themselves. Each has five bytes:
+-- ARGV: the arguments of all operations, and last the operations themselves. Each has five bytes:
 -- an opcode, the index of its first argument, and their number. `encode.rs` has the same opcodes.
 --
 -- Guards:
---   FIELDS_EQUAL     a hash and fields; behind the arguments stand the values that they must have
+--   FIELDS_EQUAL     a hash and fields; the values that they must have follow the arguments
 --   FIELDS_ABSENT    a hash and fields that must not exist
 --   FIELDS_PRESENT   a hash and fields that must exist
 --   MEMBERS_PRESENT  a sorted set and members that must exist
---   RANGES_EMPTY     a sorted set and pairs of bounds in order: between each pair nothing may stand
---   RANGES_FILLED    a sorted set and pairs of bounds: between each pair something must stand
---   STRINGS_EQUAL    strings; behind the arguments stand the values that they must have
---   NO_SNAPSHOT      the key of the open snapshots: there may be none
---   COUNTERS_AT_MOST a hash and fields; behind the arguments stand the numbers that they may not exceed
+--   RANGES_EMPTY     a sorted set and pairs of bounds in order: no member may be between a pair
+--   RANGES_FILLED    a sorted set and pairs of bounds: a member must be between each pair
+--   STRINGS_EQUAL    strings; the values that they must have follow the arguments
+--   NO_SNAPSHOT      the key of the open snapshots, which must not exist
+--   COUNTERS_AT_MOST a hash and fields; the numbers that they may not exceed follow the arguments
 -- Counters:
---   COMPUTE_COUNTERS  a hash, fields, as many numbers, and a string with the opcode of each: ADD, MAX or
---                    SET. It reads and computes, and writes nothing.
---   WRITE_COUNTERS    writes what was computed
+--   COMPUTE_COUNTERS a hash, fields, as many numbers, and a string with the opcode of each: ADD, MAX
+--                    or SET. Reads and computes, and writes nothing.
+--   WRITE_COUNTERS   writes the computed counters
 -- Records:
---   INDEX            containers that records are about to be put into: adds new ones to the indexes
+--   INDEX            containers that are about to get records: adds new ones to the indexes
 --   RUN              a command
---   REPLACE_MEMBER   a sorted set, two bounds and a member: removes another member between the bounds.
---                    An empty member stands for none.
---   PUT_FIELDS       HSET with its arguments, and the most fields that can be new. If fewer are new, some
---                    short record may have replaced a long one.
---   REMOVE           a command that may delete the last record of the container it names first
+--   REPLACE_MEMBER   a sorted set, two bounds and a member: removes another member between the
+--                    bounds. An empty member means none.
+--   PUT_FIELDS       HSET with its arguments, and the largest possible number of new fields. If
+--                    fewer are new, a short record may have replaced a long one.
+--   REMOVE           a command that may delete the last record of the container that it names first
 --
--- A guard on a long record is one on its head and one on its overflow value. Large overflow values of
--- new records come behind this script, as `overflow.rs` says; the last command makes way for them.
+-- A guard on a long record is one on its head and one on its overflow value. Large overflow values
+-- of new records are set after this script, as `overflow.rs` explains; the last command deletes
+-- their old values.
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, sub, unpack = string.byte, string.sub, unpack
 local FIELDS_EQUAL, FIELDS_ABSENT, FIELDS_PRESENT, MEMBERS_PRESENT = 1, 2, 3, 4
@@ -42,20 +43,20 @@ local COMPUTE_COUNTERS, WRITE_COUNTERS, INDEX, RUN = 9, 10, 11, 12
 local REPLACE_MEMBER, PUT_FIELDS, REMOVE, COUNTERS_AT_MOST = 13, 14, 15, 16
 local ADD, MAX = 24, 25
 local HEAD = 252
--- Beyond this the value of a counter is not defined. It must only stay a number that can be read.
+-- Beyond this the value of a counter is undefined. It must only remain a number that can be parsed.
 local FAR = 2 ^ 60
 local operations = A[#A]
 -- Commands that write the computed counters.
 local counter_writes
 
--- Adds a container to the index of its space (ZADD), or removes it from there (ZREM).
+-- Adds a container to the index of its space (ZADD), or removes it from the index (ZREM).
 local function index(command, key)
   local container = sub(key, #P + 2)
   local space, rest = P .. 'y' .. sub(container, 1, 1), sub(container, 2)
   if command == 'ZADD' then call(command, space, '0', rest) else call(command, space, rest) end
 end
 
--- The key of the overflow value of a record that stands in the container `key` under a name.
+-- Returns the key of the overflow value of a record with this name in the container `key`.
 local function overflow_key(key, name)
   return P .. 'l' .. sub(key, #P + 2) .. name
 end
@@ -67,7 +68,7 @@ local function compute_counters(from, to)
   for n = 1, many do
     local opcode, was, text = byte(opcodes, n), tonumber(before[n] or 0), A[from + many + n]
     local number = tonumber(text)
-    -- The text is kept if it is the new number, which saves formatting it once more.
+    -- Keep the text if it is the new number, which saves formatting it again.
     if opcode == ADD then number, text = was + number, nil
     elseif opcode == MAX and number < was then number = was
     end
@@ -85,7 +86,7 @@ local function compute_counters(from, to)
   counter_writes[#counter_writes + 1] = clears
 end
 
--- Deletes overflow values of those fields that now have short records.
+-- Deletes the overflow values of those fields that have short records now.
 local function delete_overflow(key, from, to)
   local stale = { 'UNLINK' }
   for n = from, to, 2 do
@@ -98,7 +99,7 @@ local function replace_member(key, first, last, member)
   local met = call('ZRANGE', key, first, last, 'BYLEX')[1]
   if not met or met == member then return end
   call('ZREM', key, met)
-  -- `first` is the suffix behind a bracket, so this is the length of a long record's member.
+  -- `first` is a bracket and the suffix, so this is the length of a long record's member.
   local long = #first - 1 + HEAD
   if #met == long and #member ~= long then call('UNLINK', overflow_key(key, sub(first, 2))) end
   if member == '' and call('EXISTS', key) == 0 then index('ZREM', key) end
@@ -110,7 +111,7 @@ for at = 1, #operations, 5 do
   local to = from + many1 * 256 + many2 - 1
   if opcode == RUN then call(unpack(A, from, to))
   elseif opcode == RANGES_EMPTY then
-    -- If nothing stands from the first bound to the last one, one question was enough.
+    -- If nothing is between the first bound and the last one, one command is enough.
     local key = A[from]
     if call('ZLEXCOUNT', key, A[from + 1], A[to]) > 0 then
       if to == from + 2 then return false end

@@ -1,23 +1,23 @@
--- Decides the plans of a batch one by one, in order. ARGV: the program, the groups of keys to fetch,
--- then what both refer to by index. The program has instructions of five bytes: an opcode and two
--- indices. A plan is an instruction with the numbers of its guards and writes, and then those. Answers
--- for each refused plan its number, the guard and the record that it met. The guard is -1 if a guard
--- cannot be decided, because the record is damaged.
+-- Decides the plans of a batch one by one, in order. ARGV: the program, the groups of keys to
+-- fetch, then the arguments to which both refer by index. The program has instructions of five
+-- bytes: an opcode and two indices. A plan is an instruction with the numbers of its guards and
+-- writes, followed by those. Returns for each refused plan its number, the guard, and the record
+-- that was found. The guard is -1 if a guard cannot be decided because the record is damaged.
 --
--- A long record is two arguments side by side, of which the first has the index.
+-- A long record is two adjacent arguments, of which the first has the index.
 --
--- Plans are decided on what was fetched, and change it in memory only. The commands that change the
--- volume come after that, and none of them can fail: a script that fails is not undone.
+-- Plans are decided on the fetched records, and change them in memory only. The commands that
+-- change the volume come after that, and none of them can fail, because a script that fails is not
+-- undone.
 local EQUALS, ABSENT, PRESENT = 17, 18, 19
 local PUT, DELETE, FEED, ADD, MAX = 21, 22, 23, 24, 25
 local AT_MOST = 27
 local program = A[1]
--- By the index of a key: its record as the plans have left it (nil if that was not fetched, true if
--- only its presence was), its container, and, in an ordered space, the member that stands there.
+-- By the index of a key: its record after the plans so far (nil if it was not fetched, true if only
+-- its presence was fetched), its container, and, in an ordered space, its present member.
 local now, containers, members = {}, {}, {}
 fetch(A[2], now, containers, members)
--- Writes that wait: the record before them, whether there are any, and the indices in order. The same
--- for counters.
+-- Pending writes: the record before them, a flag, and the indices in order. The same for counters.
 local before, changed, list = {}, {}, {}
 local counters, counter_before, counter_list = {}, {}, {}
 local snapshots
@@ -39,8 +39,8 @@ local function read_now(index)
   return was
 end
 
--- Saves for open snapshots what is about to change. This may not fail: earlier writes of the batch may
--- be in the volume already.
+-- Saves the records and counters that are about to change for open snapshots. This must not fail,
+-- because earlier writes of the batch may be in the volume already.
 local function save_all()
   for _, index in ipairs(list) do
     local was = before[index]
@@ -66,7 +66,7 @@ local function add(arguments_of, key, ...)
   for _, argument in ipairs({ ... }) do arguments[#arguments + 1] = argument end
 end
 
--- Runs a command for each key with its arguments. Answers the sum of the answers.
+-- Runs a command for each key with its arguments. Returns the sum of the answers.
 local function run_by_key(command, arguments_of)
   local sum = 0
   for key, arguments in pairs(arguments_of) do
@@ -84,7 +84,7 @@ local function run(command, arguments)
   end
 end
 
--- Adds containers that do not exist yet, and are about to get records, to the indexes of their spaces.
+-- Adds new containers, which are about to get records, to the indexes of their spaces.
 local function index_new(puts)
   local new = {}
   for key in pairs(puts) do
@@ -96,7 +96,7 @@ local function index_new(puts)
   run_by_key('ZADD', new)
 end
 
--- Removes containers that do not exist any more, since their last records are gone, from the indexes.
+-- Removes containers whose last records were deleted from the indexes.
 local function index_ended(removals)
   local ended = {}
   for key in pairs(removals) do
@@ -120,14 +120,15 @@ local function write_counters()
   run_by_key('HDEL', clears)
 end
 
--- Carries out all writes that wait.
+-- Runs all pending writes.
 local function write()
   if #list == 0 and #counter_list == 0 then return end
   snapshots = snapshots or open_snapshots()
   if #snapshots > 0 then save_all() end
   local puts, deletes, members_put, members_removed = {}, {}, {}, {}
-  -- Overflow values to write, those to delete, and those to delete if a short record may have replaced
-  -- a long one that was not fetched. HSET tells: if as many fields are new as can be, none has.
+  -- Overflow values to write, those to delete, and those to delete if a short record may have
+  -- replaced a long one that was not fetched. HSET returns the number of new fields: if it is as
+  -- large as possible, no field was replaced.
   local overflow, stale, maybe_stale, new_max = {}, {}, {}, 0
   for _, index in ipairs(list) do
     local head, was, container, name = now[index], before[index], containers[index], A[index]
@@ -165,7 +166,7 @@ local function write()
   run('UNLINK', stale)
   if new < new_max then run('UNLINK', maybe_stale) end
   run_by_key('HDEL', deletes)
-  -- New members come before old ones go. Otherwise a partition might get empty in between.
+  -- Add new members before removing old ones. Otherwise a partition might be empty in between.
   run_by_key('ZADD', members_put)
   run_by_key('ZREM', members_removed)
   index_ended(deletes)
@@ -175,17 +176,17 @@ local function write()
   counter_before, counter_list = {}, {}
 end
 
--- A range is looked up in the volume, so what earlier plans have written must be there.
+-- A range is read from the volume, so the writes of earlier plans must be in the volume first.
 local function is_empty(index)
   write()
   local key = P .. 'z' .. A[index]
   return #call('ZRANGE', key, A[index + 1], A[index + 2], 'BYLEX', 'LIMIT', '0', '1') == 0
 end
 
--- Beyond this the value of a counter is not defined. It must only stay a number that can be read.
+-- Beyond this the value of a counter is undefined. It must only remain a number that can be parsed.
 local FAR = 2 ^ 60
 
--- A counter as the plans have left it.
+-- Returns a counter after the plans so far.
 local function counter_now(index)
   return counters[index] or tonumber(now[index] or 0)
 end

@@ -1,14 +1,16 @@
-//! Connections, and the one way in which anything is asked of the server.
+//! Connections, and the calls to the server.
 //!
-//! Calls share a few connections, on which requests and answers follow each other in order. Each call
-//! runs in a task of the store, so a caller that goes away does not disturb the others. A connection
-//! that has ended, or did not answer in time, is never used again; the next call makes a new one.
+//! Calls share a few connections, on which requests and answers are pipelined in order. Each call
+//! runs in a task of the store, so a caller that goes away does not disturb the others. A
+//! connection that has ended, or that did not answer in time, is never used again; the next call
+//! makes a new one.
 //!
 //! A new connection first checks the server (see [`about`]). From time to time one is made in the
-//! background just to check again. If the server fails the check, or turns out to be another one, no
-//! older connection is used any more.
+//! background only for this check. If the server fails the check, or is another one than before, no
+//! older connection is used any more. For example, after a failover to a replica that became
+//! master, all connections are made anew.
 //!
-//! No call is sent twice, except when the server does not know its script yet.
+//! No call is sent twice, except if the server does not know its script yet.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -29,7 +31,7 @@ use crate::append_log::{self, Rewrite};
 use crate::error::{self, Effect};
 use crate::overflow::{Overflow, Transaction};
 
-/// How long a connection may take to be made.
+/// Limit of the time to make a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a call waits for a connection.
@@ -38,13 +40,14 @@ const LINK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a call waits for its answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a check of the server is good for.
+/// Interval of the checks of the server.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Bytes from which on a request takes the last connection, so that small ones do not wait behind it.
+/// A request of at least this size uses the last connection, so that small requests do not wait for
+/// it.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// The scripts, as the server knows them.
+/// The scripts and their hashes at the server.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) open: Arc<Script>,
@@ -52,7 +55,7 @@ pub(crate) struct Scripts {
     pub(crate) read: Arc<Script>,
     pub(crate) commit_batch: Arc<Script>,
     pub(crate) commit_plans: Arc<Script>,
-    /// The same, as one that runs although the server is out of memory.
+    /// The same script, with the flag that lets it run while the server is out of memory.
     pub(crate) commit_plans_without_memory: Arc<Script>,
     pub(crate) changes: Arc<Script>,
     pub(crate) snapshot: Arc<Script>,
@@ -74,7 +77,7 @@ impl Scripts {
             open: script!("open.lua"),
             is_made: script!("is_made.lua"),
             read: script!("read.lua"),
-            // It does without the prelude, which every call would have to run.
+            // It has no prelude, because each call would have to run it.
             commit_batch: script!(with "commit_batch.lua"),
             commit_plans: script!("commit_plans.lua"),
             commit_plans_without_memory: script!(
@@ -87,7 +90,7 @@ impl Scripts {
     }
 }
 
-/// What is sent.
+/// A command or transaction to send.
 #[derive(Debug)]
 enum Request {
     Command(Cmd),
@@ -103,7 +106,7 @@ impl Request {
     }
 }
 
-/// Something to ask of the server.
+/// A call to the server.
 #[derive(Debug)]
 pub(crate) struct Call {
     request: Request,
@@ -111,12 +114,12 @@ pub(crate) struct Call {
     bytes: usize,
     doing: &'static str,
     effect: Effect,
-    /// The only run of the server that can answer this, if not all can.
+    /// The only run of the server that can answer this call; `None` if each run can.
     run: Option<String>,
 }
 
 impl Call {
-    /// A script with its arguments.
+    /// Creates the call of a script with its arguments.
     pub(crate) fn script<'a>(
         links: &Links,
         script: &Arc<Script>,
@@ -134,7 +137,7 @@ impl Call {
         Call { request, script, bytes, doing, effect: Effect::None, run: None }
     }
 
-    /// The same with overflow values that are set if the script commits.
+    /// Adds overflow values, which are set if the script commits.
     pub(crate) fn with_overflow(mut self, links: &Links, overflow: &[Overflow<'_>]) -> Call {
         self.bytes += overflow.iter().map(|(_, value)| value.len()).sum::<usize>();
         self.request = match self.request {
@@ -146,26 +149,26 @@ impl Call {
         self
     }
 
-    /// The same, as one that changes the volume.
+    /// Marks the call as one that changes the volume.
     pub(crate) fn commits(self) -> Call {
         Call { effect: Effect::Commits, ..self }
     }
 
-    /// The same, as one that only this run of the server can answer.
+    /// Marks the call as one that only this run of the server can answer.
     pub(crate) fn in_run(self, run: String) -> Call {
         Call { run: Some(run), ..self }
     }
 }
 
-/// A connection, and whether it has ended.
+/// A connection, and a flag that shows if it has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     connection: MultiplexedConnection,
-    /// What the server calls its life from one start to the next.
+    /// The server's identifier of its run.
     run: Arc<str>,
     ended: Arc<AtomicBool>,
-    /// How many checks of the server had failed when this connection was made. It is good as long as
-    /// no further one fails.
+    /// Number of failed checks of the server when this connection was made. The connection is valid
+    /// until another check fails.
     refusals: u64,
     all_refusals: Arc<AtomicU64>,
 }
@@ -176,14 +179,15 @@ impl Link {
             && self.refusals == self.all_refusals.load(Ordering::Acquire)
     }
 
-    /// Sends a call, and waits for its answer.
+    /// Sends a call and waits for its answer.
     pub(crate) async fn call(&self, call: &Call) -> Result<Value, StoreError> {
         let mut connection = self.connection.clone();
         let mut answer = call.request.send(&mut connection).await;
         if let (Err(error), Some(script)) = (&answer, &call.script)
             && error.code() == Some("NOSCRIPT")
         {
-            // Nothing has happened yet, whatever becomes of this.
+            // The server did not know the script, so nothing has happened yet. An error of loading
+            // it is definite.
             let loaded = script.load_async(&mut connection).await;
             loaded.map_err(|error| self.failed(error, call.doing, Effect::None))?;
             answer = call.request.send(&mut connection).await;
@@ -196,7 +200,8 @@ impl Link {
             self.ended.store(true, Ordering::Release);
         }
         if error.code() == Some("READONLY") {
-            // A replica goes on answering reads, with what may no longer be true.
+            // A demoted server still answers reads, possibly with old records. So no connection is
+            // used any more.
             self.all_refusals.fetch_add(1, Ordering::AcqRel);
         }
         error::after_sending(error, doing, effect)
@@ -206,7 +211,7 @@ impl Link {
 /// The connections of a store.
 pub(crate) struct Links {
     client: Client,
-    /// What every key of the volume begins with.
+    /// The first bytes of all keys of the volume.
     pub(crate) prefix: String,
     pub(crate) scripts: Scripts,
     slots: Vec<Mutex<Option<Link>>>,
@@ -216,11 +221,12 @@ pub(crate) struct Links {
     refusals: Arc<AtomicU64>,
     /// The result of the last check of the server.
     pub(crate) standing: Standing,
-    /// When the server was checked last.
+    /// Time of the last check of the server.
     asked: std::sync::Mutex<Instant>,
-    /// The run of the server that the last connection led to.
+    /// The run of the server of the last connection.
     run: std::sync::Mutex<Option<Arc<str>>>,
-    /// The run in which this process saw the server begin to rewrite its append-only file; empty before.
+    /// The run in which this process saw the server begin to rewrite its append-only file; empty
+    /// before.
     rewritten_in: Mutex<String>,
 }
 
@@ -249,12 +255,12 @@ impl Links {
         }
     }
 
-    /// Asks something of the server, in a task that ends even if nobody waits for it.
+    /// Makes a call, in a task that completes even if its caller goes away.
     pub(crate) async fn call(self: &Arc<Self>, call: Call) -> Result<Value, StoreError> {
         self.call_and_run(call).await.map(|(answer, _)| answer)
     }
 
-    /// The same, and says which run of the server has answered.
+    /// Makes a call. Returns the answer, and the run of the server that answered.
     pub(crate) async fn call_and_run(
         self: &Arc<Self>,
         call: Call,
@@ -264,7 +270,7 @@ impl Links {
         let task = self.tasks.spawn(async move {
             let link = links.link(call.bytes, call.doing).await?;
             if call.run.as_ref().is_some_and(|run| **run != *link.run) {
-                let doing = format!("{}: the server was started anew since then", call.doing);
+                let doing = format!("{}: the server was restarted since then", call.doing);
                 return Err(StoreError::new(StoreErrorKind::Unavailable, doing));
             }
             Ok((link.call(&call).await?, link.run))
@@ -278,12 +284,12 @@ impl Links {
         })
     }
 
-    /// Which run of the server there is a connection to.
+    /// Returns the run of the server to which the next connection leads.
     pub(crate) async fn run(self: &Arc<Self>, doing: &str) -> Result<Arc<str>, StoreError> {
         self.link(0, doing).await.map(|link| link.run)
     }
 
-    /// The next connection in turn, made anew if it has ended.
+    /// Returns the next connection in turn. Makes a new one if it has ended.
     async fn link(self: &Arc<Self>, bytes: usize, doing: &str) -> Result<Link, StoreError> {
         let small = self.slots.len().saturating_sub(1).max(1);
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % small;
@@ -295,7 +301,7 @@ impl Links {
                 return Err(error::closed(doing));
             }
             if let Some(link) = slot.as_ref().filter(|link| link.is_alive()) {
-                self.ask_again();
+                self.check_server_if_due();
                 return Ok(link.clone());
             }
             *slot = None;
@@ -308,10 +314,10 @@ impl Links {
         })
     }
 
-    /// Checks the server in the background if the last check is too old. This takes a new connection,
-    /// because the address may lead to another server by now.
-    fn ask_again(self: &Arc<Self>) {
-        const DOING: &str = "looking at the server of the metadata store";
+    /// Checks the server in the background if the last check is too old. This needs a new
+    /// connection, because the address may lead to another server now.
+    fn check_server_if_due(self: &Arc<Self>) {
+        const DOING: &str = "checking the server of the metadata store";
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.elapsed() < ASK_EVERY {
             return;
@@ -321,15 +327,15 @@ impl Links {
         let links = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Err(error) = links.connect(DOING).await {
-                tracing::warn!(%error, "looking at the metadata store");
+                tracing::warn!(%error, "checking the metadata store");
             }
         });
     }
 
-    /// Notes which run of the server a new connection leads to. If it is another one than before, older
-    /// connections may still lead to the old one, and are not used any more. Returns the number of
-    /// failed checks.
-    fn meet(&self, run: &Arc<str>, refusals: u64) -> u64 {
+    /// Records the run of the server of a new connection. If the run has changed, older connections
+    /// may lead to the previous server, and are not used any more. Returns the number of failed
+    /// checks.
+    fn note_run(&self, run: &Arc<str>, refusals: u64) -> u64 {
         let mut known = self.run.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref() == Some(run) || known.replace(Arc::clone(run)).is_none() {
             return refusals;
@@ -338,21 +344,21 @@ impl Links {
         self.refusals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// A new connection, to a server that has passed the check. A replica, for one, would answer with
-    /// old data.
+    /// Makes a connection to a server that passes the checks. For example, a replica would answer
+    /// with old data.
     pub(crate) async fn connect(&self, doing: &str) -> Result<Link, StoreError> {
         if self.closed.load(Ordering::Acquire) {
             return Err(error::closed(doing));
         }
         let refusals = self.refusals.load(Ordering::Acquire);
         let ended = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&ended);
+        let has_ended = Arc::clone(&ended);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(ANSWER_TIMEOUT))
             .set_push_sender(move |push: PushInfo| {
                 if push.kind == PushKind::Disconnection {
-                    told.store(true, Ordering::Release);
+                    has_ended.store(true, Ordering::Release);
                 }
                 Ok::<(), redis::aio::SendError>(())
             });
@@ -369,7 +375,7 @@ impl Links {
             self.standing.accept(&about, doing).inspect_err(refused)?;
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             let run: Arc<str> = about.run().into();
-            let refusals = self.meet(&run, refusals);
+            let refusals = self.note_run(&run, refusals);
             Ok(Link { connection, run, ended, refusals, all_refusals: Arc::clone(&self.refusals) })
         };
         timeout(LINK_TIMEOUT, connecting).await.unwrap_or_else(|_| {
@@ -378,14 +384,14 @@ impl Links {
         })
     }
 
-    /// Has the server rewrite its append-only file, if that is still due in this run of the server.
+    /// Makes the server rewrite its append-only file, if it has not done so in this run.
     async fn rewrite(
         &self,
         connection: &mut MultiplexedConnection,
         about: &mut About,
         doing: &str,
     ) -> Result<(), StoreError> {
-        // One connection asks, and the others wait for it.
+        // One connection asks for the rewrite; the others wait for it.
         let mut rewritten_in = self.rewritten_in.lock().await;
         if !about.needs_rewrite() || *rewritten_in == about.run() {
             return Ok(());
@@ -397,14 +403,14 @@ impl Links {
         Ok(())
     }
 
-    /// Runs something in the background, if the runtime still runs.
+    /// Runs a future in the background, if the runtime still exists.
     pub(crate) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             self.tasks.spawn_on(work, &runtime);
         }
     }
 
-    /// Waits for what is under way, and closes every connection.
+    /// Waits for the calls in flight and closes all connections.
     pub(crate) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.tasks.close();

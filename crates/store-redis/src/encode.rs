@@ -1,13 +1,16 @@
 //! Encodes a merged batch as commands that `commit_batch.lua` only has to run.
 //!
-//! In a small commit Lua costs the server more than the commands themselves: every string and every
-//! table that a script makes has a price. So whatever can be computed here is computed here. The
-//! arguments hold keys, fields, members and bounds in the form that commands take, those of one
-//! command side by side, so that the script passes them on without a copy of its own.
+//! In a small commit Lua costs the server more than the commands themselves, because each string
+//! and each table that a script creates has a cost. So the client computes as much as possible. The
+//! arguments are keys, fields, members and bounds in the form that commands take. The arguments of
+//! one command are adjacent, so that the script passes them on without a copy.
 //!
-//! An *operation* of five bytes says what a run of arguments is for: an opcode, the position of the
-//! first argument, and their number. The operations are the last argument. Their order matters:
-//! everything that may refuse the batch comes before the first change.
+//! An *operation* of five bytes describes the use of a range of arguments: an opcode, the position
+//! of the first argument, and their number. The operations are the last argument. Their order
+//! matters: all operations that may refuse the batch come before the first change.
+//!
+//! For example, three guards of the kind `Equals` on one chunk become one operation `FIELDS_EQUAL`
+//! with the hash, three fields and three values.
 
 use std::collections::HashSet;
 
@@ -19,18 +22,18 @@ use crate::limits::LIMITS;
 use crate::overflow::{OUT_OF_BAND_BYTES, Overflow, marker};
 use crate::record::{container, name_in_container, split};
 
-/// Keys that one command names, at most. Lua has a limit on arguments.
+/// Limit of the keys of one command. Lua limits the number of arguments.
 const COMMAND_KEYS_MAX: usize = 1_000;
 
-/// Arguments that one guard or write has at most. A long record has that many if it is put where
-/// nothing is known of the old one, in a container of its own.
+/// Limit of the arguments of one guard or write. A long record has this number if it is put without
+/// a guard, in a container of its own.
 const ITEM_ARGUMENTS_MAX: usize = 13;
-/// Arguments that a batch has besides those of its items.
+/// Limit of the arguments of a batch beyond those of its items.
 const BATCH_ARGUMENTS_MAX: usize = 16;
 const _: () =
     assert!(ITEM_ARGUMENTS_MAX * LIMITS.batch_items + BATCH_ARGUMENTS_MAX < u16::MAX as usize);
 
-/// The opcodes of `commit_batch.lua`, which says what each of them does.
+/// The opcodes of `commit_batch.lua`, which describes them.
 mod opcode {
     pub(super) const FIELDS_EQUAL: u8 = 1;
     pub(super) const FIELDS_ABSENT: u8 = 2;
@@ -50,7 +53,7 @@ mod opcode {
     pub(super) const COUNTERS_AT_MOST: u8 = 16;
 }
 
-/// What the guards say about the record that a write replaces or deletes.
+/// The knowledge from guards about the record that a write replaces or deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before<'a> {
     Absent,
@@ -58,7 +61,7 @@ enum Before<'a> {
     Unknown,
 }
 
-/// A write of one record.
+/// The write of one record.
 #[derive(Debug)]
 struct RecordWrite<'a> {
     key: &'a Key,
@@ -73,17 +76,17 @@ struct RecordWrite<'a> {
 #[derive(Debug)]
 pub(crate) struct EncodedBatch<'a> {
     prefix: &'a [u8],
-    /// The arguments, one behind the other, and where each of them ends.
+    /// All arguments, concatenated, and the end of each.
     bytes: Vec<u8>,
     ends: Vec<usize>,
     operations: Vec<u8>,
-    /// Overflow values that travel out of band.
+    /// Overflow values that are sent out of band.
     pub(crate) out_of_band: Vec<Overflow<'a>>,
 }
 
 impl<'a> EncodedBatch<'a> {
-    /// Encodes a batch for a volume whose keys begin with `prefix`. `feed_entry` goes into the change
-    /// feed, unless it is empty.
+    /// Encodes a batch for a volume whose keys begin with `prefix`. `feed_entry` is appended to the
+    /// change feed, unless it is empty.
     pub(crate) fn encode(
         batch: &MergedBatch<'a>,
         feed_entry: &[u8],
@@ -99,9 +102,11 @@ impl<'a> EncodedBatch<'a> {
         };
         encoded.guards(batch);
         encoded.bounds(batch);
-        // This may fail the script, if a counter is damaged and no number. So it comes first.
+        // This fails the script if a counter is damaged and not a number. So it comes before the
+        // first change.
         encoded.counters(batch);
-        // Nothing so far changes the volume, and nothing from here on can fail.
+        // All operations up to here leave the volume unchanged, and no operation after this can
+        // fail.
         encoded.operation(opcode::WRITE_COUNTERS, encoded.next());
         let writes = record_writes(batch);
         let groups: Vec<&[RecordWrite<'_>]> = writes
@@ -110,8 +115,8 @@ impl<'a> EncodedBatch<'a> {
             .collect();
         encoded.overflow_values(&writes);
         encoded.index_containers(&groups, batch);
-        // All puts come before all removals. So no container gets empty in between, which would
-        // delete it and take it out of its index.
+        // All puts come before all removals. So no container becomes empty in between, which would
+        // delete it and its entry in the index.
         for group in &groups {
             encoded.puts(group);
         }
@@ -119,7 +124,8 @@ impl<'a> EncodedBatch<'a> {
             encoded.removals(group);
         }
         if !feed_entry.is_empty() {
-            // A reader may be as far behind as is promised: at the entry before all those.
+            // One entry more than promised: a reader that is behind by the promised number is at
+            // the entry before them.
             let entries = (FEED_BATCHES + 1).to_string();
             let entry: [&[u8]; 6] = [b"MAXLEN", b"~", entries.as_bytes(), b"*", b"k", feed_entry];
             encoded.command(b"XADD", &[prefix, b"f"], entry);
@@ -128,14 +134,14 @@ impl<'a> EncodedBatch<'a> {
         encoded
     }
 
-    /// All arguments of the script, in order.
+    /// Returns all arguments of the script, in order.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
         let starts = [0].into_iter().chain(self.ends.iter().copied());
         let arguments = starts.zip(&self.ends).filter_map(|(from, to)| self.bytes.get(from..*to));
         arguments.chain([&self.operations[..]])
     }
 
-    /// Adds an argument, which may come in pieces.
+    /// Adds an argument that consists of several pieces.
     fn argument(&mut self, pieces: &[&[u8]]) {
         for piece in pieces {
             self.bytes.extend_from_slice(piece);
@@ -143,7 +149,7 @@ impl<'a> EncodedBatch<'a> {
         self.ends.push(self.bytes.len());
     }
 
-    /// The position of the next argument.
+    /// Returns the position of the next argument.
     fn next(&self) -> usize {
         self.ends.len()
     }
@@ -159,7 +165,7 @@ impl<'a> EncodedBatch<'a> {
         self.operations.extend(number(self.next() - first).to_be_bytes());
     }
 
-    /// Adds an operation on a key and on what follows it; none if nothing does.
+    /// Adds an operation on a key and the arguments after it. Adds nothing if there are none.
     fn operation_on<'b>(
         &mut self,
         opcode: u8,
@@ -175,7 +181,7 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Adds a command about one key.
+    /// Adds a command with one key.
     fn command<'b>(
         &mut self,
         command: &[u8],
@@ -189,7 +195,7 @@ impl<'a> EncodedBatch<'a> {
         self.operation(opcode::RUN, first);
     }
 
-    /// Checks the records that guards name, and that no snapshot is open.
+    /// Adds the checks of guarded records, and the check that no snapshot is open.
     fn guards(&mut self, batch: &MergedBatch<'a>) {
         let all: Vec<(&Key, Expected<'_>)> =
             batch.guards.iter().map(|(key, expected)| (*key, *expected)).collect();
@@ -255,7 +261,7 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Checks that counters are no more than guards allow.
+    /// Adds the checks that counters do not exceed the bounds of guards.
     fn bounds(&mut self, batch: &MergedBatch<'a>) {
         let all: Vec<(&Key, i64)> = batch.bounds.iter().map(|(key, most)| (*key, *most)).collect();
         let groups = all.chunk_by(|one, other| one.0.space() == other.0.space());
@@ -268,7 +274,7 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Reads counters and computes their new values.
+    /// Adds the operation that reads counters and computes their new values.
     fn counters(&mut self, batch: &MergedBatch<'a>) {
         let all: Vec<(&Key, Change)> =
             batch.counters.iter().map(|(key, change)| (*key, *change)).collect();
@@ -291,8 +297,8 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Writes small overflow values, collects large ones, and deletes those that certainly are of no
-    /// use any more.
+    /// Writes small overflow values, collects large ones, and deletes those that are certainly
+    /// obsolete.
     fn overflow_values(&mut self, writes: &[RecordWrite<'a>]) {
         let (mut small, mut stale) = (Vec::new(), Vec::new());
         for write in writes {
@@ -304,7 +310,7 @@ impl<'a> EncodedBatch<'a> {
                 }
                 (Some(value), _) => small.push((key(), value)),
                 (None, Before::Known { is_long: true, .. }) => stale.push(key()),
-                // In an ordered space, REPLACE_MEMBER sees whether the old record was long.
+                // In an ordered space, REPLACE_MEMBER finds out if the old record was long.
                 (None, Before::Unknown) if is_deleted && !write.key.space().is_ordered() => {
                     stale.push(key());
                 }
@@ -329,8 +335,9 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Deletes the marker and the keys of those values that travel out of band, which are set
-    /// if none of these exists. This comes last: when the marker is gone, the batch is committed.
+    /// Deletes the marker and the keys of the values that are sent out of band, which are set only
+    /// if none of these keys exists. This comes last: if the marker is gone, the batch is
+    /// committed.
     fn clear_for_out_of_band(&mut self) {
         let out_of_band = std::mem::take(&mut self.out_of_band);
         for values in out_of_band.chunks(COMMAND_KEYS_MAX) {
@@ -340,8 +347,8 @@ impl<'a> EncodedBatch<'a> {
         self.out_of_band = out_of_band;
     }
 
-    /// Adds new containers to the indexes of their spaces. A container exists already if a guard has
-    /// found a record in it.
+    /// Adds new containers to the indexes of their spaces. If a guard has found a record in a
+    /// container, the container exists already.
     fn index_containers(&mut self, groups: &[&[RecordWrite<'a>]], batch: &MergedBatch<'a>) {
         let exists = |(key, expected): (&&'a Key, &Expected<'_>)| {
             (*expected != Expected::Absent).then(|| container(key))
@@ -387,8 +394,9 @@ impl<'a> EncodedBatch<'a> {
             self.argument(&[&write.name]);
             self.argument(&[head]);
         }
-        // If a short record replaces an unknown one, that one may have been long, and its overflow
-        // value must go. HSET says how many fields are new: with a new one there is nothing to do.
+        // If a short record replaces an unknown one, the old one may have been long, and its
+        // overflow value must be deleted. HSET returns the number of new fields; if all fields are
+        // new, there were no old records.
         if puts().all(|(write, _)| write.overflow.is_some() || write.before != Before::Unknown) {
             return self.operation(opcode::RUN, first);
         }
@@ -398,13 +406,13 @@ impl<'a> EncodedBatch<'a> {
         self.operation(opcode::PUT_FIELDS, first);
     }
 
-    /// Removes deleted records from one container, and members that others have replaced.
+    /// Deletes records from one container, and the members that others have replaced.
     fn removals(&mut self, group: &[RecordWrite<'a>]) {
         let Some(any) = group.first() else { return };
         let container = container(any.key);
         let is_ordered = any.key.space().is_ordered();
-        // A hash overwrites the value of a field. In a sorted set the value is part of the member, so
-        // the old member stands beside the new one until it is removed here.
+        // A hash overwrites the value of a field. In a sorted set the value is part of the member,
+        // so the old member exists beside the new one until it is removed here.
         let removed = |write: &RecordWrite<'a>| match write.before {
             _ if !is_ordered => write.head.is_none().then(|| write.name.clone()),
             Before::Known { head, .. } if write.head != Some(head) => {
@@ -430,7 +438,7 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Removes the member with a written suffix, whatever its value, unless it equals `member`.
+    /// Removes the member with an encoded suffix and any value, unless it equals `member`.
     fn replace_member(&mut self, key: &[&[u8]], suffix: &[u8], member: &[&[u8]]) {
         let first = self.next();
         self.argument(key);
@@ -440,12 +448,12 @@ impl<'a> EncodedBatch<'a> {
     }
 }
 
-/// The key of the overflow value of a record that has this name in its container.
+/// Returns the key of the overflow value of a record with this name in its container.
 fn overflow_key(prefix: &[u8], key: &Key, name: &[u8]) -> Vec<u8> {
     [prefix, b"l", container(key), name].concat()
 }
 
-/// What a batch writes, in the order of keys.
+/// Returns the writes of a batch, in the order of keys.
 fn record_writes<'a>(batch: &MergedBatch<'a>) -> Vec<RecordWrite<'a>> {
     let mut all = Vec::with_capacity(batch.writes.len());
     for (key, value) in &batch.writes {
@@ -454,7 +462,7 @@ fn record_writes<'a>(batch: &MergedBatch<'a>) -> Vec<RecordWrite<'a>> {
                 let (head, overflow) = split(value);
                 Before::Known { head, is_long: overflow.is_some() }
             }
-            // A guard says that the record to delete does not exist, so there is nothing to do.
+            // A guard requires that the record to delete does not exist, so no write is needed.
             Some(Expected::Absent) if value.is_none() => continue,
             Some(Expected::Absent) => Before::Absent,
             Some(Expected::Present) | None => Before::Unknown,
@@ -468,10 +476,11 @@ fn record_writes<'a>(batch: &MergedBatch<'a>) -> Vec<RecordWrite<'a>> {
     all
 }
 
-/// The bounds of all members that begin with a written suffix, as commands take them.
+/// Returns the bounds of all members that begin with an encoded suffix, in the form that commands
+/// take.
 fn bounds(suffix: &[u8]) -> [Vec<u8>; 2] {
     let mut behind = [b"(", suffix].concat();
-    // The last byte of a written suffix is at most 127, so this does not overflow.
+    // The last byte of an encoded suffix is at most 127, so this does not overflow.
     if let Some(last) = behind.last_mut() {
         *last += 1;
     }

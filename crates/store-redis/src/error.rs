@@ -1,10 +1,13 @@
-//! What errors of the server and of the way there mean for a caller.
+//! Maps errors of the server and of connections to their meaning for a caller.
+//!
+//! For example, `OOM` becomes `Full`, and a connection that breaks during a commit becomes
+//! `Unknown`.
 
 use redis::RedisError;
 use store::{StoreError, StoreErrorKind};
 
-/// Errors of a server that has not begun a command, or has not reached a script's first write. Any other
-/// error may come from the middle of a script.
+/// Errors of a server that has not begun a command, or has not reached a script's first write. Any
+/// other error may come from the middle of a script.
 const DEFINITE: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
@@ -20,24 +23,25 @@ const DEFINITE: &[&str] = &[
     "READONLY",
 ];
 
-/// What the server answers when its memory is used up.
+/// The server's error code if its memory is exhausted.
 const OUT_OF_MEMORY: &str = "OOM";
 
-/// The server's answer if it cannot write its append-only file. The text names the cause.
+/// The server's error code if it cannot write its append-only file. The text names the cause.
 const CANNOT_WRITE: &str = "MISCONF";
 
-/// The texts of the operating system for a full disk and for a spent quota.
+/// The texts of the operating system for a full disk and for an exhausted quota.
 const NO_SPACE: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
-/// What our scripts answer, before their first write, if the overflow value of a record is missing.
+/// The error code of our scripts, before their first write, if the overflow value of a record is
+/// missing.
 const DAMAGED: &str = "DAMAGED";
 
-/// What a call does, as far as its errors are concerned.
+/// The effect of a call, which decides the meaning of its errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It may be sent again.
+    /// The call changes nothing, so it may be repeated.
     None,
-    /// It changes the volume, once it has arrived.
+    /// The call changes the volume once the server receives it.
     Commits,
 }
 
@@ -46,7 +50,7 @@ fn names_no_space(error: &RedisError) -> bool {
     NO_SPACE.iter().any(|cause| text.contains(cause))
 }
 
-/// What an error means once a command may have been sent.
+/// Returns the meaning of an error of a command that may have been sent.
 pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
     match error.code() {
         Some(OUT_OF_MEMORY) => StoreErrorKind::Full,
@@ -59,17 +63,17 @@ pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
     }
 }
 
-/// Whether the server has answered. Then requests and answers on the connection still match.
+/// Returns true if the server answered. Then requests and answers on the connection still match.
 pub(crate) fn is_answer(error: &RedisError) -> bool {
     error.code().is_some()
 }
 
-/// An error of a command that may have been sent.
+/// Returns the error of a command that may have been sent.
 pub(crate) fn after_sending(error: RedisError, doing: &str, effect: Effect) -> StoreError {
     StoreError::because(kind(&error, effect), doing, error)
 }
 
-/// An error of getting to the server, with nothing sent that matters.
+/// Returns the error of connecting to the server, before a command was sent.
 pub(crate) fn unreachable(doing: &str, error: RedisError) -> StoreError {
     StoreError::because(
         StoreErrorKind::Unavailable,
@@ -78,12 +82,12 @@ pub(crate) fn unreachable(doing: &str, error: RedisError) -> StoreError {
     )
 }
 
-/// The answer has another shape than expected.
+/// Returns the error of an answer with an unexpected form.
 pub(crate) fn garbled(doing: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: reading the server's answer"))
 }
 
-/// The overflow value of a record is missing. The script has changed nothing.
+/// Returns the error of a record without its overflow value. The script has changed nothing.
 pub(crate) fn damaged(doing: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Corrupt,
@@ -91,13 +95,13 @@ pub(crate) fn damaged(doing: &str) -> StoreError {
     )
 }
 
-/// Whether the server has refused something because its memory is used up.
+/// Returns true if the server refused a call because its memory is exhausted.
 pub(crate) fn is_out_of_memory(error: &StoreError) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
     cause.and_then(RedisError::code) == Some(OUT_OF_MEMORY)
 }
 
-/// What every call says after `close`.
+/// Returns the error of all calls after `close`.
 pub(crate) fn closed(doing: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: the store is closed"))
 }

@@ -1,8 +1,9 @@
-//! The change feed: a stream that commits add to, one entry for a batch.
+//! The change feed: a stream to which commits append, one entry for each batch.
 //!
-//! A position is the id of an entry, which includes the server's time. It is good as long as that very
-//! entry exists. So a reader meets a gap if it fell behind the oldest entry, and also if the server
-//! has lost its entry, together with whatever came after it.
+//! A position is the id of an entry, which includes the server's time. It is valid while that entry
+//! exists. So a reader gets a gap if it is behind the oldest entry, and also if the server has lost
+//! its entry with all later ones. For example, after a restore from an old dump the reader's entry
+//! does not exist, so it gets a gap and not the entries that took its place.
 
 use std::sync::Arc;
 
@@ -13,15 +14,15 @@ use store::{Changes, Position, StoreError, StoreErrorKind, feed};
 use crate::connect::{Call, Links};
 use crate::{error, reply};
 
-/// Bytes of a position that say which volume it belongs to.
+/// Bytes of a position that identify the volume.
 pub(crate) const ID_BYTES: usize = 8;
 
-/// Bytes of entries in one answer, at most.
+/// Limit of the bytes of entries in one answer.
 const BYTES_MAX: usize = 16 << 20;
 
 const DOING: &str = "reading the change feed";
 
-/// What has changed since a position.
+/// Returns the changes since a position.
 pub(crate) async fn changes(
     links: &Arc<Links>,
     id: [u8; ID_BYTES],
@@ -30,7 +31,7 @@ pub(crate) async fn changes(
     let name = match since.map(|since| take_apart(&since.0)) {
         None => String::new(),
         Some(Some((of, name))) if of == id => name,
-        // Another volume's: no entry has this name.
+        // The position is of another volume. No entry has this id, so the answer is a gap.
         Some(Some(_)) => "0-1".to_owned(),
         Some(None) => return Err(StoreError::new(StoreErrorKind::Malformed, "reading a position")),
     };
@@ -61,7 +62,7 @@ fn entries(id: [u8; ID_BYTES], answer: redis::Value) -> Option<(Option<Vec<Bytes
     Some((entries, Position(position.into())))
 }
 
-/// A position's volume, and the name of its entry.
+/// Returns a position's volume and the id of its entry.
 fn take_apart(position: &[u8]) -> Option<([u8; ID_BYTES], String)> {
     let (id, rest) = position.split_first_chunk()?;
     let (milliseconds, number) = rest.split_first_chunk()?;

@@ -1,2 +1,2 @@
--- Answers 1 if there is a volume, 0 if there is none. Makes nothing.
+-- Returns 1 if the volume exists, otherwise 0. Creates nothing.
 return call('EXISTS', P .. 'm')

@@ -1,20 +1,22 @@
 //! The metadata store in Redis or Valkey.
 //!
-//! Every call is one script. Redis runs one script at a time, so a read is one snapshot, and a batch is
-//! decided with nobody in between. There is a second script only if some guard of a batch does not
-//! hold: the first one changes nothing then, and does not find out which guard it was.
+//! Each call is one script. Redis runs one script at a time, so a read is one snapshot, and no
+//! other call runs while a batch is decided. A second script runs only if a guard of a batch does
+//! not hold: the first one then changes nothing and does not find out which guard failed. For
+//! example, a PUT that creates an object is one script, and one that loses a race is two.
 //!
-//! A script that fails is not undone. Hence scripts read first, and then write with commands that
-//! cannot fail. Redis may still refuse a script for want of memory, but only before its first write.
-//! Plans that free as much memory as they need are then decided by a script that Redis does not refuse.
+//! Redis does not undo a script that fails. Therefore scripts read first, and then write with
+//! commands that cannot fail. Redis may still refuse a script for lack of memory, but only before
+//! its first write. Plans that free as much memory as they need are then decided by a script that
+//! Redis does not refuse.
 //!
-//! All keys of a volume begin with one hash tag; `prelude.lua` lists them. The records of a point space
-//! are fields of hashes, one hash for each chunk of partitions. Those of an ordered space are members
-//! of sorted sets, one for each partition. A member holds suffix and value, so that small directories
-//! take few bytes. Of a long record only the head is there: Redis copies whole fields and members even
-//! for a reader who needs less.
+//! All keys of a volume begin with one hash tag; `prelude.lua` lists them. Records of a point space
+//! are fields of hashes, one hash for each chunk of partitions. Records of an ordered space are
+//! members of sorted sets, one for each partition. A member is the suffix and the value, so that
+//! small directories take few bytes. Of a long record only the head is in these containers, because
+//! Redis copies whole fields and members even for a reader that needs only a part.
 //!
-//! This crate knows keys, values and integers. It does not know what they mean.
+//! This crate knows keys, values and integers, and not their meaning.
 
 mod about;
 mod address;
@@ -55,28 +57,28 @@ pub use crate::options::{CONNECTIONS, RedisOptions, SNAPSHOT_PATIENCE};
 #[derive(Debug)]
 pub struct RedisStore {
     links: Arc<Links>,
-    /// The first bytes of every position in this volume's feed.
+    /// The first bytes of each position in this volume's feed.
     id: [u8; feed::ID_BYTES],
     options: RedisOptions,
     shortage: Shortage,
 }
 
 impl RedisStore {
-    /// Opens the volume that a URL names, making it if there is none:
+    /// Opens the volume that a URL names, and creates it if it does not exist:
     /// `redis://[user:password@]host[:port][/db][?prefix=NAME]`.
     ///
-    /// - `rediss://` speaks TLS and believes the certificates that the system believes, or the
-    ///   authorities in the PEM file that `ca=PATH` names, instead.
-    /// - `redis+unix:///path/to/socket[?db=N&user=U&pass=P]` goes to a socket of this machine.
-    /// - `prefix` tells volumes of one server apart: 1 to 64 letters, digits, `.`, `_` and `-`;
-    ///   `ashlar` if there is none.
+    /// - `rediss://` uses TLS. It accepts certificates that the system accepts, or only those of
+    ///   the authorities in the PEM file that `ca=PATH` names.
+    /// - `redis+unix:///path/to/socket[?db=N&user=U&pass=P]` uses a socket of this machine.
+    /// - `prefix` is the volume's name on the server: 1 to 64 letters, digits, `.`, `_` and `-`;
+    ///   the default is `ashlar`.
     ///
     /// # Errors
-    /// [`store::StoreErrorKind::Unavailable`] if the server cannot be reached, is not a master, is
-    /// older than Redis 7.0 or a cluster, or, unless `options.relaxed`, if its settings may lose
-    /// what was acknowledged; [`store::StoreErrorKind::Corrupt`] if the volume has a newer format
-    /// or is none; [`store::StoreErrorKind::Malformed`] if the URL is none. No error tells a
-    /// password.
+    /// [`store::StoreErrorKind::Unavailable`] if the server cannot be reached, is a replica, is
+    /// older than Redis 7.0, is a node of a cluster, or, unless `options.relaxed`, has settings
+    /// that may lose acknowledged commits. [`store::StoreErrorKind::Corrupt`] if the keys have a
+    /// newer format or are not a volume. [`store::StoreErrorKind::Malformed`] if the URL does not
+    /// parse. No error contains a password.
     pub async fn open(url: &str, options: RedisOptions) -> Result<RedisStore, StoreError> {
         let address = address::parse(url)?;
         let links = Arc::new(Links::new(address, &options));
@@ -84,10 +86,10 @@ impl RedisStore {
         Ok(RedisStore { links, id, options, shortage: Shortage::default() })
     }
 
-    /// Returns true if the URL names a volume that exists. Makes nothing.
+    /// Returns true if the URL names an existing volume. Creates nothing.
     ///
     /// # Errors
-    /// As [`RedisStore::open`].
+    /// Fails like [`RedisStore::open`].
     pub async fn is_made(url: &str, options: &RedisOptions) -> Result<bool, StoreError> {
         let links = Arc::new(Links::new(address::parse(url)?, options));
         let is_made = open::is_made(&links).await;

@@ -1,9 +1,11 @@
-//! What one call may carry.
+//! The limits of one call.
+//!
+//! For example, a batch of 8 MiB keeps a script at a few milliseconds.
 
 use store::{Key, Limits};
 
-/// What one call may carry. Redis serves nobody else while a script runs, so one is kept to a few
-/// milliseconds.
+/// The limits of one call. Redis serves no other client while a script runs, so they keep a script
+/// at a few milliseconds.
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes: 1_100 + Key::PREFIX_BYTES,
     value_bytes: 1 << 20,

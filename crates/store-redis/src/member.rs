@@ -1,23 +1,26 @@
-//! Members: how a record of an ordered space stands in the sorted set of its partition.
+//! Members: the form of a record of an ordered space in the sorted set of its partition.
 //!
-//! A member is the record's suffix, written so that its end can be found, and then the value. Bytes
-//! other than zero are written as they are. A run of zeros is written as a zero and a byte:
+//! A member is the record's suffix, encoded so that its end can be found, and then the value. Bytes
+//! other than zero are kept. A run of zeros is encoded as a zero and a byte:
 //!
 //! - at the end of the suffix, where the run may be empty, the byte is the length of the run;
 //! - before another byte it is 255 minus the length.
 //!
-//! So members sort as their suffixes do. Of two runs that are followed by something the longer one
-//! sorts first, of two at the end the longer one sorts last, and a suffix sorts before what it is a
-//! prefix of. No written suffix is a prefix of another. A run costs two bytes however long it is, and
-//! most numbers in keys have just one.
+//! So members sort as their suffixes do. Of two runs before other bytes the longer one sorts first;
+//! of two at the end the longer one sorts last; and a suffix sorts before all suffixes of which it
+//! is a prefix. No encoded suffix is a prefix of another. A run costs two bytes for any length, and
+//! most numbers in keys have only one run.
 //!
-//! Scripts mostly take written suffixes as they are. `prelude.lua` has a pattern that finds the end
-//! of one, and `read.lua` a function that writes one.
+//! For example, the suffix `a` is encoded as `a 00 00`, and the bytes `00 00 01` as `00 fd 01 00
+//! 00`.
+//!
+//! Scripts mostly take encoded suffixes as they are. `prelude.lua` has a pattern that finds the end
+//! of one, and `read.lua` a function that encodes one.
 
-/// Zeros of one run, at most. More of them take several runs.
+/// Limit of the zeros of one run. Longer sequences are several runs.
 const RUN_MAX: usize = 127;
 
-/// Writes a suffix.
+/// Encodes a suffix.
 pub(crate) fn written(suffix: &[u8]) -> Vec<u8> {
     let mut written = Vec::with_capacity(suffix.len() + 2);
     let mut rest = suffix;
@@ -35,7 +38,7 @@ pub(crate) fn written(suffix: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Splits a member into its suffix and its value. `None` if it is no member.
+/// Splits a member into its suffix and its value. Returns `None` if it is malformed.
 pub(crate) fn read(member: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut suffix = Vec::with_capacity(member.len());
     let mut rest = member;

@@ -1,28 +1,31 @@
-//! How to open a store.
+//! The options of opening a store.
+//!
+//! For example, more connections let large reads overlap, while one script still runs at a time.
 
 use std::time::Duration;
 
 use store::Space;
 
-/// Connections that calls are spread over, unless told otherwise.
+/// Default number of connections that calls share.
 pub const CONNECTIONS: usize = 3;
 
-/// How long a snapshot waits for its reader to ask for the next page, unless told otherwise.
+/// Default time that a snapshot waits for its reader's next page.
 pub const SNAPSHOT_PATIENCE: Duration = Duration::from_mins(1);
 
-/// How to open a store.
+/// The options of opening a store.
 #[derive(Clone, Debug)]
 pub struct RedisOptions {
-    /// Accept a server whose settings may lose what was acknowledged. The store then says that it
-    /// is [`Durability::Relaxed`](store::Durability::Relaxed), for as long as they do.
+    /// Accept a server whose settings may lose acknowledged commits. The store then reports
+    /// [`Durability::Relaxed`](store::Durability::Relaxed) while the server has such settings.
     pub relaxed: bool,
-    /// Connections that calls are spread over; at least one. A snapshot has one of its own besides.
+    /// Connections that calls share; at least one. Each snapshot has one more.
     pub connections: usize,
-    /// How long a snapshot waits for its reader. While one is open, Redis keeps the old bytes of
-    /// every record that is changed.
+    /// Time that a snapshot waits for its reader. While one is open, Redis keeps the old bytes of
+    /// each record that changes.
     pub snapshot_patience: Duration,
     /// Spaces whose records may be put although the server is out of memory, because sessions and
-    /// the reaper need them to free some. There must be few of them, or they must be gone soon.
+    /// the reaper need them to free memory. There must be few of these records, or they must be
+    /// short-lived.
     pub spared: Vec<Space>,
 }
 

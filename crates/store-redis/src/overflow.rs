@@ -1,51 +1,54 @@
-//! Sends large overflow values out of band: outside the commit script, not through it.
+//! Sends large overflow values out of band: in a command beside the commit script, not as its
+//! arguments.
 //!
-//! Lua hashes every byte of an argument and copies it twice. For contents of 60,000 bytes that is
-//! half of what a commit costs the server. So large overflow values travel in a command of their own,
-//! in one transaction with the script, and all of it is one round trip:
+//! Lua hashes each byte of an argument and copies it twice. For contents of 60,000 bytes that is
+//! half of a commit's cost for the server. So large overflow values are sent in a command of their
+//! own, in one transaction with the script, and all of it is one round trip:
 //!
 //! ```text
 //! MULTI
-//! SET w ""                       the marker says: not committed yet
+//! SET w ""                       the marker means: not committed yet
 //! EVALSHA commit_batch.lua …     deletes the marker as its last step, if it commits
 //! MSETNX w "" KEY VALUE …        sets all if the marker is gone, nothing otherwise
 //! UNLINK w
 //! EXEC
 //! ```
 //!
-//! A script that refuses the batch, that fails, or that the server does not know leaves the marker
-//! where it is, and so nothing of the batch stays. The script also deletes the old overflow values
-//! of these records, since `MSETNX` does nothing if any of its keys exists. Nobody else sees the
-//! marker, because transactions run one after the other.
+//! If the script refuses the batch, fails, or is unknown to the server, the marker stays, and no
+//! overflow value is set. The script also deletes the old overflow values of these records, since
+//! `MSETNX` does nothing if any of its keys exists. No other client sees the marker, because
+//! transactions run one after the other.
+//!
+//! For example, a PUT with 60,000 bytes that loses a race: the script keeps the marker, `MSETNX`
+//! sets nothing, and `UNLINK` removes the marker.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 
-/// An overflow value and its key at the server.
+/// An overflow value, after its key at the server.
 pub(crate) type Overflow<'a> = (Vec<u8>, &'a [u8]);
 
-/// Bytes of an overflow value from which on it travels out of band. Below, that is no cheaper.
+/// Least size of an overflow value that is sent out of band. For smaller ones this is not cheaper.
 pub(crate) const OUT_OF_BAND_BYTES: usize = 1_024;
 
-/// What `commit_batch.lua` answers if it has committed, and what `MSETNX` answers if it has set its
-/// keys.
+/// The answer of `commit_batch.lua` if it committed, and of `MSETNX` if it set its keys.
 pub(crate) const COMMITTED: Value = Value::Int(1);
 
-/// The commit script and the overflow values that depend on it.
+/// The commit script, and the overflow values that depend on it.
 #[derive(Debug)]
 pub(crate) struct Transaction(Pipeline);
 
-/// Where two of the transaction's commands stand, and so their answers.
+/// Positions of two commands of the transaction, and of their answers.
 const SCRIPT: usize = 1;
 const MSETNX: usize = 2;
 
-/// The key that exists from the start of a transaction until its script has committed.
+/// Returns the key that exists from the start of a transaction until its script has committed.
 pub(crate) fn marker(prefix: &[u8]) -> Vec<u8> {
     [prefix, b"w"].concat()
 }
 
 impl Transaction {
-    /// A script that deletes [`marker`] if it commits, and what is set then.
+    /// Joins a script that deletes [`marker`] if it commits, and the values to set then.
     pub(crate) fn new(script: Cmd, prefix: &str, overflow: &[Overflow<'_>]) -> Transaction {
         let marker = marker(prefix.as_bytes());
         let (mut mark, mut set, mut unmark) =
@@ -56,7 +59,8 @@ impl Transaction {
             set.arg(key).arg(*value);
         }
         unmark.arg(&marker);
-        // The driver's own transactions do not say whether MULTI or one of the commands was refused.
+        // Built by hand: the driver's own transactions do not report if MULTI or one of the
+        // commands was refused.
         let mut commands = redis::pipe();
         for command in [redis::cmd("MULTI"), mark, script, set, unmark, redis::cmd("EXEC")] {
             commands.add_command(command);
@@ -65,7 +69,7 @@ impl Transaction {
         Transaction(commands)
     }
 
-    /// Sends everything, and waits for the script's answer.
+    /// Sends the transaction, and returns the script's answer.
     pub(crate) async fn send(
         &self,
         connection: &mut MultiplexedConnection,
@@ -74,9 +78,9 @@ impl Transaction {
     }
 }
 
-/// Picks the script's answer. If the transaction did not run, that is the first refusal. Either it
-/// kept the server from running anything, or it was that of MULTI, and the commands may have run
-/// one by one.
+/// Returns the script's answer. If the transaction did not run, returns the first refusal: the
+/// server either ran nothing because of it, or refused MULTI itself, and then may have run the
+/// commands one by one.
 fn script_answer(mut answers: Vec<Value>) -> Result<Value, RedisError> {
     if let Some(Value::Array(executed)) = answers.last_mut()
         && MSETNX < executed.len()

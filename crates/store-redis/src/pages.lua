@@ -1,13 +1,13 @@
--- Comes before `walk.lua` and `snapshot.lua`: pages over all records of a space.
+-- Included before `walk.lua` and `snapshot.lua`: pages over all records of a space.
 
--- The records of an ordered space behind one of them, or from the first on if `after` is '', in order,
--- `most` at most. Answers their names, each behind its partition; their values, of which those of long
--- records are heads; and the last name if there may be more, else '0'.
+-- Returns at most `most` records of an ordered space after the record `after`, or from the first
+-- one if `after` is '', in order: their names, each behind its partition; their values, of which
+-- those of long records are heads; and the last name if there may be more, otherwise '0'.
 local function ordered_page(space, after, most)
   local names, values = {}, {}
   local partition_of_after, from, low = sub(after, 1, 8), '-', '-'
   if after ~= '' then
-    -- No written suffix begins another, so raising the last byte skips just this record.
+    -- No encoded suffix is a prefix of another, so increasing the last byte skips only this record.
     from, low = '[' .. partition_of_after, '[' .. sub(after, 9, -2) .. char(byte(after, -1) + 1)
   end
   while true do
@@ -28,10 +28,10 @@ local function ordered_page(space, after, most)
   end
 end
 
--- Records of a point space: chunk by chunk in order, and within a chunk in the order of its hash.
--- `position` is a chunk and the hash's cursor, '0' at first; `most` is about how many are wanted.
--- Answers their names, their values, of which those of long records are heads, and the next position,
--- '0' at the end.
+-- Returns records of a point space: chunk by chunk in order, and within a chunk in the order of its
+-- hash. `position` is a chunk and the hash's cursor, '0' at first; `most` is about the number
+-- wanted. Returns their names, their values, of which those of long records are heads, and the next
+-- position, '0' at the end.
 local function chunked_page(space, position, most)
   local names, values = {}, {}
   local chunk, cursor = sub(position, 1, 6), sub(position, 7)

@@ -1,22 +1,23 @@
--- Comes before every script but `commit_batch.lua`. KEYS[1] is what every key of the volume begins
--- with: its hash tag and a colon.
---   a            string: the run of the server in which it began to rewrite its append-only file
+-- Included before each script except `commit_batch.lua`. KEYS[1] is the beginning of all keys of the
+-- volume: its hash tag and a colon.
+--
 --   m            hash: the volume's format and id
---   rSCCCCCC     hash: the records of point space S in a chunk, which is all partitions whose first six
---                bytes are C. A field is the rest of the partition, and the suffix.
---   zSPPPPPPPP   sorted set, all scores 0: the records of partition P of ordered space S. A member is a
---                suffix, written as `member.rs` says, and then the record.
+--   rSCCCCCC     hash: the records of point space S in a chunk, which is all partitions whose first
+--                six bytes are C. A field is the rest of the partition, and the suffix.
+--   zSPPPPPPPP   sorted set, all scores 0: the records of partition P of ordered space S. A member is
+--                a suffix, encoded as `member.rs` describes, and then the record.
 --   yS           sorted set, all scores 0: the index of space S. It has the partitions of an ordered
 --                space that have records, or the chunks of a point space.
 --   lCN          string: the overflow value of the record with name N in container C
---   w            string: a marker within the transaction of `overflow.rs`; nobody else sees it
+--   w            string: a marker within the transaction of `overflow.rs`, never visible outside it
 --   nS           hash: the counters of space S that are not 0
 --   f            stream: the change feed
---   s            sorted set: the open snapshots by id; a score is when one expires, in ms
---   cIDrS, cIDnS hash: what records and counters were in snapshot ID: '+' and the bytes, '-' if there
---                was nothing, LOST if the overflow value of a record was missing
--- A *container* is SCCCCCC or SPPPPPPPP, which name a hash or a sorted set with records. A record's
--- *name* there is its field, or its written suffix. Snapshots, and the positions of walks, name a
+--   s            sorted set: the open snapshots by id; the score is the time of expiry, in ms
+--   cIDrS, cIDnS hash: the records and counters in snapshot ID: '+' and the bytes, '-' if there was
+--                none, LOST if the overflow value of a record was missing
+--
+-- A *container* is SCCCCCC or SPPPPPPPP, the name of a hash or a sorted set with records. A record's
+-- *name* in it is its field, or its encoded suffix. Snapshots, and the positions of walks, identify a
 -- record by its container without S, and its name.
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, char, sub, find, unpack = string.byte, string.char, string.sub, string.find, unpack
@@ -40,7 +41,7 @@ local function drop_snapshot(id)
   call('UNLINK', unpack(keys))
 end
 
--- The ids of open snapshots. Those that have expired are dropped first.
+-- Returns the ids of open snapshots. Drops expired ones first.
 local function open_snapshots()
   local ids = call('ZRANGE', P .. 's', 0, -1)
   if #ids > 0 then
@@ -52,26 +53,27 @@ local function open_snapshots()
   return ids
 end
 
--- Arguments of one command, at most: Lua has a limit on how many it unpacks.
+-- Limit of the arguments of one command: Lua limits how many it unpacks.
 local ARGUMENTS_MAX = 1000
 
--- A long record is split, at the server and on the way: its first HEAD bytes, the head, stand in the
--- container, and the rest, the overflow value, is a string of its own. So a reader of the beginning
--- needs no more than the head, and no command copies what nobody asked for. Whatever has HEAD bytes in
--- a container is the head of a long record. In these scripts `{ head, overflow }` is a long record.
+-- A long record is split, at the server and in messages: its first HEAD bytes, the head, are in the
+-- container, and the rest, the overflow value, is a string of its own. So a reader of the first
+-- bytes needs only the head, and no command copies bytes that were not requested. A value of HEAD
+-- bytes in a container is always the head of a long record. In these scripts `{ head, overflow }`
+-- is a long record.
 local HEAD = 252
 
 local function overflow_key(container, name)
   return P .. 'l' .. container .. name
 end
 
--- The overflow value of a long record is missing: the server has lost it, or somebody has deleted it.
+-- The overflow value of a long record is missing: the server lost it, or another client deleted it.
 local LOST, DAMAGED = '!', 'DAMAGED a long record has lost its overflow value'
 
--- Turns the heads among `values` into long records. The values are those of one container, under
--- `names` from the index `first` on. If the caller needs `most` bytes of each value, no more is read.
--- Answers the values, and whether there are long records among them. A missing overflow value is an
--- error, unless the caller is `lenient`: then it is `false`.
+-- Converts the heads among `values` into long records. The values are those of one container, under
+-- `names` from the index `first` on. If the caller needs `most` bytes of each value, reads no more.
+-- Returns the values, and true if there are long records among them. A missing overflow value is an
+-- error, or `false` if the caller is `lenient`.
 local function complete(values, container, names, first, most, lenient)
   if most and most <= HEAD then return values, false end
   local keys, positions
@@ -91,7 +93,7 @@ local function complete(values, container, names, first, most, lenient)
       local overflow, at = page[n - from + 1], positions[n]
       if most then
         overflow = call('GETRANGE', keys[n], 0, most - HEAD - 1)
-        -- It is empty, or missing.
+        -- It is empty or missing.
         if overflow == '' then overflow = call('GET', keys[n]) end
       end
       if not overflow and not lenient then error({ err = DAMAGED }) end
@@ -109,9 +111,9 @@ end
 -- Bytes of a container in an ordered space.
 local PARTITION = 9
 
--- The records of a point space under these keys, which lack the space. If the caller needs `most`
--- bytes of each record, no more of long ones is read. Also answers whether there are long records
--- among them. The records of one chunk are asked for at once.
+-- Returns the records of a point space under these keys, which lack the space. If the caller needs
+-- `most` bytes of each record, reads no more of long ones. Also returns true if there are long
+-- records among them. Records of one chunk are read with one command.
 local function values_of(space, keys, most)
   local chunks, values, some_long = {}, {}, false
   for at, key in ipairs(keys) do
@@ -137,10 +139,10 @@ local function values_of(space, keys, most)
   return values, some_long
 end
 
--- Where a member's suffix ends, as a pattern: only there a zero precedes one of these.
+-- The end of a member's suffix, as a pattern: only there a zero precedes one of these bytes.
 local SUFFIX_END = '%z[%z\1-\127]'
 
--- The member of a partition that begins with a written suffix; false if there is none.
+-- Returns the member of a partition that begins with an encoded suffix; false if there is none.
 local function member_of(container, suffix)
   local met = call('ZRANGE', P .. 'z' .. container, '[' .. suffix, '+', 'BYLEX', 'LIMIT', '0', '1')[1]
   return met and sub(met, 1, #suffix) == suffix and met or false
@@ -148,11 +150,11 @@ end
 
 local RECORDS, PRESENCE, COUNTERS = byte('r'), byte('p'), byte('n')
 
--- Fetches groups of keys. `groups` has seven bytes for each: what to fetch ('r' records, 'p' whether
--- there are records, 'n' counters, '-' nothing), and three indices of ARGV: of the container, of its
--- first name, and of the last one. The results go into `found`, under the indices of the names.
--- A caller that passes `containers` and `members` also gets the container and, in an ordered space,
--- the member of each name. It takes damaged records leniently.
+-- Fetches groups of keys. `groups` has seven bytes for each group: what to fetch ('r' records, 'p'
+-- if records exist, 'n' counters, '-' nothing), and three indices of ARGV: of the container, of its
+-- first name, and of the last one. Stores the results in `found`, under the indices of the names. A
+-- caller that passes `containers` and `members` also gets the container and, in an ordered space,
+-- the member of each name; for it, damaged records are not errors.
 local function fetch(groups, found, containers, members)
   for at = 1, #groups, 7 do
     local kind, container1, container2, from1, from2, to1, to2 = byte(groups, at, at + 6)

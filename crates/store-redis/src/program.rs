@@ -1,9 +1,10 @@
-//! The arguments of `read.lua` and `commit_plans.lua`: a program of instructions of a few bytes, which
-//! refer to the other arguments by index.
+//! The arguments of `read.lua` and `commit_plans.lua`: a program of short instructions, which refer
+//! to the other arguments by index.
 //!
-//! A key is among the arguments once, however many instructions refer to it. It is split into its
-//! container and its name there (see [`crate::record`]). Names of one container stand side by side, as
-//! a group, so that a script can fetch all of them with one command before it runs the program.
+//! A key is an argument only once, for any number of instructions. It is split into its container
+//! and its name in the container (see [`crate::record`]). The names of one container are adjacent,
+//! as a group, so that a script can fetch all of them with one command before it runs the program.
+//! For example, five guards on inodes of one chunk are one `HMGET`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -14,27 +15,27 @@ use crate::limits::LIMITS;
 use crate::member;
 use crate::record::{container, split};
 
-/// Names that a script asks for with one command, at most. Lua has a limit on arguments.
+/// Limit of the names that a script fetches with one command. Lua limits the number of arguments.
 const GROUP_NAMES_MAX: usize = 1_000;
 
-/// The index of a script's first argument behind its program and its groups.
+/// The index of a script's first argument after its program and its groups.
 const FIRST: usize = 3;
 
-/// What a script fetches of a key before it runs the program; the more, the greater.
+/// The part of a record that a script fetches before it runs the program, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fetch {
     /// Nothing: the record is only written.
     Nothing,
-    /// Whether there is such a record.
+    /// If the record exists.
     Presence,
-    /// A record's bytes.
+    /// The record's bytes.
     Record,
     /// A counter.
     Counter,
 }
 
 impl Fetch {
-    /// Its code in scripts.
+    /// Returns the code in scripts.
     fn code(self) -> u8 {
         match self {
             Fetch::Nothing => b'-',
@@ -45,7 +46,7 @@ impl Fetch {
     }
 }
 
-/// The keys that a program refers to.
+/// The keys to which a program refers.
 #[derive(Debug, Default)]
 pub(crate) struct Keys<'a> {
     records: BTreeMap<&'a Key, Fetch>,
@@ -63,12 +64,12 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The container of a counter: the hash of its space.
+/// Returns the container of a counter: the hash of its space.
 fn counter_container(key: &Key) -> &[u8] {
     key.as_bytes().get(..1).unwrap_or_default()
 }
 
-/// A script's arguments, as far as they are known.
+/// The arguments of a script, under construction.
 #[derive(Debug)]
 pub(crate) struct Program<'a> {
     instructions: Vec<u8>,
@@ -81,7 +82,7 @@ pub(crate) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// A program that knows its keys, and has no instructions yet.
+    /// Creates a program that has its keys and no instructions.
     pub(crate) fn new(keys: Keys<'a>) -> Program<'a> {
         let mut program = Program {
             instructions: Vec::new(),
@@ -97,7 +98,7 @@ impl<'a> Program<'a> {
         all.extend(
             keys.counters.into_iter().map(|(key, fetch)| (fetch, counter_container(key), key)),
         );
-        // Stable, so that keys stay in order within each kind.
+        // The sort is stable, so keys stay in order within each kind.
         all.sort_by_key(|(fetch, ..)| *fetch);
         let groups = all.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1));
         for group in groups.flat_map(|group| group.chunks(GROUP_NAMES_MAX)) {
@@ -106,7 +107,7 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// Adds keys of one container, of all of which the same is fetched.
+    /// Adds keys of one container, of which the script fetches the same part.
     fn group(&mut self, group: &[(Fetch, &'a [u8], &'a Key)]) {
         let Some((fetch, container, _)) = group.first() else { return };
         let container = self.container(container);
@@ -129,7 +130,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The index of a container, which is added if it is not there yet.
+    /// Returns the index of a container. Adds the container if it is new.
     fn container(&mut self, container: &'a [u8]) -> u16 {
         if let Some(index) = self.containers.get(container) {
             return *index;
@@ -139,7 +140,7 @@ impl<'a> Program<'a> {
         index
     }
 
-    /// The index that the next argument will have.
+    /// Returns the index of the next argument.
     fn next_index(&self) -> u16 {
         index_of(self.arguments.len())
     }
@@ -151,7 +152,7 @@ impl<'a> Program<'a> {
         index
     }
 
-    /// The index of a number, which is added if it is not there yet.
+    /// Returns the index of a number. Adds the number if it is new.
     pub(crate) fn number(&mut self, number: i64) -> u16 {
         if let Some(index) = self.numbers.get(&number) {
             return *index;
@@ -161,8 +162,8 @@ impl<'a> Program<'a> {
         index
     }
 
-    /// Adds a record's bytes and returns their index. A long record is two arguments: its head, which
-    /// has the index, and its overflow value.
+    /// Adds a record's bytes and returns their index. A long record is two arguments: its head,
+    /// which has the index, and its overflow value.
     pub(crate) fn value(&mut self, value: &'a [u8]) -> u16 {
         let (head, overflow) = split(value);
         let index = self.argument(head);
@@ -172,17 +173,17 @@ impl<'a> Program<'a> {
         index
     }
 
-    /// The index of a record's key.
+    /// Returns the index of a record's key.
     pub(crate) fn record(&self, key: &Key) -> u16 {
         *self.records.get(key).expect("the program was made with every record's key")
     }
 
-    /// The index of a counter's key.
+    /// Returns the index of a counter's key.
     pub(crate) fn counter(&self, key: &Key) -> u16 {
         *self.counters.get(key).expect("the program was made with every counter's key")
     }
 
-    /// Adds the arguments of a range, its container and its bounds there, and returns the index of
+    /// Adds the arguments of a range: its container and its two bounds in it. Returns the index of
     /// the first.
     pub(crate) fn range(&mut self, start: &'a Key, end: &'a Key) -> u16 {
         let index = self.argument(container(start));
@@ -203,12 +204,12 @@ impl<'a> Program<'a> {
         self.instructions.extend(second.to_be_bytes());
     }
 
-    /// Adds more bytes to the last instruction.
+    /// Appends bytes to the last instruction.
     pub(crate) fn extend_instruction(&mut self, bytes: &[u8]) {
         self.instructions.extend(bytes);
     }
 
-    /// All arguments of the script, in order.
+    /// Returns all arguments of the script, in order.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
         [&self.instructions[..], &self.groups[..]]
             .into_iter()
@@ -217,7 +218,7 @@ impl<'a> Program<'a> {
 }
 
 fn index_of(position: usize) -> u16 {
-    // Every guard, write and read adds at most five arguments.
+    // Each guard, write and read adds at most five arguments.
     const ITEMS: usize =
         if LIMITS.batch_items > LIMITS.reads { LIMITS.batch_items } else { LIMITS.reads };
     const _: () = assert!(5 * ITEMS + LIMITS.batch_plans + FIRST < u16::MAX as usize);

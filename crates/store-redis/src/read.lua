@@ -1,15 +1,16 @@
--- Answers reads from one instant. ARGV: the program, the groups of keys to fetch, then what both refer
--- to by index. The program has instructions of eleven bytes: an opcode, the index of what is asked
--- for, the index of the prefix to follow to (0: do not follow), where in the value the rest of the
--- target's key lies (offset and length), and how many bytes of the target are needed (0: all).
--- Answers for a record its value, and the target's if it was to be followed; for a range the members
--- and their targets; for a counter the number as text. What does not exist is nil.
+-- Answers reads from one instant. ARGV: the program, the groups of keys to fetch, then the
+-- arguments to which both refer by index. The program has instructions of eleven bytes: an opcode,
+-- the index of the question, the index of the prefix to follow (0: do not follow), the position of
+-- the rest of the target's key in the value (offset and length), and the number of bytes of the
+-- target that are needed (0: all). Returns for a record its value, and the target's if it was
+-- followed; for a range the members and their targets; for a counter the number as text. Missing
+-- records and counters are nil.
 local RANGE = 3
 local program = A[1]
 local found = {}
 fetch(A[2], found)
 
--- Writes a suffix as `member.rs` does.
+-- Encodes a suffix as `member.rs` does.
 local function written(suffix)
   local body = find(suffix, '%z*$')
   local last = #suffix - body + 1
@@ -33,12 +34,13 @@ local function target(value, follow, offset, length, most)
   else
     met = values_of(sub(key, 1, 1), { sub(key, 2) }, most)[1]
   end
-  -- A long record was not read beyond what is needed.
+  -- No more of a long record was read than is needed, so only short ones are cut here.
   if met and most and type(met) == 'string' then return sub(met, 1, most) end
   return met
 end
 
--- The targets of many members. They lie in one point space, unless the prefix says otherwise.
+-- Returns the targets of many members. They are in one point space, unless the prefix is empty or
+-- of an ordered space.
 local function targets_of(members, follow, offset, length, most)
   local prefix, targets, keys, positions = A[follow], {}, {}, {}
   local rest, one_by_one = sub(prefix, 2), prefix == '' or is_ordered(prefix)
@@ -64,7 +66,7 @@ local function targets_of(members, follow, offset, length, most)
   return targets
 end
 
--- Turns those members of a partition that have a head into `{ member, overflow }`.
+-- Converts the members of a partition that have a head into `{ member, overflow }`.
 local function complete_members(members, container)
   local suffixes, heads, positions = {}, {}, {}
   for index, member in ipairs(members) do

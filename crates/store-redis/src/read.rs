@@ -1,4 +1,6 @@
-//! Reads: questions become one script's arguments, and its answer what was found.
+//! Reads: converts questions into the arguments of one script, and its answer into results.
+//!
+//! For example, a directory entry with a follow is one instruction, which also reads the inode.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ mod opcode {
     pub(super) const RANGE: u8 = 3;
 }
 
-/// Answers questions from one instant.
+/// Answers all questions from one snapshot.
 pub(crate) async fn read(
     links: &Arc<Links>,
     reads: &[Read],
@@ -67,7 +69,7 @@ fn instruction<'a>(program: &mut Program<'a>, opcode: u8, index: u16, follow: Op
     program.extend_instruction(&fetched.to_be_bytes());
 }
 
-/// Reads the answer to one question off the front of the answers.
+/// Takes the answer to one question from the answers.
 fn found(read: &Read, answers: &mut impl Iterator<Item = Reply>) -> Option<ReadResult> {
     match read {
         Read::Record { key, follow } => {

@@ -1,9 +1,11 @@
-//! Parses answers of the server. `None` is an answer of another shape than expected.
+//! Parses answers of the server. `None` is an answer of an unexpected form.
+//!
+//! For example, a long record arrives as an array of its head and its overflow value.
 
 use bytes::Bytes;
 use redis::Value;
 
-/// A list.
+/// Parses a list.
 pub(crate) fn list(answer: Value) -> Option<Vec<Value>> {
     match answer {
         Value::Array(list) | Value::Set(list) => Some(list),
@@ -11,7 +13,7 @@ pub(crate) fn list(answer: Value) -> Option<Vec<Value>> {
     }
 }
 
-/// Bytes or nil.
+/// Parses bytes or nil.
 #[expect(clippy::option_option, reason = "nil, and what is not bytes")]
 pub(crate) fn bytes(answer: Value) -> Option<Option<Bytes>> {
     match answer {
@@ -22,7 +24,7 @@ pub(crate) fn bytes(answer: Value) -> Option<Option<Bytes>> {
     }
 }
 
-/// A record or nil. A long record comes as its head and its overflow value.
+/// Parses a record or nil. A long record is a list of its head and its overflow value.
 #[expect(clippy::option_option, reason = "nil, and what is no record")]
 pub(crate) fn record(answer: Value) -> Option<Option<Bytes>> {
     let Value::Array(parts) = answer else { return bytes(answer) };
@@ -31,7 +33,7 @@ pub(crate) fn record(answer: Value) -> Option<Option<Bytes>> {
     Some(Some([head, overflow].concat().into()))
 }
 
-/// A number that counts from 0.
+/// Parses an index, from 0.
 pub(crate) fn index(answer: &Value) -> Option<usize> {
     match answer {
         Value::Int(number) => usize::try_from(*number).ok(),
@@ -39,7 +41,7 @@ pub(crate) fn index(answer: &Value) -> Option<usize> {
     }
 }
 
-/// A counter. The server does not keep those that are 0.
+/// Parses a counter. The server keeps no counter that is 0.
 pub(crate) fn counter(answer: Value) -> Option<i64> {
     match bytes(answer)? {
         None => Some(0),
@@ -47,7 +49,7 @@ pub(crate) fn counter(answer: Value) -> Option<i64> {
     }
 }
 
-/// Text.
+/// Parses text.
 pub(crate) fn text(answer: Value) -> Option<String> {
     String::from_utf8(bytes(answer)??.into()).ok()
 }

@@ -1,7 +1,8 @@
--- Everything that the reader of a snapshot asks for. ARGV[1] is the verb.
+-- All calls of a snapshot's reader. ARGV[1] is the verb.
 local verb, id = A[1], A[2]
 if verb == 'open' then
-  -- ARGV[2] is in how many ms it expires if its reader stays away; ARGV[3] how many may be open.
+  -- ARGV[2] is the time in ms until it expires without a call of its reader; ARGV[3] is the limit
+  -- of open snapshots.
   if #open_snapshots() >= tonumber(A[3]) then return false end
   local time = call('TIME')
   local new = time[1] .. '.' .. time[2] .. '.' .. decimal(call('HINCRBY', P .. 'm', 'snapshots', 1))
@@ -18,15 +19,15 @@ if verb == 'close' then
   drop_snapshot(id)
   return true
 end
--- ARGV[2] is the snapshot, ARGV[3] in how many ms it expires from now on, ARGV[4] 'r' or 'n' and a
--- space.
+-- ARGV[2] is the snapshot, ARGV[3] the time in ms until it expires, from now, ARGV[4] 'r' or 'n'
+-- and a space.
 if not call('ZSCORE', P .. 's', id) then return false end
 call('ZADD', P .. 's', 'XX', decimal(milliseconds() + tonumber(A[3])), id)
 local space = sub(A[4], 2)
 local of_records = byte(A[4]) == RECORDS
 if verb == 'saved' or verb == 'keys' then
-  -- Some keys after the position ARGV[5]: those that exist now, or those that were saved because
-  -- somebody has changed them.
+  -- Returns some keys after the position ARGV[5]: those that exist now, or those that were saved
+  -- because a commit changed them.
   if verb == 'keys' and of_records then
     local names, _, position = page_of_records(space, A[5], 1000)
     return { position, names }
@@ -37,8 +38,8 @@ if verb == 'saved' or verb == 'keys' then
   for at = 1, #page[2], 2 do keys[#keys + 1] = page[2][at] end
   return { page[1], keys }
 end
--- The values of the keys from ARGV[6] on, as they were when the snapshot was opened. There are fewer if
--- they have more bytes than ARGV[5].
+-- Returns the values of the keys from ARGV[6] on, as they were when the snapshot was opened.
+-- Returns fewer if they have more bytes than ARGV[5].
 local PAGE = 64
 local answers, bytes_left = {}, tonumber(A[5])
 

@@ -1,13 +1,17 @@
-//! Snapshots: the volume as it was, while others go on.
+//! Snapshots: the volume at one instant, while other commits continue.
 //!
-//! This is copy on write. While a snapshot is open, the commit script first saves the old bytes of a
-//! record or counter that it changes, unless they are saved already. The reader takes one space at a
-//! time. It collects the keys that exist now, and then those that were saved; together they include
-//! all that existed when the snapshot was opened. It sorts them, and reads the value of each: the
-//! saved one, or else the present one. It holds the keys of one space in memory.
+//! This is copy on write. While a snapshot is open, the commit script first saves the old bytes of
+//! each record or counter that it changes, unless they are saved already. The reader reads one
+//! space at a time. It collects the keys that exist now, then those that were saved; together they
+//! include all that existed when the snapshot was opened. It sorts them and reads the value of
+//! each: the saved one if there is one, otherwise the present one. It holds the keys of one space
+//! in memory.
 //!
-//! The server drops a snapshot whose reader stays away for too long, by the server's clock. That
-//! happens within a script, so a page is either right or an error.
+//! For example, a record is deleted while the snapshot is open: its old bytes were saved, so the
+//! reader returns them.
+//!
+//! The server drops a snapshot whose reader is silent for too long, by the server's clock. This
+//! happens within a script, so a page is either correct or an error.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,13 +27,14 @@ use crate::limits::LIMITS;
 use crate::walk::{self, BEGINNING};
 use crate::{error, reply};
 
-/// Snapshots of one volume that may be open at the same time. Each makes commits more expensive.
+/// Largest number of snapshots of one volume that may be open at a time. Each makes commits more
+/// expensive.
 const SNAPSHOTS_MAX: usize = 8;
 
-/// Bytes of values that one answer holds, about.
+/// Approximate limit of the bytes of values in one answer.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// Values that one script looks up, at most.
+/// Limit of the values that one script reads.
 const PAGE_VALUES_MAX: usize = 1_000;
 
 /// The codes of records and counters in scripts.
@@ -55,14 +60,14 @@ struct Reader {
     patience: String,
 }
 
-/// How far the reader has got with records or counters.
+/// The reader's position in the records or the counters.
 #[derive(Debug)]
 struct Walk {
     /// `RECORDS` or `COUNTERS`.
     kind: u8,
     /// The space of `fields`.
     space: Space,
-    /// What is still to be read of the space, in order.
+    /// The fields of the space that were not read yet, in order.
     fields: VecDeque<Vec<u8>>,
     /// The spaces after it.
     spaces: VecDeque<u8>,
@@ -109,8 +114,8 @@ impl RedisSnapshot {
 }
 
 impl Reader {
-    /// The fields of the next page with their old bytes; none at the end. After an error, or if the
-    /// caller goes away, the walk is where it was.
+    /// Returns the fields of the next page with their old bytes; an empty page is the end. After an
+    /// error, or if the caller goes away, the position is unchanged.
     async fn page(&mut self, walk: &mut Walk, limit: u32) -> Result<Vec<(Key, Reply)>, StoreError> {
         if !self.link.is_alive() {
             self.link = self.links.connect(DOING).await?;
@@ -144,11 +149,12 @@ impl Reader {
         }
     }
 
-    /// Every field of a space that existed, and some that came later, in order. All of it goes over one
-    /// connection, because the cursor of a scan means nothing to a restarted server.
+    /// Returns each field of a space that existed, and some newer ones, in order. All scans use one
+    /// connection, because the cursor of a scan is not valid after the server restarts.
     async fn fields(&self, place: [u8; 2]) -> Result<Vec<Vec<u8>>, StoreError> {
         let mut fields = Vec::new();
-        // What is deleted before this scan meets it is saved by then, and the second one finds it.
+        // A record that is deleted before the first scan reaches it has been saved, so the second
+        // scan finds it.
         for verb in [&b"keys"[..], b"saved"] {
             let mut from = Bytes::from_static(BEGINNING);
             loop {
@@ -166,7 +172,7 @@ impl Reader {
         Ok(fields)
     }
 
-    /// Asks for something of this snapshot, which also keeps it open.
+    /// Calls the snapshot's script, which also keeps the snapshot open.
     async fn ask<'a>(
         &'a self,
         verb: &'a [u8],
@@ -215,7 +221,7 @@ impl Snapshot for RedisSnapshot {
 
 impl Drop for RedisSnapshot {
     fn drop(&mut self) {
-        // If this does not arrive, the snapshot expires.
+        // If this call does not arrive, the snapshot expires.
         let Reader { links, link, id, .. } = &self.reader;
         let arguments = [&b"close"[..], id.as_bytes()];
         let script = &links.scripts.snapshot;
@@ -223,7 +229,7 @@ impl Drop for RedisSnapshot {
         let link = link.clone();
         links.in_background(async move {
             if let Err(error) = link.call(&call).await {
-                tracing::debug!(%error, "a snapshot is left to end by itself");
+                tracing::debug!(%error, "a snapshot was not closed and will expire");
             }
         });
     }

@@ -1,6 +1,6 @@
--- A page of a walk over a space. ARGV: 'r' or 'n' and the space, the position ('0' at first), and about
--- how many records or counters are wanted. Answers the next position ('0' at the end), the names and
--- their values.
+-- A page of a walk over a space. ARGV: 'r' or 'n' and the space, the position ('0' at first), and
+-- about the number of records or counters wanted. Returns the next position ('0' at the end), the
+-- names and their values.
 if byte(A[1]) == RECORDS then
   local space = sub(A[1], 2)
   local names, values, position = page_of_records(space, A[2], tonumber(A[3]))

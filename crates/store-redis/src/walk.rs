@@ -1,8 +1,9 @@
-//! Walks over whole spaces: records of an ordered space in order, other records and counters in the
-//! order of the hash tables that hold them.
+//! Walks over whole spaces: records of an ordered space in order; other records and counters in the
+//! order of their hash tables.
 //!
-//! The order of a hash table changes when the server restarts. A walk that continued would skip
-//! records, and its caller would believe that they do not exist. So it ends with an error instead.
+//! The order of a hash table changes when the server restarts. A walk that continued after a
+//! restart would skip records, and its caller would believe that they do not exist. Therefore it
+//! ends with an error. For example, an orphan scan whose server restarts begins again.
 
 use std::sync::Arc;
 
@@ -15,15 +16,15 @@ use crate::limits::LIMITS;
 use crate::record::CHUNK_BYTES;
 use crate::{error, member, reply};
 
-/// Fields that the server is asked for at once, at most. It may return some more, since it returns
-/// whole buckets of the hash table.
+/// Limit of the fields that one call asks for. The server may return more, since it returns whole
+/// buckets of the hash table.
 const FIELDS_MAX: usize = 500;
 const _: () = assert!(4 * FIELDS_MAX <= LIMITS.range_records as usize);
 
-/// The first position of a walk, and what a script answers at the end.
+/// The first position of a walk, and the position that a script returns at the end.
 pub(crate) const BEGINNING: &[u8] = b"0";
 
-/// A page of records.
+/// Returns a page of records.
 pub(crate) async fn records(
     links: &Arc<Links>,
     space: Space,
@@ -41,7 +42,7 @@ pub(crate) async fn records(
     Ok(Page { records, resume })
 }
 
-/// A page of counters.
+/// Returns a page of counters.
 pub(crate) async fn counters(
     links: &Arc<Links>,
     space: Space,
@@ -61,8 +62,8 @@ const DOING: &str = "walking over a space";
 /// A page, and the next position.
 type Fields = (Vec<(Key, Value)>, Option<Bytes>);
 
-/// A record's key from its field, which has no space, and has the suffix as members do if the space
-/// is ordered.
+/// Returns a record's key from its field, which has no space. In an ordered space the field has the
+/// encoded suffix.
 pub(crate) fn record_key(space: Space, field: &[u8]) -> Option<Key> {
     if !space.is_ordered() {
         return key(space, field);
@@ -74,7 +75,7 @@ pub(crate) fn record_key(space: Space, field: &[u8]) -> Option<Key> {
     }
 }
 
-/// A key from a field, which is the key without its space.
+/// Returns a key from a field, which is the key without its space.
 pub(crate) fn key(space: Space, field: &[u8]) -> Option<Key> {
     (1 + field.len() >= Key::PREFIX_BYTES).then(|| Key::from_bytes([&[space.0], field].concat()))
 }
@@ -88,7 +89,7 @@ fn resumes_nowhere() -> StoreError {
     StoreError::new(StoreErrorKind::Malformed, "resuming a walk")
 }
 
-/// The records after the last one of the previous page.
+/// Returns the records after the last one of the previous page.
 async fn ordered_page(
     links: &Arc<Links>,
     space: Space,
@@ -103,7 +104,7 @@ async fn ordered_page(
     fields(answer, |field| record_key(space, field)).ok_or_else(|| error::garbled(DOING))
 }
 
-/// The fields at a cursor.
+/// Returns the fields at a cursor.
 async fn hash_page(
     links: &Arc<Links>,
     kind: u8,
@@ -127,12 +128,12 @@ async fn hash_page(
     Ok((fields, resume))
 }
 
-/// The cursor of the last page, and the run of the server that it belongs to.
+/// Returns the cursor of the last page, and the run of the server in which it is valid.
 fn take_apart(kind: u8, resume: &Bytes) -> Option<(Bytes, String)> {
     let colon = resume.iter().rposition(|byte| *byte == b':')?;
     let run = std::str::from_utf8(resume.get(colon + 1..)?).ok()?;
     let on = resume.slice(..colon);
-    // Records lie in several hashes.
+    // Records are in several hashes, so the position of a walk over records begins with the chunk.
     let chunk_bytes = if kind == b'r' { CHUNK_BYTES - 1 } else { 0 };
     let cursor = std::str::from_utf8(on.get(chunk_bytes..)?).ok()?;
     cursor.parse::<u64>().ok()?;

@@ -7,13 +7,13 @@ fn parsed(url: &str) -> Address {
 }
 
 #[test]
-fn a_volume_has_a_name_of_its_own_or_the_usual_one() {
+fn a_volume_has_the_name_of_its_prefix_or_the_default() {
     assert_eq!(parsed("redis://localhost:7000/").prefix, "{ashlar}:");
     assert_eq!(parsed("redis://localhost/3?prefix=photos-2.b_c").prefix, "{photos-2.b_c}:");
 }
 
 #[test]
-fn the_ways_to_a_server() {
+fn urls_of_tcp_tls_and_sockets_are_parsed() {
     let plain = parsed("redis://localhost:7000/3?prefix=a");
     let info = plain.client.get_connection_info();
     assert_eq!((info.addr().to_string(), info.redis_settings().db()), ("localhost:7000".into(), 3));
@@ -32,7 +32,7 @@ fn the_ways_to_a_server() {
 }
 
 #[test]
-fn what_is_no_url_is_malformed_and_tells_no_password() {
+fn malformed_urls_are_refused_without_the_password() {
     let long = format!("redis://user:hunter2@localhost/?prefix={}", "a".repeat(65));
     let bad = [
         "redis://user:hunter2@local host/",

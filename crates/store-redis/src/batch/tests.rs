@@ -20,7 +20,7 @@ fn is_merged(plans: &[(Vec<Guard>, Vec<Write>)]) -> bool {
 }
 
 #[test]
-fn a_guard_on_what_the_batch_writes_must_hold() {
+fn a_guard_on_an_earlier_write_of_the_batch_must_hold() {
     let put = || (vec![], vec![Write::Put(key(1), value("new"))]);
     let then = |guard| is_merged(&[put(), (vec![guard], vec![])]);
     assert!(then(Guard::Equals(key(1), value("new"))));
@@ -51,7 +51,7 @@ fn ranges_are_not_merged() {
 }
 
 #[test]
-fn changes_of_a_counter_are_merged_if_they_are_alike() {
+fn counter_changes_of_one_kind_are_merged() {
     let counter = || CounterKey(key(1));
     let both = |one, other| is_merged(&[(vec![], vec![one]), (vec![], vec![other])]);
     assert!(both(Write::Add(counter(), 1), Write::Add(counter(), -2)));

@@ -41,7 +41,7 @@ fn the_script_has_the_same_opcodes() {
 }
 
 #[test]
-fn bounds_hold_a_suffix_and_what_follows_it() {
+fn bounds_contain_all_members_of_a_suffix() {
     for suffix in [&b""[..], b"name", b"zeros\0\0\0", b"\xff\xff", &[0; 400]] {
         let written = member::written(suffix);
         let [first, behind] = bounds(&written).map(|bound| bound[1..].to_vec());
@@ -74,8 +74,8 @@ fn put_of_a_small_object(number: u64) -> Plan {
     }
 }
 
-/// What the server does for a small object: each operation is a command, and each argument a string that
-/// Lua makes.
+/// The cost of a small object for the server: each operation is a command, and each argument a
+/// string that Lua creates.
 #[test]
 fn another_object_adds_a_few_arguments_and_no_operation() {
     let cost = |objects: u64| {

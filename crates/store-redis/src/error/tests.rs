@@ -3,7 +3,7 @@ use store::StoreErrorKind::{Corrupt, Full, Unavailable, Unknown};
 
 use super::{Effect, is_answer, kind};
 
-/// The error that the driver makes of a line of the server.
+/// Returns the driver's error for a line of the server.
 fn answered(line: &str) -> RedisError {
     let answer = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("an answer");
     let Value::ServerError(error) = answer else { panic!("{line} is no error") };
@@ -11,7 +11,7 @@ fn answered(line: &str) -> RedisError {
 }
 
 #[test]
-fn damage_is_told_before_the_first_change() {
+fn damage_is_reported_before_the_first_change() {
     let error =
         answered("DAMAGED a long record has lost its overflow value script: 0, on @user_script:1.");
     for effect in [Effect::None, Effect::Commits] {
@@ -55,7 +55,7 @@ fn a_server_out_of_memory_or_disk_is_full() {
 }
 
 #[test]
-fn answers_that_may_come_from_the_middle_are_not() {
+fn errors_from_the_middle_of_a_script_are_not_definite() {
     for line in ["ERR unknown", "NOPERM this user has no permissions", "WRONGTYPE Operation"] {
         assert_eq!(kind(&answered(line), Effect::Commits), Unknown, "{line}");
     }
@@ -63,7 +63,7 @@ fn answers_that_may_come_from_the_middle_are_not() {
 }
 
 #[test]
-fn no_answer_leaves_a_commit_in_doubt_and_the_connection_too() {
+fn a_missing_answer_makes_a_commit_unknown_and_ends_the_connection() {
     for cause in [std::io::ErrorKind::TimedOut, std::io::ErrorKind::ConnectionReset] {
         let error = RedisError::from(std::io::Error::from(cause));
         assert!(!is_answer(&error));

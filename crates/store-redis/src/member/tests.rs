@@ -1,6 +1,6 @@
 use super::{read, written};
 
-/// Suffixes of a few bytes that matter, and long runs.
+/// Suffixes of a few significant bytes, and long runs.
 fn suffixes() -> Vec<Vec<u8>> {
     const BYTES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
     let mut all = vec![Vec::new()];
@@ -24,7 +24,7 @@ fn suffixes() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn encoded_suffixes_are_decoded() {
     for suffix in suffixes() {
         for value in [&b""[..], b"\0", b"\0\0\x80", b"\xff", b"value"] {
             let member = [&written(&suffix)[..], value].concat();
@@ -34,7 +34,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn members_are_in_the_order_of_their_suffixes_whatever_the_values() {
+fn members_sort_by_suffix_for_all_values() {
     let mut all = suffixes();
     all.sort();
     all.dedup();
@@ -46,7 +46,7 @@ fn members_are_in_the_order_of_their_suffixes_whatever_the_values() {
     }
 }
 
-/// What follows the members of one suffix begins where its last byte is one more.
+/// The members after those of one suffix begin where its last byte is one more.
 #[test]
 fn the_last_byte_of_a_written_suffix_can_be_one_more() {
     for suffix in suffixes() {
@@ -63,7 +63,7 @@ fn a_run_of_zeros_costs_two_bytes() {
 }
 
 #[test]
-fn what_is_no_member_is_not_read() {
+fn malformed_members_are_refused() {
     for wrong in [&b""[..], b"a", b"\0", b"a\0\xfe", b"a\0\xfeb\0", b"\xff\xff"] {
         assert_eq!(read(wrong), None, "{wrong:x?}");
     }

@@ -2,13 +2,13 @@ use redis::Value;
 
 use super::script_answer;
 
-/// What the server sends, as the driver reads it.
+/// Parses the lines of a server as the driver does.
 fn answers(lines: &[&str]) -> Vec<Value> {
     let read = |line: &&str| redis::parse_redis_value(line.as_bytes()).expect("an answer");
     lines.iter().map(read).collect()
 }
 
-/// What the server sends after a transaction that was begun.
+/// Returns the answers of the server after a transaction that ran.
 fn done(last: &str) -> Vec<Value> {
     answers(&["+OK\r\n", QUEUED, QUEUED, QUEUED, QUEUED, last])
 }
@@ -21,19 +21,19 @@ fn code(answers: Vec<Value>) -> Option<String> {
 }
 
 #[test]
-fn the_scripts_answer_is_taken_out() {
+fn the_answer_of_the_script_is_returned() {
     let all = done("*4\r\n+OK\r\n:7\r\n:0\r\n:0\r\n");
     assert_eq!(script_answer(all).expect("done"), Value::Int(7));
 }
 
 #[test]
-fn a_script_that_fails_within_says_so() {
+fn the_error_of_a_failed_script_is_returned() {
     let all = done("*4\r\n+OK\r\n-NOSCRIPT No matching script.\r\n:0\r\n:1\r\n");
     assert_eq!(code(all).as_deref(), Some("NOSCRIPT"));
 }
 
 #[test]
-fn of_a_transaction_that_was_not_begun_the_first_refusal_counts() {
+fn a_transaction_that_did_not_begin_returns_the_first_refusal() {
     let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
     let full = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
     let refused = ["+OK\r\n", full, QUEUED, QUEUED, QUEUED, aborted];
@@ -45,18 +45,18 @@ fn of_a_transaction_that_was_not_begun_the_first_refusal_counts() {
 }
 
 #[test]
-fn what_is_no_answer_has_no_code() {
+fn a_malformed_answer_has_no_code() {
     for last in ["*-1\r\n", "*1\r\n+OK\r\n", "+OK\r\n"] {
         assert_eq!(code(done(last)), None, "{last}");
     }
 }
 
 #[test]
-fn a_commit_without_its_overflow_values_is_none() {
+fn a_commit_without_its_overflow_values_is_an_error() {
     let with = |set: &str, script: &str| {
         script_answer(done(&format!("*4\r\n+OK\r\n{script}\r\n{set}\r\n:0\r\n")))
     };
     assert_eq!(with(":1", ":1").expect("done"), Value::Int(1));
     assert_eq!(with(":0", "$-1").expect("not done"), Value::Nil);
-    assert_eq!(with(":0", ":1").expect_err("nobody knows").code(), None);
+    assert_eq!(with(":0", ":1").expect_err("the outcome is unknown").code(), None);
 }

@@ -3,7 +3,7 @@ use store::Key;
 use super::{CHUNK_BYTES, HEAD_BYTES, LONG_BYTES, split};
 
 #[test]
-fn whatever_is_as_long_as_a_head_is_one() {
+fn values_of_the_length_of_a_head_are_long_records() {
     for length in 0..=2 * LONG_BYTES {
         let value: Vec<u8> = (0..=u8::MAX).cycle().take(length).collect();
         let (first, overflow) = split(&value);
@@ -20,7 +20,7 @@ fn scripts_have_the_same_numbers() {
     assert!(include_str!("../prelude.lua").contains(&head));
     assert!(include_str!("../commit_batch.lua").contains(&head));
     assert!(include_str!("../prelude.lua").contains(&partition));
-    // Behind the space.
+    // Without the space.
     let chunk = format!("sub(key, 1, {})", CHUNK_BYTES - 1);
     assert!(include_str!("../prelude.lua").contains(&chunk));
 }

@@ -15,7 +15,7 @@ async fn open(server: &Database) -> RedisStore {
     RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store")
 }
 
-/// The file that the server appends to.
+/// Returns the file to which the server appends.
 fn newest_file(server: &Database) -> PathBuf {
     let folder = server.folder().join("appendonlydir");
     let files = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
@@ -27,7 +27,7 @@ fn newest_file(server: &Database) -> PathBuf {
 }
 
 /// Commits a long record, kills the server, and cuts the file in the last command of the record's
-/// transaction. Starts the server, which has no trace of the transaction then.
+/// transaction. Starts the server, which then has no trace of the transaction.
 async fn cut_a_transaction(server: &mut Database) {
     let store = open(server).await;
     write(&store, [put(point(1), &"long".repeat(500))]).await;
@@ -130,14 +130,14 @@ impl Lonely {
     /// A user without rights. The kernel does not limit the processes of root.
     const USER: u32 = 65_534;
 
-    /// A command that runs as that user.
+    /// Returns a command that runs as that user.
     fn command() -> std::process::Command {
         let mut command = std::process::Command::new("setpriv");
         command.args(["--clear-groups", "--reuid", &Lonely::USER.to_string()]);
         command
     }
 
-    /// `None` if this process may not start one.
+    /// Returns `None` if this process may not start one.
     fn start() -> Option<Lonely> {
         let folder = tempfile::TempDir::new().expect("a folder");
         if std::os::unix::fs::chown(folder.path(), Some(Lonely::USER), None).is_err() {
@@ -169,7 +169,7 @@ impl Lonely {
         client.get_connection_with_timeout(Duration::from_secs(1)).is_ok()
     }
 
-    /// Files that the server has appended to and not deleted.
+    /// Returns the number of files to which the server has appended and which it has not deleted.
     fn appended_files(&self) -> usize {
         let files = fs::read_dir(self.folder.path().join("appendonlydir")).expect("a folder");
         let names = files.map(|file| file.expect("a file").file_name());
@@ -248,7 +248,7 @@ async fn volumes_of_one_server_share_its_rewrite() {
         let store = RedisStore::open(&url, RedisOptions::default()).await.expect("a store");
         write(&store, [put(point(1), "x")]).await;
         store.close().await;
-        // A rewrite that has ended, not one that is under way.
+        // Counts a rewrite that has ended, not one in progress.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     assert_eq!(rewrites_asked(&server.url()), 1);

@@ -1,4 +1,4 @@
-//! What a server must be is asked of every connection, and again while connections last.
+//! Each connection checks the server, and while connections exist the check is repeated.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use crate::server::{self, relaxed};
 use crate::settings::{run, set};
 use crate::{key, plan, put, record, write};
 
-/// Longer than the store goes on without asking again.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than the interval of the checks.
+const CHECK_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Waits for reads to fail, or to be answered.
+/// Waits until reads fail, or until they succeed.
 async fn until(store: &RedisStore, answered: bool) {
     let begun = Instant::now();
     while store_record(store).await.is_ok() != answered {
         assert!(
-            begun.elapsed() < PATIENCE,
+            begun.elapsed() < CHECK_DEADLINE,
             "reads are {}",
             if answered { "refused" } else { "answered" }
         );
@@ -29,12 +29,12 @@ async fn until(store: &RedisStore, answered: bool) {
 
 async fn read_refused(store: &RedisStore, words: &[&str]) {
     let asked = store.read(&[Read::Record { key: key(1, "a"), follow: None }]).await;
-    told(&asked.expect_err("it is not read"), words);
+    assert_names(&asked.expect_err("it is not read"), words);
     let committed = store.commit(&[plan([], [put(key(1, "a"), "lost")])]).await;
-    told(&committed.expect_err("it is not written"), words);
+    assert_names(&committed.expect_err("it is not written"), words);
 }
 
-fn told(error: &store::StoreError, words: &[&str]) {
+fn assert_names(error: &store::StoreError, words: &[&str]) {
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
     for word in words {
         assert!(error.to_string().contains(word), "no word of {word}: {error}");
@@ -43,7 +43,7 @@ fn told(error: &store::StoreError, words: &[&str]) {
 
 /// A server that comes back with other settings on the same port.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
+async fn a_server_that_came_back_with_lax_settings_is_refused_or_reported() {
     let Some(mut server) = server::own() else { return };
     let strict = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("strict");
     let accepting = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
@@ -53,7 +53,7 @@ async fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
     server.kill();
     server.set(&["--appendfsync", "no", "--maxmemory-policy", "allkeys-lru"]);
     server.restart();
-    // Connections that broke are seen to have done so by the first call.
+    // The first call notices the broken connections.
     until(&strict, false).await;
     let words = ["appendfsync is no ", "maxmemory-policy is allkeys-lru", "relaxed"];
     for _ in 0..6 {
@@ -62,7 +62,7 @@ async fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
     assert_eq!(strict.durability(), Durability::Strict, "nothing less is accepted");
     until(&accepting, true).await;
     assert_eq!(record(&accepting, key(1, "a")).await.as_deref(), Some(&b"kept"[..]));
-    assert_eq!(accepting.durability(), Durability::Relaxed, "told at the first connection");
+    assert_eq!(accepting.durability(), Durability::Relaxed, "reported at the first connection");
     server.kill();
     server.set(&[]);
     server.restart();
@@ -73,9 +73,10 @@ async fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
     assert_eq!(accepting.durability(), Durability::Strict);
 }
 
-/// `CONFIG SET` breaks no connection. The first new one tells of it, and one is asked now and then.
+/// `CONFIG SET` breaks no connection. The next new connection finds the change, and one is made
+/// from time to time.
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_change_while_connections_last_are_noticed() {
+async fn settings_that_change_during_connections_are_noticed() {
     let Some(server) = server::own() else { return };
     let strict = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("strict");
     let accepting = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
@@ -88,17 +89,17 @@ async fn settings_that_change_while_connections_last_are_noticed() {
         if let Err(error) = asked {
             break error;
         }
-        assert!(begun.elapsed() < PATIENCE, "nobody asks");
+        assert!(begun.elapsed() < CHECK_DEADLINE, "no check of the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    told(&refusal, &["appendfsync is everysec", "relaxed"]);
+    assert_names(&refusal, &["appendfsync is everysec", "relaxed"]);
     read_refused(&strict, &["appendfsync is everysec"]).await;
     while accepting.durability() == Durability::Strict {
         store_record(&accepting).await.expect("it is accepted");
-        assert!(begun.elapsed() < PATIENCE, "nobody asks");
+        assert!(begun.elapsed() < CHECK_DEADLINE, "no check of the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // A snapshot has a connection of its own, which tells of it at once.
+    // A snapshot has a new connection, which finds the change at once.
     set(&mut server::connection(&server.url()), &[("appendfsync", "always")]);
     drop(accepting.snapshot().await.expect("a snapshot"));
     assert_eq!(accepting.durability(), Durability::Strict);
@@ -111,7 +112,7 @@ async fn store_record(store: &RedisStore) -> Result<Vec<store::ReadResult>, stor
     store.read(&[Read::Record { key: key(1, "a"), follow: None }]).await
 }
 
-/// An address that moves to a replica.
+/// The address moves to a replica.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_moves_to_a_replica_is_not_read() {
     let Some(server) = server::own() else { return };
@@ -123,7 +124,7 @@ async fn an_address_that_moves_to_a_replica_is_not_read() {
     ];
     write(&stores[0], [put(key(1, "a"), "old")]).await;
     let replica = Database::replica(&server);
-    // It does answer, with what is about to be no longer true.
+    // The replica answers, soon with old records.
     let answer: u64 = redis::cmd("EXISTS")
         .arg("{ashlar}:m")
         .query(&mut server::connection(&replica.url()))
@@ -142,7 +143,7 @@ async fn an_address_that_moves_to_a_replica_is_not_read() {
     }
 }
 
-/// A master that is demoted where it is keeps its connections, and goes on answering.
+/// A master that becomes a replica keeps its connections and still answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_becomes_a_replica_is_noticed_without_a_commit() {
     let Some(server) = server::own() else { return };
@@ -154,15 +155,15 @@ async fn a_master_that_becomes_a_replica_is_noticed_without_a_commit() {
         if let Err(error) = store_record(&store).await {
             break error;
         }
-        assert!(begun.elapsed() < PATIENCE, "nobody asks");
+        assert!(begun.elapsed() < CHECK_DEADLINE, "no check of the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    told(&refusal, &["replica"]);
+    assert_names(&refusal, &["replica"]);
 }
 
-/// An address that moves while connections stand: the server of before goes on taking writes.
+/// The address moves while connections exist, and the previous server still accepts writes.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
+async fn old_connections_to_a_previous_server_are_not_used() {
     let Some(server) = server::own() else { return };
     let proxy = Proxy::start(server.address()).expect("a proxy");
     let url = Database::through(&server.url(), server.address(), proxy.address());
@@ -177,7 +178,7 @@ async fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
     assert_eq!(found().await.as_deref(), Some(&b"old"[..]), "it did not break");
     let begun = Instant::now();
     while found().await.as_deref() != Some(&b"new"[..]) {
-        assert!(begun.elapsed() < PATIENCE, "the old server is still read");
+        assert!(begun.elapsed() < CHECK_DEADLINE, "the old server is still read");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! The suite that every engine passes, each case in a volume of its own.
+//! The conformance suite, each case in a volume of its own.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use store::MetaStore;
 
 use crate::server;
 
-/// Runs a case, unless there is no server to run it on.
+/// Runs a case, unless there is no server.
 fn run(case: impl Future<Output = ()>) {
     if server::given().is_none() {
         return;

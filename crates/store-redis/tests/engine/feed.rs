@@ -1,4 +1,4 @@
-//! The change feed of a server that forgets, or goes back to what it was.
+//! The change feed of a server that lost records or was restored.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,8 +37,8 @@ async fn the_feed_is_bounded_and_as_long_as_promised() {
         futures::future::join_all(each).await;
     }
     assert!(is_gap(&store, &beginning).await, "the stream was never trimmed");
-    let told = store.changes(Some(&recent)).await.expect("an answer");
-    assert!(matches!(&told, Changes::Notified { keys, .. } if keys.len() == FEED_BATCHES));
+    let changed = store.changes(Some(&recent)).await.expect("an answer");
+    assert!(matches!(&changed, Changes::Notified { keys, .. } if keys.len() == FEED_BATCHES));
     let mut connection = server::connection(&server);
     let mut length = redis::cmd("XLEN");
     let length: usize =
@@ -73,7 +73,7 @@ fn copy(from: &Path, to: &Path) {
     assert!(done.success());
 }
 
-/// A server that comes back with an older file has lost commits, and makes others in their place.
+/// A server that was restored from an older file has lost commits, and makes others in their place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_that_the_server_has_lost_is_a_gap() {
     let Some(mut server) = server::own() else { return };
@@ -84,7 +84,7 @@ async fn a_position_that_the_server_has_lost_is_a_gap() {
     let (files, aside) = (server.folder().join("appendonlydir"), server.folder().join("aside"));
     copy(&files, &aside);
     server.restart();
-    // The connections of before may have to be given up first.
+    // The first calls may fail while old connections are replaced.
     while store.changes(None).await.is_err() {}
     write(&store, [put(point(2), "lost")]).await;
     let lost = here(&store).await;

@@ -1,4 +1,4 @@
-//! A server whose memory is used up can be emptied.
+//! A server whose memory is exhausted can be emptied.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::server;
 use crate::settings::set;
 use crate::{counter, equals, key, number, plan, point, put, record, write};
 
-/// A space of which the store is told that its records may always be put.
+/// A space whose records may always be put.
 const SPARED: Space = Space(b'o');
 
 fn filled(byte: u8) -> Value {
@@ -21,21 +21,21 @@ async fn opened(url: &str) -> Result<RedisStore, store::StoreError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_server_takes_what_makes_room_and_nothing_else() {
+async fn a_full_server_commits_only_plans_that_free_space() {
     let Some(server) = server::own() else { return };
     let store = opened(&server.url()).await.expect("a store");
     let mut connection = server::connection(&server.url());
     write(&store, [put(key(1, "a"), "short"), Write::Put(point(1), filled(1))]).await;
     write(&store, [put(key(1, "b"), "short"), Write::Put(point(2), filled(2))]).await;
     set(&mut connection, &[("maxmemory", "1")]);
-    // Whoever connects now is let in, too.
+    // A new connection is accepted too.
     for store in [&store, &opened(&server.url()).await.expect("the volume is there")] {
         let grow = plan([], [put(key(1, "new"), "x")]);
         let error = store.commit(&[grow]).await.expect_err("there is no memory");
         assert_eq!(error.kind(), StoreErrorKind::Full, "{error}");
         assert!(error.to_string().contains("OOM"), "{error}");
     }
-    // A name goes and leaves a note, over a long record that stays as long as it is.
+    // A plan deletes a name, puts a note, and replaces a long record by one of the same size.
     let orphan = Key::new(SPARED, 1, b"orphan");
     let change = plan(
         [equals(key(1, "a"), "short"), Guard::Equals(point(1), filled(1))],
@@ -54,7 +54,7 @@ async fn a_full_server_takes_what_makes_room_and_nothing_else() {
     let change = plan([Guard::Equals(point(2), filled(2))], [Write::Delete(point(2))]);
     assert!(crate::commit(&store, change).await.expect("it makes room"));
     assert_eq!(record(&store, point(2)).await, None);
-    // Guards count as ever.
+    // Guards are checked as usual.
     let change = plan([equals(key(1, "b"), "other")], [Write::Delete(key(1, "b"))]);
     assert!(!crate::commit(&store, change).await.expect("decided"));
     set(&mut connection, &[("maxmemory", "0")]);
@@ -62,7 +62,7 @@ async fn a_full_server_takes_what_makes_room_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_room_is_not_kept_waiting_by_what_needs_some() {
+async fn plans_that_free_space_do_not_wait_for_others() {
     let Some(server) = server::own() else { return };
     let store = opened(&server.url()).await.expect("a store");
     let mut connection = server::connection(&server.url());
@@ -89,14 +89,14 @@ async fn what_makes_room_is_not_kept_waiting_by_what_needs_some() {
     assert_eq!(record(&store, key(1, "a")).await, None);
     assert_eq!(record(&store, key(1, "b")).await, None);
     assert_eq!(record(&store, point(1)).await, None);
-    let told = store.changes(Some(&next)).await.expect("an answer");
-    let store::Changes::Notified { keys, .. } = told else { panic!("there was no gap") };
+    let changed = store.changes(Some(&next)).await.expect("an answer");
+    let store::Changes::Notified { keys, .. } = changed else { panic!("there was no gap") };
     assert!(keys.contains(&key(1, "a")) && !keys.contains(&point(1)), "{keys:?}");
 }
 
-/// The real thing: memory that fills up, and what is deleted gives it back.
+/// Memory fills up with records, and deletes free it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_filled_up_is_emptied_and_filled_again() {
+async fn a_full_server_can_be_emptied_and_filled_again() {
     const MOST: u64 = 20_000;
     let Some(server) = server::own() else { return };
     let store = Arc::new(opened(&server.url()).await.expect("a store"));

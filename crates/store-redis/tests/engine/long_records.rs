@@ -1,5 +1,5 @@
-//! Long records, of which a part stands in a string: whatever is put over whatever, read in whatever
-//! way, what is found is what was put, and no string is left behind.
+//! Long records, a part of which is in a string: for all old and new lengths and all kinds of
+//! reads, the record that was put is found, and no string remains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::dice::Dice;
 use crate::server::{self, Volume};
 use crate::{key, plan, point, record, write};
 
-/// Lengths around those at which something changes, and no record at all.
+/// Lengths around those at which the form changes; `None` is no record.
 const LENGTHS: [Option<usize>; 14] = [
     None,
     Some(0),
@@ -31,12 +31,12 @@ const LENGTHS: [Option<usize>; 14] = [
     Some(1 << 20),
 ];
 
-/// Whether a record of so many bytes has a string.
+/// Returns true if a record of this length has a string.
 fn is_long(length: usize) -> bool {
     length > 1_024 || length == 252
 }
 
-/// Bytes that differ wherever they are cut, and by `salt`.
+/// Returns bytes that differ at each position, and by `salt`.
 fn filled(length: usize, salt: usize) -> Value {
     (0..length).map(|at| u8::try_from((at * 7 + at / 256 + salt) % 251).expect("a byte")).collect()
 }
@@ -48,10 +48,10 @@ fn write_of(key: Key, value: Option<&Value>) -> Write {
     }
 }
 
-/// Every pair of what was there and what comes, as keys by number with both.
+/// Returns each pair of an old and a new record, with a key for each pair.
 fn transitions() -> Vec<(u64, Option<Value>, Option<Value>)> {
     let pairs = LENGTHS.iter().flat_map(|old| LENGTHS.iter().map(move |new| (*old, *new)));
-    // Not megabytes over megabytes: nothing is learnt from those.
+    // Pairs of two records of a megabyte are left out: they would test nothing more.
     let pairs = pairs.filter(|(old, new)| old.unwrap_or(0) + new.unwrap_or(0) < 2 << 20);
     let values = |(old, new): (Option<usize>, Option<usize>)| {
         (old.map(|length| filled(length, 1)), new.map(|length| filled(length, 2)))
@@ -59,7 +59,7 @@ fn transitions() -> Vec<(u64, Option<Value>, Option<Value>)> {
     (0..).zip(pairs.map(values)).map(|(number, (old, new))| (number, old, new)).collect()
 }
 
-/// What a commit may know of a record before it writes.
+/// Returns the guards that a commit may have on a record before it writes.
 fn guards_on(key: &Key, old: Option<&Value>) -> Vec<Vec<Guard>> {
     match old {
         None => vec![vec![], vec![Guard::Absent(key.clone())]],
@@ -71,14 +71,14 @@ fn guards_on(key: &Key, old: Option<&Value>) -> Vec<Vec<Guard>> {
     }
 }
 
-/// What a record's string is called: as its key, but that the suffix of one that is ordered, which has
-/// no zeros here, has two behind it.
+/// Returns the name of a record's string. It is the record's key; in an ordered space the suffix,
+/// which has no zeros here, has two zeros after it.
 fn string_of(key: &Key) -> Vec<u8> {
     let end = if key.space().is_ordered() { &b"\0\0"[..] } else { b"" };
     [key.as_bytes(), end].concat()
 }
 
-/// The strings of records, as the server knows them.
+/// Returns the names of the strings of records at the server.
 fn strings(server: &str, volume: &Volume) -> BTreeSet<Vec<u8>> {
     let mut keys = redis::cmd("KEYS");
     keys.arg(format!("{}l*", volume.prefix()));
@@ -111,7 +111,7 @@ async fn everything(store: &dyn MetaStore) -> BTreeMap<Key, Value> {
     all
 }
 
-/// Every record of the volume that is long has its string, and there are no others.
+/// Checks that each long record of the volume has its string, and that there are no other strings.
 pub(crate) async fn check_no_string_is_left(server: &str, volume: &Volume, store: &dyn MetaStore) {
     check_strings(server, volume, &everything(store).await);
 }
@@ -132,10 +132,10 @@ async fn rest(snapshot: &mut dyn store::Snapshot) -> BTreeMap<Key, Value> {
     }
 }
 
-/// Every transition, with all that a commit may know before, in both kinds of space. A snapshot that
-/// was taken between has the old ones, whole.
+/// Each transition, with all guards that a commit may have, in both kinds of spaces. A snapshot
+/// that was taken in between has the old records as a whole.
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_is_put_over_whatever_is_found_and_leaves_nothing() {
+async fn each_replacement_is_found_and_leaves_no_string() {
     let Some(server) = server::given() else { return };
     for knowledge in 0..3 {
         let volume = Volume::new(&server);
@@ -176,9 +176,9 @@ async fn whatever_is_put_over_whatever_is_found_and_leaves_nothing() {
     }
 }
 
-/// Records and ranges lead to long records, however many of their bytes are wanted.
+/// Follows of records and of ranges return long records, for any requested number of bytes.
 #[tokio::test(flavor = "multi_thread")]
-async fn follows_bring_as_much_of_a_long_record_as_is_enough() {
+async fn follows_return_the_requested_bytes_of_long_records() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -224,9 +224,9 @@ async fn follows_bring_as_much_of_a_long_record_as_is_enough() {
     }
 }
 
-/// A long record leads on as a short one does, also from where its two parts meet.
+/// A long record can be followed as a short one can, also from bytes where its two parts meet.
 #[tokio::test(flavor = "multi_thread")]
-async fn long_records_are_followed_from_wherever_they_point() {
+async fn long_records_can_be_followed_from_each_offset() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -251,9 +251,9 @@ async fn long_records_are_followed_from_wherever_they_point() {
     }
 }
 
-/// A guard compares all bytes, and who is refused is shown all of them.
+/// A guard compares all bytes, and a refusal returns all of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn guards_see_all_of_a_long_record() {
+async fn guards_compare_all_bytes_of_long_records() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -291,7 +291,7 @@ impl Dice {
         filled(length, self.pick(&[0, 1, 2]))
     }
 
-    /// A plan whose guards often hold: what they compare with is what `model` has.
+    /// Returns a plan whose guards often hold, because they compare with records of `model`.
     async fn plan(&mut self, model: &dyn MetaStore) -> Plan {
         let mut guards = Vec::new();
         for _ in 0..self.below(3) {
@@ -314,9 +314,9 @@ impl Dice {
     }
 }
 
-/// Batches of several plans on few keys, beside the store that keeps everything in memory.
+/// Batches of several plans on few keys, compared with the in-memory store.
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_of_short_and_long_records_end_as_they_do_in_memory() {
+async fn batches_of_short_and_long_records_agree_with_memory() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let (store, model) = (volume.open().await, MemoryStore::new());
@@ -348,9 +348,9 @@ async fn batches_of_short_and_long_records_end_as_they_do_in_memory() {
     store.close().await;
 }
 
-/// What a snapshot tells is enough to make the same volume elsewhere.
+/// The records of a snapshot are enough to create the same volume elsewhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_volume_is_copied_through_a_snapshot() {
+async fn a_volume_can_be_copied_through_a_snapshot() {
     let Some(server) = server::given() else { return };
     let (volume, copy) = (Volume::new(&server), Volume::new(&server));
     let (store, other) = (volume.open().await, copy.open().await);
@@ -362,9 +362,9 @@ async fn a_volume_is_copied_through_a_snapshot() {
             write(&store, [Write::Put(place, filled(length, 6))]).await;
         }
     }
-    let told = taken(&store).await;
-    assert!(told == all);
-    for (place, value) in told {
+    let changed = taken(&store).await;
+    assert!(changed == all);
+    for (place, value) in changed {
         write(&other, [Write::Put(place, value)]).await;
     }
     assert!(everything(&other).await == all);
@@ -385,9 +385,9 @@ async fn check_damaged(store: &RedisStore, read: Read) {
     assert!(cause.to_string().contains("lost its overflow value"), "{cause}");
 }
 
-/// A record whose string somebody deleted is damage, and neither absent nor shorter.
+/// A record whose string was deleted is damaged, and neither absent nor shorter.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_without_its_rest_is_damaged_and_not_absent() {
+async fn a_record_without_its_string_is_damaged_and_not_absent() {
     let Some(server) = server::given() else { return };
     for length in [252, 1_025, 5_000] {
         let volume = Volume::new(&server);
@@ -417,7 +417,7 @@ async fn a_record_without_its_rest_is_damaged_and_not_absent() {
         let error = store.commit(&[change]).await.expect_err("it is damaged");
         assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{error}");
         assert_eq!(record(&store, point(2)).await, Some(filled(8, 7)), "something was written");
-        // Who asks for nothing of it may write over it; the snapshot does not make up what it was.
+        // A plan that does not read the record may replace it; the snapshot reports the damage.
         write(&store, [Write::Put(point(1), filled(9, 7))]).await;
         assert_eq!(record(&store, point(1)).await, Some(filled(9, 7)));
         let error = snapshot.records(10).await.expect_err("it is damaged");
@@ -427,7 +427,7 @@ async fn a_record_without_its_rest_is_damaged_and_not_absent() {
     }
 }
 
-/// Plans of others, in the same batch, are decided.
+/// Other plans of the same batch are decided.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_record_fails_its_own_plans_alone() {
     let Some(server) = server::given() else { return };
@@ -452,7 +452,7 @@ async fn a_damaged_record_fails_its_own_plans_alone() {
     for (number, is_there) in [(0, true), (1, false), (2, false), (3, true), (4, true)] {
         assert_eq!(record(&store, at(number)).await.is_some(), is_there, "{number}");
     }
-    // What is known to be damaged can be deleted and replaced.
+    // A damaged record can be deleted and replaced.
     let replaced = plan([Guard::Present(point(1))], [Write::Put(point(1), whole.clone())]);
     let after = change(Guard::Equals(point(1), whole.clone()), 5);
     let verdicts = store.commit(&[replaced, after]).await.expect("decided");

@@ -1,8 +1,8 @@
-//! The engine over real servers.
+//! The engine with real servers.
 //!
-//! Most of it needs a Redis or Valkey server, named by `ASHLAR_TEST_REDIS`
-//! (`redis://127.0.0.1:PORT/`); the rest starts a `redis-server` of its own. Without them these
-//! tests say so and pass, unless `ASHLAR_TEST_REQUIRE_SERVICES=1`.
+//! Most tests need a Redis or Valkey server, named by `ASHLAR_TEST_REDIS`
+//! (`redis://127.0.0.1:PORT/`). The others start a `redis-server` of their own. Without them these
+//! tests print a message and pass, unless `ASHLAR_TEST_REQUIRE_SERVICES=1`.
 
 mod append_log;
 mod asked;
@@ -29,7 +29,7 @@ fn key(partition: u64, suffix: &str) -> Key {
     Key::new(Space(b'd'), partition, suffix.as_bytes())
 }
 
-/// Keys of a point space, four of which share a chunk.
+/// Returns keys of a point space, four of which share a chunk.
 fn point(number: u64) -> Key {
     Key::new(Space(b'I'), number << 14, b"")
 }
@@ -50,7 +50,7 @@ fn plan(guards: impl Into<Vec<Guard>>, writes: impl Into<Vec<Write>>) -> Plan {
     Plan { guards: guards.into(), writes: writes.into() }
 }
 
-/// Commits one plan, and says whether it was not refused.
+/// Commits one plan. Returns true if it was not refused.
 async fn commit(store: &dyn MetaStore, plan: Plan) -> Result<bool, StoreError> {
     Ok(store.commit(&[plan]).await?.remove(0) == Verdict::Committed)
 }

@@ -1,5 +1,6 @@
-//! Records of ordered spaces stand once, in partitions that their space knows, and those of point
-//! spaces in chunks that it knows: whatever comes and goes.
+//! Each record of an ordered space exists once, in a partition that is in the index of its space,
+//! and each record of a point space in a chunk that is in the index, while records are created and
+//! deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +14,19 @@ use crate::{commit, key, plan, put, write};
 /// A point space and two ordered ones.
 const SPACES: [u8; 3] = [b'P', b'd', b'x'];
 
-/// How many bytes of a key say where its record stands.
+/// Returns the number of bytes of a key that name its container, without the space.
 fn place_bytes(space: u8) -> usize {
     if Space(space).is_ordered() { Key::PREFIX_BYTES } else { 7 }
 }
 
-/// The records that walks find, in pages of a few: those of a chunk in any order.
+/// Returns the records of a walk in small pages; those of a chunk may be in any order.
 async fn walked(store: &RedisStore, limit: u32) -> Vec<(Key, Value)> {
     let mut all = Vec::new();
     for space in SPACES.map(Space) {
         let mut resume = None;
         loop {
             let page = store.walk(space, resume, limit).await.expect("a page");
-            // A hash answers whole buckets.
+            // The server returns whole buckets of a hash.
             let most = usize::try_from(limit).expect("few");
             assert!(page.records.len() <= most || !space.is_ordered());
             all.extend(page.records);
@@ -41,7 +42,7 @@ async fn walked(store: &RedisStore, limit: u32) -> Vec<(Key, Value)> {
     all
 }
 
-/// The partitions and chunks that the server has, and those that spaces know: each with its space.
+/// Returns the partitions and chunks at the server, and those in the indexes, each with its space.
 fn places(server: &str, volume: &Volume) -> [BTreeSet<Vec<u8>>; 2] {
     let mut connection = server::connection(server);
     let mut there = BTreeSet::new();
@@ -87,7 +88,7 @@ impl Dice {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_space_knows_its_places_whatever_comes_and_goes() {
+async fn the_index_of_a_space_has_exactly_its_containers() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -115,7 +116,8 @@ async fn a_space_knows_its_places_whatever_comes_and_goes() {
                     writes.insert(at.clone(), Write::Put(at, value));
                 }
             }
-            // Every fourth plan is refused, and one that looks at a range is not merged with others.
+            // Each fourth plan is refused, and a plan with an `Empty` guard is not merged with
+            // others.
             match dice.below(8) {
                 0 | 1 => guards.push(Guard::Present(key(99, "never"))),
                 2 | 3 => guards.push(Guard::Empty(key(98, ""), key(99, ""))),
@@ -140,7 +142,7 @@ async fn a_space_knows_its_places_whatever_comes_and_goes() {
     check(&server, &volume, &store, &BTreeMap::new()).await;
 }
 
-/// An orphan's record may be as long as any: what stands in its partition is short all the same.
+/// An orphan's record may be long, but the part of it in the partition is short.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_of_long_records_are_short() {
     let Some(server) = server::given() else { return };
@@ -170,7 +172,7 @@ async fn members_of_long_records_are_short() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_walk_goes_on_where_its_last_record_was() {
+async fn a_walk_continues_after_a_deleted_record() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -178,7 +180,7 @@ async fn a_walk_goes_on_where_its_last_record_was() {
     write(&store, all.iter().map(|key| put(key.clone(), "x")).collect::<Vec<_>>()).await;
     let first = store.walk(Space(b'd'), None, 4).await.expect("a page");
     assert_eq!(first.records.len(), 4);
-    // Its last record goes, with its partition, and the next partition, too.
+    // Deletes the last record of the page with its partition, and the next partition.
     let gone = all[2..6].iter().cloned().map(Write::Delete).collect::<Vec<_>>();
     write(&store, gone).await;
     let rest = store.walk(Space(b'd'), first.resume, 100).await.expect("a page");

@@ -1,5 +1,5 @@
-//! Batches that are committed whole, which the server takes in another form: they come to the same as
-//! in memory, plan by plan.
+//! Merged batches, which the server gets in another form: the result is the same as in memory, plan
+//! by plan.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn counters() -> Vec<CounterKey> {
     (0..4).map(counter).collect()
 }
 
-/// A guard that holds, as far as `memory` goes, but for one of `one_in`.
+/// Returns a guard that holds in `memory`, except for one of `one_in`.
 async fn guard(memory: &MemoryStore, place: &Key, numbers: &mut Dice, one_in: u64) -> Guard {
     let question = Read::Record { key: place.clone(), follow: None };
     let found = memory.read(&[question]).await.expect("a read").remove(0);
@@ -88,7 +88,7 @@ fn notified_keys(changes: Changes) -> BTreeSet<Key> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn batches_come_to_the_same_as_in_memory() {
+async fn merged_batches_agree_with_memory() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -109,9 +109,9 @@ async fn batches_come_to_the_same_as_in_memory() {
         assert_eq!(verdicts, expected, "round {round}: {plans:?}");
         whole += u32::from(verdicts.iter().all(|verdict| *verdict == store::Verdict::Committed));
         assert_eq!(everything(&store).await, everything(&memory).await, "round {round}: {plans:?}");
-        let told = notified_keys(store.changes(Some(&next)).await.expect("the changes"));
+        let changed = notified_keys(store.changes(Some(&next)).await.expect("the changes"));
         let expected = memory.changes(Some(&next_in_memory)).await.expect("the changes");
-        assert_eq!(told, notified_keys(expected), "round {round}");
+        assert_eq!(changed, notified_keys(expected), "round {round}");
     }
     assert!(whole > 100, "only {whole} batches were committed whole");
     crate::long_records::check_no_string_is_left(&server, &volume, &store).await;

@@ -1,5 +1,5 @@
-//! Overflow values that travel out of band: nothing of them stays at the server unless
-//! the plans that bring them are committed.
+//! Overflow values that are sent out of band: none remains at the server unless its plan is
+//! committed.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +11,19 @@ use store_redis::{RedisOptions, RedisStore};
 use crate::server::{self, Volume};
 use crate::{counter, equals, key, plan, point, put, record, write};
 
-/// A value that travels out of band.
+/// A value that is sent out of band.
 fn long(salt: u8) -> Value {
     (0..5_000_u32).map(|at| u8::try_from(at % 241).expect("a byte") ^ salt).collect()
 }
 
-/// The names that match a pattern on a server whose URL is `server`.
+/// Returns the names that match a pattern on a server with this URL.
 fn names(server: &str, pattern: &str) -> BTreeSet<Vec<u8>> {
     let mut keys = redis::cmd("KEYS");
     keys.arg(pattern);
     keys.query(&mut server::connection(server)).expect("keys")
 }
 
-/// Names of a volume that are there for the time of a commit only.
+/// Returns the names of a volume that exist only during a commit.
 fn left_over(server: &str, prefix: &str) -> BTreeSet<Vec<u8>> {
     names(server, &format!("{prefix}w*"))
 }
@@ -34,7 +34,7 @@ fn check_nothing_is_left(server: &str, volume: &Volume) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_plan_leaves_nothing_of_its_long_records() {
+async fn a_refused_plan_leaves_no_overflow_value() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -54,18 +54,19 @@ async fn a_refused_plan_leaves_nothing_of_its_long_records() {
     crate::long_records::check_no_string_is_left(&server, &volume, &store).await;
 }
 
-/// Plans of one batch, some refused, that write, expect and meet what others of them bring.
+/// Plans of one batch, some of them refused, that write, expect and find the values of others.
 fn mixed() -> Vec<Plan> {
     let here = || point(1);
     vec![
         plan([], [Write::Put(point(2), long(2)), Write::Add(counter(1), 1)]),
-        // This one is refused, and brings what nobody ever sees.
+        // This plan is refused, so its value is never visible.
         plan([Guard::Absent(here())], [Write::Put(point(3), long(3))]),
         plan([Guard::Equals(point(2), long(2))], [Write::Put(key(1, "b"), long(4))]),
-        // So are these, and are shown what the first has brought, or its end.
+        // These plans are refused too, and the refusals return the value of the first plan, or its
+        // end.
         plan([Guard::Absent(point(2))], [Write::Put(point(2), long(5))]),
         plan([Guard::Equals(point(2), long(6))], [Write::Delete(point(2))]),
-        // A range makes the server write in between.
+        // A range makes the server write in the middle of the batch.
         plan([Guard::Empty(key(7, ""), key(8, ""))], [Write::Put(point(2), long(7))]),
         plan([Guard::Equals(point(2), long(7))], [Write::Put(key(7, "c"), long(8))]),
         plan([Guard::Empty(key(7, ""), key(8, ""))], [Write::Put(point(4), long(9))]),
@@ -74,7 +75,7 @@ fn mixed() -> Vec<Plan> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_and_committed_plans_with_long_records_end_as_they_do_in_memory() {
+async fn refused_and_committed_plans_with_long_records_agree_with_memory() {
     let Some(server) = server::given() else { return };
     for with_snapshot in [false, true] {
         let volume = Volume::new(&server);
@@ -98,9 +99,9 @@ async fn refused_and_committed_plans_with_long_records_end_as_they_do_in_memory(
     }
 }
 
-/// Two puts of one record in a batch that is committed whole: the second stays.
+/// Two puts of one record in a batch that is committed as a whole: the second one remains.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_long_records_under_one_key_the_last_stays() {
+async fn the_last_of_two_puts_of_a_long_record_remains() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -114,7 +115,7 @@ async fn of_two_long_records_under_one_key_the_last_stays() {
     }
 }
 
-/// A proxy before a server, and the URL that leads through it.
+/// Starts a proxy in front of a server. Returns it with the URL that leads through it.
 fn through_proxy(server: &str, url: &str) -> (Proxy, String) {
     let address = server.trim_start_matches("redis://").trim_end_matches('/');
     let target = address.parse().expect("the URL is redis://IP:PORT/");
@@ -129,7 +130,7 @@ async fn one_connection(url: &str) -> RedisStore {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_forgot_the_script_keeps_nothing_and_is_asked_again() {
+async fn an_unknown_script_is_loaded_and_leaves_no_overflow_value() {
     let Some(server) = server::own() else { return };
     let server = server.url();
     let (proxy, url) = through_proxy(&server, &server);
@@ -147,7 +148,8 @@ async fn a_server_that_forgot_the_script_keeps_nothing_and_is_asked_again() {
         assert_eq!(crate::number(&store, counter(1)).await, i64::from(salt));
         assert_eq!(left_over(&server, "{ashlar}:"), BTreeSet::new());
     }
-    // Nor does it keep anything for a client that never hears of the forgotten script.
+    // Nothing remains either if the client goes away before it gets the error about the unknown
+    // script.
     let overflow = names(&server, "{ashlar}:l*");
     assert_eq!(overflow.len(), 3);
     forget();
@@ -185,9 +187,9 @@ async fn a_commit_of_long_records_is_one_round_trip_and_a_refusal_two() {
     }
 }
 
-/// A server without memory refuses the whole of it, and keeps nothing.
+/// A server without memory refuses the whole transaction.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_server_keeps_nothing_of_a_commit() {
+async fn a_full_server_keeps_no_overflow_value() {
     let Some(server) = server::own() else { return };
     let server = server.url();
     let store = one_connection(&server).await;

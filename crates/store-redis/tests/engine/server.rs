@@ -1,4 +1,4 @@
-//! Servers for tests: one that was given, and ones that a test starts to do as it likes with.
+//! Servers for tests: a given one, and ones that a test starts for itself.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,24 +16,24 @@ fn required() -> bool {
     variable("ASHLAR_TEST_REQUIRE_SERVICES").is_some_and(|required| required == "1")
 }
 
-/// The URL of the server under test, or `None` if there is none.
+/// Returns the URL of the server under test, or `None` if there is none.
 pub(crate) fn given() -> Option<String> {
     let url = variable("ASHLAR_TEST_REDIS");
     if url.is_none() {
         assert!(!required(), "ASHLAR_TEST_REDIS must name a server");
-        // Written past the capture of test output: who reads the result shall know.
+        // Written past the capture of test output, so that the reader of the results sees it.
         let notice = b"NOT RUN against Redis: ASHLAR_TEST_REDIS is not set\n";
         std::io::stderr().write_all(notice).expect("standard error is open");
     }
     url
 }
 
-/// Whatever the server's settings, for tests that are not about them.
+/// Accepts any settings of the server, for tests that are not about them.
 pub(crate) fn relaxed() -> RedisOptions {
     RedisOptions { relaxed: true, ..RedisOptions::default() }
 }
 
-/// A volume with a name that no other has; its keys are deleted when it is dropped.
+/// A volume with a unique name. Its keys are deleted when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) url: String,
@@ -42,7 +42,7 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// On a server whose URL has no parameters.
+    /// Creates a volume on a server whose URL has no parameters.
     pub(crate) fn new(server: &str) -> Volume {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         #[expect(clippy::disallowed_methods, reason = "a name that no earlier run has used")]
@@ -56,7 +56,7 @@ impl Volume {
         RedisStore::open(&self.url, relaxed()).await.expect("a store")
     }
 
-    /// What every key begins with.
+    /// Returns the first bytes of all keys.
     pub(crate) fn prefix(&self) -> String {
         format!("{{{}}}:", self.name)
     }
@@ -64,7 +64,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        // A server that the test has ended has nothing left to delete.
+        // A server that the test has ended has no keys to delete.
         let Ok(mut connection) = redis::Client::open(&*self.server)
             .and_then(|client| client.get_connection_with_timeout(Duration::from_secs(2)))
         else {
@@ -79,7 +79,7 @@ impl Drop for Volume {
     }
 }
 
-/// A server of a test's own, with strict settings, or `None` if there is none to start.
+/// Starts a server with strict settings. Returns `None` if no server is installed.
 pub(crate) fn own() -> Option<Database> {
     if Database::installed(Engine::Redis) {
         return Some(Database::start(Engine::Redis));
@@ -90,7 +90,7 @@ pub(crate) fn own() -> Option<Database> {
     None
 }
 
-/// A connection for what a store never asks.
+/// Returns a connection for commands that a store never sends.
 pub(crate) fn connection(url: &str) -> redis::Connection {
     let client = redis::Client::open(url).expect("an address");
     client.get_connection_with_timeout(Duration::from_secs(2)).expect("a connection")

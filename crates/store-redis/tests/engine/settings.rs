@@ -1,4 +1,4 @@
-//! What a server must be, and what it should keep.
+//! The settings that a server must have, and those that durability needs.
 
 use rcgen::{CertificateParams, KeyPair};
 use redis::Connection;
@@ -42,7 +42,7 @@ const STRICT: Settings = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_may_lose_something_are_named_unless_accepted() {
+async fn settings_that_may_lose_commits_are_refused_unless_relaxed() {
     let Some(server) = server::own() else { return };
     let mut connection = server::connection(&server.url());
     let cases: [(Settings, &[&str]); 5] = [
@@ -70,7 +70,7 @@ async fn settings_that_may_lose_something_are_named_unless_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_is_refused_whatever_the_options() {
+async fn a_replica_is_refused_with_all_options() {
     let Some(server) = server::own() else { return };
     let store = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
     write(&store, [put(key(1, "a"), "x")]).await;
@@ -78,8 +78,8 @@ async fn a_replica_is_refused_whatever_the_options() {
     run(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
     let error = refused(&server.url(), relaxed(), &["replica"]).await;
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
-    // A store that was open is told so by the server, before anything was written; from then on it
-    // does not believe what a replica answers.
+    // An open store gets the server's error before anything was written. From then on it does not
+    // use answers of the replica.
     for _ in 0..5 {
         assert_eq!(record(&store, key(1, "a")).await.as_deref(), Some(&b"x"[..]));
     }
@@ -94,7 +94,7 @@ async fn a_replica_is_refused_whatever_the_options() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_not_see_the_settings_needs_the_option() {
+async fn a_user_who_may_not_read_settings_needs_relaxed_durability() {
     let Some(server) = server::own() else { return };
     let mut connection = server::connection(&server.url());
     let rules = ["ACL", "SETUSER", "gateway", "on", ">hunter2", "~{ashlar}:*", "+@all", "-config"];
@@ -108,9 +108,9 @@ async fn a_user_who_may_not_see_the_settings_needs_the_option() {
     assert!(!format!("{store:?}").contains("hunter2"), "{store:?}");
 }
 
-/// Long records are committed in transactions; it is better not to begin without.
+/// Long records are committed in transactions, so a user without the right is refused at the start.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_have_no_transactions_is_told_so() {
+async fn a_user_without_the_right_to_transactions_is_refused() {
     let Some(server) = server::own() else { return };
     let mut connection = server::connection(&server.url());
     for command in ["-multi", "-exec"] {
@@ -124,7 +124,7 @@ async fn a_user_who_may_have_no_transactions_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_error_tells_a_password() {
+async fn no_error_contains_a_password() {
     let Some(server) = server::own() else { return };
     let mut connection = server::connection(&server.url());
     set(&mut connection, &[("requirepass", "correct")]);
@@ -147,7 +147,7 @@ async fn no_error_tells_a_password() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_format_or_something_else_is_not_opened() {
+async fn another_format_or_foreign_keys_are_refused() {
     let Some(server) = server::own() else { return };
     let mut connection = server::connection(&server.url());
     let store = RedisStore::open(&server.url(), relaxed()).await.expect("a store");
@@ -170,7 +170,7 @@ async fn another_format_or_something_else_is_not_opened() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_a_cluster_is_refused() {
     let Some(mut server) = server::own() else { return };
-    // A setting that cannot be changed while it runs.
+    // A setting that cannot be changed while the server runs.
     server.kill();
     let program = std::process::Command::new("redis-server")
         .args(["--port", &server.address().port().to_string(), "--bind", "127.0.0.1"])
@@ -197,7 +197,7 @@ async fn a_server_of_a_cluster_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn memory_that_runs_out_refuses_whole_batches() {
+async fn a_server_out_of_memory_refuses_whole_batches() {
     let Some(server) = server::own() else { return };
     let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
     let mut connection = server::connection(&server.url());
@@ -218,7 +218,7 @@ async fn memory_that_runs_out_refuses_whole_batches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_believes_the_authority_that_the_url_names_and_nobody_else() {
+async fn tls_accepts_only_the_authority_in_the_url() {
     let Some(server) = server::own() else { return };
     let key_pair = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");

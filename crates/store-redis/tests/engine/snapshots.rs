@@ -1,4 +1,4 @@
-//! Snapshots whose readers are slow, go away, or are many.
+//! Snapshots whose readers are slow or go away, and many snapshots.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ async fn patient(volume: &Volume, patience: Duration) -> RedisStore {
     RedisStore::open(&volume.url, options).await.expect("a store")
 }
 
-/// The keys of a volume that belong to snapshots.
+/// Returns the keys of a volume that belong to snapshots.
 fn left_over(connection: &mut Connection, volume: &Volume) -> Vec<String> {
     let mut keys = redis::cmd("KEYS");
     let keys: Vec<Vec<u8>> =
@@ -34,7 +34,7 @@ async fn rest(snapshot: &mut dyn Snapshot) -> Vec<(Key, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_stays_away_gets_an_error_and_nothing_wrong() {
+async fn a_silent_reader_gets_an_error_and_no_wrong_page() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = patient(&volume, Duration::from_millis(300)).await;
@@ -46,7 +46,7 @@ async fn a_reader_that_stays_away_gets_an_error_and_nothing_wrong() {
     let mut connection = server::connection(&server);
     assert_eq!(left_over(&mut connection, &volume).len(), 2, "nothing was put aside");
     tokio::time::sleep(Duration::from_millis(500)).await;
-    // Whoever commits next ends it.
+    // The next commit ends the snapshot.
     write(&store, [put(key(1, "b"), "newer")]).await;
     for _ in 0..2 {
         let error = snapshot.records(1).await.expect_err("it has ended");
@@ -80,7 +80,7 @@ async fn a_reader_that_comes_back_in_time_keeps_it_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snapshot_that_is_dropped_leaves_nothing_behind() {
+async fn a_dropped_snapshot_leaves_no_key() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -90,13 +90,13 @@ async fn a_snapshot_that_is_dropped_leaves_nothing_behind() {
     let mut connection = server::connection(&server);
     assert_eq!(left_over(&mut connection, &volume).len(), 3);
     drop(snapshot);
-    // Letting go is a task of the store, which `close` waits for.
+    // The snapshot is released by a task of the store, for which `close` waits.
     store.close().await;
     assert_eq!(left_over(&mut connection, &volume), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_more_snapshots_are_open_than_commits_can_bear() {
+async fn the_number_of_open_snapshots_is_limited() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -119,9 +119,9 @@ async fn no_more_snapshots_are_open_than_commits_can_bear() {
     assert_ne!(store.durability(), Durability::None);
 }
 
-/// A page that nobody waits for is not skipped: the next call answers it.
+/// A page whose future was dropped is not skipped: the next call returns it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_was_not_waited_for_comes_again() {
+async fn a_dropped_page_is_returned_again() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = volume.open().await;
@@ -149,7 +149,8 @@ async fn a_page_that_was_not_waited_for_comes_again() {
     assert_eq!(keys, (0..300).map(point).collect::<Vec<_>>());
 }
 
-/// A snapshot is kept at the server, so a connection that breaks costs one page and not the rest.
+/// A snapshot is kept at the server, so a broken connection costs one page and not the whole
+/// snapshot.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_outlives_its_connection_and_its_server() {
     let Some(mut server) = server::own() else { return };

@@ -9,7 +9,7 @@ use store::{COUNTER_MAX, Changes, Guard, MetaStore, Verdict, Write};
 use crate::server::{self, Volume};
 use crate::{commit, counter, equals, key, number, plan, point, put, record, write};
 
-/// Two stores on one volume of the server under test, if there is one.
+/// Opens two stores on one volume of the server under test, if there is one.
 async fn two() -> Option<(Arc<dyn MetaStore>, Arc<dyn MetaStore>, Volume)> {
     let volume = Volume::new(&server::given()?);
     let (one, other) = tokio::join!(volume.open(), volume.open());
@@ -17,13 +17,13 @@ async fn two() -> Option<(Arc<dyn MetaStore>, Arc<dyn MetaStore>, Volume)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_racers_in_two_stores_as_many_win_as_a_bound_has_room_for() {
+async fn concurrent_additions_of_two_stores_never_exceed_a_bound() {
     let Some((one, other, _volume)) = two().await else { return };
     store::conformance::check_concurrent_additions(&*one, &*other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_racing_creators_in_two_stores_one_wins() {
+async fn racing_creators_of_two_stores_have_one_winner() {
     let Some((one, other, _volume)) = two().await else { return };
     for round in 0..100 {
         let racers = (0..16_u64).map(|racer| {
@@ -37,7 +37,7 @@ async fn of_racing_creators_in_two_stores_one_wins() {
         let winners: Vec<u64> =
             futures::future::join_all(racers).await.into_iter().flatten().collect();
         assert_eq!(winners.len(), 1, "round {round}");
-        let found = record(&*other, key(round, "prize")).await.expect("somebody won");
+        let found = record(&*other, key(round, "prize")).await.expect("one creator won");
         assert_eq!(found, winners[0].to_string());
         assert_eq!(number(&*one, counter(round)).await, 1);
     }
@@ -71,7 +71,7 @@ async fn a_counter_in_two_stores_loses_no_increment() {
     futures::future::join_all(tasks).await;
     assert_eq!(record(&*one, point(1)).await.as_deref(), Some(&b"200"[..]));
     assert_eq!(number(&*other, counter(1)).await, 200);
-    assert!(refused.into_inner() > 0, "nobody met anybody");
+    assert!(refused.into_inner() > 0, "no plan was refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,36 +115,36 @@ async fn the_other_store_is_notified_of_commits() {
         let refused = plan([Guard::Absent(point(round))], [put(key(round, "never"), "")]);
         let verdicts = one.commit(&[changes, refused]).await.expect("decided");
         assert_eq!(verdicts[0], Verdict::Committed);
-        let told = other.changes(Some(&next)).await.expect("changes");
-        let Changes::Notified { keys, next: after } = told else {
+        let answer = other.changes(Some(&next)).await.expect("changes");
+        let Changes::Notified { keys, next: after } = answer else {
             panic!("a gap in round {round}")
         };
         let keys: BTreeSet<_> = keys.into_iter().collect();
         assert_eq!(keys, [point(round), key(round, "gone")].into());
         next = after;
     }
-    // A position of one is good at the other, which has the same feed.
+    // A position of one store is valid at the other, which has the same feed.
     write(&*other, [put(point(1), "y")]).await;
-    let told = one.changes(Some(&next)).await.expect("changes");
-    assert!(matches!(told, Changes::Notified { keys, .. } if keys == [point(1)]));
+    let answer = one.changes(Some(&next)).await.expect("changes");
+    assert!(matches!(answer, Changes::Notified { keys, .. } if keys == [point(1)]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn volumes_of_one_server_do_not_know_each_other() {
+async fn volumes_of_one_server_are_independent() {
     let Some((one, _, _volume)) = two().await else { return };
     let Some((foreign, _, _other_volume)) = two().await else { return };
     write(&*one, [put(key(1, "a"), "mine"), Write::Add(counter(1), 5)]).await;
     assert_eq!(record(&*foreign, key(1, "a")).await, None);
     assert_eq!(number(&*foreign, counter(1)).await, 0);
     let Ok(Changes::Notified { next, .. }) = one.changes(None).await else { panic!("no position") };
-    let told = foreign.changes(Some(&next)).await.expect("an answer");
-    assert!(matches!(told, Changes::Gap { .. }), "a position of another volume: {told:?}");
+    let answer = foreign.changes(Some(&next)).await.expect("an answer");
+    assert!(matches!(answer, Changes::Gap { .. }), "a position of another volume: {answer:?}");
 }
 
-/// What a counter is beyond its bounds is not defined. It must still be a number, and nothing else
-/// may suffer: a script that fails in the middle is not undone.
+/// The value of a counter beyond its bounds is undefined. It must still be a number, and nothing
+/// else may be affected, because a script that fails in the middle is not undone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_counter_far_beyond_its_bounds_disturbs_nothing_else() {
+async fn a_counter_beyond_its_bounds_affects_nothing_else() {
     let Some((store, _, _volume)) = two().await else { return };
     for (number_of, by) in [(1, COUNTER_MAX), (2, -COUNTER_MAX)] {
         for round in 0..20_u64 {

@@ -1,4 +1,4 @@
-//! Connections that break, callers that go away, and servers that are killed.
+//! Broken connections, callers that go away, and servers that are killed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use store_redis::{RedisOptions, RedisStore};
 use crate::server::{self, Volume};
 use crate::{counter, equals, key, number, plan, point, put, record, write};
 
-/// A volume of the server under test, and a proxy on the way there.
+/// A volume of the server under test, and a proxy in front of it.
 fn behind_proxy() -> Option<(Volume, Proxy, String)> {
     let server = server::given()?;
     let address = server.trim_start_matches("redis://").trim_end_matches('/');
@@ -73,7 +73,7 @@ async fn every_call_is_one_round_trip() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_that_got_lost_is_in_doubt_and_its_lane_tells() {
+async fn a_lost_commit_is_unknown_until_its_slot_is_read() {
     let Some((volume, proxy, url)) = behind_proxy() else { return };
     let (store, witness) = (one_connection(&url).await, volume.open().await);
     for (round, cut) in [Cut::BeforeRequest, Cut::AfterReply, Cut::BeforeRequest, Cut::AfterReply]
@@ -91,7 +91,7 @@ async fn a_commit_that_got_lost_is_in_doubt_and_its_lane_tells() {
         assert_eq!(proxy.cuts(), cuts + 1, "nothing was cut");
         let happened = cut == Cut::AfterReply;
         assert_eq!(number(&witness, counter(round as u64)).await, i64::from(happened), "{cut:?}");
-        // The next call has a connection of its own, and the slot settles the matter.
+        // The next call uses a new connection, and the slot shows the outcome.
         let tombstone = plan([equals(slot(), "v0")], [put(slot(), "aborted")]);
         let settled = store.commit(&[tombstone]).await.expect("the connection is made anew");
         assert_eq!(matches!(settled[0], Verdict::Refused { .. }), happened, "{cut:?}");
@@ -106,7 +106,7 @@ async fn a_commit_that_got_lost_is_in_doubt_and_its_lane_tells() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_ended_while_idle_cost_nothing() {
+async fn connections_that_ended_while_idle_are_replaced() {
     let Some((_volume, proxy, url)) = behind_proxy() else { return };
     let store = RedisStore::open(&url, server::relaxed()).await.expect("a store");
     for round in 0..10 {
@@ -127,7 +127,7 @@ async fn connections_that_ended_while_idle_cost_nothing() {
     assert_eq!(record(&store, point(99)).await, None);
 }
 
-/// So many turns of the scheduler, in which other tasks run.
+/// Waits for this number of turns of the scheduler, in which other tasks run.
 async fn turns(count: u64) {
     for _ in 0..count {
         tokio::task::yield_now().await;
@@ -135,7 +135,7 @@ async fn turns(count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_that_go_away_get_nobody_elses_answer() {
+async fn dropped_calls_do_not_shift_answers_to_other_callers() {
     let Some(server) = server::given() else { return };
     let volume = Volume::new(&server);
     let store = Arc::new(volume.open().await);
@@ -149,8 +149,8 @@ async fn callers_that_go_away_get_nobody_elses_answer() {
                 let wanted = (caller * 31 + turn * 7) % 200;
                 let read = [Read::Record { key: point(wanted), follow: None }];
                 if turn % 2 == 0 {
-                    // Counted in turns of the scheduler, not in time: a caller with no patience
-                    // has always gone before its answer, on however fast a machine.
+                    // Counts turns of the scheduler, not time: then a caller with no turns has
+                    // always gone before its answer, on any machine.
                     let patience = (1 << (turn / 2 % 8)) >> 1;
                     tokio::select! {
                         biased;
@@ -163,7 +163,7 @@ async fn callers_that_go_away_get_nobody_elses_answer() {
                 }
                 let found = store.read(&read).await.expect("answered");
                 let ReadResult::Record(Some(entry)) = &found[0] else { panic!("{found:?}") };
-                assert_eq!(entry.value, wanted.to_string(), "somebody else's answer");
+                assert_eq!(entry.value, wanted.to_string(), "the answer of another call");
             }
         }
     });
@@ -172,7 +172,7 @@ async fn callers_that_go_away_get_nobody_elses_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn scripts_that_the_server_forgot_are_sent_again() {
+async fn unknown_scripts_are_sent_again() {
     let Some(server) = server::own() else { return };
     let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
     let mut connection = server::connection(&server.url());
@@ -185,7 +185,7 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_hangs_is_given_up() {
+async fn calls_to_a_hanging_server_time_out() {
     let Some(server) = server::own() else { return };
     let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
     write(&store, [put(point(1), "x")]).await;
@@ -198,7 +198,7 @@ async fn a_server_that_hangs_is_given_up() {
     assert_eq!(committed.expect_err("no answer").kind(), StoreErrorKind::Unknown);
     assert_eq!(answered.expect_err("no answer").kind(), StoreErrorKind::Unavailable);
     assert!((9..13).contains(&waited.as_secs()), "{waited:?}");
-    // A new connection is not made either, and that takes less long.
+    // Making a new connection fails too, and sooner.
     let begun = Instant::now();
     let error = store.commit(&plans).await.expect_err("no connection");
     assert!(begun.elapsed() < Duration::from_secs(13), "{:?}", begun.elapsed());
@@ -208,9 +208,9 @@ async fn a_server_that_hangs_is_given_up() {
     assert!(record(&store, point(3)).await.is_some());
 }
 
-/// What a server that syncs always has acknowledged is there after any number of kills.
+/// Commits that a server with `appendfsync always` acknowledged exist after any number of kills.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_killed_under_load_loses_nothing_and_tears_nothing() {
+async fn a_server_killed_under_load_keeps_whole_acknowledged_commits() {
     const KILLS: u64 = 5;
     const WRITERS: u64 = 8;
     let Some(mut server) = server::own() else { return };
@@ -274,9 +274,10 @@ async fn a_server_killed_under_load_loses_nothing_and_tears_nothing() {
     println!("{all} acknowledged, {in_doubt} in doubt, recovered within {slowest:?}");
 }
 
-/// A walk cannot go on where the last run of the server was, and says so rather than skip records.
+/// A walk cannot continue after the server was restarted, and returns an error instead of skipping
+/// records.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_walk_does_not_go_on_after_the_server_was_started_anew() {
+async fn a_walk_fails_after_the_server_was_restarted() {
     const RECORDS: u64 = 3_000;
     let Some(mut server) = server::own() else { return };
     let store = RedisStore::open(&server.url(), RedisOptions::default()).await.expect("a store");
@@ -292,7 +293,7 @@ async fn a_walk_does_not_go_on_after_the_server_was_started_anew() {
     for resume in [first.resume, second.resume] {
         let error = store.walk(space, resume, 100).await.expect_err("another run");
         assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-        assert!(error.to_string().contains("started anew"), "{error}");
+        assert!(error.to_string().contains("restarted"), "{error}");
     }
     let (mut seen, mut resume) = (std::collections::BTreeSet::new(), None);
     loop {
