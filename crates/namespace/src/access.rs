@@ -1,9 +1,9 @@
 //! Access keys and policies: records by name.
 //!
-//! An access key names policies. The invariant: every policy that it names exists. A plan that
-//! gives a policy to an access key guards the record of the policy, and a plan that removes a
-//! policy guards that no access key has it. Built-in policies have no record; the caller knows
-//! their names.
+//! An access key names policies. The invariant: every policy that it names exists (for an exception
+//! in very large volumes see [`RemovePolicy`]). A plan that gives a policy to an access key guards
+//! the record of the policy, and a plan that removes a policy guards that no access key has it.
+//! Built-in policies have no record; the caller knows their names.
 //!
 //! The reason why a change is refused is a part of its answer, with the names that it concerns, so
 //! it comes from one snapshot like any answer. For example, `RemovePolicy` returns the access keys
@@ -192,9 +192,9 @@ impl Planner for SetUserPolicies<'_> {
 pub struct SetUserOwner<'a> {
     /// The access key.
     pub access_key: &'a str,
-    /// The user.
+    /// The user id of new files.
     pub uid: Option<u32>,
-    /// The group.
+    /// The group id of new files.
     pub gid: Option<u32>,
     /// Permission bits that new files and directories do not get.
     pub umask: Option<u32>,
@@ -264,7 +264,9 @@ impl Planner for SetPolicy<'_> {
     }
 }
 
-/// Removes a named policy. Fails with `PolicyInUse` if access keys have it.
+/// Removes a named policy. Fails with `NoSuchPolicy` if it does not exist, and with `PolicyInUse`
+/// if access keys have it. In a volume with very many access keys, one that gets the policy at the
+/// same moment may keep the name of the removed policy, which then allows nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovePolicy<'a> {
     /// Its name.
@@ -348,7 +350,7 @@ pub(crate) fn as_seen((mut start, end): (Key, Key), seen: &[Entry]) -> Vec<Guard
     for entry in seen {
         guards.push(Guard::Empty(start, entry.key.clone()));
         guards.push(Guard::Equals(entry.key.clone(), entry.value.clone()));
-        start = behind(&entry.key);
+        start = key_after(&entry.key);
     }
     guards.push(Guard::Empty(start, end));
     guards
@@ -376,14 +378,14 @@ pub(crate) fn all(view: &mut View<'_>, (mut start, end): (Key, Key)) -> Result<V
         let full = page.len() == PAGE_RECORDS as usize;
         all.extend(page);
         match all.last() {
-            Some(last) if full => start = behind(&last.key),
+            Some(last) if full => start = key_after(&last.key),
             _ => return Ok(all),
         }
     }
 }
 
-/// The first key that sorts behind this one.
-fn behind(key: &Key) -> Key {
+/// The first key that sorts after this one.
+fn key_after(key: &Key) -> Key {
     Key::new(key.space(), key.partition(), &[key.suffix(), b"\0"].concat())
 }
 

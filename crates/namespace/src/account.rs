@@ -2,8 +2,9 @@
 //!
 //! Each access key and each bucket belongs to an account. A plan that creates either guards that
 //! the account exists, so the removal of an account never leaves an access key or a bucket without
-//! one. Other references may outlive the account, for example the writer of an object or a grantee
-//! in an access control list. They then match no account.
+//! one. For an exception see [`RemoveAccount`]. Other references may outlive the account, for
+//! example the writer of an object or a grantee in an access control list. They then match no
+//! account.
 
 use record::{Account, AccountId, Bucket, Dentry, User, key};
 use store::{Entry, Guard, Key, Limits, Plan, Write};
@@ -65,8 +66,9 @@ impl Planner for AddAccount<'_> {
     }
 }
 
-/// Removes an account. Fails with `AccountHasUsers` or `AccountHasBuckets` if access keys or
-/// buckets belong to it.
+/// Removes an account. Fails with `NoSuchAccount` if it does not exist, and with `AccountHasUsers`
+/// or `AccountHasBuckets` if access keys or buckets belong to it. In a volume with very many access
+/// keys or buckets, one that is created at the same moment may keep the removed account.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveAccount {
     /// Its number.

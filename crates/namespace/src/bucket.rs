@@ -99,7 +99,8 @@ impl Planner for MakeBucket<'_> {
 }
 
 /// Removes an empty bucket, with its configurations. The reaper then removes its open uploads.
-/// Fails with `BucketNotEmpty`, `VersionsLeft` or `TrashLeft`.
+/// Fails with `NoSuchBucket`, or with `BucketNotEmpty`, `VersionsLeft` or `TrashLeft` if something
+/// is left in it.
 #[derive(Clone, Debug)]
 pub struct DeleteBucket<'a> {
     /// Its name.
@@ -124,9 +125,9 @@ impl Planner for DeleteBucket<'_> {
             range(versions.clone(), 1),
             range(configs.clone(), CONFIGS_MAX),
         ])?;
-        let [found, olds, set] = &found[..] else { return Err(Halt::Need) };
+        let [current, noncurrent, set] = &found[..] else { return Err(Halt::Need) };
         let is_shown = bucket.dentry.versioning.is_shown();
-        match (found.is_empty(), olds.is_empty()) {
+        match (current.is_empty(), noncurrent.is_empty()) {
             (true, true) => {}
             _ if is_shown => return Err(FsError::VersionsLeft.into()),
             (false, _) => return Err(FsError::BucketNotEmpty.into()),
@@ -154,9 +155,9 @@ impl Planner for DeleteBucket<'_> {
             key::CounterKind::Objects,
         ];
         writes.extend(counts.map(|count| Write::Clear(key::counter(ino, count))));
-        let long = |xattr: &&Xattr| matches!(xattr.value, XattrPlace::Apart(_));
-        let long = xattrs.iter().filter(long);
-        writes.extend(long.map(|xattr| Write::Delete(key::xattr(ino, &xattr.name))));
+        let is_apart = |xattr: &&Xattr| matches!(xattr.value, XattrPlace::Apart(_));
+        let apart = xattrs.iter().filter(is_apart);
+        writes.extend(apart.map(|xattr| Write::Delete(key::xattr(ino, &xattr.name))));
         let inode = Guard::Equals(inode_key, inode);
         let mut guards = vec![bucket.guard(), inode, Guard::Empty(names.0, names.1)];
         guards.push(Guard::Empty(versions.0, versions.1));
@@ -411,23 +412,23 @@ impl Planner for SetLifecyclePass<'_> {
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
         let bucket = path::bucket(view, self.bucket)?;
         let key = key::bucket_config(bucket.dentry.ino, BucketConfigKind::LifecyclePass);
-        let noted = view.record(&key)?;
-        let was = noted.as_ref().map(|value| decode(&key, value, BucketConfig::decode));
+        let stored = view.record(&key)?;
+        let was = stored.as_ref().map(|value| decode(&key, value, BucketConfig::decode));
         if was.transpose()?.as_ref() != self.was {
             return Ok(Step::Done(false));
         }
-        let noted = match noted {
+        let unchanged = match stored {
             Some(value) => Guard::Equals(key.clone(), value),
             None => Guard::Absent(key.clone()),
         };
         let writes = vec![Write::Put(key.clone(), self.now.encode(&key))];
-        Ok(Step::Commit(Plan { guards: vec![bucket.guard(), noted], writes }, true))
+        Ok(Step::Commit(Plan { guards: vec![bucket.guard(), unchanged], writes }, true))
     }
 }
 
 /// Sets or removes a configuration of a bucket. A trash can be set only if the bucket never had
-/// versions, and removed only if it is empty (`TrashLeft`). Object lock needs versioning
-/// (`KeepsNoVersions`).
+/// versions (else `KeepsVersions`), and removed only if it is empty (else `TrashLeft`). Object lock
+/// needs versioning (else `KeepsNoVersions`).
 #[derive(Clone, Debug)]
 pub struct SetBucketConfig<'a> {
     /// The bucket's name.
@@ -467,8 +468,8 @@ impl Planner for SetBucketConfig<'_> {
             Some(config) => Write::Put(config_key.clone(), config.encode(&config_key)),
             None => Write::Delete(config_key),
         };
-        let count = Write::Put(bucket_key.clone(), settings.encode(&bucket_key));
-        let mut writes = vec![write, count];
+        let put_settings = Write::Put(bucket_key.clone(), settings.encode(&bucket_key));
+        let mut writes = vec![write, put_settings];
         let mut guards = guards;
         if self.kind == BucketConfigKind::Trash {
             self.set_trash(view, &bucket, &mut guards, &mut writes)?;

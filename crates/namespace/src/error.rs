@@ -43,7 +43,7 @@ pub enum FsError {
     /// The version is a delete marker, which was created at this time.
     #[error("the version is a delete marker")]
     IsMarker(VersionRef, Timestamp),
-    /// The operation would change an object, and the bucket keeps all versions.
+    /// The operation does not work in a bucket that keeps versions.
     #[error("the bucket keeps versions")]
     KeepsVersions,
     /// Version records bind the file, so it must not change. The caller runs
@@ -105,7 +105,7 @@ pub enum FsError {
     #[error("not a directory")]
     NotADirectory,
     /// The node is a directory, and the operation needs another kind.
-    #[error("a directory")]
+    #[error("is a directory")]
     IsADirectory,
     /// The directory has names.
     #[error("the directory is not empty")]

@@ -63,8 +63,8 @@ pub(crate) struct InodeState {
 }
 
 impl InodeState {
-    /// The state of a known inode. If the record is not known, it is guessed to be absent, and the
-    /// guard checks that.
+    /// The state of a known inode. If its [`Superseded`] record is not known, the record is guessed
+    /// to be absent, and the guard checks that.
     pub(crate) fn find(
         view: &mut View<'_>,
         env: &Env,

@@ -10,8 +10,8 @@
 //! `photos` and `2026/`, and writes the new inode and the dentry of `a.jpg`. If another client
 //! removes `photos` at the same time, the commit is refused and the operation is planned again.
 //!
-//! The planners do not know which database holds the records, and not whether S3 or a mount has
-//! called them.
+//! The planners do not know which database holds the records, or whether S3 or a mount has called
+//! them.
 
 mod access;
 mod account;

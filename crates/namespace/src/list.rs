@@ -30,7 +30,7 @@ use crate::{FsError, Halt};
 pub struct ListQuery {
     /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// Keys that contain this behind the prefix are rolled up into a common prefix. Never empty.
+    /// Keys that contain this after the prefix are rolled up into a common prefix. Never empty.
     pub delimiter: Option<Vec<u8>>,
     /// The last key or common prefix of the page before.
     pub after: Option<Vec<u8>>,
@@ -76,8 +76,8 @@ pub struct Listing {
 /// The most ranges of one wave.
 pub const WAVE_RANGES: usize = 256;
 
-/// The most ranges of a page that has an entry. It suffices for a full page of 1,000 keys with four
-/// directories of its own each.
+/// The most ranges of a page that has an entry. It suffices for a full page of 1,000 keys, each
+/// with four directories of its own.
 pub const PAGE_RANGES_MAX: usize = 4_096;
 
 /// The most waves of a page that has an entry.
@@ -106,7 +106,7 @@ struct Unread {
     end: Key,
     /// The inode of the directory, if no names were read yet. An empty directory is an object
     /// itself.
-    itself: Target,
+    directory_inode: Target,
 }
 
 /// A part of the walk. Pieces are sorted by key.
@@ -185,9 +185,9 @@ impl Planner for ListStart<'_> {
         let mut unread = Unread::within(directory, Bytes::copy_from_slice(base), name);
         // The inode of the directory is requested together with the names, so it costs no round
         // trip.
-        let itself = name.is_empty() && !chain.directories.is_empty();
-        let inode = if itself { view.record(&key::inode(directory)) } else { Ok(None) };
-        unread.itself = inode.clone().map_or(Target::Absent, as_target);
+        let has_inode = name.is_empty() && !chain.directories.is_empty();
+        let inode = if has_inode { view.record(&key::inode(directory)) } else { Ok(None) };
+        unread.directory_inode = inode.clone().map_or(Target::Absent, as_target);
         match query.lower_bound() {
             Some(bound) if bound.as_slice() > query.prefix.as_slice() => {
                 if !bound.starts_with(&query.prefix) {
@@ -205,8 +205,8 @@ impl Planner for ListStart<'_> {
 }
 
 impl ListQuery {
-    /// The first key that may be listed, if `after` is given. It sorts behind `after`, and behind
-    /// all keys of the common prefix that contains `after`.
+    /// The first key that may be listed, if `after` is given. It sorts after `after`, and after all
+    /// keys of the common prefix that contains `after`.
     fn lower_bound(&self) -> Option<Vec<u8>> {
         let after = self.after.as_deref()?;
         match self.rolled_up(after) {
@@ -231,7 +231,7 @@ impl Unread {
             Some(next) => key::dentry(directory, &next),
             None => key::dentries(directory).1,
         };
-        Unread { directory, prefix, start, end, itself: Target::Absent }
+        Unread { directory, prefix, start, end, directory_inode: Target::Absent }
     }
 
     /// Returns true if the range has all names of the directory.
@@ -262,12 +262,13 @@ impl Walk {
         let (mut within, mut rest) = (unread, rest);
         let mut numbers = vec![within.directory];
         while let Some(slash) = rest.iter().position(|b| *b == b'/') {
-            // The names behind the subdirectory follow after everything below it, so they go to the
-            // back.
+            // The names that sort after the subdirectory follow everything below it, so they go to
+            // the back of the walk.
             let sort_key = SortKey::directory(&rest[..slash]);
             let slot = key::dentry(within.directory, sort_key.as_bytes());
             let prefix = Bytes::from([&within.prefix[..], sort_key.as_bytes()].concat());
-            let behind = Unread { start: after(&slot), itself: Target::Absent, ..within.clone() };
+            let behind =
+                Unread { start: after(&slot), directory_inode: Target::Absent, ..within.clone() };
             self.pieces.push_front(Piece::Unread(behind));
             let below = &rest[slash + 1..];
             let value = match view.record(&slot) {
@@ -285,9 +286,9 @@ impl Walk {
             rest = below;
         }
         if rest.is_empty() {
-            within.itself = as_target(view.record(&key::inode(within.directory))?);
+            within.directory_inode = as_target(view.record(&key::inode(within.directory))?);
         } else {
-            within.itself = Target::Absent;
+            within.directory_inode = Target::Absent;
             within.start = key::dentry(within.directory, rest);
         }
         self.pieces.push_front(Piece::Unread(within));
@@ -394,7 +395,7 @@ impl Walk {
                 let start = key::dentry(unread.directory, rest);
                 let within = rest.split_last().is_none_or(|(_, name)| !name.contains(&b'/'));
                 if within && start > unread.start {
-                    unread.itself = Target::Absent;
+                    unread.directory_inode = Target::Absent;
                     unread.start = start.min(unread.end.clone());
                 }
             }
@@ -500,10 +501,14 @@ impl Walk {
             && let Some(last) = entries.last()
         {
             let start = after(&last.key);
-            pieces.push(Piece::Unread(Unread { start, itself: Target::Absent, ..unread.clone() }));
+            pieces.push(Piece::Unread(Unread {
+                start,
+                directory_inode: Target::Absent,
+                ..unread.clone()
+            }));
         }
-        if entries.is_empty() && unread.itself != Target::Absent {
-            pieces.push(itself(&unread));
+        if entries.is_empty() && unread.directory_inode != Target::Absent {
+            pieces.push(empty_directory(&unread));
         }
         let names = entries.into_iter().rev();
         let prefix = &unread.prefix;
@@ -550,7 +555,7 @@ fn names_of(found: ReadResult) -> Vec<Entry> {
 
 /// The range of all names of a directory.
 fn open(dentry: &Dentry, object: Vec<u8>, inode: Target) -> Unread {
-    Unread { itself: inode, ..Unread::within(dentry.ino, object.into(), b"") }
+    Unread { directory_inode: inode, ..Unread::within(dentry.ino, object.into(), b"") }
 }
 
 /// The target of a record that was read by its own key.
@@ -560,10 +565,10 @@ fn as_target(record: Option<Value>) -> Target {
 
 /// The object of an empty directory: an empty name in it, as if it bound the inode of the
 /// directory.
-fn itself(unread: &Unread) -> Piece {
+fn empty_directory(unread: &Unread) -> Piece {
     let slot = key::dentry(unread.directory, b"");
     let value = Dentry::file(unread.directory).encode(&slot);
-    let entry = Entry { key: slot, value, target: unread.itself.clone() };
+    let entry = Entry { key: slot, value, target: unread.directory_inode.clone() };
     Piece::Name { prefix: unread.prefix.clone(), entry }
 }
 
@@ -575,8 +580,7 @@ fn components(directory: &[u8]) -> Vec<Vec<u8>> {
     components
 }
 
-/// The first string that sorts behind all strings that begin with `prefix`. `None` if there is
-/// none.
+/// The first string that sorts after all strings that begin with `prefix`. `None` if there is none.
 pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|b| *b != u8::MAX)?;
     let mut next = prefix[..=keep].to_vec();

@@ -2,15 +2,18 @@
 //!
 //! One record of the volume, [`LockKeeping`], says where locks are: in the memory of one session
 //! (the *granter*), or in records that several sessions share, one record for each file. Every plan
-//! about locks guards this record, so two sessions never use different places. Locks of a session
-//! that has ended do not count, and the next plan that reads them removes them.
+//! that sets or moves locks guards this record, so two sessions never use different places. Locks
+//! of a session that has ended do not count. A [`SetLocks`] removes those that conflict with its
+//! lock, and [`ForgetLocks`] removes all of a file.
 //!
 //! ```text
 //!             BeginLocking of the first session
 //!  no record ─────────────────────────────────▶ Memory { granter }
 //!  Memory    ── BeginLocking of another session ─▶ Memory { granter, asked: [other] }
 //!            ── PublishLocks of the granter ─────▶ Records { sharers }
-//!  Records   ── BeginLocking, all others ended ──▶ Memory { granter }
+//!            ── BeginLocking, the granter ended ─▶ Memory { granter: this session }
+//!  Records   ── BeginLocking, all others ended ──▶ Memory { granter: this session }
+//!            ── BeginLocking, another is alive ──▶ Records { sharers, and this session }
 //!  any       ── EndLocking, all sessions ended ──▶ no record
 //! ```
 //!
@@ -57,7 +60,7 @@ pub enum SetLocksResult {
     Done,
     /// This lock of another session conflicts. Nothing was changed.
     Conflict(HeldLock),
-    /// The file has the most locks. Nothing was changed.
+    /// The file would have more than [`LOCKS_PER_FILE_MAX`] locks. Nothing was changed.
     TooMany,
     /// Locks are not in records that this session shares. Nothing was changed.
     Elsewhere,
@@ -200,7 +203,7 @@ impl Planner for BeginLocking {
     }
 }
 
-/// Finds whether another session waits for this one to publish its locks.
+/// Returns true if another session waits for this one to publish its locks.
 #[derive(Clone, Debug)]
 pub struct FindLockRequests;
 
@@ -365,7 +368,7 @@ impl Planner for SetLocks<'_> {
     }
 }
 
-/// Finds a lock of another session that conflicts with a requested lock (`F_GETLK`).
+/// Finds a lock of another live session that conflicts with a requested lock (`F_GETLK`).
 #[derive(Clone, Debug)]
 pub struct FindLock<'a> {
     /// The inode number of the file.

@@ -34,8 +34,9 @@ pub struct FoundObject {
 /// Looks up an object. One round trip if the directories above it are cached.
 ///
 /// # Errors
-/// Without a version: `NoSuchKey`, or `Deleted` if the newest version is a delete marker. With a
-/// version: `NoSuchVersion`, or `IsMarker` if it is a delete marker.
+/// `NoSuchBucket` if there is no such bucket. Without a version: `NoSuchKey`, or `Deleted` if the
+/// newest version is a delete marker. With a version: `NoSuchVersion`, or `IsMarker` if it is a
+/// delete marker.
 #[derive(Clone, Debug)]
 pub struct Lookup<'a> {
     /// The key.

@@ -218,11 +218,11 @@ impl Known {
 /// Clears the mark "self-contained" in the dentry of a file that is about to change, if the file
 /// has such a dentry. `name` is the name by which the caller found the file.
 ///
-/// The mark lets a DELETE drop the inode without reading it ([`Dentry::self_contained`]). A changed
-/// file may have blocks, so the mark must go in the same plan.
+/// The mark lets a DELETE delete the inode without reading it ([`Dentry::self_contained`]). A
+/// changed file may have blocks, so the plan that changes the file also clears the mark.
 ///
 /// # Errors
-/// `Stale` if `name` is `None`, is free, or is bound to another inode.
+/// If the file has the mark: `Stale` if `name` is `None`, is free, or is bound to another inode.
 fn clear_self_contained(
     view: &mut View<'_>,
     inode: &mut Inode,

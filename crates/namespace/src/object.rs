@@ -119,7 +119,8 @@ const NANOSECONDS: i64 = 1_000_000_000;
 pub enum WriteCondition {
     /// No condition.
     None,
-    /// The key is free, else `PreconditionFailed` (`If-None-Match: *`, `O_EXCL`).
+    /// No object has the key, else `PreconditionFailed` (`If-None-Match: *`). A node that is not a
+    /// file, such as a symbolic link, is not an object: it is replaced.
     IfAbsent,
     /// The object has one of these tags (`If-Match`). Fails with `NoSuchKey` if there is no object,
     /// and with `PreconditionFailed` if it has another tag.

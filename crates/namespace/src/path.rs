@@ -85,7 +85,7 @@ impl Path {
 
 /// The object key of a list of directories and a name.
 pub(crate) fn object_key(directories: &[Vec<u8>], name: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(directories.iter().map(|it| it.len() + 1).sum::<usize>());
+    let mut key = Vec::with_capacity(directories.iter().map(|name| name.len() + 1).sum::<usize>());
     for directory in directories {
         key.extend_from_slice(directory);
         key.push(b'/');

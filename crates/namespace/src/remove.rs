@@ -24,9 +24,9 @@ use crate::{FsError, Halt};
 /// stays is enough for this plan; the others are cached for the next.
 const SIBLINGS_ASKED: usize = 64;
 
-/// The number of directories above a directory that may become empty whose names are read in the
-/// same round trip. Most of these directories stay, so few are read at first. The number grows with
-/// the directories that are already removed.
+/// If a directory may become empty, the names of at least this many directories above it are read
+/// in the same round trip. Most of these directories stay, so few are read at first. The number
+/// grows with the directories that are already removed.
 const PRUNED_AHEAD: usize = 8;
 
 /// The guards and writes for the removal of a directory: a guard of its dentry, two guards that it
@@ -106,7 +106,7 @@ impl Planner for Remove<'_> {
         if plan.writes.is_empty() {
             return Ok(Step::Done(verdicts));
         }
-        let (bucket, gone) = (bucket.ino, decided.into_iter().filter_map(|it| it.removed));
+        let (bucket, gone) = (bucket.ino, decided.into_iter().filter_map(|name| name.removed));
         let gone: Vec<(usize, Bound)> = gone.collect();
         let bytes = unbinding.finish(view, env, &mut plan)?.bytes;
         if bytes > 0 {

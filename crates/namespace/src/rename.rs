@@ -27,7 +27,9 @@ use crate::{FsError, Halt};
 
 /// Gives an object another key of its bucket, and replaces the object that has the new key. One
 /// round trip if the directories and both names are cached. Fails with `KeepsVersions` in a bucket
-/// that shows versions, and with `TooDeep` if the plan would be too large.
+/// that shows versions, with `NoSuchKey` if there is no object, with `PreconditionFailed` if a
+/// condition does not hold, with `OtherRequest` if the token was used for another request, and with
+/// `TooDeep` if the plan would be too large.
 #[derive(Clone, Debug)]
 pub struct RenameKey<'a> {
     /// The old key.
@@ -253,17 +255,17 @@ impl RenameKey<'_> {
     }
 }
 
-/// Sums up the writes to each counter. A plan must not write a counter twice, and a rename may add
+/// Combines the writes to each counter. A plan must not write a counter twice, and a rename may add
 /// a name and remove a name in one directory.
 fn merge_counter_writes(writes: Vec<Write>) -> Vec<Write> {
     let mut all = Vec::with_capacity(writes.len());
     let mut sums: BTreeMap<CounterKey, i64> = BTreeMap::new();
-    let mut least: BTreeMap<CounterKey, i64> = BTreeMap::new();
+    let mut maxima: BTreeMap<CounterKey, i64> = BTreeMap::new();
     for write in writes {
         match write {
             Write::Add(counter, by) => *sums.entry(counter).or_default() += by,
             Write::Max(counter, value) => {
-                let raised = least.entry(counter).or_insert(value);
+                let raised = maxima.entry(counter).or_insert(value);
                 *raised = value.max(*raised);
             }
             other => all.push(other),
@@ -271,6 +273,6 @@ fn merge_counter_writes(writes: Vec<Write>) -> Vec<Write> {
     }
     sums.retain(|_, by| *by != 0);
     all.extend(sums.into_iter().map(|(counter, by)| Write::Add(counter, by)));
-    all.extend(least.into_iter().map(|(counter, value)| Write::Max(counter, value)));
+    all.extend(maxima.into_iter().map(|(counter, value)| Write::Max(counter, value)));
     all
 }

@@ -102,14 +102,14 @@ pub struct Run<'a, O: Planner> {
     /// The number of records that the operation had met when the last pass began.
     met: usize,
     /// True while hints are used.
-    trusting: bool,
+    uses_hints: bool,
 }
 
 impl<'a, O: Planner> Run<'a, O> {
     /// Starts an operation.
     pub fn new(operation: &'a O, env: Env) -> Run<'a, O> {
         let (known, passes) = (Known::default(), (0, 0));
-        Run { operation, env, known, passes, met: 0, trusting: true }
+        Run { operation, env, known, passes, met: 0, uses_hints: true }
     }
 
     /// Plans until the driver must read or commit, or until the answer is known.
@@ -121,8 +121,8 @@ impl<'a, O: Planner> Run<'a, O> {
         if self.known.met() == self.met {
             *again += 1;
             if *again == PASSES_WITH_HINTS {
-                self.trusting = false;
-                self.known.distrust();
+                self.uses_hints = false;
+                self.known.discard();
             }
         }
         // Ends an operation that other writers refuse again and again.
@@ -130,7 +130,7 @@ impl<'a, O: Planner> Run<'a, O> {
             return Next::Done(Err(FsError::Contended));
         }
         self.met = self.known.met();
-        let hints = if self.trusting { hints } else { &NoHints };
+        let hints = if self.uses_hints { hints } else { &NoHints };
         self.known.begin();
         let next = self.pass(hints);
         // A planner that depends on anything else than its view and `env` gives two different plans
@@ -185,7 +185,7 @@ impl<'a, O: Planner> Run<'a, O> {
             }
             Guard::Present(key) => self.known.contradict(key.clone(), Some(None)),
             Guard::Empty(start, _) => self.known.contradict(start.clone(), None),
-            Guard::AtMost(counter, _) => self.known.filled(counter.clone()),
+            Guard::AtMost(counter, _) => self.known.note_full(counter.clone()),
         }
     }
 }

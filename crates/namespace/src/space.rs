@@ -49,12 +49,12 @@ impl Planner for CountUsage {
             .iter()
             .map(|bucket| counted(bucket).map(|counter| view.counter(&counter)))
             .collect();
-        let mut holdings = Usage { bytes: 0, names: buckets.len() as u64 };
+        let mut usage = Usage { bytes: 0, names: buckets.len() as u64 };
         // A negative counter is wrong, and counts as 0.
         for [bytes, names] in counted {
-            holdings.bytes += u64::try_from(bytes?).unwrap_or(0);
-            holdings.names += u64::try_from(names?).unwrap_or(0);
+            usage.bytes += u64::try_from(bytes?).unwrap_or(0);
+            usage.names += u64::try_from(names?).unwrap_or(0);
         }
-        Ok(Step::Done(holdings))
+        Ok(Step::Done(usage))
     }
 }

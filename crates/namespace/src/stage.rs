@@ -24,7 +24,8 @@ pub struct Assumption {
 }
 
 impl Assumption {
-    /// Guards all assumptions. Fails if a different record is known.
+    /// Guards all assumptions. Fails with the error of an assumption if a different record is
+    /// known.
     pub(crate) fn guard_all(
         assumed: &[Assumption],
         view: &mut View<'_>,

@@ -64,7 +64,8 @@ impl Planner for MarkTrashSeen<'_> {
 /// Restores an item of a trash to its key. One round trip and the commit, if the directories above
 /// the key are cached.
 ///
-/// Fails with `HasNoTrash`, `NoSuchVersion`, or `NameExists`.
+/// Fails with `HasNoTrash` if the bucket has no trash, with `NoSuchVersion` if the key has no such
+/// item, and with `NameExists` if the key is bound and cannot be replaced.
 #[derive(Clone, Debug)]
 pub struct Restore<'a> {
     /// The key.
@@ -74,7 +75,7 @@ pub struct Restore<'a> {
     /// Unused inode numbers for directories that the key implies and that do not exist: one for
     /// each directory of the path.
     pub fresh: &'a [Ino],
-    /// True to move an object that has the key to the trash. False fails with
+    /// True: an object that has the key now moves to the trash. False: the operation fails with
     /// [`FsError::NameExists`] if there is one.
     pub replaces: bool,
 }
@@ -101,9 +102,9 @@ impl Planner for Restore<'_> {
         let parent =
             make_directories(self.path, self.fresh, &attributes, view, &chain, env, &mut plan)?;
         let slot = key::dentry(parent, self.path.sort_key().as_bytes());
-        let there = if chain.missing.is_some() { None } else { view.record(&slot)? };
+        let existing = if chain.missing.is_some() { None } else { view.record(&slot)? };
         let mut unbinding = Unbinding::new(bucket.ino);
-        match there {
+        match existing {
             Some(value) => {
                 let bound = path::bound(&slot, value)?;
                 if !self.replaces || !bound.is_file() {

@@ -190,7 +190,7 @@ pub struct FoundPart {
 pub struct ReadParts<'a> {
     /// The name of the upload.
     pub name: UploadName<'a>,
-    /// The last part number that is left out.
+    /// Part numbers up to this one are left out; 0 leaves out none.
     pub after: u16,
     /// The part number and transmission of the last entry of the page before. It replaces `after`.
     pub resume: Option<(u16, u32)>,
@@ -261,21 +261,21 @@ impl Planner for AbortUpload<'_> {
 /// The writes that end an upload, and the orphan that lets the reaper delete its unused parts.
 pub fn end_upload(key: &Key, ended: &Upload) -> Vec<Write> {
     let orphan = key::orphan(ended.ino);
-    let left = Orphan::Upload { key: key.as_bytes().to_vec() };
+    let parts = Orphan::Upload { key: key.as_bytes().to_vec() };
     vec![
         Write::Put(key.clone(), ended.encode(key)),
-        Write::Put(orphan.clone(), left.encode(&orphan)),
+        Write::Put(orphan.clone(), parts.encode(&orphan)),
     ]
 }
 
 /// The start of a page of uploads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadsAfter {
-    /// Behind this upload.
+    /// After this upload.
     Upload(Vec<u8>, [u8; 16]),
-    /// Behind all uploads of this object key.
+    /// After all uploads of this object key.
     Object(Vec<u8>),
-    /// Behind all object keys with this prefix.
+    /// After all object keys with this prefix.
     Prefix(Vec<u8>),
 }
 
@@ -311,16 +311,16 @@ impl Planner for ListUploads<'_> {
         let bucket = path::bucket(view, self.bucket)?.dentry.ino;
         let all = key::uploads(bucket);
         let of = |suffix: &[u8]| Key::new(key::space::UPLOAD, bucket.0, suffix);
-        let behind =
+        let after_prefix =
             |prefix: &[u8]| crate::list::successor(prefix).map_or(all.1.clone(), |s| of(&s));
         let start = match self.after {
             None => of(self.prefix),
             Some(UploadsAfter::Upload(object, id)) => after(&key::upload(bucket, object, *id)),
             Some(UploadsAfter::Object(object)) => of(&[object, &b"\x01"[..]].concat()),
-            Some(UploadsAfter::Prefix(prefix)) => behind(prefix),
+            Some(UploadsAfter::Prefix(prefix)) => after_prefix(prefix),
         };
         let start = start.max(of(self.prefix));
-        let end = behind(self.prefix);
+        let end = after_prefix(self.prefix);
         if start >= end {
             return Ok(Step::Done((Vec::new(), false)));
         }

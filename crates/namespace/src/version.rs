@@ -67,12 +67,13 @@ impl Noncurrent {
 pub(crate) struct KeyVersions {
     bucket: Ino,
     versioning: Versioning,
-    /// The key; empty in a bucket that never kept versions.
+    /// The key; empty in a bucket without versions and trash.
     object: Vec<u8>,
 }
 
 impl KeyVersions {
-    /// The versions of a key of this bucket. `object` is called only if the bucket keeps versions.
+    /// The versions of a key of this bucket. `object` is called only if the bucket has versions or
+    /// a trash.
     pub(crate) fn new(bucket: &Dentry, object: impl FnOnce() -> Vec<u8>) -> KeyVersions {
         let versioning = bucket.versioning;
         let object = if versioning == Versioning::Off { Vec::new() } else { object() };
@@ -306,7 +307,7 @@ impl KeyVersions {
                 }
             }
         }
-        self.mark(env, id, plan);
+        self.add_marker(env, id, plan);
         Ok(Some(named))
     }
 
@@ -352,12 +353,12 @@ impl KeyVersions {
         if self.versioning == Versioning::Suspended {
             self.remove_null(view, plan, unbinding)?;
         }
-        self.mark(env, id, plan);
+        self.add_marker(env, id, plan);
         Ok(())
     }
 
     /// Adds the delete marker with this id to a plan.
-    fn mark(&self, env: &Env, id: VersionStamp, plan: &mut Plan) {
+    fn add_marker(&self, env: &Env, id: VersionStamp, plan: &mut Plan) {
         let is_null = self.versioning == Versioning::Suspended;
         // The id of a marker is newer than all others, which the caller guards.
         let at = self.at(id);

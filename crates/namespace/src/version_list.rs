@@ -48,14 +48,14 @@ pub enum VersionsFrom {
 pub struct VersionsPage {
     /// The versioning state of the bucket.
     pub versioning: Versioning,
-    /// True if the page starts behind a version of a key whose current version is the null version.
+    /// True if the page starts after a version of a key whose current version is the null version.
     pub behind_null: bool,
     /// The versions, sorted by key, newest first.
     pub versions: Vec<ListedVersion>,
 }
 
-/// Lists noncurrent versions. One round trip. If the page starts behind a version, one more,
-/// because that version may be the current one.
+/// Lists noncurrent versions. One round trip. If the page starts after a version, one more, because
+/// that version may be the current one.
 #[derive(Clone, Debug)]
 pub struct ReadVersions<'a> {
     /// The bucket.
@@ -86,11 +86,11 @@ impl Planner for ReadVersions<'_> {
         let bucket = path::bucket(view, self.bucket)?.dentry;
         let (versioning, versions) = (bucket.versioning, Vec::new());
         let mut page = VersionsPage { versioning, behind_null: false, versions };
-        let is_asked_for = match self.kind {
+        let is_of_kind = match self.kind {
             NoncurrentKind::Versions => bucket.versioning.is_shown(),
             NoncurrentKind::Trash => bucket.versioning == Versioning::Trash,
         };
-        if !is_asked_for || self.limit == 0 {
+        if !is_of_kind || self.limit == 0 {
             return Ok(Step::Done(page));
         }
         let of = |suffix: &[u8]| Key::new(key::space::VERSION, bucket.ino.0, suffix);
@@ -147,7 +147,7 @@ impl ReadVersions<'_> {
         };
         let id = match version {
             // All noncurrent versions follow the current one, also those that seem newer: a
-            // directory that was moved here may have brought an older current version.
+            // directory that was moved here may contain an older current version.
             version if current == Some(*version) => {
                 return Ok(key::versions_of(bucket, object).0);
             }
@@ -165,7 +165,7 @@ impl ReadVersions<'_> {
         Ok(after(&key::version(bucket, object, id)))
     }
 
-    /// The current version of the key in which the page starts, if it starts behind a version.
+    /// The current version of the key in which the page starts, if it starts after a version.
     fn current(&self, view: &mut View<'_>) -> Result<Option<VersionRef>, Halt> {
         let (VersionsFrom::Version(object, _), NoncurrentKind::Versions) = (self.from, self.kind)
         else {

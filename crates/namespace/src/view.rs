@@ -23,7 +23,7 @@ pub trait Hints: Debug {
     /// The record as last seen: `Some(None)` if it was absent, and `None` if nothing is cached.
     fn record(&self, key: &Key) -> Option<Option<Value>>;
 
-    /// A name in a directory other than `not`, as last seen.
+    /// A name in `directory` other than the name `not`, as last seen; `None` if none is cached.
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key>;
 }
 
@@ -212,8 +212,9 @@ impl<'p> View<'p> {
         self.known.counters.get(key).copied().ok_or(Halt::Need)
     }
 
-    /// Returns true if a counter stays within `most` when a plan adds to it. The counter is read
-    /// only if its limit has refused a plan of this operation; before that, the guard is the check.
+    /// Returns true if a counter stays within `most` after a plan adds `added` to it. If no plan of
+    /// this operation was refused by this limit, returns true without reading the counter: the
+    /// guard of the plan is the check.
     pub(crate) fn has_capacity(
         &mut self,
         key: &CounterKey,
@@ -237,8 +238,8 @@ impl<'p> View<'p> {
         self.known.refused
     }
 
-    /// Returns a name in a directory other than `not`, as last seen. Only for guards, never for
-    /// answers.
+    /// Returns a name in `directory` other than the name `not`, as last seen. Only for guards,
+    /// never for answers.
     pub fn sibling(&mut self, directory: Ino, not: &[u8]) -> Option<Key> {
         let known = &mut *self.known;
         let requested = known.siblings.entry((directory, not.to_vec()));
@@ -369,7 +370,7 @@ impl Known {
     }
 
     /// Notes that the limit of a counter refused a plan. The next pass reads the counter.
-    pub(crate) fn filled(&mut self, counter: CounterKey) {
+    pub(crate) fn note_full(&mut self, counter: CounterKey) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();
         self.counters.clear();
@@ -379,7 +380,7 @@ impl Known {
     }
 
     /// Discards everything, so that the operation reads only facts from now on.
-    pub(crate) fn distrust(&mut self) {
+    pub(crate) fn discard(&mut self) {
         self.met.clear();
         self.stale.clear();
         self.records.clear();
@@ -388,7 +389,7 @@ impl Known {
     }
 }
 
-/// The first key that sorts behind this one.
+/// The first key that sorts after this one.
 pub(crate) fn after(key: &Key) -> Key {
     Key::from_bytes(Bytes::from([key.as_bytes(), &[0]].concat()))
 }

@@ -50,7 +50,8 @@ impl AclKind {
         }
     }
 
-    /// The list that an extended attribute of this name holds; `None` for other attributes.
+    /// The kind of the list that the extended attribute of this name contains; `None` for other
+    /// attributes.
     pub fn of(attribute: &[u8]) -> Option<AclKind> {
         [AclKind::Access, AclKind::Default].into_iter().find(|kind| kind.attribute() == attribute)
     }
@@ -235,8 +236,8 @@ impl Acl {
 }
 
 fn read_entry(bytes: [u8; ENTRY_BYTES]) -> Option<Entry> {
-    let [whom_low, whom_high, permission_low, permission_high, id @ ..] = bytes;
-    let number = u16::from_le_bytes([whom_low, whom_high]);
+    let [subject_low, subject_high, permission_low, permission_high, id @ ..] = bytes;
+    let number = u16::from_le_bytes([subject_low, subject_high]);
     let subject = Subject::ALL.into_iter().find(|subject| *subject as u16 == number)?;
     let permission = u16::from_le_bytes([permission_low, permission_high]);
     let id = if subject.is_named() { u32::from_le_bytes(id) } else { NO_ID };

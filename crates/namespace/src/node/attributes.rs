@@ -56,8 +56,8 @@ pub struct AttributeChange {
     pub accessed: Option<SetTime>,
     /// The time of the last change of content.
     pub modified: Option<SetTime>,
-    /// True to clear the set-user-ID bit, the set-group-ID bit and the capabilities, as a write or
-    /// a change of owner does. Directories keep them.
+    /// True to clear the set-user-ID bit, the set-group-ID bit (if the group may execute the file)
+    /// and the capabilities, as a write or a change of owner does. Directories keep them.
     pub drop_rights: bool,
 }
 
@@ -118,8 +118,8 @@ impl Planner for SetAttributes<'_> {
         }
         self.change.apply(&mut inode, env);
         if inode.kind() == Kind::Directory && self.change.modified.is_some() {
-            // The counter holds the time of the last change of a name. Cleared, it lets the time in
-            // the inode count, until a name changes again.
+            // The counter holds the time of the last change of a name. If it is cleared, the
+            // directory shows the time in the inode, until a name changes again.
             plan.writes.push(Write::Clear(key::counter(self.ino, CounterKind::Modified)));
         }
         let record = inode.encode(&known.key);

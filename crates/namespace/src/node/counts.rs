@@ -33,7 +33,7 @@ impl Counts {
     }
 
     /// Counts a name that is added, without a change of the directory's modification time.
-    pub(super) fn arrives(&mut self, directory: Ino, bucket: Ino, kind: Kind) {
+    pub(super) fn count_name_only(&mut self, directory: Ino, bucket: Ino, kind: Kind) {
         self.count(directory, bucket, kind, 1);
     }
 

@@ -94,9 +94,10 @@ impl Planner for FindName<'_> {
     }
 }
 
-/// Finds a node by its number, and whether it is an orphan: its last name is removed, and the
-/// reaper will delete it. The inode of an orphan still shows the number of links that it had. One
-/// round trip.
+/// Finds a node by its number, and returns true with it if it is an orphan: its last name is
+/// removed, and the reaper will delete it. The inode of an orphan still shows the number of links
+/// that it had. Fails with `Stale` if the node does not exist. One round trip; a directory that is
+/// not cached takes one more, for its counters.
 #[derive(Clone, Debug)]
 pub struct FindNodeOrOrphan {
     /// The inode number.
@@ -117,7 +118,8 @@ impl Planner for FindNodeOrOrphan {
     }
 }
 
-/// Finds a node by its number. Fails with `Stale` if it does not exist. One round trip.
+/// Finds a node by its number. Fails with `Stale` if it does not exist. One round trip; a directory
+/// that is not cached takes one more, for its counters.
 #[derive(Clone, Debug)]
 pub struct FindNode {
     /// The inode number.

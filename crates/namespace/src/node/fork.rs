@@ -94,7 +94,7 @@ pub struct ForkedDirectory {
     pub name: Vec<u8>,
     /// The inode number that it gets if this fork creates it.
     pub ino: Ino,
-    /// How it came to exist: created by a program or implied by a key.
+    /// Its origin: created by a program, or implied by a key.
     pub origin: Origin,
     /// Its inode. The parent directory is filled in when it is created.
     pub inode: Inode,
@@ -181,7 +181,7 @@ impl ForkPlace<'_> {
             plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
             plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
             plan.writes.extend_from_slice(&directory.writes);
-            counts.arrives(parent, bucket, Kind::Directory);
+            counts.count_name_only(parent, bucket, Kind::Directory);
             reached.deepest = directory.ino;
             reached.inos.push(directory.ino);
             reached.is_new = true;
@@ -190,7 +190,8 @@ impl ForkPlace<'_> {
     }
 }
 
-/// Creates the missing directories of a place, and returns the numbers of all of them.
+/// Creates the missing directories of a place. Returns the inode numbers of all of them, from the
+/// top.
 #[derive(Clone, Debug)]
 pub struct ForkDirectory<'a> {
     /// The directories.
@@ -209,7 +210,7 @@ impl Planner for ForkDirectory<'_> {
 }
 
 /// Creates any node but a directory from a node of the source bucket. One commit if the directories
-/// are cached. Returns the numbers of the directories.
+/// are cached. Returns the inode numbers of the directories of `place`, from the top.
 ///
 /// It does not change the times of directories: they keep the times of the source's directories.
 #[derive(Clone, Debug)]
@@ -257,15 +258,15 @@ impl Planner for ForkNode<'_> {
         let dentry = Dentry { self_contained, linked, ..Dentry::of(self.ino, kind) };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
-        counts.arrives(reached.deepest, bucket, kind);
+        counts.count_name_only(reached.deepest, bucket, kind);
         counts.finish(env, &mut plan);
         plan.writes.extend_from_slice(self.writes);
         Ok(Step::Commit(plan, reached.inos))
     }
 }
 
-/// Adds a name to a node that a [`ForkNode`] has created with `linked`. Returns the numbers of the
-/// directories.
+/// Adds a name to a node that a [`ForkNode`] has created with `linked`. Returns the inode numbers
+/// of the directories of `place`, from the top.
 ///
 /// # Errors
 /// `NoSuchKey` if the node is removed.
@@ -308,15 +309,15 @@ impl Planner for ForkLink<'_> {
         let dentry = Dentry { linked: true, ..Dentry::of(self.ino, kind) };
         plan.writes.push(Write::Put(slot.clone(), dentry.encode(&slot)));
         plan.writes.push(Write::Put(known.key.clone(), inode.encode(&known.key)));
-        counts.arrives(reached.deepest, inode.bucket, kind);
+        counts.count_name_only(reached.deepest, inode.bucket, kind);
         counts.finish(env, &mut plan);
         Ok(Step::Commit(plan, reached.inos))
     }
 }
 
 /// The inode that a fork gives to a node of another bucket, with this content if it is a file, and
-/// with one name. It keeps everything that both views show, but neither the retention and legal
-/// hold nor the access control list.
+/// with one name. It keeps all metadata except the retention, the legal hold and the S3 access
+/// control list.
 pub fn fork_inode(source: &Inode, content: Option<Content>) -> Inode {
     let mut inode = source.clone();
     if let Some(links) = inode.links_mut() {

@@ -31,9 +31,9 @@ pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt>
     if bound.dentry.ino == bucket { Ok(bound) } else { Err(FsError::Stale.into()) }
 }
 
-/// The versions of the object that a name in a directory is. `None` if the bucket keeps no
-/// versions, or if the path is not a valid object key. The plan guards the versioning state of the
-/// bucket.
+/// The versions of the object key to which a name in a directory corresponds. `None` if the bucket
+/// keeps no versions, or if the path is not a valid object key. The plan guards the versioning
+/// state of the bucket.
 pub(super) fn versions(
     view: &mut View<'_>,
     directory: &Known,

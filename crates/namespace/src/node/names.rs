@@ -20,8 +20,8 @@ pub struct ListedName {
     pub ino: Ino,
     /// The kind of that node.
     pub kind: Kind,
-    /// The head of its inode. For a directory, the counters have later times and the number of
-    /// links.
+    /// The head of its inode; `None` if the inode is missing. For a directory, the number of links
+    /// and later times are in its counters, and not here.
     pub inode: Option<InodeHead>,
 }
 
@@ -58,7 +58,7 @@ impl Planner for ReadNames<'_> {
         let entries = view.ranges(&[range])?.into_iter().flatten().collect::<Vec<_>>();
         let full = entries.len() >= self.limit as usize;
         let next = entries.last().filter(|_| full).map(|last| after(&last.key).suffix().to_vec());
-        let hidden = self.behind_directories(view, &entries, full)?;
+        let hidden = self.hidden_by_directories(view, &entries, full)?;
         let mut names = Vec::with_capacity(entries.len());
         for entry in &entries {
             let dentry = decode(&entry.key, &entry.value, Dentry::decode)?;
@@ -84,9 +84,9 @@ impl Planner for ReadNames<'_> {
 
 impl ReadNames<'_> {
     /// The files among `entries` that a directory of the same name hides. The directory `a/` sorts
-    /// behind the file `a`, but names such as `a.txt` sort between them. If the page may end
-    /// between the two, the dentry of the directory is read.
-    fn behind_directories(
+    /// after the file `a`, and names such as `a.txt` sort between them. If the page may end between
+    /// the two, the dentry of the directory is read.
+    fn hidden_by_directories(
         &self,
         view: &mut View<'_>,
         entries: &[Entry],
@@ -95,7 +95,7 @@ impl ReadNames<'_> {
         let Some(last) = entries.last().map(|entry| entry.key.suffix().to_vec()) else {
             return Ok(Vec::new());
         };
-        let (mut hidden, mut asked) = (Vec::new(), Vec::new());
+        let (mut hidden, mut unsure) = (Vec::new(), Vec::new());
         for (at, entry) in entries.iter().enumerate() {
             let suffix = entry.key.suffix();
             if suffix.contains(&b'/') || suffix.is_empty() {
@@ -103,20 +103,20 @@ impl ReadNames<'_> {
             }
             let directory = key::dentry(self.directory, SortKey::directory(suffix).as_bytes());
             if full && last.starts_with(suffix) && last.as_slice() < directory.suffix() {
-                asked.push((entry.key.clone(), directory));
+                unsure.push((entry.key.clone(), directory));
                 continue;
             }
             // In most cases the directory is the next entry, so the search is skipped if the next
             // name has another beginning.
-            let behind = &entries[at + 1..];
-            let near = behind.first().is_some_and(|next| next.key.suffix().starts_with(suffix));
-            if near && behind.binary_search_by(|other| other.key.cmp(&directory)).is_ok() {
+            let later = &entries[at + 1..];
+            let near = later.first().is_some_and(|next| next.key.suffix().starts_with(suffix));
+            if near && later.binary_search_by(|other| other.key.cmp(&directory)).is_ok() {
                 hidden.push(entry.key.clone());
             }
         }
-        let keys: Vec<Key> = asked.iter().map(|(_, directory)| directory.clone()).collect();
+        let keys: Vec<Key> = unsure.iter().map(|(_, directory)| directory.clone()).collect();
         let found = view.many(&keys)?;
-        for ((file, _), found) in asked.into_iter().zip(found) {
+        for ((file, _), found) in unsure.into_iter().zip(found) {
             hidden.extend(found.is_some().then_some(file));
         }
         Ok(hidden)

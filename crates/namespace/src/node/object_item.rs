@@ -1,7 +1,7 @@
 //! Items of S3 metadata of a file: content headers, user metadata and tags, one by one.
 //!
 //! S3 sets all items of an object at once. Programs see each item as an extended attribute, for
-//! example `user.s3.tag.colour`, and change it alone. A change of an item does not change the
+//! example `user.ashlar.tag.colour`, and change it alone. A change of an item does not change the
 //! content, so the entity tag and Last-Modified stay.
 
 use record::{Header, Ino, InodeBody, ObjectHeaders};
@@ -72,8 +72,8 @@ pub struct SetObjectItem<'a> {
     pub item: &'a ObjectItem,
     /// The new value; `None` removes the item.
     pub value: Option<&'a str>,
-    /// True fails with `NoSuchAttribute` if the file does not have the item; false fails with
-    /// `AttributeExists` if it has the item; `None` accepts both.
+    /// `Some(true)`: fails with `NoSuchAttribute` if the file does not have the item.
+    /// `Some(false)`: fails with `AttributeExists` if the file has it. `None`: accepts both.
     pub must_exist: Option<bool>,
 }
 
@@ -138,7 +138,7 @@ fn put<K: Clone + Ord>(pairs: &mut Vec<(K, String)>, name: &K, value: Option<&st
         pairs.remove(place);
     }
     if let Some(value) = value {
-        let behind = pairs.iter().position(|(other, _)| other > name);
-        pairs.insert(was.or(behind).unwrap_or(pairs.len()), (name.clone(), value.to_owned()));
+        let next = pairs.iter().position(|(other, _)| other > name);
+        pairs.insert(was.or(next).unwrap_or(pairs.len()), (name.clone(), value.to_owned()));
     }
 }

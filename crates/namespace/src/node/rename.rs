@@ -104,7 +104,11 @@ pub struct RetentionChange {
 /// Renames a node. One round trip if both directories and names are cached. If both names are bound
 /// to one node, nothing changes, as POSIX demands.
 ///
-/// Fails with `OtherBucket` if the names are in two buckets; a program then copies the file.
+/// Fails with `NoSuchKey` if the old name is free, and with `OtherBucket` if the names are in two
+/// buckets, or if a directory is moved in a bucket with object lock; a program then copies the
+/// files. Fails with `BelowItself` if a directory would move below itself, and with
+/// `NotADirectory`, `IsADirectory` or `DirectoryNotEmpty` if the node with the new name cannot be
+/// replaced.
 #[derive(Clone, Debug)]
 pub struct RenameNode<'a> {
     /// The old name.
@@ -331,7 +335,7 @@ impl Ends<'_> {
                 (Some(new), Some(replaced)) => {
                     new.delete(view, env, Some(replaced), plan, &mut unbinding)?;
                 }
-                (_, replaced) => replaced.into_iter().for_each(|it| unbinding.take(it)),
+                (_, replaced) => replaced.into_iter().for_each(|dentry| unbinding.take(dentry)),
             }
             if let (Some(old), Kind::File) = (old, source.kind()) {
                 if source.is_locked(env) {
@@ -427,23 +431,24 @@ impl Ends<'_> {
         to.guard_bound(&target.bound, plan);
         let (mut counts, mut unbinding) = (Counts::default(), Unbinding::new(bucket));
         let (old, new) = ((from, parents.0), (to, parents.1));
-        for (end, other, (leaves, left), (comes, parent)) in
+        for (end, other, (old_name, old_parent), (new_name, new_parent)) in
             [(source, target, old, new), (target, source, new, old)]
         {
-            counts.name(leaves.directory, bucket, end.kind(), -1);
-            counts.name(comes.directory, bucket, end.kind(), 1);
+            counts.name(old_name.directory, bucket, end.kind(), -1);
+            counts.name(new_name.directory, bucket, end.kind(), 1);
             let mut version = None;
             let other_env = other_version(env);
-            let (env, other_env) = if comes == to { (env, &other_env) } else { (&other_env, env) };
+            let (env, other_env) =
+                if new_name == to { (env, &other_env) } else { (&other_env, env) };
             if end.kind() == Kind::File
-                && let Some(versions) = keeping::versions(view, parent, &comes.name, plan)?
+                && let Some(versions) = keeping::versions(view, new_parent, &new_name.name, plan)?
             {
                 let replaced = (other.kind() == Kind::File).then_some(&other.bound.dentry);
                 version = versions.arrive(view, env, replaced, plan, &mut unbinding)?;
             }
             if end.kind() == Kind::File
                 && other.kind() != Kind::File
-                && let Some(versions) = keeping::versions(view, left, &leaves.name, plan)?
+                && let Some(versions) = keeping::versions(view, old_parent, &old_name.name, plan)?
             {
                 // No object has the old key any more, so a delete marker is added there.
                 versions.leave(view, other_env, &end.bound.dentry, plan, &mut unbinding)?;
@@ -453,7 +458,7 @@ impl Ends<'_> {
                 Kind::Directory | Kind::Symlink | Kind::Special => None,
             };
             let binding = Binding { version, retention, keeps_old: false };
-            end.bind(comes, binding, env, plan);
+            end.bind(new_name, binding, env, plan);
         }
         let unbound = unbinding.finish(view, env, plan)?;
         counts.add(bucket, CounterKind::Bytes, -unbound.bytes);

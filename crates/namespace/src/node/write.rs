@@ -52,7 +52,7 @@ pub enum ContentChange {
     },
     /// Cut the file if `cut` is given, then write slices over the rest.
     Write {
-        /// The size to which the file is cut first. Old content behind it does not become visible
+        /// The size to which the file is cut first. Old content after it does not become visible
         /// again.
         cut: Option<u64>,
         /// The new slices, sorted by position, without overlap.
@@ -74,7 +74,7 @@ pub enum ContentChange {
 /// A range that names the blocks of another range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRange {
-    /// The range in the file that changes. If it ends behind the end of the file, the file grows.
+    /// The range in the file that changes. If it ends after the end of the file, the file grows.
     pub range: Range<u64>,
     /// The slices of the range, sorted by position, without overlap. Gaps between them become
     /// holes.
@@ -89,7 +89,10 @@ pub struct SharedRange {
 }
 
 /// Changes a file's content. One round trip if the file, and the pages that change, are cached. The
-/// blocks of the new content must be durable.
+/// blocks of the new content must be durable. Fails with `Locked` or `NotCurrent` if the state of
+/// the file does not admit the change, with `ContentReplaced` if the change does not fit the
+/// present content, with `SourceChanged` or `BlockReleasePending` if a range cannot be shared now,
+/// and with `QuotaExceeded`.
 #[derive(Clone, Debug)]
 pub struct WriteContent<'a> {
     /// The inode number of the file.
@@ -274,10 +277,10 @@ impl Change<'_> {
         slices: &[Slice],
         end: u64,
     ) -> Result<(), Halt> {
-        let left = cut.unwrap_or(u64::MAX).min(self.old.size);
-        let size = left.max(end);
-        self.file.sparse |= has_hole(slices, left, size);
-        self.change(view, &(left..self.old.size), slices, size)
+        let kept = cut.unwrap_or(u64::MAX).min(self.old.size);
+        let size = kept.max(end);
+        self.file.sparse |= has_hole(slices, kept, size);
+        self.change(view, &(kept..self.old.size), slices, size)
     }
 
     fn truncate(&mut self, view: &mut View<'_>, size: u64) -> Result<(), Halt> {
@@ -358,13 +361,13 @@ impl Change<'_> {
         size: u64,
     ) -> Overlay {
         self.named.extend(old.iter().map(|slice| slice.block));
-        let left = clear(old, cleared);
-        let Overlay { slices, mut hidden } = overlay(&left.slices, slices, size);
-        hidden.extend(left.hidden);
+        let remaining = clear(old, cleared);
+        let Overlay { slices, mut hidden } = overlay(&remaining.slices, slices, size);
+        hidden.extend(remaining.hidden);
         Overlay { slices, hidden }
     }
 
-    /// Changes those pages of the content map that are written to, are cleared, or are behind the
+    /// Changes those pages of the content map that are written to, are cleared, or are after the
     /// new end. Other pages keep their numbers and records.
     fn change_pages(
         &mut self,
@@ -394,7 +397,7 @@ impl Change<'_> {
             }
             let old = loaded.next().unwrap_or_default();
             // A page is responsible for all positions up to the start of the next page. The first
-            // and last pages also cover positions before and behind them.
+            // page also covers all positions before it, and the last page all positions after it.
             let start = if index == 0 { 0 } else { page.start };
             let end = pages.get(index + 1).map_or(u64::MAX, |next| next.start);
             let within = |slice: &Slice| layout::clip(slice, &(start..end));

@@ -61,7 +61,9 @@ pub enum XattrChange {
 }
 
 /// Changes an extended attribute that is not an access control list. One round trip if the node is
-/// cached, and for a long value also its name.
+/// cached, and for a long value also its name. Fails with `TooManyAttributes` if all names together
+/// would be too long, and with `Stale` if a long value needs the name of the file and `known_name`
+/// is not one.
 #[derive(Clone, Debug)]
 pub struct SetXattr<'a> {
     /// The inode number of the node.

@@ -103,13 +103,13 @@ impl Change<'_> {
         let old: Vec<Slice> = loaded[first..=last].iter().flatten().copied().collect();
         let (slices, relocated) = self.relocate_slices(&old, to);
         let (before, rest) = pages.split_at(start + first);
-        let (dropped, behind) = rest.split_at(last + 1 - first);
+        let (dropped, after) = rest.split_at(last + 1 - first);
         self.dropped.extend(dropped.iter().map(|page| page.page));
-        let is_whole = before.is_empty() && behind.is_empty();
+        let is_whole = before.is_empty() && after.is_empty();
         self.file.content = if is_whole && slices.len() <= INODE_SLICES_MAX {
             Content::Slices(slices)
         } else {
-            Content::Pages([before, &self.page(&slices), behind].concat())
+            Content::Pages([before, &self.page(&slices), after].concat())
         };
         Ok(relocated)
     }
