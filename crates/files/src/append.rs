@@ -2,7 +2,7 @@
 //!
 //! The position of an append is the end of the file. While the data is dirty, this is the end as
 //! this mount knows it; at commit, it is the end of the committed file. So the appended bytes at
-//! the end of the dirty data, the *tail*, move together behind the bytes that other clients
+//! the end of the dirty data, the *tail*, move together to the end of the bytes that other clients
 //! appended in the meantime. The commit is guarded by the data version whose size it used.
 //!
 //! For example, two mounts append one line each to a log of 100 bytes. Both place their line at
@@ -75,7 +75,7 @@ impl FileState {
 }
 
 impl DirtyExtents {
-    /// Moves all bytes at and behind `from` to `to`.
+    /// Moves all bytes from position `from` on to position `to`.
     fn shift(&mut self, from: u64, to: u64) {
         let all = std::mem::take(self);
         for (position, bytes) in all.iter() {
@@ -88,7 +88,7 @@ impl DirtyExtents {
 }
 
 impl FrozenExtents {
-    /// Returns these extents with all bytes at and behind `from` moved to `to`.
+    /// Returns these extents with all bytes from position `from` on moved to position `to`.
     pub(crate) fn shifted(&self, from: u64, to: u64) -> FrozenExtents {
         let piece = |(position, bytes): &(u64, Bytes)| {
             let before = usize::try_from(from.saturating_sub(*position)).unwrap_or(usize::MAX);

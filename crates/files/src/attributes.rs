@@ -1,4 +1,5 @@
-//! The attributes of a node as programs see them: `struct stat`.
+//! The attributes of a node as programs see them: `struct stat`. For example, a file of 1 MiB with
+//! one block of 4 KiB in it and holes around has a size of 1,048,576 and 8 blocks.
 
 use record::{Ino, InodeBody, InodeHead, Special, SpecialKind, Timestamp};
 use volume::FoundNode;
@@ -61,7 +62,7 @@ pub struct NodeStat {
     pub accessed: Timestamp,
     /// The time of the last change of the content.
     pub modified: Timestamp,
-    /// The time of the last change of the node.
+    /// The time of the last change of the content, a name or an attribute (`st_ctime`).
     pub changed: Timestamp,
     /// The time of creation.
     pub created: Timestamp,
@@ -116,10 +117,10 @@ impl NodeStat {
         }
     }
 
-    /// Returns the same with the size of the open file, and with `unwritten` dirty bytes added to
-    /// the blocks.
-    pub(crate) fn written_to(self, size: u64, unwritten: u64) -> NodeStat {
-        let held = self.blocks.saturating_mul(STAT_BLOCK_BYTES).saturating_add(unwritten);
+    /// Returns these attributes with the size of the open file, and with `dirty_bytes` added to the
+    /// blocks.
+    pub(crate) fn with_dirty_bytes(self, size: u64, dirty_bytes: u64) -> NodeStat {
+        let held = self.blocks.saturating_mul(STAT_BLOCK_BYTES).saturating_add(dirty_bytes);
         NodeStat { size, blocks: held.min(size).div_ceil(STAT_BLOCK_BYTES), ..self }
     }
 }

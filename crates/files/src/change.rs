@@ -1,9 +1,12 @@
 //! Operations that change names and attributes: create, link, unlink, rename, setattr.
 //!
-//! Each is one commit of the volume, made on behalf of the request, so that the next worker knows
-//! whether it happened. For example, a worker is killed after the commit of a mkdir(2) and before
-//! the reply: the kernel sends the request again, and the next worker replies with the directory
-//! instead of `EEXIST`.
+//! Each is one commit of the volume, with the journal entry of the request, so that the next worker
+//! knows whether it was committed. On a read-only file system each fails with `EROFS`. Operations
+//! that add a name fail with `ENAMETOOLONG` if it has more than 255 bytes. Operations that create a
+//! node or a link fail with `EEXIST` if the name exists. Operations that remove or rename a name
+//! fail with `ENOENT` if it does not exist. For example, a worker is killed after the commit of a
+//! mkdir(2) and before the reply: the kernel sends the request again, and the next worker replies
+//! with the directory instead of `EEXIST`.
 
 use std::sync::Arc;
 
@@ -38,7 +41,7 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
-    fn maker(self) -> Creator {
+    fn creator(self) -> Creator {
         let CreateOptions { mode, umask, uid, gid } = self;
         Creator { mode: mode & MODE_BITS, umask, uid, gid }
     }
@@ -115,7 +118,7 @@ impl Files {
         self.check_new_name(name)?;
         let made = self
             .retry_until_deadline(|| {
-                self.changing().make_node(directory, Some(name), node, by.maker())
+                self.changing().make_node(directory, Some(name), node, by.creator())
             })
             .await?;
         self.names.insert(made.ino, &NodeName { directory, name: name.to_vec() });
@@ -135,7 +138,7 @@ impl Files {
         let node = new_file(name);
         let made = self
             .retry_until_deadline(|| {
-                self.changing().make_node(directory, Some(name), &node, by.maker())
+                self.changing().make_node(directory, Some(name), &node, by.creator())
             })
             .await?;
         self.names.insert(made.ino, &NodeName { directory, name: name.to_vec() });
@@ -153,7 +156,9 @@ impl Files {
         let reading = self.volume.reading();
         let node = NewNode::File(Box::new(empty_file()));
         let made = self
-            .retry_until_deadline(|| self.changing().make_node(directory, None, &node, by.maker()))
+            .retry_until_deadline(|| {
+                self.changing().make_node(directory, None, &node, by.creator())
+            })
             .await?;
         self.add_handle(made, reading).await
     }

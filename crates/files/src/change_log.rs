@@ -76,8 +76,8 @@ impl FileChange<'_> {
         let mut words = [0; CHANGE_WORDS];
         let (kind, bytes): (_, &[u8]) = match *self {
             FileChange::Write { position, bytes, appends, drop_rights, now } => {
-                let how = [u64::from(drop_rights), u64::from(appends)];
-                words[..4].copy_from_slice(&[position, how[0], word(now), how[1]]);
+                let (drop_rights, appends) = (u64::from(drop_rights), u64::from(appends));
+                words[..4].copy_from_slice(&[position, drop_rights, word(now), appends]);
                 (WRITE, bytes)
             }
             FileChange::Resize { size, drop_rights, now } => {
@@ -278,7 +278,8 @@ impl Files {
                 error!(%failure, "cannot record an executed request in the ledger");
             }
         }
-        // Names and the record are still needed: log them again behind the dirty changes.
+        // Names and the record are still needed: after the trim, they are logged again at the end
+        // of the log.
         if let Err(failure) = ledger.trim_log(log, end) {
             error!(%failure, "cannot trim the log of dirty data in the ledger");
         }

@@ -1,4 +1,4 @@
-//! The commits of a flush: one or several, and with which checksums.
+//! The commits of a flush, and the checksums that they set.
 //!
 //! A flush commits its [`FlushingData`] in one of three ways:
 //!
@@ -210,17 +210,18 @@ impl Files {
         let (first, rest) = first_batch(&all, &[]);
         let complete = sums.as_ref().filter(|_| rest.is_empty());
         let (body, runs) = self.stage_runs(first).await?;
-        let made = tag_and_sums(complete)?;
+        let tag_and_sums = tag_and_sums(complete)?;
         // The journal entry goes with the last commit: before it, the flush has not happened.
-        let on_last = write.note;
-        let write = FileWrite { note: on_last.filter(|_| rest.is_empty()), ..write };
-        let mut node = self.volume.replace_runs(write, body, &runs, size, made).await?;
+        let final_note = write.note;
+        let write = FileWrite { note: final_note.filter(|_| rest.is_empty()), ..write };
+        let mut node = self.volume.replace_runs(write, body, &runs, size, tag_and_sums).await?;
         if !rest.is_empty() {
             let in_order = is_append || sums.is_some();
             let expected_data_version =
                 node.inode.file().map(|file| file.data_version).filter(|_| in_order);
             let own_retention = retention(&node);
-            let write = FileWrite { expected_data_version, note: on_last, own_retention, ..write };
+            let write =
+                FileWrite { expected_data_version, note: final_note, own_retention, ..write };
             let content = Content::Slices(Vec::new());
             let batches = Batches { extents: rest, shape: Resize::default(), in_order };
             node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
@@ -273,16 +274,16 @@ impl Files {
             Content::Inline(_) | Content::Slices(_) => &[],
         };
         let Batches { mut extents, shape, in_order } = batches;
-        let (mut cut, on_last) = (shape.cut, write.note);
+        let (mut cut, final_note) = (shape.cut, write.note);
         loop {
             let (first, rest) = first_batch(extents, pages);
             let (body, runs) = self.stage_runs(first).await?;
             // Checksums and size are set by the last batch: only then are they true.
-            let made = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
+            let tag_and_sums = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
             let end = if rest.is_empty() { shape.end } else { 0 };
             let shape = Resize { cut: cut.take(), end };
-            write.note = on_last.filter(|_| rest.is_empty());
-            let node = self.volume.write_runs(write, body, &runs, shape, made).await?;
+            write.note = final_note.filter(|_| rest.is_empty());
+            let node = self.volume.write_runs(write, body, &runs, shape, tag_and_sums).await?;
             if rest.is_empty() {
                 return Ok(node);
             }
@@ -405,7 +406,7 @@ fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &
     extents.split_at(count)
 }
 
-/// Returns the position of the next truncation step; `None` if the pages behind `base_end` fit into
+/// Returns the position of the next truncation step; `None` if the pages after `base_end` fit into
 /// one plan.
 fn cut_step(pages: &[PageRef], base_end: u64) -> Option<u64> {
     let kept = pages.partition_point(|page| page.start < base_end);

@@ -17,7 +17,7 @@ use crate::open::{HandleId, OpenFile};
 use crate::write::FILE_BYTES_MAX;
 
 /// The shortest range that is copied by reference, in bytes. For a shorter one, a copy of the data
-/// costs less than the ownership records of a shared block.
+/// costs less than the share records of a shared block.
 const SHARED_BYTES_MIN: u64 = 64 << 10;
 
 /// The sizes of one copy step through memory, and of all steps for one request, in bytes.

@@ -1,8 +1,9 @@
 //! Dirty extents: bytes that were written to a file and not committed.
 //!
-//! Invariants: extents do not overlap, and two extents are adjacent only if the first one is full
-//! ([`EXTENT_BYTES_MAX`]). For example, writes of 100 bytes at 0, 100 and 200 are one extent of 300
-//! bytes. A write into an extent changes it in place.
+//! Invariant: extents do not overlap. A write into an extent changes it in place. A write directly
+//! after an extent lengthens it, up to [`EXTENT_BYTES_MAX`]. A write directly before an extent
+//! makes another one. For example, writes of 100 bytes at 0, 100 and 200 are one extent of 300
+//! bytes; in the order 200, 100, 0 they are three.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -104,10 +105,10 @@ impl DirtyExtents {
         length
     }
 
-    /// Drops all dirty bytes at and behind `end`.
+    /// Drops all dirty bytes from `end` on.
     pub(crate) fn cut(&mut self, end: u64) {
-        let behind = self.extents.split_off(&end);
-        self.bytes -= behind.values().map(|bytes| bytes.len() as u64).sum::<u64>();
+        let dropped = self.extents.split_off(&end);
+        self.bytes -= dropped.values().map(|bytes| bytes.len() as u64).sum::<u64>();
         if let Some((position, bytes)) = self.extents.range_mut(..end).next_back() {
             let keep = offset(end, *position);
             if keep < bytes.len() {

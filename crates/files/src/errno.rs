@@ -55,7 +55,8 @@ fn of_namespace(error: FsError) -> Errno {
         FsError::WrongSize => Errno::FBIG,
         FsError::NoAcl | FsError::NoObject => Errno::OPNOTSUPP,
         FsError::NoDefaultAcl => Errno::ACCESS,
-        // Requests of S3, the trash and versions lead to these, or the session settles them.
+        // Only operations of S3, of the trash or of versions return these errors, or the caller
+        // handles them before.
         FsError::HasTrash
         | FsError::HasNoTrash
         | FsError::Deleted(..)

@@ -29,7 +29,7 @@ const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
 /// How often the background flusher looks for old dirty data.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of checks after which expired volatile names are dropped.
+/// The number of checks after which expired volatile names and `ESTALE` replies are dropped.
 const CHECKS_PER_EXPIRY: u32 = 5;
 
 impl Files {
@@ -78,7 +78,8 @@ impl Files {
             let (mut dirty, now) = (Vec::new(), Instant::now());
             for file in self.open.all() {
                 // A file whose state is locked is in use. The next tick sees it.
-                let dirty_age = file.state.try_lock().ok().and_then(|mut it| it.dirty_age(now));
+                let dirty_age =
+                    file.state.try_lock().ok().and_then(|mut state| state.dirty_age(now));
                 let is_wanted = file.flush_requested.load(Ordering::Relaxed);
                 if dirty_age.is_some_and(|age| is_wanted || age >= DIRTY_AGE_MAX) {
                     dirty.push(file);
@@ -133,7 +134,7 @@ impl Files {
                 self.note_own_version(&state.node, &written.node);
                 state.node = Arc::new(written.node);
                 let version = state.data_version();
-                version.into_iter().for_each(|it| self.locks.note_version(file.ino, it));
+                version.into_iter().for_each(|version| self.locks.note_version(file.ino, version));
                 state.own_retention = written.own_retention;
                 if let Some((before, after)) =
                     written.tail.filter(|(before, after)| before != after)

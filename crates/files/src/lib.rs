@@ -2,7 +2,7 @@
 //!
 //! [`Files`] implements the operations that a program can use on a mounted volume: lookups,
 //! attributes, directories, locks and open files. Names and attributes are records of the volume,
-//! so S3 and each mount see the same ones. Writes to an open file are different. They stay in
+//! so S3 and each mount see the same ones. Writes to an open file are different: they stay in
 //! memory as *dirty* extents, on top of the committed content, until a *flush* commits them. A
 //! flush runs at the latest on close(2) and fsync(2).
 //!

@@ -48,7 +48,7 @@ impl Files {
         }
         let (node, is_unlinked) =
             match self.retry_until_deadline(|| self.volume.find_unlinked(ino)).await {
-                Ok((node, left)) => (Some(node), left),
+                Ok((node, is_orphan)) => (Some(node), is_orphan),
                 Err(Errno::STALE) => (None, true),
                 Err(error) => return Err(error),
             };

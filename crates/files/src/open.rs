@@ -98,6 +98,7 @@ pub(crate) struct OpenFile {
 /// The layers of an open file; see the module's documentation.
 #[derive(Debug)]
 pub(crate) struct FileState {
+    /// The node as last committed, as far as this mount knows.
     pub(crate) node: Arc<FoundNode>,
     /// True if the record is deleted: nothing can be committed any more.
     pub(crate) deleted: bool,
@@ -108,13 +109,17 @@ pub(crate) struct FileState {
     /// The size up to which the layers below `dirty` are visible, if the file was truncated since
     /// the last flush began.
     pub(crate) cut: Option<u64>,
+    /// The bytes that were written and that no flush has taken.
     pub(crate) dirty: DirtyExtents,
     /// When the background flusher first saw this file dirty.
     pub(crate) dirty_since: Option<Instant>,
     /// The part of `dirty` that was appended at the end of the file.
     pub(crate) tail: Option<AppendedTail>,
+    /// The memory that `dirty` takes.
     pub(crate) permit: Option<Permit>,
+    /// The size of the file as programs see it, in bytes.
     pub(crate) size: u64,
+    /// The attribute changes that no flush has taken.
     pub(crate) change: AttributeChange,
     /// The time of the last write that is not committed.
     pub(crate) write_time: Option<Timestamp>,
@@ -222,7 +227,7 @@ impl FileState {
     /// Sets the file size to `size` bytes, as `ftruncate` does. Growing leaves a hole.
     pub(crate) fn resize(&mut self, size: u64) {
         self.note_resize(size);
-        // Dirty bytes behind the new end are gone, also if the file grows again later.
+        // Dirty bytes after the new end are gone, also if the file grows again later.
         self.dirty.cut(size);
         // Only if the truncation hides bytes of the layers below, and then only the smallest cut
         // counts.
@@ -329,7 +334,7 @@ impl FileState {
             shown.links = 0;
         }
         let flushing = self.flushing.as_ref().map_or(0, |flushing| flushing.extents.bytes());
-        shown.written_to(self.size, self.dirty.bytes() + flushing)
+        shown.with_dirty_bytes(self.size, self.dirty.bytes() + flushing)
     }
 }
 
@@ -499,8 +504,8 @@ impl OpenFiles {
     /// of them did not fail before.
     pub(crate) fn fail_adopted(&self, ino: Ino) -> bool {
         let tables = self.tables();
-        let of_before = tables.handles.iter().filter(|(number, _)| **number <= self.first);
-        let of_file = of_before.filter(|(_, handle)| handle.file.ino == ino);
+        let adopted = tables.handles.iter().filter(|(number, _)| **number <= self.first);
+        let of_file = adopted.filter(|(_, handle)| handle.file.ino == ino);
         of_file.fold(false, |any, (_, handle)| any | !handle.failed.swap(true, Ordering::Relaxed))
     }
 

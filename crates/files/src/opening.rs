@@ -33,7 +33,9 @@ impl Files {
     /// # Errors
     /// `ESTALE` if the name by which the node was found is bound to another node or unknown, except
     /// to a thread that asks for the same node a second time. `ETXTBSY` if `O_TRUNC` would empty a
-    /// program that runs. `EPERM` if the open is for writing and the object is locked.
+    /// program that runs. `EPERM` if the open is for writing and the object is locked. `EISDIR`,
+    /// `ELOOP` or `ENXIO` if the node is a directory, a symbolic link or a special file. `EROFS` if
+    /// the open is for writing and the file system is read-only. `ENFILE` if the ledger is full.
     pub async fn open(&self, ino: Ino, mode: OpenMode) -> Result<OpenedFile, Errno> {
         if mode.writes || mode.truncates {
             self.check_writable()?;
@@ -49,9 +51,9 @@ impl Files {
         let reading = self.volume.reading();
         let found = self.find_to_open(ino).await?;
         let lock = found.node.inode.file().map(|file| file.object.lock);
-        let is_changed = mode.writes || mode.truncates;
+        let may_change = mode.writes || mode.truncates;
         // S3 object lock: neither content nor size may change until the retention ends.
-        if is_changed && lock.is_some_and(|lock| lock.holds(self.volume.passed(), false)) {
+        if may_change && lock.is_some_and(|lock| lock.holds(self.volume.passed(), false)) {
             return Err(Errno::PERM);
         }
         let opened = self.add_handle_of(found.node, reading, found.kept).await?;

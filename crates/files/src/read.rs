@@ -32,7 +32,7 @@ impl Assembled {
         Assembled { found: Vec::new(), gaps: std::iter::once(range).collect() }
     }
 
-    /// Fills gaps from a layer, which `pieces` describes. Behind `cut`, the layers below are not
+    /// Fills gaps from a layer, which `pieces` describes. From `cut` on, the layers below are not
     /// visible: zeros fill the rest.
     fn add_layer<P: Iterator<Item = (u64, Bytes)>>(
         &mut self,

@@ -152,7 +152,7 @@ impl Stream {
         reading: &ReaderGuard,
         range: Range<u64>,
     ) -> Option<Stream> {
-        let place = Arc::clone(slots).try_acquire_owned().ok()?;
+        let slot = Arc::clone(slots).try_acquire_owned().ok()?;
         // Read-ahead must not take memory from readers that wait for it.
         let memory = volume.try_reader_memory(SKIPPED_BYTES_MAX)?;
         Some(Stream {
@@ -161,7 +161,7 @@ impl Stream {
             remaining: range,
             skipped: Vec::new(),
             used: Instant::now(),
-            _slot: place,
+            _slot: slot,
             _memory: memory,
         })
     }
@@ -217,11 +217,11 @@ fn extract_range(pieces: &mut Vec<(u64, Bytes)>, range: &Range<u64>) -> Vec<Byte
             usize::try_from(at).unwrap_or(usize::MAX)
         };
         let (start, end) = (place(range.start), place(range.end));
-        let behind = bytes.split_off(end);
+        let after = bytes.split_off(end);
         let within = bytes.split_off(start);
         let at_end = position + end as u64;
         pieces.extend(
-            [(position, bytes), (at_end, behind)].into_iter().filter(|it| !it.1.is_empty()),
+            [(position, bytes), (at_end, after)].into_iter().filter(|(_, bytes)| !bytes.is_empty()),
         );
         if !within.is_empty() {
             taken.push(within);

@@ -18,7 +18,7 @@ enum RangeKind {
     Data,
     Hole,
     /// Part of the committed content: the volume decides.
-    Found,
+    Committed,
 }
 
 /// Ranges whose kind is known, and the rest.
@@ -30,7 +30,7 @@ struct RangeKinds {
 }
 
 impl RangeKinds {
-    /// Marks the ranges that a layer holds as data, and the rest behind `cut` as holes.
+    /// Marks the ranges that a layer has as data, and the rest from `cut` on as holes.
     fn add_layer<P: Iterator<Item = Range<u64>>>(
         &mut self,
         held: impl Fn(Range<u64>) -> P,
@@ -56,7 +56,7 @@ impl RangeKinds {
 
     /// Returns all ranges in ascending order.
     fn in_order(mut self) -> Vec<(Range<u64>, RangeKind)> {
-        self.known.extend(self.gaps.into_iter().map(|gap| (gap, RangeKind::Found)));
+        self.known.extend(self.gaps.into_iter().map(|gap| (gap, RangeKind::Committed)));
         self.known.retain(|(range, _)| !range.is_empty());
         self.known.sort_unstable_by_key(|(range, _)| range.start);
         self.known
@@ -108,7 +108,7 @@ impl Files {
                     Some(range.start)
                 }
                 (RangeKind::Data, SeekTarget::Hole) | (RangeKind::Hole, SeekTarget::Data) => None,
-                (RangeKind::Found, _) => {
+                (RangeKind::Committed, _) => {
                     let seek = || self.volume.seek_node(&node, range.clone(), sought);
                     self.retry_until_deadline(seek).await?
                 }

@@ -14,7 +14,7 @@ pub(crate) struct AppendedTail {
 
 impl AppendedTail {
     /// Returns the start of the tail over a committed file of `found_size` bytes. Other extents of
-    /// the same flush may end behind that.
+    /// the same flush may end after that.
     pub(crate) fn place(&self, found_size: u64, extents: &FrozenExtents) -> u64 {
         let before = extents.iter().take_while(|(at, _)| *at < self.start);
         let end = before.map(|(at, bytes)| (at + bytes.len() as u64).min(self.start)).max();

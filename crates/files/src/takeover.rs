@@ -117,7 +117,7 @@ impl Files {
             // A flush can be committed although its log was not trimmed before the worker died: its
             // changes must not be replayed.
             let flushed = ledger.flushed(&log);
-            let is_content = |log: &DirtyLog, change: &LoggedChange| {
+            let is_committed = |log: &DirtyLog, change: &LoggedChange| {
                 is_content_change(change)
                     && flushed.as_ref().is_some_and(|(end, _)| log.end() <= *end)
             };
@@ -134,7 +134,7 @@ impl Files {
                 if executed.len() > EXECUTED_MAX {
                     executed.pop_first();
                 }
-                if !is_content(&log, &change) {
+                if !is_committed(&log, &change) {
                     changes.push(change);
                 }
             }
@@ -212,7 +212,7 @@ impl Files {
         let log = logs.pop();
         // If there are two logs, the older one is of an earlier open of the file, which was
         // flushed.
-        logs.iter().for_each(|read| self.end_kept_log(&read.log));
+        logs.iter().for_each(|read| self.end_inherited_log(&read.log));
         let changes = || log.iter().flat_map(|read| &read.changes);
         // Pin the record first, and read it then: the reaper must not delete it in between.
         let pin = self.volume.open_inherited(ino);
@@ -224,7 +224,7 @@ impl Files {
             Err(Errno::STALE) => match record.and_then(|record| node_of(ino, record)) {
                 Some(node) => (node, true),
                 None => {
-                    log.iter().for_each(|read| self.end_kept_log(&read.log));
+                    log.iter().for_each(|read| self.end_inherited_log(&read.log));
                     return Ok(None);
                 }
             },
@@ -251,7 +251,7 @@ impl Files {
             let has_record = record.is_some();
             if let Some(ReadLog { log, flushed, .. }) = log {
                 state.log = FileLog::inherited(log, has_record);
-                if let Some((end, _until_it_is_cut)) = flushed {
+                if let Some((end, _note_until_trimmed)) = flushed {
                     self.trim_log(&mut state, end);
                 }
             }
@@ -259,7 +259,7 @@ impl Files {
         Ok(Some(Arc::new(file)))
     }
 
-    fn end_kept_log(&self, log: &DirtyLog) {
+    fn end_inherited_log(&self, log: &DirtyLog) {
         if let Some(ledger) = &self.options.ledger {
             ledger.end_log(log);
         }

@@ -1,9 +1,9 @@
 //! Writes to open files, truncation and allocation.
 //!
-//! A write has three steps, because the session has a fixed number of request buffers and must not
-//! hold one while it waits for memory. [`Files::accept_write`] copies the bytes; then the request
-//! buffer can be freed. [`Files::wait_for_write_memory`] waits until the memory limit has capacity.
-//! The write is answered after that, and [`Files::finish_write`] ends it.
+//! A write has three steps, because the kernel's requests have a fixed number of buffers, and a
+//! write must not hold one while it waits for memory. [`Files::accept_write`] copies the bytes;
+//! then the request buffer can be freed. [`Files::wait_for_write_memory`] waits until the memory
+//! limit has capacity. The write is answered after that, and [`Files::finish_write`] ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::open::{DELETED_FILE_BYTES_MAX, HandleId, OpenFile, OpenMode};
 /// The size of a file's dirty data at which a flush is requested, in bytes.
 const FLUSH_BYTES: u64 = 32 << 20;
 
-/// The largest file size in bytes: the limit of Linux with pages of 4 KiB.
+/// The largest file size in bytes: 16 TiB, as of ext4 with blocks of 4 KiB.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 44;
 
 /// How long a write waits for memory before it requests flushes of all files again.
@@ -45,7 +45,8 @@ impl Files {
     ///
     /// # Errors
     /// `EFBIG` beyond the largest file size, 16 TiB; `ENOSPC` or `EDQUOT` if memory is full and
-    /// flushes cannot free any; `EIO` if the file is deleted and its memory is used up.
+    /// flushes cannot free any; `ENOMEM` if memory stays full until `io_timeout`; `EIO` if the file
+    /// is deleted and its memory is used up.
     pub async fn write(
         &self,
         handle: HandleId,
@@ -139,11 +140,7 @@ impl Files {
     pub async fn finish_write(&self, taken: AcceptedWrite) {
         let AcceptedWrite { file, appended_by, .. } = taken;
         if let Some(request) = appended_by {
-            file.state
-                .lock()
-                .await
-                .unanswered_appends
-                .retain(|unanswered_appends| *unanswered_appends != request);
+            file.state.lock().await.unanswered_appends.retain(|unanswered| *unanswered != request);
         }
     }
 

@@ -52,7 +52,9 @@ impl Files {
     }
 
     /// Sets an extended attribute. If the attribute is an access control list and `drop_group_id`
-    /// is true, the set-group-ID bit is cleared.
+    /// is true, the set-group-ID bit is cleared. Fails with `EEXIST` or `ENODATA` if `condition`
+    /// does not hold, with `E2BIG` if the value is too long, with `ERANGE` if the name is too long,
+    /// and with `EOPNOTSUPP` for an unknown name space.
     pub async fn set_xattr(
         &self,
         ino: Ino,

@@ -76,8 +76,8 @@ impl Locks {
         let grant = LockGrant { locks: self, ino, requested, number };
         let mut watch: Option<LockWatch> = None;
         loop {
-            let turn = self.tables().files.get(&ino).and_then(|table| table.wait_state(number));
-            match (turn, &mut watch) {
+            let state = self.tables().files.get(&ino).and_then(|table| table.wait_state(number));
+            match (state, &mut watch) {
                 (None, _) => return Err(Errno::NOLCK),
                 (Some(WaitState::Granted), _) => return Ok(grant),
                 (Some(WaitState::BlockedHere), _) => wake.notified().await,
@@ -283,13 +283,13 @@ impl Locks {
     /// Returns the mutex that serialises commits of a file's lock record.
     pub(super) fn record_lock(&self, ino: Ino) -> Arc<tokio::sync::Mutex<()>> {
         let mut tables = self.tables();
-        tables.record_locks.retain(|_, turn| turn.strong_count() > 0);
-        if let Some(turn) = tables.record_locks.get(&ino).and_then(Weak::upgrade) {
-            return turn;
+        tables.record_locks.retain(|_, lock| lock.strong_count() > 0);
+        if let Some(lock) = tables.record_locks.get(&ino).and_then(Weak::upgrade) {
+            return lock;
         }
-        let turn = Arc::<tokio::sync::Mutex<()>>::default();
-        tables.record_locks.insert(ino, Arc::downgrade(&turn));
-        turn
+        let lock = Arc::<tokio::sync::Mutex<()>>::default();
+        tables.record_locks.insert(ino, Arc::downgrade(&lock));
+        lock
     }
 }
 

@@ -22,8 +22,9 @@ const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Returns the location of locks. It cannot change while the returned guard is held. Waits
-    /// until another session has published the locks that it keeps in memory; fails with `EIO`
-    /// after `io_timeout`.
+    /// until another session has published the locks that it keeps in memory. Fails with `EIO`
+    /// after `io_timeout` or if this session has ended, and with `ENOLCK` if too many sessions use
+    /// locks.
     pub(super) async fn current_location(&self) -> Result<RwLockReadGuard<'_, Location>, Errno> {
         let began = Instant::now();
         loop {

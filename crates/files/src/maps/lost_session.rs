@@ -1,4 +1,4 @@
-//! Locks and cached pages of a worker whose session has ended.
+//! Takeover of locks and cached pages from a worker whose session has ended.
 //!
 //! The locks and claims of a session end with it. The next worker begins another session, takes the
 //! locks again, and checks whether the file has the same data version. If both succeed, programs
@@ -46,15 +46,16 @@ impl Files {
         if self.volume.is_session_resumed() {
             return lost;
         }
-        for left in self.locks.take_inherited() {
-            let Some(file) = files.get(&left.ino) else { continue };
-            if self.retake(&left).await {
-                left.version.into_iter().for_each(|it| self.locks.note_version(left.ino, it));
+        for inherited in self.locks.take_inherited() {
+            let Some(file) = files.get(&inherited.ino) else { continue };
+            if self.retake(&inherited).await {
+                let version = inherited.version.into_iter();
+                version.for_each(|version| self.locks.note_version(inherited.ino, version));
                 continue;
             }
             let mut state = file.state.lock().await;
             // Data or locks that programs rely on may conflict with another session.
-            let is_lost = state.is_dirty() || left.held.iter().any(is_program_lock);
+            let is_lost = state.is_dirty() || inherited.held.iter().any(is_program_lock);
             if is_lost {
                 state.drop_unflushed();
                 self.end_log(&mut state);
@@ -69,14 +70,14 @@ impl Files {
 
     /// Takes the locks of one file again. Returns false, and holds none of them, if another session
     /// holds a conflicting lock or the file has changed.
-    async fn retake(&self, left: &InheritedLocks) -> bool {
+    async fn retake(&self, inherited: &InheritedLocks) -> bool {
         let mut succeeded = true;
         // The request for a claim ended with the worker that waited for it.
-        for lock in left.held.iter().filter(|lock| lock.start != WANTED_BYTE) {
-            succeeded = succeeded && self.locks.try_lock(left.ino, *lock).await.is_ok();
+        for lock in inherited.held.iter().filter(|lock| lock.start != WANTED_BYTE) {
+            succeeded = succeeded && self.locks.try_lock(inherited.ino, *lock).await.is_ok();
         }
-        if succeeded && let Some(version) = left.version {
-            let found = self.retry_until_deadline(|| self.volume.find_node(left.ino)).await;
+        if succeeded && let Some(version) = inherited.version {
+            let found = self.retry_until_deadline(|| self.volume.find_node(inherited.ino)).await;
             succeeded = match found {
                 Ok(node) => node.inode.file().is_some_and(|file| file.data_version == version),
                 // The file is deleted, so no data of another session can be overwritten.
@@ -84,9 +85,9 @@ impl Files {
             };
         }
         if !succeeded {
-            for RangeLock { owner, flock, start, last, .. } in &left.held {
+            for RangeLock { owner, flock, start, last, .. } in &inherited.held {
                 // Releasing a lock that was not taken does nothing.
-                let _done = self.locks.unlock(left.ino, *owner, *flock, *start, *last).await;
+                let _done = self.locks.unlock(inherited.ino, *owner, *flock, *start, *last).await;
             }
         }
         succeeded

@@ -9,7 +9,7 @@ use std::ops::Range;
 const RUN_READS_MIN: u32 = 2;
 
 /// The maximum number of reads that arrived before their predecessor, and their maximum distance
-/// behind the run in bytes.
+/// from the end of the run, in bytes.
 const EARLY_MAX: usize = 4;
 const EARLY_BYTES_MAX: u64 = 4 << 20;
 
@@ -20,7 +20,7 @@ pub(super) struct Pattern {
     run: Range<u64>,
     /// The number of reads that continued the run.
     reads: u32,
-    /// Reads behind the run, with a gap between.
+    /// Reads beyond the end of the run, with a gap between.
     early: Vec<Range<u64>>,
     /// The range in which a read continues the present stream.
     pub(super) reach: Range<u64>,
@@ -54,8 +54,8 @@ impl Pattern {
 
     /// Returns true if a read may have arrived before its predecessor.
     fn may_be_early(&self, range: &Range<u64>) -> bool {
-        let behind = range.start.checked_sub(self.run.end);
-        behind.is_some_and(|behind| behind <= EARLY_BYTES_MAX) && self.early.len() < EARLY_MAX
+        let distance = range.start.checked_sub(self.run.end);
+        distance.is_some_and(|distance| distance <= EARLY_BYTES_MAX) && self.early.len() < EARLY_MAX
     }
 
     /// Joins early reads that are no longer separated from the run.
