@@ -35,6 +35,7 @@ impl BoundedWork {
             tokio::task::yield_now().await;
         }
         let mut work = pin!(work);
+        // Only the time within a poll is CPU time. Between polls the request waits.
         poll_fn(|cx| {
             let began = Instant::now();
             let polled = work.as_mut().poll(cx);

@@ -102,6 +102,7 @@ impl<'a> Call<'a> {
     /// Fails with `AccessDenied` if the client lacks one of these permissions, or if it is
     /// anonymous and S3 refuses this operation to anonymous clients.
     pub(crate) async fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
+        // Cheap checks come first: the permissions may need a lookup of an object.
         self.check_signed()?;
         self.check_source_owner().await?;
         for permission in permissions {
@@ -119,6 +120,7 @@ impl<'a> Call<'a> {
     ) -> Result<(), Fault> {
         self.check_signed()?;
         for permission in permissions {
+            // A permission for another object, for example a copy source, needs its own lookup.
             if permission.resource != *self.resource {
                 self.demand_one(permission).await?;
             } else if !self.sender.is_allowed(permission, Some(self.rules()?), object) {
@@ -221,6 +223,7 @@ impl<'a> Call<'a> {
         (bucket, key, version): (&BucketName, &ObjectKey, Option<&VersionId>),
         rules: &BucketRules,
     ) -> Result<(), Fault> {
+        // Another bucket may have the name now. Its rules were not checked.
         if object.bucket != rules.ino {
             return Err(no_such_bucket(bucket));
         }
@@ -267,6 +270,8 @@ impl<'a> Call<'a> {
         }
         let (bucket, key) = self.object()?;
         let id = self.query.get("uploadId")?.and_then(|id| id.parse().ok());
+        // A malformed id names no upload, so the policies see no values. The operation reports the
+        // error to clients with the permission.
         let Some(id) = id else { return self.demand(permissions).await };
         let upload = match self
             .volume
@@ -281,6 +286,7 @@ impl<'a> Call<'a> {
         };
         let mut permissions = permissions.to_vec();
         for permission in &mut permissions {
+            // Only the permission to write the object uses the values of the upload.
             if permission.facts.creates_object.is_some() {
                 permission.facts.continue_upload(&upload.asked);
             }

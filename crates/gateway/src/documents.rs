@@ -78,6 +78,8 @@ impl<'b> DocumentMemory<'b> {
         if self.is_whole || DOCUMENT_MEMORY * arrived <= held {
             return Ok(());
         }
+        // The permit for the whole document replaces the one for the beginning, which is released
+        // when this assignment drops it.
         if arrived > BEGINNING_BYTES {
             let whole = DOCUMENT_MEMORY * self.all.max(arrived);
             self.held = Some(self.acquire(&self.budgets.long, whole).await?);
@@ -101,6 +103,7 @@ impl<'b> DocumentMemory<'b> {
     /// Returns the permit for a complete document of `bytes` bytes.
     pub(crate) fn finish(self, bytes: u64) -> Option<Permit> {
         let mut held = self.held?;
+        // The announced size was an upper limit. The rest goes back to the budget.
         held.shrink_to(DOCUMENT_MEMORY * bytes);
         Some(held)
     }

@@ -30,6 +30,8 @@ pub fn refuse(context: &RequestContext, fault: &Fault) -> Response<HttpBody> {
 /// of the response.
 pub fn finish(context: &RequestContext, response: Response<HttpBody>) -> Response<HttpBody> {
     let (mut head, mut body) = response.into_parts();
+    // The id comes from the edge. A value that no header can hold is replaced, because each
+    // response needs one.
     let id = HeaderValue::from_str(&context.id.0).unwrap_or(HeaderValue::from_static("-"));
     head.headers.insert(HOST_ID, id.clone());
     head.headers.insert(REQUEST_ID, id);

@@ -42,6 +42,7 @@ pub(crate) async fn begin(
     patience: Duration,
 ) -> Result<(Form, FormFile), Fault> {
     let fields = fields(headers, body, patience);
+    // One deadline covers all fields, because the sender is unknown until the last one.
     timeout(patience.min(FIELDS_WAIT), fields).await.map_err(|_late| Code::RequestTimeout)?
 }
 
@@ -98,6 +99,7 @@ impl FormFile {
                 return Ok::<_, BoxError>(None);
             };
             let sent = sent + bytes.len() as u64;
+            // A file that is too long fails here, before the rest of it arrives.
             lengths.check_so_far(sent)?;
             Ok(Some((Frame::data(bytes), (file, sent))))
         });

@@ -135,7 +135,9 @@ impl Gateway {
                 refuse(&RequestContext::of(&head), &fault)
             }
         };
+        // Refusals get CORS headers as well. Otherwise a browser hides the error from the page.
         self.add_cors(&head, &served, &mut response).await;
+        // A refusal of a HEAD has a document too, which HTTP does not allow in the response.
         if head.method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED {
             *response.body_mut() = empty_body();
             response.extensions_mut().insert(InMemory);
@@ -183,6 +185,8 @@ impl Gateway {
         }
         let (verified, identity) = self.authenticate(&request, claimed)?;
 
+        // The signature is verified, so headers in the presigned URL now count, and the operation
+        // may change.
         let fields = Fields::new(&head.headers, verified.hoisted());
         let operation = route(&head.method, &resource, &query, fields)?;
         served.operation = operation.name();
@@ -268,6 +272,7 @@ impl Gateway {
             now: translate::time(self.volume.now()),
             resolved: ResolvedPatterns::default(),
         };
+        // A bucket that is being created has no rules yet; the policies of the sender decide alone.
         let rules = match resource.bucket() {
             Some(name) if operation != Operation::CreateBucket => {
                 Some(self.rules.get(&self.volume, name).await?)
@@ -297,6 +302,7 @@ impl Gateway {
             form,
             bytes_in: &bytes_in,
         };
+        // This check needs no object, so it comes before the permissions, which may need a lookup.
         call.check_owners()?;
         match demand {
             Demand::All(permissions) => call.demand(permissions).await?,
@@ -329,6 +335,7 @@ impl Gateway {
     /// Adds the CORS headers of the bucket to a response, also to a refusal.
     async fn add_cors(&self, head: &Parts, served: &Served, response: &mut Response<HttpBody>) {
         let (Some(origin), Some(name)) = (head.headers.get(ORIGIN), &served.bucket) else { return };
+        // The preflight operation has set its CORS headers already.
         if head.method == Method::OPTIONS {
             return;
         }
@@ -351,6 +358,7 @@ impl Gateway {
         token: Option<&str>,
     ) -> Result<Option<Arc<Identity>>, Fault> {
         let Some(access_key) = access_key else { return Ok(None) };
+        // Permanent keys are looked up first. A token is opened only for an unknown key.
         let known = self.access.lookup(access_key);
         match token {
             // A token together with a permanent access key is refused when the signature is

@@ -40,6 +40,7 @@ fn host(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => {
+            // A client usually controls a whole /64 network, so it counts as one host.
             let network = u128::from(address) >> HOST_BITS_V6 << HOST_BITS_V6;
             IpAddr::V6(Ipv6Addr::from(network))
         }

@@ -80,6 +80,7 @@ impl Gateway {
     /// Does all due passes of all buckets, to their ends.
     pub async fn follow_lifecycles_now(&self) -> Result<(), VolumeError> {
         let today = day_of(self.volume().passed(), self.settings().lifecycle_day);
+        // Buckets that were deleted must not stay in memory for ever.
         self.known_passes().keep_only(today);
         while self.give_turns().await? == Turn::Paused {}
         Ok(())
@@ -96,6 +97,7 @@ impl Gateway {
                 match self.follow(bucket).await {
                     Ok(Turn::Over) => {}
                     Ok(Turn::Paused) => all = Turn::Paused,
+                    // A failure in one bucket must not stop the passes over the others.
                     Err(fault) => {
                         count(&self.lifecycles().failures, 1);
                         let why = fault.detail.as_deref().unwrap_or_default();
@@ -121,6 +123,7 @@ impl Gateway {
         let Some(mut pass) = self.due(&name, &rules).await? else { return Ok(Turn::Over) };
         if pass.next.position == PassPosition::KeysAfter(None) {
             let page = self.page(named, &rules);
+            // Uploads and trash are done once, at the beginning of a pass.
             page.abort_uploads(&name).await.map_err(translate::fault)?;
             self.empty_trash(named, &rules).await.map_err(translate::fault)?;
         }
@@ -139,6 +142,7 @@ impl Gateway {
             let config = pass.next.to_config();
             let noted =
                 self.volume().save_lifecycle_position(named, pass.stored.as_ref(), &config).await;
+            // Another gateway has written the record. It continues the pass.
             if !noted.map_err(translate::fault)? {
                 return Ok(Turn::Over);
             }

@@ -39,6 +39,7 @@ pub(crate) async fn refuse_early(
     }
     // Boxed, so that requests to buckets without a quota do not reserve memory for this future.
     let held = Box::pin(call.volume.holdings(seen.ino)).await.map_err(translate::fault)?;
+    // A replaced object may free this many bytes at once. Only the commit knows the exact number.
     let grown = bytes.unwrap_or(0).saturating_sub(REPLACED_BYTES_MAX);
     let exceeds = |most: u64| grown > 0 && held.bytes.saturating_add(grown) > most;
     if seen.quota.bytes.is_some_and(exceeds) {

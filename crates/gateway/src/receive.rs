@@ -74,6 +74,7 @@ pub(crate) async fn content(
     etag_kind: EtagKind,
 ) -> Result<Received, Fault> {
     let head = BodyHead::parse(call.version, call.headers)?;
+    // S3 requires the length before the body, and the quota check uses it.
     head.require_length()?;
     let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
     let mut decoder = BodyDecoder::new(call.sender.verified, &head, UPLOAD_BYTES_MAX)?;
@@ -97,6 +98,8 @@ pub(crate) async fn content(
     // is not the MD5 of the client's body. The hasher computes it then.
     let appends = matches!(placement, Placement::Append(_));
     let wants_md5 = expectation.needs_md5() || upload_algorithm == Some(ChecksumAlgorithm::Md5);
+    // An MD5 that the client sent must be verified before the content is finished. One for the
+    // entity tag may follow at the end.
     let early_md5 = wants_md5 && !appends;
     if early_md5 {
         writer.request_md5(Md5Wanted::BeforeFinish);
@@ -114,6 +117,7 @@ pub(crate) async fn content(
     while let Some(frame) = next_upload_frame(&mut frames, &mut writer).await? {
         decoder.push(frame, &mut pieces)?;
         for bytes in pieces.drain(..) {
+            // Hashing is CPU work. Small steps let other tasks of the thread run.
             for step in bytes.chunks(HASH_STEP_BYTES) {
                 hasher.update(step);
                 tokio::task::consume_budget().await;
@@ -126,6 +130,7 @@ pub(crate) async fn content(
     let digests = hasher.finish();
     let digests = if appends { digests } else { digests.with_md5(md5) };
     let bytes = digests.bytes();
+    // Nothing is staged for the caller before all checksums and the trailer are verified.
     expectation.verify(&digests, &trailers)?;
     if !matches!(placement, Placement::Blocks(_)) && call.checks_after_body()? {
         // Boxed, so that other requests do not reserve memory for this future.
@@ -231,6 +236,7 @@ pub(crate) async fn document(
     let trailers = decoder.finish()?;
     expectation.verify(&hasher.finish(), &trailers)?;
     call.count_in(document.len() as u64);
+    // The bucket may have been replaced while the document arrived.
     call.check_bucket().await?;
     let memory = memory.finish(document.len() as u64);
     Ok(Document { bytes: document, _memory: memory })
@@ -260,6 +266,8 @@ impl Frames {
     /// HTTP trailers are ignored, because S3 sends its trailers inside the body.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         loop {
+            // A caller may drop this future and call again. The start of the wait survives, so a
+            // client cannot gain time by it.
             let began = *self.since.get_or_insert_with(Instant::now);
             let frame = timeout_at(began + self.patience, self.body.frame()).await;
             self.since = None;

@@ -138,11 +138,14 @@ impl RulesCache {
     ) -> Result<Arc<BucketRules>, Fault> {
         let seen = volume.bucket_from_hints(name.as_str()).await;
         let BucketStat { ino, bucket, .. } = seen.map_err(|error| translate::on(name, error))?;
+        // The settings contain the version number of the configurations, so equal settings mean
+        // current rules.
         if let Some(known) = self.0.get(&ino)
             && known.settings == bucket
         {
             return Ok(known);
         }
+        // A bucket that never had a configuration needs no read.
         let rules = if bucket.configs_version == 0 {
             BucketRules::without_configs(ino, bucket)
         } else {
@@ -155,6 +158,8 @@ impl RulesCache {
             rules
         };
         let rules = Arc::new(rules);
+        // The key is the inode number that was read, because the bucket may have been replaced
+        // meanwhile.
         self.0.insert(rules.ino, Arc::clone(&rules));
         Ok(rules)
     }

@@ -164,6 +164,7 @@ impl Sender<'_> {
         let (S3Resource::Object(bucket, key), Some(rules)) = (&permission.resource, rules) else {
             return Ok(None);
         };
+        // Most permissions need no lookup. This saves a round trip for each request.
         if !self.depends_on_object(permission, rules) {
             return Ok(None);
         }
@@ -223,6 +224,7 @@ impl Sender<'_> {
                 (file.writer.unwrap_or(rules.settings.owner), file.object.acl.as_ref())
             }
         };
+        // Within its own account, only policies decide about a sender.
         let own_account = owner == self.account();
         let Some(acl) = acl else { return false };
         let id = self.access.canonical_id(self.account()).filter(|_| !own_account);

@@ -60,6 +60,8 @@ impl OutgoingBodies {
             return Ok(empty_body());
         }
         let mut stream = volume.read(&object, range.clone());
+        // The first read happens before the response begins, so that an error can have a status
+        // code.
         let first = match stream.next().await {
             Some(first) => first.map_err(translate::fault)?,
             None => return Err(Code::InternalError.into()),
@@ -89,6 +91,7 @@ impl ReleaseMemory for OutgoingBodies {
         for source in sources {
             // A locked source is being read by its client right now.
             let Ok(mut source) = source.try_lock() else { continue };
+            // A client that still reads would need the same bytes again at once.
             if source.idle_since.is_some_and(|since| since.elapsed() >= IDLE_MIN) {
                 (source.first, source.stream) = (None, None);
             }
@@ -134,6 +137,8 @@ impl BodySource {
             Some(Ok(bytes)) => {
                 self.remaining.start += bytes.len() as u64;
                 self.idle_since = Some(Instant::now());
+                // A frame that points into a block keeps the whole block in memory until it is
+                // sent.
                 let tight = self.volume.is_reader_memory_tight();
                 Poll::Ready(Some(Ok(if tight { Bytes::copy_from_slice(&bytes) } else { bytes })))
             }

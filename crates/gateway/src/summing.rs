@@ -32,6 +32,7 @@ pub(crate) async fn sum_of(
         return Ok(sum.clone());
     }
     let mut hasher = SumHasher::new(algorithm);
+    // The stream has read-ahead and takes its memory from the budget of readers.
     let mut content = call.volume.read(object, range);
     while let Some(bytes) = content.next().await {
         for step in bytes.map_err(translate::fault)?.chunks(HASH_STEP_BYTES) {

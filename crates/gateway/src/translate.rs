@@ -35,6 +35,7 @@ pub(crate) fn tags_of(etag: &str) -> Vec<Tag> {
         None => (etag, None),
     };
     let mut bytes = [0; 16];
+    // A text that is no tag of ours matches no object.
     if hex::decode_to_slice(digits, &mut bytes).is_err() {
         return Vec::new();
     }

@@ -98,6 +98,7 @@ impl MasterKey {
     /// Opens a secret that [`MasterKey::seal`] sealed for the same access key.
     pub fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
         let (&format, rest) = sealed.split_first().ok_or(SealError::Foreign)?;
+        // The format comes first, so that an operator sees a newer release and not a wrong key.
         if format != FORMAT {
             return Err(SealError::Format(format));
         }

@@ -138,6 +138,7 @@ impl Access {
         let mut nonce = [0; MasterKey::NONCE_BYTES];
         fill(&mut nonce)?;
         let token = STANDARD.encode(self.seal(&seal_name(&access_key), &Secret::new(text), nonce));
+        // A longer token would not fit into the headers of S3 requests with large metadata.
         if token.len() > TOKEN_BYTES_MAX {
             return Err(Code::PackedPolicyTooLarge.into());
         }
@@ -155,6 +156,7 @@ impl Access {
         now: OffsetDateTime,
     ) -> Result<Arc<Identity>, Fault> {
         let invalid = || Fault::from(Code::InvalidToken);
+        // Longer tokens are never created, so no work is spent on them.
         let bytes = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX);
         let bytes = bytes.and_then(|token| STANDARD.decode(token).ok()).ok_or_else(invalid)?;
         let text = self.open(&seal_name(access_key), &bytes).map_err(|_| invalid())?;
@@ -163,6 +165,7 @@ impl Access {
             None => (text.expose(), None),
         };
         let sealed: Sealed = serde_json::from_str(text).map_err(|_| invalid())?;
+        // The seal proves that the expiration is genuine, so it is checked after the seal.
         if now.unix_timestamp() >= sealed.expires {
             return Err(Code::ExpiredToken.into());
         }
@@ -173,6 +176,8 @@ impl Access {
         let (name, secret) = (sealed.name, Secret::new(sealed.secret));
         match sealed.holder {
             SessionOwner::User { user, proof: proved } => {
+                // The proof fails if the user was removed and another user with this name was
+                // added.
                 let user = self.lookup(&user).filter(|user| proof(user) == proved);
                 let user = user.ok_or_else(invalid)?;
                 let role = user.access_key.clone();

@@ -171,6 +171,7 @@ impl Access {
         }
         let mut unusable = Vec::new();
         let mut tables = Tables::default();
+        // Policies come first, because users refer to them.
         for (name, PolicyRecord(document)) in &records.policies {
             match Policy::parse(document, PolicyKind::User) {
                 Ok(policy) => {
@@ -191,6 +192,7 @@ impl Access {
                 Err(problem) => unusable.push(problem),
             }
         }
+        // Requests that hold the old tables continue with them, so each request sees one state.
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
         *seen = records;
         unusable
@@ -233,6 +235,7 @@ impl Access {
 
     /// Returns the identity with an access key; `None` if the key is unknown or disabled.
     pub fn lookup(&self, access_key: &str) -> Option<Arc<Identity>> {
+        // The operator's key comes first, so a user record cannot take its place.
         if access_key == self.root.access_key {
             return Some(Arc::clone(&self.root));
         }

@@ -71,6 +71,7 @@ impl Gateway {
         let bytes = self.small_body(body).await?;
         let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
         let sent = Query::parse(text)?;
+        // A GET has its parameters in the query, a POST usually in the body.
         let parameters = if query.has("Action") { query } else { &sent };
         let identity = if StsRequest::is_unsigned(parameters) {
             None
@@ -110,6 +111,7 @@ impl Gateway {
         let mut headers = head.headers.clone();
         let hash = hex::encode(Sha256::digest(body));
         let claimed = headers.get(HASH);
+        // The computed hash replaces the header below, so a wrong claim must be refused here.
         if claimed.is_some_and(|claimed| claimed.as_bytes() != hash.as_bytes()) {
             return Err(Code::XAmzContentSHA256Mismatch.into());
         }
@@ -132,6 +134,7 @@ impl Gateway {
         asked: &AssumeRole,
         id: &str,
     ) -> Result<String, Fault> {
+        // Otherwise a session could renew itself beyond its expiration.
         if identity.session.is_some() {
             let why = "Temporary credentials cannot be used to obtain others.";
             return Err(Fault::new(Code::AccessDenied).detail(why));
@@ -155,6 +158,8 @@ impl Gateway {
         let mut bytes = Vec::new();
         let arrives = async {
             while let Some(frame) = frames.next().await? {
+                // The limit is checked before the copy, so an unknown sender cannot use more
+                // memory.
                 if bytes.len() + frame.len() > STS_BYTES_MAX {
                     return Err(Fault::too_long(STS_BYTES_MAX));
                 }

@@ -28,14 +28,17 @@ impl Gateway {
         id: &str,
     ) -> Result<String, Fault> {
         let token = UnverifiedToken::parse(&asked.token).map_err(refused)?;
+        // The role is chosen by unverified claims. The issuer of this role then verifies the token.
         let role = choose(self.access.web_roles(), asked.role.as_deref(), &token)?;
         check_session_policy(asked.session.policy.as_deref())?;
         let now = translate::time(self.volume.now());
         let claims = role.issuer.verify(&token, &role.audiences, now).await.map_err(refused)?;
         let web = identity(role, &claims)?;
+        // Unusable policies are an error now, not at the first S3 request.
         self.access.web_policies(role, &web.policies)?;
 
         let wanted = now + Duration::from_secs(u64::from(asked.session.seconds));
+        // The session must not outlive the token that proves the identity.
         let expires = wanted.min(claims.expires_at());
         let (name, policy) = (asked.session.session.as_str(), asked.session.policy.as_deref());
         let new = NewSession { name, policy, began: now, expires };

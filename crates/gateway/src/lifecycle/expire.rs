@@ -48,6 +48,7 @@ impl Walk {
 
     /// Advances to a version. Returns the facts about the newer versions of its key.
     fn advance(&mut self, key: &[u8], is_latest: bool, made: Timestamp) -> Newer {
+        // A new key begins, so the pass has seen all versions of the last one.
         if self.key != key {
             let last = std::mem::replace(&mut self.key, key.to_vec());
             if self.newer.take().is_some() {
@@ -241,6 +242,7 @@ impl Page<'_> {
         what: &ListedAs,
         newer: &Newer,
     ) -> Result<Option<Due>, VolumeError> {
+        // Without a newer version the time of the replacement is unknown. The version stays.
         let Some(replaced) = newer.made.map(translate::time) else { return Ok(None) };
         let now = translate::time(self.volume.passed());
         let inode = match what {
@@ -293,6 +295,7 @@ impl Page<'_> {
         if due.iter().filter(plain).any(|rule| holds(rule, &[])) {
             return Ok(Some(Due { tags: None }));
         }
+        // A delete marker has no tags, so no rule with tags applies to it.
         if size.is_none() || due.iter().all(|rule| !rule.filters_by_tags()) {
             return Ok(None);
         }

@@ -101,6 +101,8 @@ impl KnownPasses {
             };
         }
         let known = self.of(bucket, own);
+        // See the table of this module: the first branch has its rows for later days, the second
+        // those for earlier days.
         let waits = if noted.day > own.day {
             noted.day <= own.day_max || known.is_some()
         } else {

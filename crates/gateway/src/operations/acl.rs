@@ -27,6 +27,7 @@ pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
 }
 
 pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
+    // The ACL comes in headers or in a document, so an empty body is allowed.
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let request = parse(call, &document)?;
     let owner = call.owner_of(None)?.id;

@@ -31,6 +31,7 @@ pub(super) async fn object(
     offset: u64,
 ) -> Result<(PublishedObject, u64), Fault> {
     let Some(object) = find_at_offset(call, &request.condition, offset).await? else {
+        // `If-None-Match: *` ensures that this write creates the object and does not replace one.
         let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
         // Another client may have created the object since the lookup.
         return publish::replace(call, first, body).await.map_err(|fault| {
@@ -38,6 +39,7 @@ pub(super) async fn object(
             if was_created { Code::InvalidWriteOffset.into() } else { fault }
         });
     };
+    // All links share the content, and the client's permissions cover only this key.
     if object.file().links > 1 {
         return Err(Fault::because(
             Code::InvalidRequest,
@@ -46,6 +48,7 @@ pub(super) async fn object(
     }
     let received =
         receive::content(call, body, Placement::Append(&object), EtagKind::Opaque).await?;
+    // Without new bytes there is nothing to commit, and the entity tag stays.
     if received.bytes == 0 {
         let (tag, sums) = (*object.tag(), object.file().sums.clone());
         let published =

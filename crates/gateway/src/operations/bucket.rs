@@ -24,6 +24,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = ListBuckets::parse(&call.arguments())?;
     let limit = request.max_buckets.unwrap_or(BUCKETS_MAX) as usize;
     let region = &call.settings.region;
+    // All buckets are in one region, so another region has none.
     let elsewhere = request.region.as_ref().is_some_and(|wanted| wanted != region);
     let mut buckets = if elsewhere {
         Vec::new()
@@ -76,6 +77,7 @@ pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response
         configs.push((BucketConfigKind::Tags, BucketConfig::of_tags(request.tags.as_slice())));
     }
     let mut versioning = Versioning::Off;
+    // Object Lock requires versions, so S3 enables both together.
     if s3::object_lock::requests_object_lock(call.fields())? {
         versioning = Versioning::Enabled;
         let config = s3::object_lock::ObjectLockConfiguration { default: None };

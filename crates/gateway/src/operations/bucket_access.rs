@@ -54,6 +54,8 @@ pub(super) async fn put_policy(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     let exists = |principal: &_| call.sender.access.exists(principal);
     let kind = PolicyKind::Bucket { bucket: bucket.as_str(), exists: &exists };
     let policy = Policy::parse_new(text, kind).map_err(|error| malformed(&error))?;
+    // The block refuses new public policies. An existing one stays; `RestrictPublicBuckets` limits
+    // it.
     if policy.is_public() && call.rules()?.public_access().block_public_policy {
         return Err(Code::AccessDenied.into());
     }
@@ -91,6 +93,7 @@ pub(super) async fn put_ownership(call: &Call<'_>, body: HttpBody) -> Result<S3R
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
     let ownership = s3::request::parse_ownership_controls(&document)?;
     call.demand_with_body(|facts| facts.set_ownership(ownership.as_str())).await?;
+    // Disabling ACLs would silently remove these grants, so S3 refuses it.
     if ownership == s3::request::OwnershipRule::BucketOwnerEnforced && grants_to_others(call)? {
         return Err(Code::InvalidBucketAclWithObjectOwnership.into());
     }

@@ -55,6 +55,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let (request, parts) = match request.and_then(|request| Ok((listed(&request)?, request))) {
         Ok((parts, request)) => (request, parts),
         Err(fault) => {
+            // `NoSuchUpload` takes precedence over an error in the list.
             call.volume.upload(name, object, id).await.map_err(translate::fault)?;
             return Err(fault);
         }

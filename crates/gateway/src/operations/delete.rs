@@ -56,6 +56,7 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
     let requests_bypass = locks::requests_bypass(call)?;
     let mut work = BoundedWork::default();
     for deletion in &request.deletions {
+        // The remaining keys get errors, and the client can send them again.
         if work.is_exhausted() {
             let why = "The policies take too long to evaluate for this many keys.";
             output.errors.push(error(deletion, Fault::new(Code::SlowDown).detail(why)));
@@ -72,6 +73,7 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
             Ok(checked) => allowed.push(checked),
         }
     }
+    // All permissions are checked before the first removal, so that many keys can share a commit.
     let deletions: Vec<&Deletion> = allowed.iter().map(|checked| checked.deletion).collect();
     for (deletion, removed) in deletions.into_iter().zip(remove(call, allowed).await?) {
         match removed {

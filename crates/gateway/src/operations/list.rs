@@ -196,6 +196,7 @@ pub(super) async fn versions(call: &Call<'_>) -> Result<S3Response, Fault> {
         limit: request.max_keys as usize,
     };
     let listed = match query.limit {
+        // A page of no entries is complete and not truncated, as in S3.
         0 => Ok(VersionsListing::default()),
         _ => call.volume.list_versions(call.named_bucket()?, &query).await,
     };

@@ -69,6 +69,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     describe(&mut response, &object);
     describe_tags(call, &mut response, &object, request.version.as_ref())?;
     locks::describe(call, &mut response, &object, request.version.as_ref())?;
+    // Rules that expire current objects do not concern a named version.
     if request.version.is_none() {
         lifecycle::describe_object(call, &mut response, &object)?;
     }
@@ -78,6 +79,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     if let Wanted::Part { parts: Some(parts), .. } = &wanted {
         response.set_named("x-amz-mp-parts-count", &parts.to_string());
     }
+    // The `response-*` parameters of the request replace the stored headers.
     for (name, value) in &request.overrides {
         response.set_named(name, value);
     }
@@ -220,6 +222,7 @@ fn describe(response: &mut S3Response, object: &Object) {
     response.set(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
     let kept = &object.file().object;
     for (name, value) in translate::metadata(kept).headers() {
+        // User metadata may be any UTF-8; S3 sends it in the encoding of mail headers.
         let is_users = name.starts_with("x-amz-meta-");
         response.set_named(&name, &if is_users { mail_safe(value) } else { value.into() });
     }
