@@ -1,4 +1,4 @@
-"""Fixtures of every client suite."""
+"""Fixtures for all client suites."""
 
 import botocore.session
 import pytest
@@ -23,7 +23,8 @@ def server():
 
 @pytest.fixture(scope="session", autouse=True)
 def clean_environment(tmp_path_factory):
-    """No settings of the machine's user reach a client: they would no longer be the defaults."""
+    """Keeps the settings of the machine's user away from the clients, so that they use their
+    defaults."""
     import os
 
     saved = dict(os.environ)
@@ -38,24 +39,24 @@ def clean_environment(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def botocore_session(clean_environment):
-    """What all plain clients are made from. A session reads the description of S3 once, which takes
-    longer than most tests."""
+    """The session that creates all plain clients. It parses the description of S3 only once, which
+    takes longer than most tests."""
     return botocore.session.get_session()
 
 
 @pytest.fixture
 def control(server, botocore_session):
-    """A plain botocore client, for what a test arranges or checks beside the client it is about.
+    """A plain botocore client for preparation and checks.
 
-    Default retries stay on, as users have them, but a test during which one was needed fails:
-    a retry hides an answer that was wrong.
+    Retries stay enabled, as users have them, but a test during which a call was retried fails,
+    because a retry hides a wrong response.
     """
     client = botocore_session.create_client("s3", **server.aws_settings())
     yield from watch_retries(client)
 
 
 def watch_retries(client):
-    """Yields the client, then fails if any of its calls was answered only after a retry."""
+    """Yields the client, then fails if one of its calls was retried."""
     retried = []
 
     def after_call(parsed, model, **_):
@@ -69,7 +70,7 @@ def watch_retries(client):
 
 @pytest.fixture
 def bucket(control):
-    """A fresh, empty bucket."""
+    """A new, empty bucket."""
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name)
     return name

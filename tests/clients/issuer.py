@@ -1,6 +1,6 @@
-"""An OpenID issuer on the loopback: keys, tokens, and a server that tells the keys.
+"""An OpenID issuer on the loopback interface: keys, tokens, and a server that publishes the keys.
 
-Tokens are put together by hand, because no library makes those that must be refused.
+Tokens are built by hand, because no library creates invalid ones.
 """
 
 import base64
@@ -23,7 +23,7 @@ AUDIENCE = "ashlar-test"
 
 
 def encode(part):
-    """A part of a token."""
+    """Encodes a part of a token."""
     if not isinstance(part, bytes):
         part = json.dumps(part).encode()
     return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
@@ -37,14 +37,14 @@ class Key:
         self.private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     def jwk(self):
-        """The public key as an issuer tells it."""
+        """Returns the public key as an issuer publishes it."""
         numbers = self.private.public_key().public_numbers()
         number = lambda value: encode(value.to_bytes((value.bit_length() + 7) // 8, "big"))
         known = {"kid": self.id, "kty": "RSA", "alg": "RS256", "use": "sig"}
         return {**known, "n": number(numbers.n), "e": number(numbers.e)}
 
     def pem(self):
-        """The public key as anybody can write it down."""
+        """Returns the public key in PEM."""
         form = serialization.PublicFormat.SubjectPublicKeyInfo
         return self.private.public_key().public_bytes(serialization.Encoding.PEM, form)
 
@@ -53,7 +53,7 @@ class Key:
 
 
 class Authority:
-    """A certificate authority, and the certificate that it has given to this machine."""
+    """A certificate authority, and the certificate that it issued for this machine."""
 
     def __init__(self, folder):
         authority, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
@@ -82,7 +82,7 @@ class Authority:
 
 
 class Issuer:
-    """An issuer that is up until it is told otherwise."""
+    """An issuer. It serves until it is stopped."""
 
     def __init__(self, authority=None):
         self.authority = authority
@@ -93,7 +93,7 @@ class Issuer:
         self.start()
 
     def start(self, port=0):
-        """Listens; the URL is known from then on."""
+        """Starts to listen and sets the URL."""
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -119,7 +119,7 @@ class Issuer:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def stop(self):
-        """Refuses connections from then on."""
+        """Stops the server, so that connections are refused."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -132,7 +132,7 @@ class Issuer:
         return None
 
     def claims(self, **changes):
-        """What a good token says, with changes; None takes a claim away."""
+        """Returns the claims of a valid token, with changes; None removes a claim."""
         now = int(time.time())
         claims = {"iss": self.url, "aud": AUDIENCE, "sub": "anna-7", "iat": now, "exp": now + 3600}
         claims |= {"policy": "readwrite", "email": "anna@example.com"}
@@ -140,14 +140,14 @@ class Issuer:
         return {name: value for name, value in claims.items() if value is not None}
 
     def token(self, key=None, algorithm="RS256", key_id=None, **changes):
-        """A token, signed with the first key unless another one is given."""
+        """Returns a token, signed with the first key unless `key` is given."""
         key = key or self.keys[0]
         header = {"alg": algorithm, "typ": "JWT", "kid": key_id or key.id}
         message = f"{encode(header)}.{encode(self.claims(**changes))}"
         if algorithm == "none":
             signature = b""
         elif algorithm == "HS256":
-            # What is public, taken for a secret.
+            # Signs with the public key as if it were an HMAC secret.
             signature = hmac.new(key.pem(), message.encode(), hashlib.sha256).digest()
         else:
             signature = key.sign(message.encode())

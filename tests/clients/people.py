@@ -1,4 +1,4 @@
-"""Accounts and access keys, made by the gateway's own commands while it runs."""
+"""Accounts and access keys, which the gateway's own commands create while it runs."""
 
 import secrets
 import time
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import boto3
 from botocore.exceptions import ClientError
 
-# A gateway hears of a new access key within a fraction of a second.
+# Time limit in seconds until a gateway knows a new access key; it usually takes a fraction of a
+# second.
 KNOWN_SECONDS = 10
 
 
 @dataclass(frozen=True)
 class Account:
-    """An account: its number, and the id by which S3 shows it as an owner."""
+    """An account: its number, and its canonical id, which S3 shows as an owner."""
 
     number: str
     canonical_id: str
@@ -28,20 +29,20 @@ class Person:
     s3: object
 
     def settings(self, server):
-        """What this person hands to boto3.client."""
+        """Returns the arguments of boto3.client for this person."""
         keys = {"aws_access_key_id": self.access_key, "aws_secret_access_key": self.secret}
         return {**server.aws_settings(), **keys}
 
 
 def add_account(server):
-    """Makes an account of a name that no other test uses."""
+    """Creates an account with a unique name."""
     said = server.operate("account", "add", f"account-{secrets.token_hex(4)}")
     told = dict(line.rsplit(None, 1) for line in said.splitlines())
     return Account(told["account"], told["canonical id"])
 
 
 def add_person(server, policies=(), account=None):
-    """Makes an access key, and waits until the gateway knows it."""
+    """Creates an access key, and waits until the gateway knows it."""
     name = f"person-{secrets.token_hex(4)}"
     words = [word for policy in policies for word in ("--policy", policy)]
     words += ["--account", account.number] if account else []

@@ -1,7 +1,7 @@
-"""Requests by hand: what no client of S3 sends, because it would be refused.
+"""Requests built by hand, which S3 clients would not send because they are refused.
 
-A request is signed as S3 documents it (version 4, in a header or a URL), and each thing that goes
-into the signature can be set to something wrong.
+A request is signed as S3 documents it (version 4, in a header or a URL). Each part of the
+signature can be replaced by a wrong one.
 """
 
 import base64
@@ -25,12 +25,12 @@ def sha256(content):
 
 
 def md5(content):
-    """A Content-MD5."""
+    """Returns a Content-MD5."""
     return base64.b64encode(hashlib.md5(content).digest()).decode()
 
 
 def crc32(content):
-    """An x-amz-checksum-crc32."""
+    """Returns an x-amz-checksum-crc32."""
     return base64.b64encode(binascii.crc32(content).to_bytes(4, "big")).decode()
 
 
@@ -43,7 +43,7 @@ class Form:
     fields: Tuple[Tuple[str, str], ...] = ()
     content: bytes = b"x"
     expiration: str = "2100-01-01T00:00:00Z"
-    # The policy as sent, if it is not made of the conditions.
+    # The policy as sent; None to build it from the conditions.
     policy: Optional[str] = None
     signed: bool = True
     by: str = "root"
@@ -52,7 +52,7 @@ class Form:
     region: str = "us-east-1"
 
     def encoded(self, key, secret, fill):
-        """The form as a browser sends it: the type of its body, and the body."""
+        """Returns the form as a browser sends it: the content type and the body."""
         signer = Signer(Ask("POST /", region=self.region, secret=self.secret), key, secret, "")
         own = {
             "x-amz-algorithm": self.algorithm,
@@ -74,45 +74,45 @@ class Form:
 
 @dataclass(frozen=True)
 class Ask:
-    """A request. `line` is method and target as sent, with no escape added or removed."""
+    """A request. `line` is method and target as sent, without further escapes."""
 
     line: str
     headers: Tuple[Tuple[str, str], ...] = ()
     body: bytes = b""
-    # Who signs it: a name of the scene; nobody if None.
+    # The signer, by the name of the scene; None for an anonymous request.
     by: Optional[str] = "root"
-    # How: "header", or "url" for a presigned one.
+    # The place of the signature: "header", or "url" for a presigned URL.
     how: str = "header"
-    # The value of x-amz-content-sha256; the body's hash if None, no header if empty.
+    # The value of x-amz-content-sha256: None for the body's hash, empty for no header.
     claim: Optional[str] = None
-    # Sent besides, and not signed.
+    # Additional headers that are not signed.
     unsigned: Tuple[Tuple[str, str], ...] = ()
     secret: Optional[str] = None
     token: Optional[str] = None
     region: str = "us-east-1"
     service: str = "s3"
     terminal: str = "aws4_request"
-    # Seconds by which the signer's clock is wrong.
+    # The delay of the signer's clock in seconds.
     late: int = 0
-    # The day in the credential, if it is not that of the signature.
+    # The day in the credential, if it differs from that of the signature.
     day: Optional[str] = None
     expires: str = "300"
-    # Texts to replace in the Authorization header or the signed target, once it is signed.
+    # Replacements in the Authorization header or the signed target, after the signature.
     forged: Tuple[Tuple[str, str], ...] = ()
-    # Whether the length is left out, and the body with it.
+    # True to send neither a length nor a body.
     without_length: bool = False
-    # The body is cut into signed chunks of these lengths; the last one's signature may be wrong.
+    # The lengths of the signed chunks of the body; the last signature may be wrong.
     chunks: Tuple[int, ...] = ()
     wrong_chunk: bool = False
-    # The body is a form.
+    # A form as the body.
     form: Optional[Form] = None
 
     def but(self, **changes):
-        """The same with something else."""
+        """Returns a copy with changed fields."""
         return replace(self, **changes)
 
     def more(self, **headers):
-        """The same with more headers: `_` stands for a dash in their names."""
+        """Returns a copy with more headers; `_` in a name becomes a dash."""
         added = tuple((name.replace("_", "-"), value) for name, value in headers.items())
         return replace(self, headers=self.headers + added)
 
@@ -127,7 +127,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back. `error` are the elements of the error document, `None` without one."""
+    """A response. `error` has the elements of the error document; None without one."""
 
     status: int
     headers: object
@@ -148,7 +148,7 @@ class Signer:
         self.scope = f"{day}/{ask.region}/{ask.service}/{ask.terminal}"
 
     def of(self, text):
-        """The signature of a string to sign."""
+        """Returns the signature of a string to sign."""
         key = f"AWS4{self.secret}".encode()
         for step in (*self.scope.split("/"), text):
             key = hmac.new(key, step.encode(), hashlib.sha256).digest()
@@ -167,13 +167,13 @@ class Signer:
         return "\n".join([ALGORITHM, self.moment, self.scope, sha256(request)])
 
     def chunk(self, before, content):
-        """The signature of a chunk that follows another signature."""
+        """Returns the signature of a chunk that follows another signature."""
         lines = [f"{ALGORITHM}-PAYLOAD", self.moment, self.scope, before, sha256(b"")]
         return self.of("\n".join([*lines, sha256(content)]))
 
 
 def wire(ask, host, key, secret):
-    """Target, headers and body of a request as they are sent."""
+    """Returns target, headers and body of a request as they are sent."""
     headers = {"host": host, **dict(ask.headers)}
     claim = sha256(ask.body) if ask.claim is None else ask.claim
     target, body = ask.target, ask.body
@@ -232,7 +232,7 @@ def chunked(ask, signer, signature):
 
 
 def send(server, ask, key=None, secret=None):
-    """Sends a request, and reads its answer."""
+    """Sends a request and reads its response."""
     parts = urlsplit(server.endpoint)
     target, headers, body = wire(ask, parts.netloc, key, secret)
     if server.ca:
@@ -242,7 +242,7 @@ def send(server, ask, key=None, secret=None):
         )
     else:
         connection = http.client.HTTPConnection(parts.netloc, timeout=ANSWER_SECONDS)
-    # As it stands: the library would refuse some targets, and change others.
+    # Disables the checks of the library, which would refuse or change some targets.
     connection._validate_path = lambda url: None
     connection.putrequest(ask.method, target, skip_host=True, skip_accept_encoding=True)
     names = {name.lower() for name, _ in headers}
@@ -265,7 +265,7 @@ def send(server, ask, key=None, secret=None):
 
 
 def elements(content):
-    """The elements of an error document; of those that several have one name the last."""
+    """Returns the elements of an error document; of elements with one name, the last."""
     if b"<Error>" not in content and b"<ErrorResponse" not in content:
         return None
     root = xml.etree.ElementTree.fromstring(content)

@@ -1,6 +1,6 @@
-"""The server under test, as a user knows it: an address, a certificate authority, two keys.
+"""The server under test as a user sees it: an address, a certificate authority, two keys.
 
-Everything comes from the environment, so that a suite runs against any S3 server.
+All settings come from the environment, so that a suite runs against any S3 server.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def _required(name):
 
 @dataclass(frozen=True)
 class Server:
-    """Where the server listens and who we are; `ca` is None over plain http."""
+    """The address of the server and the credentials; `ca` is None over plain http."""
 
     endpoint: str = field(default_factory=lambda: _required("ASHLAR_TEST_ENDPOINT"))
     access_key: str = field(default_factory=lambda: _required("ASHLAR_TEST_ACCESS_KEY"))
@@ -48,13 +48,13 @@ class Server:
         return self.operator().run(*arguments)
 
     def operate_refused(self, *arguments):
-        """Runs such a command, which must fail, and returns what it says of that."""
+        """Runs such a command, which must fail, and returns its output."""
         done = self.operator().attempt(*arguments)
         assert done.returncode, f"{arguments} did not fail: {done.stdout}"
         return done.stderr
 
     def operator(self):
-        """The gateway's program with the settings of the volume that it serves."""
+        """Returns the gateway's program with the settings of the volume that it serves."""
         if not (self.program and self.meta):
             pytest.skip("set ASHLAR_TEST_PROGRAM and ASHLAR_TEST_META to change settings")
         settings = ["--meta", self.meta, *(["--data-dir", self.data] if self.data else [])]
@@ -66,15 +66,15 @@ class Server:
         return Command(self.program, settings, blocks if self.blocks else {})
 
     def is_ashlar(self):
-        """False for the reference server, against which the suites prove themselves."""
+        """False for the reference server, against which the suites themselves are tested."""
         return self.subject == "ashlar"
 
     def codes(self, s3, reference):
-        """The error code that S3 gives; or, where the reference has its own word, that one."""
+        """Returns the error code of S3, or that of the reference, if this is the reference."""
         return [s3] if self.is_ashlar() else [s3, reference]
 
     def aws_settings(self):
-        """What a user hands to boto3.client or to s3fs's client_kwargs, and nothing more."""
+        """Returns the arguments of boto3.client, or s3fs's client_kwargs, and nothing more."""
         return {
             "endpoint_url": self.endpoint,
             "aws_access_key_id": self.access_key,
@@ -85,7 +85,7 @@ class Server:
 
 
 def fresh_bucket_name(label="t"):
-    """A bucket name that no other test uses."""
+    """Returns a unique bucket name."""
     return f"{label}-{secrets.token_hex(6)}"
 
 
@@ -114,7 +114,7 @@ def random_file(path, size):
 
 
 def sha256_of(path):
-    """The SHA-256 of a file, in hex."""
+    """Returns the SHA-256 of a file in hex."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(
             hashlib, "file_digest"
@@ -130,7 +130,7 @@ def write_tree(root, files):
 
 
 def read_tree(root):
-    """The regular files below `root` as a dict of relative path to bytes."""
+    """Returns the regular files below `root` as a dict of relative path to bytes."""
     root = Path(root)
     return {
         str(path.relative_to(root)): path.read_bytes()
@@ -140,14 +140,14 @@ def read_tree(root):
 
 
 class Command:
-    """A command-line client with its settings; `run` fails the test on a non-zero exit."""
+    """A command-line client with its settings. `run` fails the test on an exit status other than
+    0."""
 
     def __init__(self, program, arguments=(), environment=None):
         found = shutil.which(program)
         assert found, f"{program} is not installed"
         self.prefix = [found, *arguments]
-        # A proxy of the machine must not stand between a client and 127.0.0.1, nor may the
-        # user's own credentials and certificates leak in.
+        # The environment excludes proxies, credentials and certificates of the machine's user.
         self.environment = {
             name: value
             for name, value in os.environ.items()
@@ -156,7 +156,7 @@ class Command:
         self.environment.update(environment or {})
 
     def attempt(self, *arguments, stdin=None, text=True):
-        """Runs it and returns the finished process, whatever its exit code."""
+        """Runs it and returns the finished process, with any exit status."""
         return subprocess.run(
             [*self.prefix, *map(str, arguments)],
             input=stdin,

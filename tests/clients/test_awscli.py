@@ -1,4 +1,4 @@
-"""The aws cli with nothing but an endpoint, two keys and a certificate authority."""
+"""The aws cli with only an endpoint, two keys and a certificate authority."""
 
 import json
 import sys
@@ -37,7 +37,7 @@ def aws(server):
         "AWS_EC2_METADATA_DISABLED": "true",
         **({"AWS_CA_BUNDLE": server.ca} if server.ca else {}),
     }
-    # The console script beside this interpreter, not whatever `aws` the machine has.
+    # The console script of this interpreter's environment, not the `aws` of the machine.
     return Command(str(Path(sys.executable).parent / "aws"), environment=environment)
 
 
@@ -73,7 +73,7 @@ def test_copy_100_mib_in_parts(aws, control, bucket, tmp_path):
     assert head["ETag"].endswith('-13"'), "aws cli sends parts of 8 MiB"
     aws.run("s3", "cp", "--no-progress", f"s3://{bucket}/big", tmp_path / "down")
     assert sha256_of(tmp_path / "down") == written
-    # A copy of an object this large runs through UploadPartCopy.
+    # The cli copies such a large object by UploadPartCopy.
     aws.run("s3", "cp", "--no-progress", f"s3://{bucket}/big", f"s3://{bucket}/again")
     aws.run("s3", "cp", "--no-progress", f"s3://{bucket}/again", tmp_path / "again")
     assert sha256_of(tmp_path / "again") == written
@@ -157,7 +157,7 @@ def test_s3api(aws, control, bucket, tmp_path):
 
 @pytest.fixture
 def s3api(aws):
-    """Runs a command of s3api; its answer is a JSON document, or None where it says nothing."""
+    """Runs a command of s3api. Returns its JSON document, or None without output."""
 
     def run(command, **options):
         words = ["s3api", command]

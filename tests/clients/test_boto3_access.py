@@ -15,7 +15,7 @@ pytestmark = pytest.mark.ashlar("accounts are made by the gateway's own commands
 
 @pytest.fixture(scope="module")
 def lab(server):
-    """Another account, with a user who may do everything in it."""
+    """Another account, with a user who has all rights in it."""
     account = add_account(server)
     return account, add_person(server, ["readwrite"], account)
 
@@ -29,7 +29,8 @@ def nobody(server):
 
 
 def policy(bucket, *statements):
-    """A bucket's policy: statements of (effect, principal, actions, what of the bucket)."""
+    """Returns a bucket policy of statements: (effect, principal, actions, resource in the bucket).
+    """
     arn = f"arn:aws:s3:::{bucket}"
     made = [
         {"Effect": effect, "Principal": who, "Action": actions, "Resource": f"{arn}{of}"}
@@ -39,7 +40,7 @@ def policy(bucket, *statements):
 
 
 def shared_bucket(control, ownership="ObjectWriter"):
-    """A bucket in which access control lists count."""
+    """Creates a bucket in which access control lists are effective."""
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name, ObjectOwnership=ownership)
     return name

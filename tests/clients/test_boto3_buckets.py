@@ -1,4 +1,4 @@
-"""boto3, low level: buckets, who may call, and presigned URLs."""
+"""boto3, low level: buckets, authentication, and presigned URLs."""
 
 import http.client
 import ssl
@@ -21,9 +21,9 @@ def s3(server):
 
 
 def fetch(server, url, method="GET", body=None, headers=None):
-    """Follows a presigned URL, adding no header of its own; returns status, headers and body.
+    """Requests a presigned URL without further headers. Returns status, headers and body.
 
-    SigV2 signs the Content-Type, so a library that adds one would be refused, and rightly.
+    SigV2 signs the Content-Type, so the server correctly refuses a request with an added one.
     """
     parts = urlsplit(url)
     if server.ca:
@@ -43,7 +43,7 @@ def test_create_list_head_and_delete_a_bucket(s3):
     s3.create_bucket(Bucket=name)
     assert name in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     assert s3.head_bucket(Bucket=name)["ResponseMetadata"]["HTTPStatusCode"] == 200
-    # us-east-1 is the location that S3 spells as nothing at all.
+    # S3 represents the location us-east-1 by no value.
     assert s3.get_bucket_location(Bucket=name)["LocationConstraint"] is None
     s3.delete_bucket(Bucket=name)
     assert name not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
@@ -83,7 +83,8 @@ def test_a_bucket_with_objects_cannot_be_deleted(s3, bucket):
 
 
 def test_creating_a_bucket_twice(s3, server, bucket):
-    # In us-east-1 the owner may create a bucket again, as on AWS; the reference calls it a conflict.
+    # In us-east-1 the owner may create a bucket again, as on AWS; the reference reports a
+    # conflict.
     if server.is_ashlar():
         s3.create_bucket(Bucket=bucket)
     else:
@@ -93,7 +94,7 @@ def test_creating_a_bucket_twice(s3, server, bucket):
 
 @pytest.mark.parametrize("name", ["ab", "Capital-letters", "under_score", "192.168.0.1", "-dash"])
 def test_invalid_bucket_names_are_refused(server, name):
-    # botocore would refuse some of these itself, and then nothing would have been tested.
+    # botocore itself would refuse some of these names, so its check is disabled.
     client = boto3.client("s3", **server.aws_settings())
     client.meta.events.unregister("before-parameter-build.s3", validate_bucket_name)
     with refused("InvalidBucketName", status=400):
@@ -147,7 +148,7 @@ def test_anonymous_callers_are_refused(server, control, bucket):
     assert control.get_object(Bucket=bucket, Key="secret")["Body"].read() == b"x"
 
 
-# A custom endpoint in us-east-1 makes boto3 presign with SigV2; `s3v4` is what users set to avoid it.
+# With a custom endpoint in us-east-1, boto3 presigns with SigV2; users set `s3v4` to avoid it.
 PRESIGNERS = pytest.mark.parametrize("signature", [None, "s3v4"], ids=["default", "s3v4"])
 
 

@@ -1,5 +1,4 @@
-"""boto3, low level: what changes an object without sending all of it again: renaming it, and
-appending to it."""
+"""boto3, low level: changes of an object without a new upload: rename and append."""
 
 import hashlib
 import json
@@ -13,7 +12,7 @@ from conftest import watch_retries
 from people import add_account, add_person
 from server import refused
 
-# More than lies in a record, and less than a block.
+# Too long for a record, and shorter than a block.
 MIDDLE = 700_000
 
 
@@ -113,7 +112,7 @@ def test_a_rename_that_is_sent_again_is_done_once(s3, bucket):
         s3.rename_object(**{**request, "ClientToken": "twice"})
     with refused("InvalidArgument", status=400):
         s3.rename_object(**{**request, "ClientToken": "t" * 65})
-    # Whoever has taken the key since is not meant.
+    # The key now belongs to a newer object, which must stay.
     s3.put_object(Bucket=bucket, Key="old", Body=b"newer")
     s3.rename_object(**request)
     s3.rename_object(**request, SourceIfMatch='"0"', DestinationIfNoneMatch="*")
@@ -177,7 +176,7 @@ def test_what_is_appended_is_behind_what_was_there(s3, bucket, first, second):
     assert appended["Size"] == first + second
     assert appended["ETag"] != put["ETag"]
     got = s3.get_object(Bucket=bucket, Key="log", ChecksumMode="ENABLED")
-    # boto3 compares the checksum of the whole with the bytes.
+    # boto3 compares the checksum of the whole object with the bytes.
     assert got["Body"].read() == before + behind
     assert got["ChecksumCRC32"] and got["ChecksumType"] == "FULL_OBJECT"
     assert got["ETag"] == appended["ETag"]

@@ -1,4 +1,4 @@
-"""boto3, low level: conditions of policies look at the thing that the request is about."""
+"""boto3, low level: conditions of policies are evaluated for the requested object or version."""
 
 import json
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.ashlar("the reference has other keys, and other values 
 
 @pytest.fixture
 def versioned(control, bucket):
-    """A bucket that keeps versions."""
+    """A versioned bucket."""
     versions.enable(control, bucket)
     return bucket
 
@@ -30,7 +30,8 @@ def nobody(server):
 
 
 def set_policy(s3, bucket, *statements):
-    """Sets a bucket's policy about its objects, of statements without principal and resource."""
+    """Sets a policy about the objects of a bucket, from statements without principal and resource.
+    """
     of_all = {"Principal": "*", "Resource": f"arn:aws:s3:::{bucket}/*"}
     whole = [{**of_all, **one} for one in statements]
     document = {"Version": "2012-10-17", "Statement": whole}
@@ -42,7 +43,7 @@ def deny(action, **condition):
 
 
 def secret_then_plain(s3, bucket, key):
-    """Two versions, of which the first has the tag class=secret; returns both ids."""
+    """Writes two versions, of which the first has the tag class=secret. Returns both ids."""
     secret = versions.put(s3, bucket, key, Tagging="class=secret")
     return secret, versions.put(s3, bucket, key)
 
@@ -70,7 +71,7 @@ def test_the_tags_are_those_of_the_version(control, versioned):
     control.put_object_tagging(**where, VersionId=new, Tagging=tagging)
     control.copy_object(**copied, CopySource={**where, "VersionId": new})
     control.delete_object(**where, VersionId=new)
-    # Now the secret version is the current one.
+    # Now the secret version is current.
     with refused("AccessDenied", status=403):
         control.delete_object(**where)
     control.delete_bucket_policy(Bucket=versioned)
@@ -101,7 +102,7 @@ def test_the_source_of_a_copy_has_one_name(control, bucket):
     sources = []
 
     def write_source(params, **_):
-        # boto3 would encode it once more.
+        # boto3 would encode it a second time.
         params["headers"]["x-amz-copy-source"] = sources[-1]
 
     events = ("before-call.s3.CopyObject", "before-call.s3.UploadPartCopy")
@@ -205,7 +206,7 @@ def test_tags_count_where_they_are_set(control, bucket):
     for statement in (need, keep):
         set_policy(control, bucket, statement)
         with refused("AccessDenied", status=403):
-            # The copy gets the tags of its source, whatever the header says.
+            # The copy gets the tags of its source and ignores the header.
             control.copy_object(Bucket=bucket, Key="to", CopySource=source, Tagging="class=open")
         control.copy_object(
             Bucket=bucket,
@@ -312,7 +313,7 @@ def test_a_stranger_does_not_learn_which_versions_there_are(control, server, nob
             for read in (client.get_object, client.head_object):
                 with refused("AccessDenied", "403", status=403):
                     read(Bucket=name, Key="k", VersionId=version)
-    # Also where a policy lets them read every version that is not secret.
+    # This also holds if a policy lets them read every version that is not secret.
     control.put_object(Bucket=name, Key="k", Body=b"x", Tagging="class=secret")
     secret = versions.put(control, name, "k", Tagging="class=secret")
     set_policy(

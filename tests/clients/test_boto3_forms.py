@@ -1,4 +1,4 @@
-"""boto3, low level: what a browser does with it. Forms, preflights and pages of other origins."""
+"""boto3, low level: requests of browsers: forms, preflights, and pages of other origins."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ from server import fresh_bucket_name
 
 
 def send(server, method, url, body=None, headers=None):
-    """Sends what a browser would; returns status, headers and body."""
+    """Sends a request as a browser does. Returns status, headers and body."""
     parts = urlsplit(url)
     if server.ca:
         context = ssl.create_default_context(cafile=server.ca)
@@ -30,7 +30,7 @@ def send(server, method, url, body=None, headers=None):
 
 
 def send_form(server, url, fields, content, filename="photo.txt", more=None):
-    """Sends a form as browsers encode it, its file last; `more` are headers of the request."""
+    """Sends a form as browsers encode it, with the file last; `more` are headers of the request."""
     boundary = f"----form{secrets.token_hex(8)}"
     parts = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
@@ -100,8 +100,8 @@ def test_a_form_is_held_to_its_policy(server, control, bucket, signer):
 
     assert refusal(post["fields"], b"x") == (400, "EntityTooSmall")
     assert refusal(post["fields"], b"x" * 11) == (400, "EntityTooLarge")
-    # No more than what a server reads of a body whose answer is known: a client that only writes
-    # sees the answer.
+    # The server reads at most this much of a refused body, so a client that only writes still gets
+    # the response.
     assert refusal(post["fields"], b"x" * (700 << 10)) == (400, "EntityTooLarge")
     assert refusal({**post["fields"], "key": "other"}, b"xxx") == (403, "AccessDenied")
     assert refusal({**post["fields"], "x-amz-meta-a": "b"}, b"xxx") == (403, "AccessDenied")
@@ -154,7 +154,7 @@ def test_a_page_of_another_origin_is_let_in_by_the_bucket(server, control, bucke
     assert send(server, "OPTIONS", url, headers={**asked, "Origin": "https://b.org"})[0] == 403
     delete = {**asked, "Access-Control-Request-Method": "DELETE"}
     assert send(server, "OPTIONS", url, headers=delete)[0] == 403
-    # Also a refusal tells the page that it may read it.
+    # The page may also read an error response.
     status, headers, _ = send(server, "GET", url, headers={"Origin": page})
     assert status == 403 and headers["Access-Control-Allow-Origin"] == page
     status, headers, _ = send(server, "GET", url, headers={"Origin": "https://b.org"})
@@ -197,5 +197,5 @@ def test_a_form_is_as_old_as_its_signature(server, control, bucket, signer):
     assert send_form(server, post["url"], post["fields"], b"x")[0] == 204
     control.put_bucket_policy(Bucket=bucket, Policy=policy)
     status, _, _ = send_form(server, post["url"], post["fields"], b"x")
-    # A signature of version 2 does not say when it was made, so it may be of any age.
+    # A signature of version 2 has no time of its creation, so it may have any age.
     assert status == (204 if "x-amz-date" in post["fields"] else 403)

@@ -1,4 +1,4 @@
-"""boto3, low level: the three ways to list, against a brute-force answer."""
+"""boto3, low level: the three kinds of listings, compared with a brute-force result."""
 
 import boto3
 import pytest
@@ -28,7 +28,7 @@ def filled(s3, bucket):
 
 
 def expected(prefix="", delimiter="", after=""):
-    """What S3 defines a complete listing to be: keys and rolled-up prefixes, in one order."""
+    """Returns the complete listing that S3 defines: keys and common prefixes in one order."""
     entries = []
     for key in KEYS:
         if not key.startswith(prefix):
@@ -44,13 +44,13 @@ def expected(prefix="", delimiter="", after=""):
 
 
 def entries_of(page):
-    """One page's keys and prefixes in order."""
+    """Returns the keys and prefixes of a page in order."""
     found = [("key", each["Key"]) for each in page.get("Contents", [])]
     found += [("prefix", each["Prefix"]) for each in page.get("CommonPrefixes", [])]
     return sorted(found, key=lambda entry: entry[1].encode())
 
 
-# The reference ends a listing early when a page of one entry is a marker's prefix.
+# The reference ends a listing too early if a page of one entry is a marker's prefix.
 ONE = pytest.param(1, marks=pytest.mark.ashlar("the reference loses entries at page size 1"))
 
 CASES = [
@@ -88,7 +88,7 @@ def test_version_1_pages_add_up(s3, filled, page_size):
             found += entries
             if not page["IsTruncated"]:
                 break
-            # NextMarker is only promised with a delimiter; without, the last key continues.
+            # NextMarker is guaranteed only with a delimiter; otherwise the last key continues.
             marker = page.get("NextMarker") or entries[-1][1]
         assert found == expected(prefix, delimiter), (prefix, delimiter)
 

@@ -1,7 +1,6 @@
-"""boto3, low level: versions that cannot be removed, by retention or by a legal hold.
+"""boto3, low level: versions that a retention or a legal hold protects.
 
-Where AWS and the reference differ, AWS counts: its documentation, and answers of AWS that others
-recorded.
+Where AWS and the reference differ, the tests follow AWS: its documentation and recorded responses.
 """
 
 import json
@@ -16,9 +15,9 @@ from conftest import watch_retries
 from people import add_person
 from server import fresh_bucket_name, refused
 
-# Nobody can end a retention in mode COMPLIANCE, so those here end soon by themselves.
+# A retention in mode COMPLIANCE cannot be ended, so those of these tests expire soon.
 SOON, LATER = 10, 14
-# How long a bucket may take to become empty: more than the longest of them.
+# Time limit in seconds until a bucket is empty: more than the longest of them.
 PATIENCE_SECONDS = 60
 
 
@@ -29,7 +28,7 @@ def s3(server):
 
 @pytest.fixture(scope="module")
 def graveyard(server):
-    """Buckets with locks. They are removed after all tests, when retentions are over."""
+    """Buckets with locks. They are removed after all tests, when the retentions have expired."""
     buckets = []
     yield buckets
     s3 = boto3.client("s3", **server.aws_settings())
@@ -41,7 +40,7 @@ def graveyard(server):
 
 
 def bury(s3, bucket):
-    """Removes a bucket with all in it; False if something is still locked."""
+    """Removes a bucket with its content. Returns False if something is still locked."""
     found = s3.list_object_versions(Bucket=bucket)
     for each in [*found.get("Versions", []), *found.get("DeleteMarkers", [])]:
         which = {"Bucket": bucket, "Key": each["Key"], "VersionId": each["VersionId"]}
@@ -57,7 +56,7 @@ def bury(s3, bucket):
 
 @pytest.fixture
 def lockable(s3, graveyard):
-    """A fresh bucket made for locks."""
+    """A new bucket with object lock."""
     name = fresh_bucket_name("lock")
     s3.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
     graveyard.append(name)
@@ -65,13 +64,13 @@ def lockable(s3, graveyard):
 
 
 def locked_out(server):
-    """What a lock says: AWS denies access. The reference calls the request invalid."""
+    """The error of a lock: AWS denies access; the reference calls the request invalid."""
     status = 403 if server.is_ashlar() else 400
     return refused(*server.codes("AccessDenied", "InvalidRequest"), status=status)
 
 
 def later(**what):
-    """A moment to come, without fractions of a second."""
+    """Returns a future time without fractions of a second."""
     return (datetime.now(timezone.utc) + timedelta(**what)).replace(microsecond=0)
 
 
@@ -80,7 +79,7 @@ def put(s3, bucket, key="k", content=b"x", **arguments):
 
 
 def put_kept(s3, bucket, mode="GOVERNANCE", until=None, **arguments):
-    """Writes an object that is kept, and says which."""
+    """Writes an object with a retention, and returns its key and version."""
     until = until or later(days=1)
     kept = {"ObjectLockMode": mode, "ObjectLockRetainUntilDate": until}
     version = put(s3, bucket, **kept, **arguments)
@@ -94,7 +93,7 @@ def keep(s3, which, mode, until, **arguments):
 
 
 def kept(s3, which):
-    """The retention of a version: mode and end."""
+    """Returns the retention of a version: mode and end."""
     retention = s3.get_object_retention(**which)["Retention"]
     return retention["Mode"], retention["RetainUntilDate"]
 
@@ -108,13 +107,13 @@ def remove(s3, which, **arguments):
 
 
 def default(s3, bucket, **retention):
-    """Sets the default retention of a bucket; none if nothing is given."""
+    """Sets the default retention of a bucket; without arguments, none."""
     rule = {"Rule": {"DefaultRetention": retention}} if retention else {}
     configuration = {"ObjectLockEnabled": "Enabled", **rule}
     s3.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration=configuration)
 
 
-# --- compliance: first, for what they lock ends while others run ------------------------------
+# --- compliance: first, because these retentions expire while other tests run ------------------
 
 
 def test_compliance_ends_for_nobody_and_by_itself(server, s3, lockable):
@@ -158,7 +157,7 @@ def test_compliance_is_extended_by_anybody(s3, lockable):
 def test_governance_becomes_compliance(server, s3, lockable):
     which = put_kept(s3, lockable)
     until = later(seconds=SOON)
-    # Nobody could take it back.
+    # Such a retention could never be removed.
     for date in (until, later(days=9)) if server.is_ashlar() else (until,):
         with locked_out(server):
             keep(s3, which, "COMPLIANCE", date)
@@ -175,7 +174,7 @@ def test_a_bucket_made_for_locks_keeps_versions_for_ever(server, s3, lockable):
     assert s3.get_bucket_versioning(Bucket=lockable)["Status"] == "Enabled"
     shown = s3.get_object_lock_configuration(Bucket=lockable)["ObjectLockConfiguration"]
     assert shown == {"ObjectLockEnabled": "Enabled"}
-    # AWS's status is 409.
+    # The status of AWS is 409.
     with refused("InvalidBucketState", status=409 if server.is_ashlar() else 400) as caught:
         s3.put_bucket_versioning(
             Bucket=lockable, VersioningConfiguration={"Status": "Suspended"}
@@ -191,7 +190,7 @@ def test_a_bucket_without_locks_says_so(server, s3, bucket):
         s3.get_object_lock_configuration(Bucket=bucket)
     assert "Object Lock configuration does not exist for this bucket" in str(caught.value)
     if server.is_ashlar():
-        # To the reference a bucket that is not there has no locks.
+        # The reference reports a missing bucket as one without locks.
         with refused("NoSuchBucket", status=404):
             s3.get_object_lock_configuration(Bucket="no-such-bucket-at-all")
 
@@ -335,7 +334,7 @@ def test_copies_and_uploads_are_kept_by_default(server, s3, lockable):
 
 
 def upload(s3, bucket, key, **arguments):
-    """Writes an object in one part, and returns its version's id."""
+    """Uploads an object in one part, and returns its version id."""
     begun = s3.create_multipart_upload(Bucket=bucket, Key=key, **arguments)
     which = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
     part = {"PartNumber": 1, "ETag": s3.upload_part(**which, PartNumber=1, Body=b"x")["ETag"]}
@@ -358,7 +357,7 @@ def test_markers_are_not_kept_by_default(s3, lockable):
     assert s3.head_object(Bucket=lockable, Key="k")["VersionId"] == version
 
 
-# --- asked for with a write ------------------------------------------------------------------
+# --- locks in the headers of a write -----------------------------------------------------------
 
 
 def test_a_write_asks_to_be_kept_and_held(server, s3, lockable):
@@ -443,7 +442,7 @@ def test_a_bucket_without_locks_takes_no_locked_objects(s3, bucket, asked):
     ):
         with refused("InvalidRequest", status=400) as caught:
             write()
-        # Here AWS writes it without spaces, where retention is set, with them.
+        # AWS spells the code without spaces here, and with spaces where a retention is set.
         assert caught.value.response["Error"]["Message"].startswith("Bucket is missing Object")
     with refused("404", status=404):
         s3.head_object(Bucket=bucket, Key="k")
@@ -474,7 +473,7 @@ def test_a_locked_version_is_not_removed(server, s3, lockable):
     with locked_out(server) as caught:
         remove(s3, which)
     if server.is_ashlar():
-        # AWS says no more than it has to, or that an object lock protects it.
+        # AWS either says only this, or adds that an object lock protects the version.
         assert caught.value.response["Error"]["Message"].startswith("Access Denied")
     assert s3.get_object(**which)["Body"].read() == b"locked"
     with refused("BucketNotEmpty", status=409):
@@ -554,7 +553,7 @@ def test_a_bypass_needs_a_permission(server, s3, lockable):
 
 
 def policy_of(bucket, *statements):
-    """A bucket's policy about its objects, of statements without resources."""
+    """A policy about the objects of a bucket, from statements without resources."""
     of_all = {"Principal": "*", "Resource": f"arn:aws:s3:::{bucket}/*"}
     whole = [{**of_all, **one} for one in statements]
     return json.dumps({"Version": "2012-10-17", "Statement": whole})
@@ -579,7 +578,7 @@ def test_a_bypass_in_a_batch_is_permitted_for_each_object(server, s3, lockable):
     assert [one["Key"] for one in answer["Deleted"]] == ["scratch/a"]
     assert [(one["Key"], one["Code"]) for one in answer["Errors"]] == [("a", "AccessDenied")]
     assert kept(s3, which[0]) == ("GOVERNANCE", until)
-    # The owner may bypass everywhere but where a statement denies it.
+    # The owner may bypass a retention unless a statement denies it.
     deny = {"Effect": "Deny", "Action": "s3:BypassGovernanceRetention"}
     s3.put_bucket_policy(Bucket=lockable, Policy=policy_of(lockable, deny))
     answer = s3.delete_objects(
@@ -653,7 +652,7 @@ def test_a_retention_that_makes_no_sense_is_refused(server, s3, lockable):
         {"Mode": "GOVERNANCE"}, {"RetainUntilDate": tomorrow},
         {"Mode": "governance?", "RetainUntilDate": tomorrow},
     ):
-        # The reference has a word of its own for a mode that is none.
+        # The reference has its own code for an unknown mode.
         with refused(*server.codes("MalformedXML", "InvalidRequest"), status=400):
             s3.put_object_retention(**which, Retention=retention)
     with refused(*server.codes("InvalidArgument", "MalformedXML"), status=400) as caught:
@@ -665,7 +664,7 @@ def test_a_retention_that_makes_no_sense_is_refused(server, s3, lockable):
     assert "ObjectLockMode" not in s3.head_object(**which)
 
 
-# What asks for a lock, or sets one, with the elements that it needs besides which version.
+# Operations on locks, with their arguments besides bucket, key and version.
 ABOUT_LOCKS = {
     "GetObjectRetention": lambda s3, **which: s3.get_object_retention(**which),
     "PutObjectRetention": lambda s3, **which: keep(s3, which, "GOVERNANCE", later(days=1)),
@@ -680,7 +679,7 @@ def test_there_are_no_locks_in_a_bucket_without(server, s3, bucket, operation):
     with refused("InvalidRequest", status=400) as caught:
         ABOUT_LOCKS[operation](s3, Bucket=bucket, Key="k")
     if server.is_ashlar():
-        # The reference writes it without spaces, and says it of buckets that are not there.
+        # The reference spells it without spaces, and also returns it for missing buckets.
         assert caught.value.response["Error"]["Message"] == (
             "Bucket is missing Object Lock Configuration"
         )
@@ -716,7 +715,7 @@ def test_a_marker_has_no_locks(server, s3, lockable, operation):
 @pytest.mark.parametrize("operation", ["GetObjectRetention", "GetObjectLegalHold"])
 def test_an_object_that_is_not_locked_says_so(server, s3, lockable, operation):
     version = put(s3, lockable)
-    # AWS's status is 404.
+    # The status of AWS is 404.
     status = 404 if server.is_ashlar() else 400
     with refused("NoSuchObjectLockConfiguration", status=status) as caught:
         ABOUT_LOCKS[operation](s3, Bucket=lockable, Key="k", VersionId=version)
@@ -778,7 +777,7 @@ def test_a_hold_is_on_or_off(s3, lockable):
     assert "ObjectLockLegalHoldStatus" not in s3.head_object(**which)
 
 
-# --- many at once ----------------------------------------------------------------------------
+# --- batches of deletes ------------------------------------------------------------------------
 
 
 def test_many_deletes_tell_what_is_locked(server, s3, lockable):
@@ -800,7 +799,7 @@ def test_many_deletes_tell_what_is_locked(server, s3, lockable):
     )
     assert [each["Key"] for each in answer["Deleted"]] == ["locked"]
     assert [(each["Key"], each["Code"]) for each in answer["Errors"]] == [("held", denied)]
-    # By key alone nothing is removed, and so all may be.
+    # A delete without a version id removes nothing, so it is always allowed.
     answer = s3.delete_objects(Bucket=lockable, Delete={"Objects": [{"Key": "held"}]})
     assert answer["Deleted"][0]["DeleteMarker"] is True
     assert s3.get_object(Bucket=lockable, Key="held", VersionId=held)["Body"].read() == b"x"

@@ -1,4 +1,4 @@
-"""boto3: multipart uploads by hand, and its transfer manager at 200 MiB."""
+"""boto3: multipart uploads step by step, and the transfer manager with 200 MiB."""
 
 import base64
 import hashlib
@@ -47,7 +47,7 @@ def finish(s3, upload, parts, **arguments):
 def test_parts_are_strung_together(s3, bucket):
     bodies = [part_bytes(1), part_bytes(2, PART + 12_345), part_bytes(3, 7)]
     upload = begin(s3, bucket, "k", ContentType="text/x-big", Metadata={"a": "1"})
-    # Out of order on the wire, in order in the object.
+    # Sent out of order, but in order in the object.
     sent = {number: send(s3, upload, number, bodies[number - 1]) for number in (3, 1, 2)}
     with refused("404", status=404):
         s3.head_object(Bucket=bucket, Key="k")
@@ -157,7 +157,7 @@ def test_list_uploads(s3, bucket):
         Bucket=bucket, PaginationConfig={"PageSize": 2}
     )
     assert sum(len(page.get("Uploads", [])) for page in pages) == 5
-    # Keys under upload are not objects, so they do not keep a bucket from being listed as empty.
+    # A key under upload is not an object, so the bucket is listed as empty.
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
     for upload in uploads:
         s3.abort_multipart_upload(**upload)
@@ -210,7 +210,8 @@ def test_complete_on_conditions(s3, bucket):
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"uploaded"
 
 
-# Those that Python can compute. None of them combines, so the object's is made of the parts'.
+# The algorithms that Python has. None can be combined, so the object's checksum is made of the
+# parts'.
 HASHES = {"SHA1": hashlib.sha1, "SHA256": hashlib.sha256, "SHA512": hashlib.sha512, "MD5": hashlib.md5}
 
 
@@ -300,7 +301,7 @@ def test_file_objects_of_unknown_length(s3, bucket):
     import io
 
     class Stream(io.RawIOBase):
-        """Readable, neither seekable nor of known length: a pipe, a socket, a decompressor."""
+        """A readable stream that is not seekable and has no known length, like a pipe."""
 
         def __init__(self, content):
             self.rest = io.BytesIO(content)

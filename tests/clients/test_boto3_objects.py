@@ -1,4 +1,4 @@
-"""boto3, low level: what an object keeps, and what a request may ask of it."""
+"""boto3, low level: the properties of an object, and the options of requests."""
 
 import base64
 import hashlib
@@ -326,7 +326,7 @@ ALGORITHMS = {
     "SHA256": lambda content: hashlib.sha256(content).digest(),
 }
 
-# Those that came later, which not every server knows.
+# Newer algorithms, which not every server supports.
 LATER = {
     "SHA512": lambda content: hashlib.sha512(content).digest(),
     "MD5": lambda content: hashlib.md5(content).digest(),
@@ -390,14 +390,14 @@ def test_get_object_attributes(s3, bucket):
 
 # --- keys ------------------------------------------------------------------------------------
 
-# What any server over a file system can hold, the reference included.
+# Keys that any server over a file system can store, the reference included.
 PLAIN_KEYS = [
     "a", "with space", "plus+sign", "per%cent", "per%20cent", "a%2Fb", "am&per<sand>", "quo\"te'",
     "ünïcödé/日本語/🪨", "semi;colon=equals?question#hash", "deep/" * 20 + "end",
     "back~tick`^{}|", "*star*", "dots.in..name", "...", "tab\there", "line\nbreak",
     "back\\slash", "trailing/", "é", "e\u0301",
 ]
-# What S3 allows and a file system does not: Ashlar keeps every one of them apart.
+# Keys that S3 allows and a file system does not. Ashlar keeps all of them apart.
 ODD_KEYS = [
     "a//b", "/leading", "//", "trailing//", ".", "..", "./x", "../x", "a/./b",
     "a/../b", "x" * 1024, "y" * 300 + "/" + "z" * 300,

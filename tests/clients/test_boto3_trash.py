@@ -1,6 +1,7 @@
-"""boto3, low level, on buckets with a trash: clients see none of it, and nothing that they lose is lost.
+"""boto3, low level, on buckets with a trash: clients do not see it, and it keeps all deleted
+content.
 
-The trash is looked into and emptied by the gateway's own commands.
+The gateway's own commands list and empty the trash.
 """
 
 import os
@@ -14,9 +15,9 @@ from server import refused
 
 pytestmark = pytest.mark.ashlar("the reference has no trash")
 
-# Days that outlast every test.
+# More days than any test takes.
 LONG = 30_000
-# How long a trash may take to be emptied by itself, beyond its days.
+# Time limit in seconds until the trash is emptied, after its days.
 PATIENCE_SECONDS = 60
 
 
@@ -27,7 +28,7 @@ def s3(server):
 
 @pytest.fixture
 def trashing(server, s3, bucket):
-    """A fresh bucket with a trash."""
+    """A new bucket with a trash."""
     said = server.operate("bucket", "trash", bucket, "--trash-days", str(LONG))
     assert said.split() == ["trash", str(LONG), "days"]
     yield bucket
@@ -38,7 +39,7 @@ def trashing(server, s3, bucket):
 
 
 def listed(server, bucket, prefix=""):
-    """What is in the trash: key, bytes and id, by key, what was lost last first."""
+    """Returns the items of the trash: key, bytes and id, by key, the last deleted first."""
     lines = server.operate("trash", "list", bucket, prefix).splitlines()
     cells = [line.split("\t") for line in lines]
     return [(key, int(size.removesuffix(" bytes")), name) for key, _since, size, name in cells]

@@ -1,7 +1,6 @@
-"""boto3, low level: what listings show of versions and delete markers, and in which order.
+"""boto3, low level: listings of versions and delete markers, and their order.
 
-Where AWS and the reference differ, AWS counts: its documentation, and answers of AWS that others
-recorded.
+Where AWS and the reference differ, the tests follow AWS: its documentation and recorded responses.
 """
 
 import hashlib
@@ -34,7 +33,7 @@ def s3(server):
 
 @pytest.fixture
 def plain(s3, bucket):
-    """A fresh bucket whose versioning was never set. All that is put there goes with it."""
+    """A new bucket whose versioning was never set. It is removed with its content."""
     yield bucket
     empty(s3, bucket)
     s3.delete_bucket(Bucket=bucket)
@@ -42,33 +41,33 @@ def plain(s3, bucket):
 
 @pytest.fixture
 def versioned(s3, plain):
-    """A fresh bucket that keeps versions."""
+    """A new versioned bucket."""
     enable(s3, plain)
     return plain
 
 
-# Before versioning is enabled, and after: + writes a key, - deletes it, ! removes its oldest
-# version.
+# Operations before and after versioning is enabled: + writes a key, - deletes it, ! removes its
+# oldest version.
 BEFORE = ["+a", "+n/old", "+z"]
 AFTER = [
     "+a", "-a", "+a", "+a", "+b/1", "-b/1", "+b/2", "+b/2", "+b/2", "+c/gone", "-c/gone",
     "!c/gone", "+d", "-d", "+d", "-d", "+e", "+b-1", "+n/ü ö+&<", "-n/ü ö+&<", "+n/ü ö+&<", "+z",
     "-n/old", "+b/3/x",
 ]
-# Which the reference takes for nothing.
+# Operations that the reference ignores.
 AFTER_ELSEWHERE = ["-c/never", "-c/never", "-d", "-a", "-a"]
 PAGES = [1, 2, 3, 4, 5, 7, 11, 1000]
 CASES = [
     ("", ""), ("", "/"), ("b", ""), ("b", "/"), ("b/", "/"), ("c", "/"), ("c/", ""), ("n/", "/"),
     ("n/ü ö+", ""), ("none", ""), ("b/", "2"),
 ]
-# Where the reference lists a version twice.
+# Listings in which the reference repeats a version.
 CASES_ELSEWHERE = [("", "-"), ("", "ö")]
 
 
 @pytest.fixture
 def story(server, s3, plain):
-    """A bucket with all kinds of keys, and what a listing of all its versions must hold."""
+    """A bucket with all kinds of keys, and the expected listing of all its versions."""
     history = {}
     for step in BEFORE:
         put(s3, plain, step[1:])
@@ -91,7 +90,7 @@ def story(server, s3, plain):
 
 
 def expected(entries, prefix, delimiter):
-    """What S3 defines a listing to be."""
+    """Returns the listing that S3 defines."""
     found = []
     for entry in entries:
         if not entry.key.startswith(prefix):
@@ -133,7 +132,7 @@ def test_a_common_prefix_counts_whatever_is_below_it(server, s3, story):
     assert [each["Prefix"] for each in page["CommonPrefixes"]] == ["c/"], "markers alone"
     assert entries == []
     if server.is_ashlar():
-        # Of objects there are none. The reference shows the prefix all the same.
+        # There are no objects below the prefix; the reference shows it nevertheless.
         for list_objects in (s3.list_objects, s3.list_objects_v2):
             assert "CommonPrefixes" not in list_objects(Bucket=bucket, Delimiter="/", Prefix="c")
 
@@ -162,7 +161,7 @@ def test_markers_say_where_a_listing_begins(s3, story):
 
 
 def listed_from(s3, bucket, **begin):
-    """One page that begins somewhere, and says where."""
+    """Returns one page that begins at the given place, and its markers."""
     page, found = page_of(s3, bucket, **begin)
     assert not page["IsTruncated"]
     assert page["KeyMarker"] == begin["KeyMarker"]
@@ -196,7 +195,8 @@ def test_a_page_of_none_is_the_last(s3, story):
 def test_keys_are_encoded_if_asked_to(server, s3, story):
     bucket, _ = story
     prefix, odd = "n/ü", "n/ü ö+&<"
-    # boto3 asks for it and decodes; who asks oneself gets what the server sent.
+    # boto3 requests the encoding and decodes it; with an explicit request it returns the raw
+    # response.
     raw = s3.list_object_versions(Bucket=bucket, Prefix=prefix, EncodingType="url", MaxKeys=1)
     assert raw["EncodingType"] == "url"
     for sent, meant in ((raw["Versions"][0]["Key"], odd), (raw["Prefix"], prefix)):

@@ -1,7 +1,6 @@
 """boto3, low level: versions of objects, delete markers, and the version whose id is `null`.
 
-Where AWS and the reference differ, AWS counts: its documentation, and answers of AWS that others
-recorded.
+Where AWS and the reference differ, the tests follow AWS: its documentation and recorded responses.
 """
 
 import concurrent.futures
@@ -44,7 +43,7 @@ def s3(server):
 
 @pytest.fixture
 def plain(s3, bucket):
-    """A fresh bucket whose versioning was never set. All that is put there goes with it."""
+    """A new bucket whose versioning was never set. It is removed with its content."""
     yield bucket
     empty(s3, bucket)
     s3.delete_bucket(Bucket=bucket)
@@ -52,7 +51,7 @@ def plain(s3, bucket):
 
 @pytest.fixture
 def versioned(s3, plain):
-    """A fresh bucket that keeps versions."""
+    """A new versioned bucket."""
     enable(s3, plain)
     return plain
 
@@ -89,7 +88,7 @@ def test_versioning_of_a_bucket_that_is_not_there(server, s3):
     with refused("NoSuchBucket", status=404):
         s3.list_object_versions(Bucket="no-such-bucket-at-all")
     if server.is_ashlar():
-        # The reference takes it for granted.
+        # The reference does not check that the bucket exists.
         with refused("NoSuchBucket", status=404):
             enable(s3, "no-such-bucket-at-all")
 
@@ -102,7 +101,7 @@ def test_mfa_delete_may_be_said_to_be_off(s3, plain):
 
 @pytest.mark.ashlar("the reference takes the setting and forgets it")
 def test_mfa_delete_is_not_pretended(s3, plain):
-    # Without a device's serial number and code AWS does not turn it on either.
+    # AWS does not enable it either without the serial number and code of a device.
     state = {"Status": "Enabled", "MFADelete": "Enabled"}
     with refused("AccessDenied", "InvalidRequest", "NotImplemented"):
         s3.put_bucket_versioning(Bucket=plain, VersioningConfiguration=state)
@@ -123,7 +122,7 @@ def test_a_bucket_with_versions_or_markers_is_not_empty(s3, versioned):
     assert "Status" not in s3.get_bucket_versioning(Bucket=versioned)
 
 
-# --- ids in answers --------------------------------------------------------------------------
+# --- ids in responses --------------------------------------------------------------------------
 
 
 def test_every_write_makes_a_version(s3, versioned):
@@ -139,7 +138,7 @@ def test_every_write_makes_a_version(s3, versioned):
 
 
 def upload(s3, bucket, key, bodies):
-    """Writes an object in parts and returns its version's id; None where there is none."""
+    """Uploads an object in parts. Returns its version id, or None."""
     begun = s3.create_multipart_upload(Bucket=bucket, Key=key)
     assert "VersionId" not in begun, "a version is made at the end"
     which = {"Bucket": bucket, "Key": key, "UploadId": begun["UploadId"]}
@@ -151,7 +150,7 @@ def upload(s3, bucket, key, bodies):
     return done.get("VersionId")
 
 
-# Operations on an object that answer with the version they were about.
+# Operations whose response contains the version id of the object.
 ABOUT_A_VERSION = {
     "GetObject": lambda s3, **which: s3.get_object(**which),
     "HeadObject": lambda s3, **which: s3.head_object(**which),
@@ -190,7 +189,7 @@ def test_without_versioning_no_answer_tells_a_version(s3, plain):
     source = {"Bucket": plain, "Key": "k"}
     copied = s3.copy_object(Bucket=plain, Key="k2", CopySource=source)
     answers = [copied, *(ask(s3, Bucket=plain, Key="k") for ask in ABOUT_A_VERSION.values())]
-    # AWS tells it neither if it is asked for.
+    # AWS does not return it even if it is requested.
     answers.append(s3.get_object(Bucket=plain, Key="k", VersionId="null"))
     answers.append(s3.delete_object(Bucket=plain, Key="k"))
     answers.append(s3.delete_object(Bucket=plain, Key="never-was"))
@@ -370,8 +369,8 @@ def test_what_is_no_version_id_is_refused(server, s3, versioned, operation):
 def test_a_head_of_what_is_no_version_id_is_refused(server, s3, versioned):
     put(s3, versioned, "k")
     for version in INVALID:
-        # By hand: boto3 takes a HEAD that is answered so for one sent to the wrong region, and
-        # sends it again.
+        # Built by hand: boto3 takes such a response to a HEAD as one from the wrong region and
+        # retries.
         ask = Ask(f"HEAD /{versioned}/k?versionId={quote(version, safe='')}")
         answer = send(server, ask, server.access_key, server.secret_key)
         assert (answer.status, answer.body) == (400, b"")
@@ -473,7 +472,7 @@ def test_a_marker_hides_the_object(s3, versioned):
         s3.get_object_attributes(Bucket=versioned, Key="k", ObjectAttributes=["ETag"])
     with refused("NoSuchKey", status=404):
         s3.copy_object(Bucket=versioned, Key="to", CopySource={"Bucket": versioned, "Key": "k"})
-    # What never was differs: no marker is told of.
+    # A key that never existed differs: the response has no delete marker.
     with refused("NoSuchKey", status=404) as caught:
         s3.get_object(Bucket=versioned, Key="never-was")
     assert "x-amz-delete-marker" not in headers_of(caught.value.response)
@@ -490,7 +489,7 @@ def test_a_marker_is_not_read_by_its_id(s3, versioned):
         headers = headers_of(caught.value.response)
         assert headers["x-amz-delete-marker"] == "true"
         assert headers["x-amz-version-id"] == marker
-    # AWS's documentation does not say which of the two, and those who asked it disagree.
+    # AWS's documentation does not say which of the two, and observations differ.
     with refused("MethodNotAllowed", "NoSuchKey"):
         s3.get_object_attributes(
             Bucket=versioned, Key="k", VersionId=marker, ObjectAttributes=["ETag"]
@@ -520,7 +519,7 @@ def test_a_marker_has_no_tags(server, s3, versioned, operation):
     ask = ABOUT_A_VERSION[operation]
     with refused("MethodNotAllowed", status=405):
         ask(s3, Bucket=versioned, Key="k", VersionId=marker)
-    # AWS says the same of a marker that is current; the reference says NoSuchKey.
+    # AWS returns the same for a current marker; the reference returns NoSuchKey.
     with refused(*server.codes("MethodNotAllowed", "NoSuchKey")) as caught:
         ask(s3, Bucket=versioned, Key="k")
     if server.is_ashlar():
@@ -572,7 +571,7 @@ def test_removing_the_last_version_removes_the_key(s3, versioned):
     with refused("NoSuchKey", status=404) as caught:
         s3.get_object(Bucket=versioned, Key="a/k")
     assert "x-amz-delete-marker" not in headers_of(caught.value.response)
-    # AWS's documentation does not say which of the two it is where a key has no version at all.
+    # AWS's documentation does not say which of the two applies to a key without any version.
     with refused("NoSuchVersion", "NoSuchKey", status=404):
         s3.get_object(Bucket=versioned, Key="a/k", VersionId=version)
 
@@ -621,7 +620,7 @@ def test_while_suspended_a_write_replaces_version_null_alone(s3, plain):
     suspend(s3, plain)
     assert ids(s3, plain, "k") == [*made[::-1], "null"], "suspending changes no version"
     for body in (b"suspended", b"suspended again"):
-        # AWS names no version in the answers to writes while versioning is suspended.
+        # AWS returns no version id for writes while versioning is suspended.
         assert put(s3, plain, "k", body) is None
         assert read(s3, plain, "k") == read(s3, plain, "k", VersionId="null") == body
         assert ids(s3, plain, "k") == ["null", *made[::-1]], "null is now the newest"
@@ -658,7 +657,7 @@ def test_while_suspended_a_delete_replaces_version_null_by_a_marker(server, s3, 
     for _ in range(2):
         answer = s3.delete_object(Bucket=versioned, Key="k")
         if server.is_ashlar():
-            # The reference says neither.
+            # The reference returns neither.
             assert (answer["DeleteMarker"], answer["VersionId"]) == (True, "null")
         assert listed(s3, versioned) == [
             Entry("k", "null", "DeleteMarker", True), Entry("k", version, "Version", False),
@@ -768,7 +767,7 @@ def test_a_marker_is_not_copied(server, s3, versioned):
     marker = hide(s3, versioned, "k")
     put(s3, versioned, "k")
     source = {"Bucket": versioned, "Key": "k", "VersionId": marker}
-    # The reference says MethodNotAllowed, as of a read.
+    # The reference returns MethodNotAllowed, as for a read.
     status = 400 if server.is_ashlar() else 405
     with refused(*server.codes("InvalidRequest", "MethodNotAllowed"), status=status) as caught:
         s3.copy_object(Bucket=versioned, Key="to", CopySource=source)
@@ -786,7 +785,7 @@ def test_a_copy_of_a_version_that_is_not_there_is_refused(server, s3, versioned)
     source = {"Bucket": versioned, "Key": "k", "VersionId": gone}
     with refused("NoSuchVersion", status=404):
         s3.copy_object(Bucket=versioned, Key="to", CopySource=source)
-    # To the reference an id that is none is one that is not there.
+    # The reference treats an invalid id as a missing version.
     with refused(*server.codes("InvalidArgument", "NoSuchVersion")):
         s3.copy_object(
             Bucket=versioned, Key="to", CopySource={**source, "VersionId": "not-an-id"}
@@ -805,7 +804,7 @@ def test_parts_are_copied_from_a_version(server, s3, versioned):
     for number, range_ in enumerate(({}, {"CopySourceRange": "bytes=0-6"}), start=1):
         copied = s3.upload_part_copy(**which, PartNumber=number, CopySource=source, **range_)
         if server.is_ashlar():
-            # The reference does not say it of parts.
+            # The reference does not return it for parts.
             assert copied["CopySourceVersionId"] == older
         parts.append({"PartNumber": number, "ETag": copied["CopyPartResult"]["ETag"]})
     with refused(*server.codes("InvalidRequest", "MethodNotAllowed")):
@@ -816,11 +815,11 @@ def test_parts_are_copied_from_a_version(server, s3, versioned):
     assert read(s3, versioned, "to") == b"1" * (PART + 7)
 
 
-# --- many at once ----------------------------------------------------------------------------
+# --- batches of deletes ------------------------------------------------------------------------
 
 
 def delete_all(s3, bucket, objects, **arguments):
-    """DeleteObjects: what was deleted by key, and what was not."""
+    """DeleteObjects. Returns the deleted entries by key, and the errors."""
     answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects, **arguments})
     return {each["Key"]: each for each in answer.get("Deleted", [])}, answer.get("Errors", [])
 
@@ -880,7 +879,7 @@ def test_many_deletes_tell_of_ids_that_are_none(s3, versioned):
     )
     assert deleted["a"] == {"Key": "a", "VersionId": gone}
     assert deleted["c"]["DeleteMarker"] is True
-    # AWS says of an id that is none, here and only here, that it is not there.
+    # Only here AWS reports an invalid id as a missing version.
     assert [(each["Key"], each["VersionId"], each["Code"]) for each in errors] == [
         ("b", "not-an-id", "NoSuchVersion")
     ]
@@ -984,7 +983,7 @@ def test_a_delete_may_depend_on_the_current_version(s3, versioned):
         s3.delete_object(Bucket=versioned, Key="k", IfMatch=older)
     assert read(s3, versioned, "k") == b"2"
     assert s3.delete_object(Bucket=versioned, Key="k", IfMatch=newer)["DeleteMarker"] is True
-    # By AWS's documentation it is not there, or does not match.
+    # AWS's documentation allows both: it is missing, or it does not match.
     with refused("NoSuchKey", "PreconditionFailed"):
         s3.delete_object(Bucket=versioned, Key="k", IfMatch=newer)
     assert len(ids(s3, versioned, "k")) == 3, "a marker is nothing that could match"

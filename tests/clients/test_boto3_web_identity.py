@@ -1,7 +1,7 @@
-"""boto3: credentials for whom an OpenID issuer vouches for.
+"""boto3: credentials for identities that an OpenID issuer confirms.
 
-The issuer is a real one, in this process, and the gateway one of our own, because which issuers it
-knows is a matter of its settings. Metadata stores do not differ in this, so it is tried on one.
+The issuer is a real one in this process. The gateway is started by this suite, because the issuers
+are part of its settings. Metadata stores do not matter here, so the suite uses one.
 """
 
 import json
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.ashlar("which issuers a server knows is a matter of its
 
 STARTS_SECONDS = 60
 
-# How often a gateway asks an issuer at most, and a second besides.
+# The least time in seconds between two requests of a gateway to an issuer, plus one.
 ASKED_AGAIN_SECONDS = 11
 
 ROLE = "arn:aws:iam::000000000001:role/staff"
@@ -34,7 +34,7 @@ ACME = "arn:aws:iam::000000000001:role/acme"
 
 
 class Gateway:
-    """A gateway over SQLite and a folder, with an operator of its own."""
+    """A gateway over SQLite and a folder, with its own root user."""
 
     def __init__(self, program, folder, issuer, of_staff=""):
         self.program, self.folder = program, folder
@@ -96,8 +96,8 @@ class Gateway:
         )
 
     def assume(self, token, role=ROLE, **more):
-        """As a program does that has a token and nothing else. It tries once: what STS says is what
-        the test is about."""
+        """Exchanges a token as a program does that has nothing else. Retries are disabled, because
+        the test checks the response of STS."""
         config = Config(signature_version=UNSIGNED, retries={"max_attempts": 0})
         settings = {"endpoint_url": self.endpoint, "region_name": "us-east-1", "config": config}
         asked = {"RoleArn": role, "RoleSessionName": "nightly", "WebIdentityToken": token, **more}
@@ -176,7 +176,7 @@ def test_a_token_is_exchanged_for_credentials(gateway, issuer, bucket):
 
 
 def test_the_sdk_finds_its_way_with_a_file_and_a_role(gateway, issuer, bucket, tmp_path, monkeypatch):
-    """As in a pod of Kubernetes: nothing but variables, and the SDK's own provider."""
+    """As in a pod of Kubernetes: only environment variables and the SDK's own provider."""
     (tmp_path / "token").write_text(issuer.token())
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("AWS_ROLE_ARN", ROLE)
@@ -218,7 +218,7 @@ def test_a_role_may_have_policies_of_its_own(gateway, issuer, bucket, operator):
 
 
 def test_a_role_may_require_what_a_token_says(gateway, issuer, bucket, operator):
-    """As with GitHub, where anybody gets a token for any audience."""
+    """As with GitHub, which issues tokens for any audience to anyone."""
     operator.put_object(Bucket=bucket, Key="k", Body=b"x")
     for owner in ["acme", "acme-labs", ["other", "acme"]]:
         given = gateway.assume(issuer.token(repository_owner=owner), role=ACME)
@@ -308,10 +308,10 @@ def test_a_forged_token_is_refused(gateway, issuer):
 def test_a_session_is_no_longer_than_its_token(gateway, issuer, bucket):
     soon = int(time.time()) + 120
     given = gateway.assume(issuer.token(exp=soon), DurationSeconds=43_200)
-    # A minute is for clocks that differ.
+    # One minute of leeway for clocks that differ.
     assert given["Credentials"]["Expiration"].timestamp() == soon + 60
     rejected(gateway, "ValidationError", issuer.token(), DurationSeconds=43_201)
-    # A token that is over by all but the leeway gives what is left of it.
+    # A token that expires within the leeway gives credentials for the rest of it.
     given = gateway.assume(issuer.token(exp=int(time.time()) - 57))
     s3 = gateway.session(given)
     s3.list_objects_v2(Bucket=bucket)
@@ -340,7 +340,7 @@ def test_a_policy_that_is_taken_away_takes_effect_at_once(gateway, issuer, bucke
 
 
 def eventually(call, seconds=10):
-    """What a call returns once the gateway has heard of a change."""
+    """Returns the result of a call once the gateway has noticed a change."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -385,7 +385,7 @@ def test_keys_come_and_go(gateway, issuer):
 
 
 def test_an_issuer_that_is_down_or_talks_too_much(gateway, issuer, tmp_path):
-    """A gateway that has just started knows no keys."""
+    """A gateway that has just started has no keys in its cache."""
     fresh = Gateway(gateway.program, tmp_path, issuer)
     issuer.stop()
     fresh.start()
@@ -415,7 +415,7 @@ def test_an_issuer_over_tls_is_known_by_its_certificates(gateway, tmp_path):
     fresh.start()
     try:
         fresh.assume(issuer.token())
-        # The role of readers goes by the certificates of the machine.
+        # The role of readers uses the certificates of the machine.
         rejected(fresh, "IDPCommunicationError", issuer.token(), role=READERS)
         assert "invalid peer certificate" in fresh.log.read_text()
     finally:

@@ -1,7 +1,7 @@
-"""A real browser: pages of one origin that work with the gateway at another.
+"""A real browser: pages of one origin that use the gateway at another one.
 
-What may cross origins is decided by the browser, by what the gateway answers. So there is nothing
-here but pages, forms and `fetch`, in Chromium, with the settings that users have.
+The browser decides by the gateway's responses which requests may cross origins. So the suite uses
+only pages, forms and `fetch` in Chromium, with default settings.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 PAGE_SECONDS = 60
 
-# It starts as root in containers, without a sandbox, and loads nothing but the pages below.
+# Chromium starts as root in containers, without a sandbox, and loads only the pages below.
 SWITCHES = (
     "--headless",
     "--no-sandbox",
@@ -36,7 +36,7 @@ SWITCHES = (
     "--disable-sync",
 )
 
-# What the browser remembers of a page that it showed has no headers for other origins.
+# The browser's cache of a displayed page lacks the headers for other origins.
 FETCH = """
 const [url, init, finish] = arguments;
 fetch(url, {cache: "no-store", ...init}).then(async answer => finish({
@@ -55,12 +55,12 @@ def installed(program):
 
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory, clean_environment):
-    """A browser that nobody has used before."""
+    """A browser with a new profile."""
     options = webdriver.ChromeOptions()
     options.binary_location = installed("chromium")
     for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
         options.add_argument(switch)
-    # The gateway's certificate is of an authority that was made for this run.
+    # The gateway's certificate comes from an authority of this run.
     options.accept_insecure_certs = True
     driver = webdriver.Chrome(options, Service(installed("chromedriver")))
     driver.set_page_load_timeout(PAGE_SECONDS)
@@ -70,7 +70,7 @@ def driver(tmp_path_factory, clean_environment):
 
 
 class Site:
-    """A web site: what `pages` holds, and an empty page where it holds nothing."""
+    """A web site with `pages`; each other path is an empty page."""
 
     def __init__(self):
         self.pages = pages = {}
@@ -98,7 +98,7 @@ class Site:
 
 @pytest.fixture
 def site():
-    """A site that the bucket is meant for."""
+    """A site that the bucket admits."""
     site = Site()
     yield site
     site.close()
@@ -106,7 +106,7 @@ def site():
 
 @pytest.fixture
 def stranger():
-    """A site that the bucket does not know."""
+    """A site that the bucket does not admit."""
     site = Site()
     yield site
     site.close()
@@ -132,13 +132,13 @@ def signer(server, request):
 
 
 def allow(control, bucket, site, **more):
-    """Lets the pages of a site in."""
+    """Admits the pages of a site."""
     rule = {"AllowedMethods": ["GET"], "AllowedOrigins": [getattr(site, "origin", site)]}
     control.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [{**rule, **more}]})
 
 
 def make_public(control, bucket):
-    """Lets everybody read the bucket's objects."""
+    """Lets everyone read the bucket's objects."""
     statement = {
         "Effect": "Allow",
         "Principal": "*",
@@ -196,7 +196,7 @@ def test_a_form_uploads_a_file_and_leads_on(
     found = control.get_object(Bucket=bucket, Key=key)
     assert found["Body"].read() == content and told["etag"] == [found["ETag"]]
 
-    # The page that the browser was led to reads what was uploaded.
+    # The page to which the browser was redirected reads the uploaded object.
     allow(control, bucket, site)
     script = """
     const [url, finish] = arguments;
@@ -230,7 +230,7 @@ def test_a_page_reads_what_the_bucket_lets_it_read(control, bucket, signer, site
     found = fetch(site, url, headers={"Range": "bytes=1-2"})
     assert (found["status"], found["body"]) == (206, "el")
     assert found["headers"]["content-range"] == "bytes 1-2/5"
-    # What went wrong is the page's to read as well.
+    # The page can also read error responses.
     found = fetch(site, presigned(signer, "get_object", bucket, "none"))
     assert found["status"] == 404 and "<Code>NoSuchKey</Code>" in found["body"]
     assert "refused" in fetch(stranger, url), "other origins stay out"
@@ -254,7 +254,7 @@ def test_a_page_with_credentials_needs_an_origin_by_name(control, bucket, signer
     asked = {"credentials": "include", "headers": {"X-Trace-Id": "7"}}
     allow(control, bucket, site, AllowedHeaders=["*"])
     assert fetch(site, url, **asked).get("body") == "hello"
-    # A wildcard lets all pages in, and none of them with credentials.
+    # A wildcard admits all pages, but none with credentials.
     allow(control, bucket, "*", AllowedHeaders=["*"])
     other = presigned(signer, "get_object", bucket, "k", ResponseCacheControl="no-store")
     assert "refused" in fetch(site, other, **asked)

@@ -1,7 +1,7 @@
-"""What a few columns of a large Parquet file cost the backend, and what a second look costs.
+"""The cost of a few columns of a large Parquet file in bytes from the backend, and of a second
+read.
 
-The gateway under test keeps a tenth of the file in its cache. What it asked its backend for is read
-from its metrics.
+The gateway under test caches a tenth of the file. Its metrics show the bytes from the backend.
 """
 
 import os
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.ashlar("it is about the gateway's cache")
 
 
 def fetched():
-    """Bytes that the gateway has asked its backend for so far."""
+    """Returns the bytes that the gateway has read from its backend so far."""
     address = os.environ["ASHLAR_TEST_ADMIN"]
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         for line in answer.read().decode().splitlines():
@@ -36,7 +36,7 @@ def fetched():
 
 @pytest.fixture(scope="module")
 def wide(server, tmp_path_factory):
-    """The path of a file of 500 MB, and the bytes that hold the wanted columns and the footer."""
+    """Returns the path of a file of 500 MB, and the length of the wanted columns and the footer."""
     local = tmp_path_factory.mktemp("columnar") / "wide.parquet"
     random = numpy.random.default_rng(7)
     names = [f"c{number:03}" for number in range(COLUMNS)]
@@ -66,7 +66,7 @@ def by_s3fs(server):
         key=server.access_key,
         secret=server.secret_key,
         client_kwargs={"endpoint_url": server.endpoint, "region_name": "us-east-1"},
-        # What it reads ahead by itself would be asked of any store, needed or not.
+        # Its read-ahead would add bytes that the test does not need.
         default_cache_type="none",
         skip_instance_cache=True,
     )

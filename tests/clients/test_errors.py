@@ -1,7 +1,7 @@
 """Every error of S3 that a client can provoke, one test for each row of a table.
 
-The rows are in `error_rows`. Beside them stands what holds for all: the shape of the document, that
-nothing is changed by what was refused, and that no operation and no code has been forgotten.
+The rows are in `error_rows`. This file checks the common rules: the form of the document, that a
+refused request changes nothing, and that each operation and each code has a row.
 """
 
 import json
@@ -49,7 +49,7 @@ TABLES = (
 )
 ROWS = [row for table in TABLES for row in table.rows()]
 
-# Codes that no request provokes, and why.
+# Codes that no request can provoke, each with its reason.
 UNPROVOKED = {
     "InternalError": "only a mistake of the gateway, or damage to what it keeps",
     "ServiceUnavailable": "only while a store behind the gateway is away",
@@ -68,15 +68,15 @@ UNPROVOKED = {
     "InvalidIdentityToken": "as ExpiredTokenException",
 }
 
-# What every error document has, whatever went wrong. `Detail` is ours.
+# The elements of every error document. `Detail` is Ashlar's own.
 COMMON = {"Code", "Message", "Resource", "RequestId", "HostId", "Detail"}
 
 
-# The buckets of a scene: with objects, never configured, with lists that count and may not be
-# public, with a public list and a page that is let in, with a policy for everybody, with versions,
-# with locks, and without room for more.
+# The buckets of a scene: with objects, never configured, with effective lists that must not be
+# public, with a public list and an admitted page, with a policy for everyone, with versions, with
+# locks, and with a full quota.
 KINDS = ("bucket", "plain", "lists", "shared", "open", "versions", "locks", "full")
-# The keys in the bucket with locks: not locked, kept by a retention, and on hold.
+# The keys in the bucket with locks: not locked, with a retention, and with a legal hold.
 LOCKS = {
     "small": {},
     "kept": {
@@ -88,7 +88,7 @@ LOCKS = {
 
 
 class Scene:
-    """What the rows are about: buckets, objects, uploads, and people with their keys."""
+    """The resources of the rows: buckets, objects, uploads, and people with their keys."""
 
     def __init__(self, server):
         self.server = server
@@ -142,7 +142,8 @@ class Scene:
         names["owner"] = s3.get_bucket_acl(Bucket=bucket)["Owner"]["ID"]
 
     def make_lists(self):
-        """Buckets where access control lists count: one that is not to be public, and one that is."""
+        """Creates buckets with effective access control lists: one that must not be public, and a
+        public one."""
         s3, lists, shared = self.s3, self.names["lists"], self.names["shared"]
         for bucket in (lists, shared):
             rule = {"Rules": [{"ObjectOwnership": "ObjectWriter"}]}
@@ -157,7 +158,7 @@ class Scene:
             "Action": "s3:GetObject",
             "Resource": f"arn:aws:s3:::{self.names['open']}/*",
         }
-        # What S3 lets nobody but the owner's account do, whatever a policy says.
+        # Operations that S3 allows only to the owner's account, even if a policy allows them.
         own = {
             "Effect": "Allow",
             "Principal": "*",
@@ -170,7 +171,7 @@ class Scene:
         s3.put_bucket_cors(Bucket=shared, CORSConfiguration={"CORSRules": [rule]})
 
     def make_versions(self):
-        """Versions and locks of them. In both buckets a key is deleted."""
+        """Creates versions and locks. In both buckets one key is deleted."""
         s3, names = self.s3, self.names
         versions, locks = names["versions"], names["locks"]
         s3.put_bucket_versioning(Bucket=versions, VersioningConfiguration={"Status": "Enabled"})
@@ -185,7 +186,7 @@ class Scene:
             names[f"{kind}_marker"] = marker["VersionId"]
 
     def look(self):
-        """All that a row could change if it were not refused."""
+        """Returns everything that a row could change if it were not refused."""
         s3 = self.s3
         found = {"buckets": [it["Name"] for it in s3.list_buckets()["Buckets"]]}
         for bucket in self.own:
@@ -209,7 +210,7 @@ class Scene:
         return found
 
     def fill(self, value):
-        """A text of a row, with the names of this scene."""
+        """Replaces the names in a text of a row by those of this scene."""
         if isinstance(value, bytes):
             return self.fill(value.decode("latin-1")).encode("latin-1")
         return Template(value).safe_substitute(self.names) if isinstance(value, str) else value
@@ -266,7 +267,7 @@ def check_document(scene, row, ask, answer):
 
 
 def table(name):
-    """The lines of a table of the page about S3."""
+    """Returns the lines of a table of docs/S3.md."""
     text = PAGE.read_text()
     begin = text.index(f"<!-- {name}: ")
     return text[begin : text.index("<!-- end -->", begin)].splitlines()[1:]

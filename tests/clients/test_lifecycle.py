@@ -1,7 +1,8 @@
-"""boto3, low level: rules by which objects, versions, markers and uploads go by themselves.
+"""boto3, low level: rules that remove objects, versions, markers and uploads.
 
-Rules are read back on any server. That they work is seen only where days are short: the last
-tests are run if ASHLAR_TEST_LIFECYCLE_DAY says how many seconds the server takes for a day. They cannot be proved against the reference, and are written by AWS's documentation.
+Rules are read back on any server. The last tests check the removals and run only if
+ASHLAR_TEST_LIFECYCLE_DAY sets the server's length of a day in seconds. They cannot run against the
+reference, and follow AWS's documentation.
 """
 
 import os
@@ -17,7 +18,7 @@ from conftest import watch_retries
 from server import fresh_bucket_name, refused
 
 DAY_SECONDS = 86_400
-# How long a rule may take to be followed, beyond the days that it says.
+# Time limit in seconds of a removal, after the days of its rule.
 PATIENCE_SECONDS = 60
 
 GONE_AT_ONCE = {"Expiration": {"Days": 1}}
@@ -30,7 +31,7 @@ def s3(server):
 
 @pytest.fixture
 def lifecycle_day_seconds():
-    """The length of a day by the server's clock; its tests are left out where days are days."""
+    """The server's length of a day in seconds. Tests that need it are skipped if it is not set."""
     value = os.environ.get("ASHLAR_TEST_LIFECYCLE_DAY")
     if not value:
         pytest.skip("set ASHLAR_TEST_LIFECYCLE_DAY to the seconds that the server takes for a day")
@@ -39,13 +40,13 @@ def lifecycle_day_seconds():
 
 @pytest.fixture
 def day():
-    """The length of a day by the server's clock, whatever it is."""
+    """The server's length of a day."""
     return timedelta(seconds=float(os.environ.get("ASHLAR_TEST_LIFECYCLE_DAY") or DAY_SECONDS))
 
 
 @pytest.fixture
 def plain(s3, bucket):
-    """A fresh bucket that is removed with all that its rules have left there."""
+    """A new bucket, which is removed with its remaining content."""
     yield bucket
     s3.delete_bucket_lifecycle(Bucket=bucket)
     for each in s3.list_multipart_uploads(Bucket=bucket).get("Uploads", []):
@@ -67,13 +68,13 @@ def entries(s3, bucket, **arguments):
 
 
 def rule(name="rule", **parts):
-    """A rule for all objects, unless its parts say otherwise."""
+    """Returns a rule for all objects, unless `parts` has a filter."""
     made = {"ID": name, "Status": "Enabled", **parts}
     return made if {"Filter", "Prefix"} & set(made) else {**made, "Filter": {}}
 
 
 def below(prefix, name="rule", **parts):
-    """A rule for the keys below a prefix."""
+    """Returns a rule for the keys below a prefix."""
     return rule(name, Filter={"Prefix": prefix}, **parts)
 
 
@@ -85,11 +86,11 @@ def follow(s3, bucket, *rules):
 
 
 def followed(s3, bucket):
-    """The rules of a bucket as they are read back."""
+    """Returns the rules of a bucket as they are read back."""
     return s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
 
 
-# --- rules are kept --------------------------------------------------------------------------
+# --- rules are stored --------------------------------------------------------------------------
 
 TAG, OTHER_TAG = {"Key": "kind", "Value": "log"}, {"Key": "größe", "Value": ""}
 MIDNIGHT = datetime(2041, 5, 6, tzinfo=timezone.utc)
@@ -193,7 +194,7 @@ def test_a_thousand_rules_and_no_more(server, s3, plain):
     many = [below(f"{number}/", f"r{number}", **GONE_AT_ONCE) for number in range(1001)]
     follow(s3, plain, *many[:1000])
     assert followed(s3, plain) == many[:1000]
-    # AWS documents one code and has answered the other. The reference has a third one.
+    # AWS documents one code and has returned the other. The reference has a third one.
     codes = ["InvalidRequest", *server.codes("MalformedXML", "InvalidArgument")]
     with refused(*codes, status=400):
         follow(s3, plain, *many)
@@ -225,7 +226,7 @@ def test_rules_go_with_their_bucket(server, s3):
     with refused("NoSuchBucket", status=404):
         followed(s3, name)
     if server.is_ashlar():
-        # The reference does not look whether the bucket is there.
+        # The reference does not check that the bucket exists.
         with refused("NoSuchBucket", status=404):
             follow(s3, name, rule(Expiration={"Days": 1}))
     s3.create_bucket(Bucket=name)
@@ -234,10 +235,10 @@ def test_rules_go_with_their_bucket(server, s3):
     s3.delete_bucket(Bucket=name)
 
 
-# --- rules that are none ---------------------------------------------------------------------
+# --- invalid rules -----------------------------------------------------------------------------
 
 POSITIVE = "must be a positive integer"
-# What is wrong, the code that AWS gives, and how its sentence begins or what it holds.
+# The fault, the code of AWS, and the beginning or a part of its sentence.
 WRONG = {
     "a status that is none": (rule(Status="enabled", **GONE_AT_ONCE), "MalformedXML", ""),
     "no filter": (
@@ -320,7 +321,7 @@ WRONG = {
 }
 
 
-# What the reference does not look at.
+# Faults that the reference does not check.
 TAKEN = pytest.mark.ashlar("the reference takes such a rule")
 TAKEN_ELSEWHERE = [
     "newer versions without days", "markers by tag", "markers by size", "smaller than nothing",
@@ -361,11 +362,11 @@ def test_old_and_new_forms_do_not_mix(s3, plain):
         assert "Lifecycle V2" in caught.value.response["Error"]["Message"]
 
 
-# --- what answers tell -----------------------------------------------------------------------
+# --- headers of responses ----------------------------------------------------------------------
 
 
 def promised(answer):
-    """When an object goes by which rule, as `x-amz-expiration` tells it."""
+    """Returns the time of removal and the rule, as in `x-amz-expiration`."""
     found = re.fullmatch(r'expiry-date="(.+ GMT)", rule-id="(.+)"', answer["Expiration"])
     return parsedate_to_datetime(found[1]), found[2]
 
@@ -466,7 +467,7 @@ def test_only_current_versions_are_promised_to_go(server, s3, versioned):
     assert "Expiration" in s3.head_object(Bucket=versioned, Key="k")
     assert "Expiration" not in s3.head_object(Bucket=versioned, Key="k", VersionId=older)
     if server.is_ashlar():
-        # AWS tells it only to who does not name the version.
+        # AWS returns it only if the request does not name the version.
         assert "Expiration" not in s3.head_object(Bucket=versioned, Key="k", VersionId=newer)
 
 
@@ -485,11 +486,11 @@ def test_uploads_are_told_when_they_are_aborted(s3, plain, day):
     assert "AbortDate" not in other and "AbortRuleId" not in other
 
 
-# --- rules are followed ----------------------------------------------------------------------
+# --- removals ----------------------------------------------------------------------------------
 
 
 def eventually(what, days, day_seconds):
-    """Waits until it holds: the days that the rule says, rounded up, and some patience."""
+    """Waits until `what` holds: the days of the rule, rounded up, and some seconds more."""
     end = time.monotonic() + (days + 2) * day_seconds + PATIENCE_SECONDS
     while not what():
         assert time.monotonic() < end, "the rule was not followed"
@@ -497,12 +498,12 @@ def eventually(what, days, day_seconds):
 
 
 def put(s3, bucket, key, body=b"x", **arguments):
-    """Writes an object and returns the id of its version; None where there is none."""
+    """Writes an object and returns its version id, or None."""
     return s3.put_object(Bucket=bucket, Key=key, Body=body, **arguments).get("VersionId")
 
 
 def kinds(s3, bucket, key):
-    """The versions and markers of a key, newest first: id and whether it is a marker."""
+    """Returns the versions and markers of a key, newest first: id, and True for a marker."""
     found = [each for each in entries(s3, bucket, Prefix=key) if each["Key"] == key]
     found.sort(key=lambda each: (each["IsLatest"], each["LastModified"]), reverse=True)
     return [(each["VersionId"], "ETag" not in each) for each in found]
@@ -595,7 +596,7 @@ def test_rules_taken_away_are_no_longer_followed(s3, plain, lifecycle_day_second
 
 
 def test_a_current_version_goes_behind_a_marker(s3, versioned, lifecycle_day_seconds):
-    # A rule of days would remove the marker too, once it is alone.
+    # A rule with days would also remove the marker, once it is alone.
     follow(s3, versioned, rule(Expiration={"Days": 1}))
     older, version = put(s3, versioned, "k", b"1"), put(s3, versioned, "k", b"2")
     eventually(lambda: current_keys(s3, versioned) == [], 1, lifecycle_day_seconds)
@@ -672,7 +673,7 @@ def test_locked_versions_do_not_go(s3, lifecycle_day_seconds):
 
 
 def leave_a_marker(s3, bucket, key):
-    """Makes a key of which only a marker is left."""
+    """Creates a key of which only a delete marker remains."""
     gone = put(s3, bucket, key)
     s3.delete_object(Bucket=bucket, Key=key)
     s3.delete_object(Bucket=bucket, Key=key, VersionId=gone)
@@ -705,7 +706,7 @@ def test_all_of_a_key_goes_in_the_end(s3, versioned, lifecycle_day_seconds):
     )
     put(s3, versioned, "k", b"1")
     put(s3, versioned, "k", b"2")
-    # First a marker hides the object, then its versions go, and then the marker.
+    # First a marker hides the object, then its versions are removed, and then the marker.
     eventually(lambda: entries(s3, versioned) == [], 3, lifecycle_day_seconds)
 
 

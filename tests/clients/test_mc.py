@@ -1,4 +1,4 @@
-"""MinIO's client, after `mc alias set` and nothing else."""
+"""MinIO's client after `mc alias set`, with default settings."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def tree(tmp_path):
 
 
 def lines(output):
-    """The objects of mc's JSON output, one a line."""
+    """Returns the objects of mc's JSON output, one a line."""
     return [json.loads(line) for line in output.splitlines() if line]
 
 

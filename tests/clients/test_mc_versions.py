@@ -1,4 +1,4 @@
-"""MinIO's client: versions, retention, legal holds, rules for what goes by itself, and undoing."""
+"""MinIO's client: versions, retention, legal holds, lifecycle rules, and undo."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def mc(server, tmp_path):
 
 @pytest.fixture
 def versioned(mc, bucket):
-    """A fresh bucket that keeps versions. mc removes it with all of them."""
+    """A new versioned bucket. mc removes it with all versions."""
     mc.run("version", "enable", f"s/{bucket}")
     yield bucket
     mc.run("rb", "--force", f"s/{bucket}")
@@ -34,7 +34,7 @@ def versioned(mc, bucket):
 
 @pytest.fixture
 def lockable(mc, control):
-    """A fresh bucket made for locks. What is locked there is unlocked before it is removed."""
+    """A new bucket with object lock. Its locks are removed before the bucket."""
     name = fresh_bucket_name("mc-lock")
     mc.run("mb", "--with-lock", f"s/{name}")
     yield name
@@ -44,7 +44,7 @@ def lockable(mc, control):
 
 
 def lines(output):
-    """The objects of mc's JSON output, one a line."""
+    """Returns the objects of mc's JSON output, one a line."""
     return [json.loads(line) for line in output.splitlines() if line]
 
 
@@ -53,20 +53,20 @@ def write(mc, target, content):
 
 
 def told(mc, *arguments):
-    """The one object that a command answers."""
+    """Returns the only object of a command's output."""
     [answer] = lines(mc.run("--json", *arguments))
     assert answer["status"] == "success"
     return answer
 
 
 def versions(mc, target):
-    """The versions and markers of an object, newest first: id and whether it is a marker."""
+    """Returns the versions and markers of an object, newest first: id, and True for a marker."""
     found = lines(mc.run("--json", "ls", "--versions", target))
     return [(each["versionId"], each.get("isDeleteMarker", False)) for each in found]
 
 
 def until_of(shown):
-    """When a retention ends."""
+    """Returns the end of a retention."""
     return datetime.fromisoformat(shown["until"].replace("Z", "+00:00"))
 
 
@@ -157,7 +157,7 @@ def test_time_is_turned_back(mc, versioned, control):
     target = f"s/{versioned}/k"
     write(mc, target, "first")
     moment = control.head_object(Bucket=versioned, Key="k")["LastModified"]
-    # mc knows seconds.
+    # The times of mc have a resolution of one second.
     time.sleep(2)
     write(mc, target, "second")
     write(mc, f"s/{versioned}/new", "new")

@@ -1,4 +1,4 @@
-"""pyarrow's own S3 file system, which is the AWS SDK for C++, and datasets on it."""
+"""pyarrow's own S3 file system, which uses the AWS SDK for C++, and datasets on it."""
 
 import pyarrow
 import pyarrow.compute
@@ -169,7 +169,7 @@ def test_copy_move_and_delete(fs, bucket):
     assert (get(fs, f"{bucket}/b/copied"), get(fs, f"{bucket}/b/moved")) == (b"one", b"two")
     assert fs.get_file_info(f"{bucket}/a/two").type == FileType.NotFound
     fs.delete_file(f"{bucket}/a/one ä")
-    # pyarrow leaves the directory behind: it makes a marker once the last file is gone.
+    # pyarrow keeps the directory: it creates a marker after the last file is removed.
     assert fs.get_file_info(f"{bucket}/a").type == FileType.Directory
     fs.delete_dir(f"{bucket}/b")
     assert fs.get_file_info(f"{bucket}/b").type == FileType.NotFound

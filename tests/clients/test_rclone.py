@@ -27,7 +27,7 @@ def rclone(server):
         "RCLONE_CONFIG_S_SECRET_ACCESS_KEY": server.secret_key,
         "RCLONE_CONFIG_S_REGION": "us-east-1",
     }
-    # rclone 1.60 refuses to start when AWS_CA_BUNDLE is set; its own option works everywhere.
+    # rclone 1.60 does not start with AWS_CA_BUNDLE; its own option works in all versions.
     return Command("rclone", ["--ca-cert", server.ca] if server.ca else [], environment)
 
 
@@ -138,7 +138,7 @@ def test_checks_pass_where_etags_are_opaque(
     while not is_opaque():
         assert time.monotonic() < until, "the gateway does not hear of the change"
         time.sleep(0.1)
-    # With MinIO rclone compares the ETag of a multipart upload with its parts' MD5s.
+    # With MinIO, rclone compares the ETag of a multipart upload with its parts' MD5s.
     rclone.environment["RCLONE_CONFIG_S_PROVIDER"] = provider
     random_file(tree / "large", 12 * MIB)
     small = ["--s3-upload-cutoff", "5M", "--s3-chunk-size", "5M"]

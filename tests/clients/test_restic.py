@@ -1,4 +1,4 @@
-"""restic: a backup program that trusts its storage with everything."""
+"""restic: a backup program that relies on its storage."""
 
 import json
 import time
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def restic_in(server, tmp_path):
-    """Makes a restic for a repository, wherever it is."""
+    """Returns a function that makes a restic for a repository at any place."""
 
     def make(repository):
         environment = {
@@ -35,7 +35,7 @@ def restic(restic_in, server, bucket):
 
 @pytest.fixture
 def locked(control):
-    """A fresh bucket that keeps for a day what is written to it. A bypass removes it before."""
+    """A new bucket that locks each object for one day. A bypass removes it earlier."""
     name = fresh_bucket_name("restic-lock")
     control.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
     retention = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
@@ -48,7 +48,7 @@ def locked(control):
 
 
 def history(control, bucket):
-    """All versions and delete markers. Versions alone have a size."""
+    """Returns all versions and delete markers. Only versions have a size."""
     pages = control.get_paginator("list_object_versions").paginate(Bucket=bucket)
     return [it for page in pages for it in page.get("Versions", []) + page.get("DeleteMarkers", [])]
 
@@ -58,13 +58,13 @@ def version_of(entry):
 
 
 def remove(control, bucket, these, **arguments):
-    """Removes objects or versions; returns the codes of those that stay."""
+    """Removes objects or versions. Returns the error codes of those that stay."""
     answer = control.delete_objects(Bucket=bucket, Delete={"Objects": these}, **arguments)
     return [each["Code"] for each in answer.get("Errors", [])]
 
 
 def moment():
-    """A time that is neither of what was written before nor of what is written after."""
+    """Returns a time strictly between the previous writes and the next ones."""
     time.sleep(1.1)
     now = datetime.now(timezone.utc)
     time.sleep(1.1)
@@ -72,7 +72,7 @@ def moment():
 
 
 def copy_as_of(control, bucket, when, folder):
-    """Writes to a folder what a bucket held at some time."""
+    """Writes to a folder the content of a bucket at a given time."""
     before = [each for each in history(control, bucket) if each["LastModified"] < when]
     found = {it["Key"]: it for it in sorted(before, key=lambda each: each["LastModified"])}
     held = [version_of(each) for each in found.values() if "Size" in each]

@@ -1,4 +1,4 @@
-"""s3cmd, with a configuration file that names the server and the two keys."""
+"""s3cmd, with a configuration file that contains the server and the two keys."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def s3cmd(server, tmp_path):
     settings = {
         "access_key": server.access_key,
         "secret_key": server.secret_key,
-        # A template without the bucket's name stands for addresses that have it in the path.
+        # A template without the bucket's name means path-style addresses.
         "host_base": endpoint.netloc,
         "host_bucket": endpoint.netloc,
         "use_https": endpoint.scheme == "https",
@@ -48,20 +48,20 @@ def tree(tmp_path):
 
 @pytest.fixture
 def listed(control):
-    """A bucket where access control lists count."""
+    """A bucket in which access control lists are effective."""
     name = fresh_bucket_name("s3cmd")
     control.create_bucket(Bucket=name, ObjectOwnership="ObjectWriter")
     return name
 
 
 def names_below(s3cmd, target):
-    """What `ls` shows below a target, without it."""
+    """Returns the output of `ls` below a target, relative to it."""
     entries = s3cmd.run("ls", "--recursive", target).splitlines()
     return sorted(entry.split(target, 1)[1] for entry in entries)
 
 
 def fetched(server, url):
-    """What somebody without credentials gets: a status and a body."""
+    """Returns the status and the body that a client without credentials gets."""
     context = ssl.create_default_context(cafile=server.ca) if server.ca else None
     try:
         with urllib.request.urlopen(url, context=context, timeout=ANSWER_SECONDS) as answer:

@@ -12,13 +12,13 @@ MIB = 1 << 20
 
 @pytest.fixture
 def fs(server):
-    # s3fs remembers instances and listings; a test starts with neither.
+    # s3fs caches instances and listings; each test starts without both.
     s3fs.S3FileSystem.clear_instance_cache()
     return s3fs.S3FileSystem(**options(server))
 
 
 def options(server):
-    """What a user passes as `storage_options`."""
+    """Returns a user's `storage_options`."""
     return {
         "key": server.access_key,
         "secret": server.secret_key,
@@ -138,7 +138,7 @@ def test_appending(fs, bucket):
     with fs.open(path, "ab") as file:
         file.write(b"two\n")
     assert fs.cat(path) == b"one\ntwo\n"
-    # Above 5 MiB s3fs appends by UploadPartCopy of what is there.
+    # Above 5 MiB s3fs appends by UploadPartCopy of the present content.
     large = b"0123456789abcdef" * (6 * MIB // 16)
     fs.pipe(path, large)
     with fs.open(path, "ab") as file:

@@ -1,9 +1,9 @@
-"""Versions of objects, as boto3 makes, lists and removes them: what several suites do with them."""
+"""Versions of objects, as boto3 creates, lists and removes them, for several suites."""
 
 import xml.etree.ElementTree
 from collections import namedtuple
 
-# What a listing of versions holds, in its order. A common prefix has neither id nor age.
+# An entry of a listing of versions. A common prefix has no version id and is not the latest.
 Entry = namedtuple("Entry", "key version kind latest")
 
 
@@ -27,13 +27,13 @@ def empty(s3, bucket):
 
 
 def put(s3, bucket, key, content=b"x", **arguments):
-    """Writes an object and returns the id of its version; None where there is none."""
+    """Writes an object and returns its version id, or None."""
     answer = s3.put_object(Bucket=bucket, Key=key, Body=content, **arguments)
     return answer.get("VersionId")
 
 
 def hide(s3, bucket, key):
-    """Deletes as who knows of no versions, and returns the marker's id."""
+    """Deletes without a version id, and returns the id of the delete marker."""
     return s3.delete_object(Bucket=bucket, Key=key)["VersionId"]
 
 
@@ -46,7 +46,7 @@ def headers_of(answer):
 
 
 def page_of(s3, bucket, **arguments):
-    """A page of versions: the answer, and its versions and markers in the document's order."""
+    """Returns a page: the response, and its versions and markers in the order of the document."""
     documents = []
 
     def keep(response_dict, **_):
@@ -55,7 +55,7 @@ def page_of(s3, bucket, **arguments):
     s3.meta.events.register("before-parse.s3.ListObjectVersions", keep)
     answer = s3.list_object_versions(Bucket=bucket, **arguments)
     s3.meta.events.unregister("before-parse.s3.ListObjectVersions", keep)
-    # boto3 has one list of versions and one of markers; only the document says how they mix.
+    # boto3 separates versions and markers; only the document has their common order.
     entries = {
         "Version": iter(answer.get("Versions", [])),
         "DeleteMarker": iter(answer.get("DeleteMarkers", [])),
@@ -70,7 +70,7 @@ def page_of(s3, bucket, **arguments):
 
 
 def listed(s3, bucket, **arguments):
-    """All pages: versions, markers and common prefixes."""
+    """Returns all pages: versions, markers and common prefixes."""
     found, start = [], {}
     for _ in range(1000):
         answer, page = page_of(s3, bucket, **arguments, **start)
@@ -87,12 +87,12 @@ def listed(s3, bucket, **arguments):
 
 
 def ids(s3, bucket, key):
-    """The ids of a key's versions and markers, newest first."""
+    """Returns the ids of a key's versions and markers, newest first."""
     return [each.version for each in listed(s3, bucket, Prefix=key) if each.key == key]
 
 
 def current_keys(s3, bucket):
-    """What both listings of objects show, which must be the same."""
+    """Returns the result of both listings of objects, which must be equal."""
     second = [each["Key"] for each in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
     assert [each["Key"] for each in s3.list_objects(Bucket=bucket).get("Contents", [])] == second
     return second

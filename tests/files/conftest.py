@@ -1,4 +1,4 @@
-"""Fixtures of every suite of programs on a mount."""
+"""Fixtures for all suites of programs on a mount."""
 
 import shutil
 
@@ -8,7 +8,7 @@ import pytest
 from mounted import Mount, fresh_name
 from server import Server
 
-# What runners inside of tests said of themselves, for the end of the report.
+# Summary lines of the runners inside the tests, for the end of the report.
 TOLD = pytest.StashKey()
 
 
@@ -32,7 +32,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture
 def tell(pytestconfig):
-    """Takes the summary line of a runner, which the report ends with."""
+    """Returns a function that adds a runner's summary line to the end of the report."""
     return pytestconfig.stash[TOLD].append
 
 
@@ -44,7 +44,8 @@ def mount():
 
 @pytest.fixture
 def place(mount):
-    """A fresh bucket as the mount shows it, open to all users; gone afterwards if all went well."""
+    """A new bucket as a folder of the mount, open to all users. It is removed if the test passes.
+    """
     folder = mount.root / fresh_name("files")
     folder.mkdir()
     folder.chmod(0o755)
@@ -61,11 +62,11 @@ def server():
 
 @pytest.fixture(scope="session")
 def botocore_session():
-    """What all plain clients are made from. A session reads the description of S3 once."""
+    """The session that creates all plain clients. It parses the description of S3 only once."""
     return botocore.session.get_session()
 
 
 @pytest.fixture
 def control(server, botocore_session):
-    """A plain client of S3 with default settings."""
+    """A plain S3 client with default settings."""
     return botocore_session.create_client("s3", **server.aws_settings())

@@ -1,7 +1,7 @@
-"""Random changes of one file with O_DIRECT, compared with memory: `direct_io.py FILE [SEED [STEPS]]`.
+"""Random changes of one file with O_DIRECT, compared with memory.
 
-Offsets and lengths are multiples of a page, but for the end of the file, which truncate moves to
-anywhere. Now and then the same bytes are read through the page cache.
+Usage: `direct_io.py FILE [SEED [STEPS]]`. Offsets and lengths are multiples of a page, except at
+the end of the file, which truncate moves to any offset. Some reads use the page cache.
 """
 
 import mmap
@@ -14,7 +14,8 @@ FILE_BYTES_MAX = 256 * PAGE
 
 
 def exercise(path, seed, steps):
-    """Makes `steps` changes and reads; raises with the step if what is read is wrong."""
+    """Executes `steps` changes and reads. Raises an error with the step if a read returns wrong
+    bytes."""
     chance, content = random.Random(seed), bytearray()
     direct = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT, 0o644)
     cached = os.open(path, os.O_RDWR)
@@ -38,7 +39,7 @@ def _step(what, chance, direct, cached, content, where):
     if what == "sync":
         os.fsync(direct)
         return content
-    # Memory of its own starts at a page, as O_DIRECT wants it.
+    # The memory of an anonymous map begins at a page boundary, as O_DIRECT requires.
     with mmap.mmap(-1, length) as memory:
         if what == "write":
             memory.write(chance.randbytes(length))

@@ -1,13 +1,14 @@
-"""A bucket in memory, as S3 and as POSIX see it: what the model test compares the real one with.
+"""A model of a bucket in memory, as S3 and POSIX see it. The test compares the real bucket with
+it.
 
-The rules, of which both views are made:
+The rules for both views:
 
-* A directory has names of directories and, apart from them, names of everything else. A path finds
-  the directory first; the object of the same name is there for S3 alone.
-* The object `a/` is an empty name in the directory `a`. A directory in which nothing is is listed as
-  `a/`: somebody made it, or a program removed the last name in it.
-* A directory that a key implied goes with the last name in it, if S3 deletes that; one that somebody
-  made stays.
+* A directory has one table of subdirectories and one table of all other names. A path leads to the
+  subdirectory first; the object of the same name is then visible only through S3.
+* The object `a/` is an empty name in the directory `a`. An empty directory is listed as `a/` if it
+  was created explicitly, or if a program removed its last name.
+* A directory that a key implied is removed with its last name if S3 deletes that name. An explicit
+  directory stays.
 """
 
 import errno
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 
 
 class Refused(Exception):
-    """An operation of a program on files that must fail, with its error's number."""
+    """A program's operation that must fail, with its allowed error numbers."""
 
     def __init__(self, *numbers):
         super().__init__(", ".join(errno.errorcode[number] for number in numbers))
@@ -24,21 +25,21 @@ class Refused(Exception):
 
 @dataclass(eq=False)
 class File:
-    """What one or more names are bound to."""
+    """The content to which one or more names are bound."""
 
     content: bytes
 
 
 @dataclass(eq=False)
 class Symlink:
-    """What S3 does not show."""
+    """A node that S3 does not show."""
 
     target: str
 
 
 @dataclass(eq=False)
 class Directory:
-    """Names of directories, names of everything else, and whether somebody made it."""
+    """The subdirectories, the other names, and true if the directory was created explicitly."""
 
     made: bool
     directories: dict = field(default_factory=dict)
@@ -48,11 +49,11 @@ class Directory:
         return not self.directories and not self.others
 
     def find(self, name):
-        """What a path finds."""
+        """Returns the node to which a path leads."""
         return self.directories.get(name) or self.others.get(name)
 
     def names(self):
-        """What a program is listed."""
+        """Returns the names that a program sees."""
         return {**self.others, **self.directories}.keys() - {""}
 
     def bind(self, name, node):
@@ -63,15 +64,15 @@ class Directory:
 
 
 class Bucket:
-    """One bucket; paths and keys are relative to it, without a slash in front."""
+    """One bucket. Paths and keys are relative to it, without a leading slash."""
 
     def __init__(self):
         self.root = Directory(made=True)
 
-    # What S3 does.
+    # Operations of S3.
 
     def put(self, key, content):
-        """Binds a key to a new file, and makes the directories that it implies."""
+        """Binds a key to a new file, and creates the directories that it implies."""
         *parents, name = key.split("/")
         directory = self.root
         for parent in parents:
@@ -79,7 +80,7 @@ class Bucket:
         directory.others[name] = File(content)
 
     def delete(self, key):
-        """Removes a key, and directories that nothing but keys implied."""
+        """Removes a key, and directories that only keys implied."""
         *parents, name = key.split("/")
         way = [self.root]
         for parent in parents:
@@ -94,7 +95,7 @@ class Bucket:
             del way[-1].directories[parents.pop()]
 
     def objects(self, directory=None, prefix=""):
-        """All keys with their content."""
+        """Returns all keys with their content."""
         directory = directory or self.root
         found = {}
         if prefix and directory.is_empty():
@@ -106,10 +107,11 @@ class Bucket:
             found.update(self.objects(below, f"{prefix}{name}/"))
         return found
 
-    # What programs do.
+    # Operations of programs.
 
     def files(self, directory=None, prefix=""):
-        """All paths, with content, target or None for a directory, and the number of names."""
+        """Returns all paths, each with its content, its target or None for a directory, and its
+        number of names."""
         directory = directory or self.root
         found = {}
         for name in directory.names():
@@ -124,7 +126,7 @@ class Bucket:
         return found
 
     def names_of(self, file, directory=None):
-        """How many names are bound to a file, also those that a directory hides."""
+        """Returns the number of names of a file, including those that a directory hides."""
         directory = directory or self.root
         here = sum(node is file for node in directory.others.values())
         return here + sum(self.names_of(file, it) for it in directory.directories.values())
@@ -137,7 +139,7 @@ class Bucket:
             if directory is None:
                 raise Refused(errno.ENOENT)
             if not isinstance(directory, Directory):
-                # What is behind a link is not the model's matter: its targets do not exist.
+                # The targets of symbolic links do not exist, so the model does not follow them.
                 raise Refused(errno.ENOTDIR, errno.ENOENT)
         return directory, name
 
@@ -157,7 +159,7 @@ class Bucket:
         return node
 
     def write(self, path, content):
-        """O_CREAT | O_TRUNC, then bytes."""
+        """O_CREAT | O_TRUNC, then a write."""
         directory, name = self._parent(path)
         if directory.find(name) is None:
             directory.bind(name, File(content))
@@ -215,7 +217,7 @@ class Bucket:
             raise Refused(errno.ENOTEMPTY)
 
     def rename(self, path, to):
-        # Both ways are walked before either name is looked for.
+        # Both directories are looked up before the names.
         directory, name = self._parent(path)
         other, new = self._parent(to)
         node = self._existing(path)[2]

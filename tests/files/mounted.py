@@ -1,7 +1,7 @@
-"""The mount under test, as a program knows it: a folder in which buckets are folders.
+"""The mount under test as a folder in which buckets are folders.
 
-Everything comes from the environment, so that a suite runs on any mount, and those that do not speak
-S3 on any file system.
+All settings come from the environment, so that a suite runs on any mount. Suites that do not use
+S3 run on any file system.
 """
 
 import os
@@ -13,24 +13,24 @@ from pathlib import Path
 
 import pytest
 
-# How long one program may take, on a debug build and a busy machine.
+# Time limit of one program in seconds, for a debug build on a busy machine.
 COMMAND_SECONDS = 5_000 if os.environ.get("ASHLAR_TEST_FILES") == "whole" else 450
 
 
 @dataclass(frozen=True)
 class Mount:
-    """Where it is, where the tools are, and how much is to be done."""
+    """The folder of the mount, the folder of the tools, and the amount of work."""
 
     root: Path = field(default_factory=lambda: _root())
     tools: Path = field(default_factory=lambda: Path(os.environ.get("ASHLAR_TEST_TOOLS", "/usr")))
     whole: bool = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_FILES") == "whole")
 
     def amount(self, short, whole):
-        """How much to do of what may take short or long."""
+        """Returns the amount of work: `short` in a plain run, `whole` in a whole run."""
         return whole if self.whole else short
 
     def tool(self, name):
-        """A program that is installed for these suites, or is in the search path."""
+        """Returns a program that was installed for these suites, or one of the search path."""
         ours = self.tools / "bin" / name
         found = str(ours) if ours.is_file() else shutil.which(name)
         assert found, f"{name} is not installed; set ASHLAR_TEST_TOOLS"
@@ -45,12 +45,12 @@ def _root():
 
 
 def fresh_name(label):
-    """A name that no other test uses, fit for a bucket."""
+    """Returns a unique name that is valid for a bucket."""
     return f"{label}-{secrets.token_hex(4)}"
 
 
 def run(*words, cwd=None, user=None, stdin=None, environment=None, seconds=COMMAND_SECONDS):
-    """Runs a program and returns what it prints; a failure shows all that it said."""
+    """Runs a program and returns its output. A failure shows its whole output."""
     done = attempt(
         *words, cwd=cwd, user=user, stdin=stdin, environment=environment, seconds=seconds
     )
@@ -61,7 +61,7 @@ def run(*words, cwd=None, user=None, stdin=None, environment=None, seconds=COMMA
 
 
 def attempt(*words, cwd=None, user=None, stdin=None, environment=None, seconds=COMMAND_SECONDS):
-    """Runs a program to its end, whatever that is."""
+    """Runs a program and returns its result, also after a failure."""
     prefix = ["runuser", "-u", user, "--"] if user else []
     return subprocess.run(
         [*prefix, *map(str, words)],
@@ -77,7 +77,8 @@ def attempt(*words, cwd=None, user=None, stdin=None, environment=None, seconds=C
 
 
 def tree(root):
-    """All that is below `root`: path to what tells it apart, without times and owners of links."""
+    """Returns everything below `root`: each path with its properties, without times and owners of
+    links."""
     found = {}
     for path in sorted(Path(root).rglob("*")):
         status = path.lstat()

@@ -1,6 +1,6 @@
-"""fsx: random changes of one file, and a comparison with memory at every read.
+"""fsx: random changes of one file, compared with memory at each read.
 
-The seed is printed with a failure; `fsx -S SEED -N OPERATIONS -f CONFIGURATION FILE` repeats it.
+A failure prints the seed; `fsx -S SEED -N OPERATIONS -f CONFIGURATION FILE` repeats it.
 """
 
 import random
@@ -46,7 +46,7 @@ def _start(mount, tmp_path, file, settings, operations, seed):
 
 
 def _exercise(mount, tmp_path, tell, runs, operations):
-    """Runs one fsx for each file and settings, all at the same time."""
+    """Runs one fsx for each pair of a file and settings, all at the same time."""
     seeds = [random.randrange(1 << 32) for _ in runs]
     started = [
         _start(mount, tmp_path, file, settings, operations, seed)

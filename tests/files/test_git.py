@@ -18,7 +18,7 @@ def git(folder, *words):
 
 
 def commit(folder, number):
-    """A commit that adds, changes, moves and removes."""
+    """Commits additions, changes, renames and deletions."""
     folder_of_it = folder / f"d{number % 7}"
     folder_of_it.mkdir(exist_ok=True)
     (folder_of_it / f"f{number}").write_text(f"{number}\n" * (number % 50 + 1))
@@ -41,7 +41,7 @@ def origin(mount, tmp_path):
     git(folder, "init", "-q", "-b", "main")
     for number in range(mount.amount(8, 200)):
         commit(folder, number)
-    # git knows no empty directories, and so no clone has those that a move has left.
+    # git does not store empty directories, so a clone lacks those that remain after a rename.
     run("find", folder, "-path", folder / ".git", "-prune", "-o", "-type", "d", "-empty",
         "-exec", "rmdir", "{}", "+")
     return folder
@@ -56,7 +56,7 @@ def same(origin, clone):
 
 def test_a_clone_is_whole_before_and_after_gc(place, origin):
     clone = place / "clone"
-    # A file:// address copies objects through a pack, a plain path by hard links or copies.
+    # A file:// URL copies objects through a pack, a plain path by hard links or copies.
     git(place, "clone", "-q", f"file://{origin}", clone)
     same(origin, clone)
     git(clone, "gc", "-q", "--aggressive", "--prune=now")

@@ -1,4 +1,4 @@
-"""Directories of many files, through both views."""
+"""Directories with many files, through both views."""
 
 import os
 
@@ -22,7 +22,7 @@ def _check(folder, place, control, count, tell):
     pages = control.get_paginator("list_objects_v2").paginate(Bucket=place.name, Prefix="many/")
     listed = [found["Key"] for page in pages for found in page.get("Contents", [])]
     assert listed == [f"many/{name}" for name in names]
-    # A listing goes on at its place while what was listed is removed.
+    # A listing continues correctly while the listed entries are removed.
     with os.scandir(folder) as entries:
         removed = 0
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Maps of files: numpy readers, shared maps between processes, and changes by others."""
+"""Maps of files: numpy readers, shared maps between processes, and changes by other programs."""
 
 import errno
 import mmap
@@ -104,7 +104,7 @@ def test_a_program_that_runs_is_not_written_to(place):
     size = program.stat().st_size
     running = subprocess.Popen([program, "60"])
     try:
-        # The kernel refuses the first two by itself. Of the last one it asks before it does.
+        # The kernel refuses the first two itself. For the last one it first asks the file system.
         for flags in [os.O_WRONLY, os.O_RDWR | os.O_TRUNC, os.O_RDONLY | os.O_TRUNC]:
             with pytest.raises(OSError) as caught:
                 os.open(program, flags)

@@ -1,7 +1,7 @@
-"""Random operations of S3 and of programs on one bucket, and a model that both must agree with.
+"""Random operations of S3 and of programs on one bucket, compared with a model.
 
-After each step both views are compared with the model. `python test_model.py --steps N --seed S`
-runs it on ASHLAR_TEST_MOUNT by hand; the seed stands in each failure.
+After each step both views must equal the model. `python test_model.py --steps N --seed S` runs it
+on ASHLAR_TEST_MOUNT by hand. Each failure prints the seed.
 """
 
 import argparse
@@ -18,15 +18,16 @@ from model import Bucket, Refused
 from mounted import Mount, fresh_name
 from server import Server
 
-# Few, so that they meet; one looks like the next one's directory.
+# Few names, so that operations meet; one of them looks like a file in another one's directory.
 NAMES = ["a", "b", "c", "a.txt", "ü"]
-# A link that is written through makes no file.
+# The target of links. Its directory does not exist, so a write through a link creates no file.
 NOWHERE = "nowhere/at-all"
 SIZES = [0, 1, 9, 4_096, 70_000, 300_000]
 
 
 class Pair:
-    """A real bucket in both views, of one process or of several in turns, beside its model."""
+    """A real bucket in both views, served by one process or alternately by several, and its model.
+    """
 
     def __init__(self, places, bucket, chance):
         self.places, self.bucket, self.chance = places, bucket, chance
@@ -37,7 +38,7 @@ class Pair:
         return "/".join(self.chance.choices(NAMES, k=self.chance.choice([1, 1, 2, 2, 3])))
 
     def known(self):
-        """Mostly a path that is there."""
+        """Returns mostly a path that exists."""
         there = sorted(self.model.files())
         return self.chance.choice(there) if there and self.chance.random() < 0.8 else self.path()
 
@@ -45,7 +46,7 @@ class Pair:
         return self.chance.randbytes(self.chance.choice(SIZES))
 
     def step(self):
-        """Does one operation on both, and compares how they end."""
+        """Executes one operation on both and compares the results."""
         kinds = {
             self.s3_put: 8, self.s3_marker: 2, self.s3_delete: 6, self.s3_copy: 2,
             self.s3_conditional: 2, self.write: 8, self.write_at: 4, self.append: 3,
@@ -56,11 +57,12 @@ class Pair:
         self.chance.choices(list(kinds), list(kinds.values()))[0]()
 
     def turn(self):
-        """From here on another process may be the one that is asked."""
+        """Chooses the process for the next operations."""
         self.folder, self.control = self.chance.choice(self.places)
 
     def changed(self, path):
-        """A descriptor of another mount need not show what was written since it was opened."""
+        """Forgets open descriptors of a changed file: those of another mount need not show the
+        change."""
         try:
             node = self.model._file(path)
         except Refused:
@@ -128,7 +130,8 @@ class Pair:
             raise AssertionError(f"not refused with {statuses}")
 
     def both(self, real, modelled):
-        """A program's operation: both succeed, or both fail alike."""
+        """Executes a program's operation on both: both succeed, or both fail with the same error.
+        """
         try:
             modelled()
             expected = (0,)
@@ -224,7 +227,7 @@ class Pair:
                   lambda: self.model.rename(path, to))
 
     def open(self):
-        """A file that is open keeps its node, whatever becomes of its name."""
+        """An open file keeps its node even if its name changes."""
         files = sorted(path for path, about in self.model.files().items()
                        if isinstance(about, tuple))
         if files and len(self.opened) < 4:
@@ -239,7 +242,8 @@ class Pair:
             file.close()
 
     def compare(self):
-        """Both views with the model, perhaps of another process than the one that was asked; what is unchanged is downloaded at every tenth step only."""
+        """Compares both views with the model, perhaps through another process. Unchanged objects
+        are downloaded only at every tenth step."""
         self.turn()
         found, files = self.look(""), self.model.files()
         assert found == files, self.difference(found, files)
@@ -274,7 +278,7 @@ class Pair:
         return found
 
     def objects(self, known):
-        """All keys with their bodies; of those that are `known`, with their sizes."""
+        """Returns all keys with their content; for the keys in `known`, with their sizes."""
         last, listed = "", self.control.list_objects_v2(Bucket=self.bucket)
         assert not listed["IsTruncated"]
         for about in listed.get("Contents", []):
@@ -305,7 +309,7 @@ class Pair:
 
 
 def exercise(places, bucket, seed, steps):
-    """Makes `steps` random steps; what fails names the seed and the steps before."""
+    """Executes `steps` random steps. A failure prints the seed and the previous steps."""
     pair = Pair(places, bucket, random.Random(seed))
     try:
         for _ in range(steps):
@@ -323,7 +327,8 @@ def test_both_views_agree_with_a_model(mount, place, control, tell):
     seed, steps = random.randrange(1 << 32), mount.amount(80, 4_000)
     exercise([(place, control)], place.name, seed, steps)
     tell(f"model: seed {seed}, {steps} steps")
-    # What a directory has hidden shows when that is gone, and goes in the next turn.
+    # An object hidden by a directory becomes visible after its removal, and is removed in the next
+    # round.
     for _ in range(20):
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(exist_ok=True)

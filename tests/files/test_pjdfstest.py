@@ -1,6 +1,6 @@
-"""pjdfstest: what POSIX says about names, modes, owners, times and errors, in some 400 cases.
+"""pjdfstest: the POSIX rules for names, modes, owners, times and errors, in about 400 cases.
 
-As root. Two users of every Debian stand for strangers.
+It runs as root. Two users that every Debian has take the role of other users.
 """
 
 import os
@@ -23,19 +23,20 @@ expected_failures = [{expected}]
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 """
 
-# Cases that fail for a reason that we stand by. One that passes after all is a failure too.
+# Cases that fail, each with an accepted reason. If one passes, that is a failure too.
 EXPECTED = {}
 
-# Cases that do not run, and why.
+# Cases that do not run, each with its reason.
 SKIPPED = {
     "link::link_count_max": "no file system on Linux that says it has no limit can be filled to it",
 }
 
-# mount(8) hands a remount of a FUSE file system to a helper, which would mount it anew.
+# mount(8) passes a remount of a FUSE file system to a helper, which would mount it again.
 REMOUNT = "#!/bin/sh\nexec /bin/mount --internal-only \"$@\"\n"
 
 
-# Cases that remount; what the others leave open would keep the file system busy, on tmpfs too.
+# Cases that remount. Files that other cases leave open would keep the file system busy, as on
+# tmpfs.
 REMOUNTING = "::erofs_"
 
 
@@ -52,7 +53,7 @@ def test_every_case_that_remounts(mount, place, tmp_path, tell):
 
 
 def _run(mount, place, tmp_path, tell, *patterns, remount):
-    """Runs the cases whose names contain a pattern; how each ended."""
+    """Runs the cases whose names contain a pattern. Returns the result of each."""
     configuration = tmp_path / "pjdfstest.toml"
     expected = ", ".join(f'"{name}"' for name in EXPECTED)
     settings = {"expected": expected, "remount": str(remount).lower()}
@@ -60,7 +61,7 @@ def _run(mount, place, tmp_path, tell, *patterns, remount):
     wrapper = tmp_path / "mount"
     wrapper.write_text(REMOUNT)
     wrapper.chmod(0o755)
-    # Users who are not root must reach it, so it is not below pytest's own folder.
+    # Other users than root must reach this folder, so it is not below pytest's own.
     with tempfile.TemporaryDirectory() as other:
         run("mount", "-t", "tmpfs", "-o", "size=16m,mode=755", "tmpfs", other)
         try:
@@ -79,7 +80,7 @@ def _run(mount, place, tmp_path, tell, *patterns, remount):
 
 
 def _failures(text):
-    """The cases that failed, each with what it said."""
+    """Returns the failed cases, each with its output."""
     lines = text.splitlines()
     failed = [place for place, line in enumerate(lines) if re.search(r"(FAILED|UNEXPECTEDLY)$", line)]
     return "\n".join("\n".join(lines[place : place + 4]) for place in failed)

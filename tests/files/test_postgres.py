@@ -1,6 +1,6 @@
-"""PostgreSQL with its data on the mount: initdb, a load of several clients, a crash, a check.
+"""PostgreSQL with its data on the mount: initdb, load of several clients, a crash, a check.
 
-As the user of Debian's package, so the mount must let other users in.
+It runs as the user of Debian's package, so the mount must admit other users.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def programs():
 
 @pytest.fixture
 def cluster(place, programs):
-    """Data on the mount, a socket beside it on a local disk."""
+    """Data on the mount, and a socket on a local disk."""
     data, sockets = place / "data", tempfile.mkdtemp(prefix="pg-")
     data.mkdir(mode=0o700)
     shutil.chown(data, USER, USER)
@@ -40,7 +40,7 @@ def cluster(place, programs):
 
 
 class Cluster:
-    """One server, started and ended by its own tool."""
+    """One server, which its own tool starts and stops."""
 
     def __init__(self, data, sockets, programs):
         self.data, self.sockets, self.programs = data, sockets, programs
@@ -89,7 +89,7 @@ def test_pgbench_then_a_crash_then_every_checksum(mount, cluster, tell):
 
 
 def _kill(process):
-    """Ends the server without a chance to write, and waits until its processes are gone."""
+    """Kills the server and waits until its processes have ended."""
     os.kill(process, signal.SIGKILL)
     end = time.monotonic() + 60
     while attempt("pgrep", "-g", process).returncode == 0 and time.monotonic() < end:

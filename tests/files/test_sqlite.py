@@ -1,4 +1,5 @@
-"""SQLite databases that several processes write: its locks are fcntl's, its WAL is shared memory."""
+"""SQLite databases that several processes write. They use fcntl locks, and shared memory for the
+WAL."""
 
 import sqlite3
 import subprocess

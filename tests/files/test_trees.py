@@ -1,4 +1,4 @@
-"""Programs that copy, unpack and install trees, run as a user runs them."""
+"""Programs that copy, unpack and install trees, with their default settings."""
 
 import os
 import random
@@ -11,13 +11,13 @@ import pytest
 
 from mounted import attempt, run, tree
 
-# 2001, so that a time that was set differs from one that was taken.
+# A time in 2001, so that a restored time differs from the present one.
 OLD = 1_000_000_000
 
 
 @pytest.fixture
 def source(mount, tmp_path):
-    """A tree on a local disk: sizes around all borders, links, modes, old times, odd names."""
+    """A tree on a local disk: lengths around all limits, links, modes, old times, unusual names."""
     chance, root = random.Random(1), tmp_path / "source"
     root.mkdir()
     for number in range(mount.amount(65, 3_000)):
@@ -48,7 +48,7 @@ def same(source, copy):
             one, other = os.lstat(path), os.lstat(ours)
             about = (one.st_mode, one.st_uid, one.st_gid, one.st_nlink, one.st_mtime_ns)
             if os.path.isdir(path) and not os.path.islink(path):
-                # What a directory's link count says is up to its file system.
+                # File systems define the link count of a directory differently.
                 other_about = (other.st_mode, other.st_uid, other.st_gid, one.st_nlink)
                 assert about[:4] == other_about, name
                 assert one.st_mtime_ns == other.st_mtime_ns, name
@@ -143,7 +143,7 @@ def test_a_reader_never_sees_half_of_a_save(place):
 
 
 def wheel(folder, count):
-    """A package of `count` modules, as pip takes it."""
+    """Creates a package of `count` modules for pip."""
     path = folder / "sample_package-1.0-py3-none-any.whl"
     about = "sample_package-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
@@ -160,7 +160,7 @@ def wheel(folder, count):
 
 def test_pip_installs_into_an_environment(mount, place, tmp_path):
     package, environment = wheel(tmp_path, mount.amount(50, 1_000)), place / "environment"
-    # With a pip of its own it is 1,700 files, from what comes with Python.
+    # With pip it has 1,700 files, all from Python's own installation.
     run("python3", "-m", "venv", *mount.amount(["--without-pip"], []), environment)
     python = environment / "bin" / "python"
     pip = [*mount.amount([sys.executable], [python]), "-m", "pip", "--python", python]
@@ -173,7 +173,8 @@ def test_pip_installs_into_an_environment(mount, place, tmp_path):
 
 
 def test_a_tree_as_npm_makes_it(mount, place):
-    """Each package in a folder with a passing name, renamed into place, and links in `.bin`."""
+    """Each package is created in a folder with a temporary name, then renamed, with links in
+    `.bin`."""
     modules = place / "node_modules"
     (modules / ".bin").mkdir(parents=True)
     count = mount.amount(40, 1_500)

@@ -1,4 +1,4 @@
-"""One file in both views: what a program writes S3 shows, and the other way round, at once."""
+"""One file in both views: S3 shows a program's writes at once, and a program sees those of S3."""
 
 import errno
 import fcntl
@@ -121,7 +121,7 @@ def test_s3_deletes_and_the_path_is_gone(control, bucket, place):
 
 
 def test_what_was_just_looked_at_is_looked_at_anew_once_s3_has_answered(control, bucket, place):
-    """Names, missing names and attributes, which kernels remember for a moment."""
+    """Names, missing names and attributes, which kernels cache for a moment."""
     path, missing = place / "a" / "file", place / "a" / "new"
     for step in range(60):
         control.put_object(Bucket=bucket, Key="a/file", Body=bytes(step))
@@ -167,7 +167,7 @@ def test_a_directory_that_was_made_is_listed(control, bucket, place):
     listed = control.list_objects_v2(Bucket=bucket, Delimiter="/")
     assert [found["Prefix"] for found in listed["CommonPrefixes"]] == ["made/"]
     control.delete_object(Bucket=bucket, Key="made/file")
-    # A directory that somebody made stays until somebody removes it.
+    # An explicit directory stays until it is removed.
     assert os.listdir(place) == ["made"] and os.listdir(place / "made") == []
     (place / "made").rmdir()
     assert keys(control, bucket) == [] and missing(control, bucket, "made/")
@@ -214,7 +214,7 @@ def test_what_s3_appends_is_behind_what_a_program_wrote(control, bucket, place):
     with open(file, "a") as more:
         more.write("three\n")
     assert body(control, bucket, "log") == b"one\ntwo\nthree\n"
-    # Of another name of the file the request's permissions say nothing.
+    # The right to append under one key gives no right on another name of the file.
     os.link(file, place / "other")
     with pytest.raises(ClientError, match="InvalidRequest"):
         control.put_object(Bucket=bucket, Key="log", Body=b"x", WriteOffsetBytes=14)
@@ -250,7 +250,7 @@ print("got", flush=True)
         fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
         other = subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE)
         assert other.stdout.readline() == b"held\n"
-        # It takes a moment to wait for this one's.
+        # It takes a moment until the second program waits.
         time.sleep(1)
         with pytest.raises(OSError) as caught:
             fcntl.lockf(file, fcntl.LOCK_EX, 1, 1)

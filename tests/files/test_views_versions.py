@@ -1,5 +1,7 @@
-"""Buckets with versions and object lock, in both views: a noncurrent version stays as it was, and a
-program can use the file that it has open."""
+"""Buckets with versions and object lock, in both views.
+
+A noncurrent version never changes, and programs can still use their open files.
+"""
 
 import datetime
 import errno
@@ -15,8 +17,8 @@ SIZES = [20, 200_000]
 
 @pytest.fixture
 def versioned(mount, control):
-    """A bucket that keeps versions, and its folder. It stays: its versions would have to be removed
-    one by one."""
+    """A versioned bucket and its folder. It is not removed, since each version would have to be
+    removed."""
     name = fresh_name("versioned")
     control.create_bucket(Bucket=name)
     control.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})

@@ -1,7 +1,7 @@
-"""The errors of S3, row by row: what is wrong with a request, and what S3 answers to it.
+"""The errors of S3, row by row: a faulty request and the expected response.
 
-A row stands for one request and one answer. Texts name what the scene holds: `$bucket`, `$upload`
-and the rest of `test_errors.Scene.names`.
+Each row is one request and one response. Texts contain the names of the scene: `$bucket`,
+`$upload` and the others of `test_errors.Scene.names`.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from raw import Ask
 
 
 class Some:
-    """Any text but none: what cannot be known before."""
+    """Equals any text that is not empty, for values that cannot be known before."""
 
     def __eq__(self, other):
         return isinstance(other, str) and other != ""
@@ -24,7 +24,8 @@ SOME = Some()
 
 @dataclass(frozen=True)
 class Row:
-    """`message` is the code's own sentence if None; `also` are the elements besides."""
+    """`message` is the standard sentence of the code if it is None; `also` are additional
+    elements."""
 
     operation: str
     wrong: str
@@ -40,7 +41,7 @@ class Row:
 
 
 def argument(operation, wrong, ask, name, value, message, **headers):
-    """A row of `InvalidArgument`, which names the argument and its value."""
+    """A row with `InvalidArgument`, which contains the name and the value of the argument."""
     also = {"ArgumentName": name}
     if value is not None:
         also["ArgumentValue"] = value
@@ -51,7 +52,7 @@ ILL_FORMED = (
     "The XML you provided was not well-formed or did not validate against our published schema."
 )
 
-# The sentences that AWS publishes, or was seen to answer.
+# The sentences that AWS documents or was observed to return.
 MESSAGES = {
     "AccessControlListNotSupported": "The bucket does not allow ACLs.",
     "AccessDenied": "Access Denied.",

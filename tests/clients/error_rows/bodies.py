@@ -12,7 +12,7 @@ STREAMED = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 WRONG_SUM = "AAAAAA=="
 
-# Operations whose body is a document that must be there.
+# Operations that require a document as their body.
 DOCUMENTS = (
     "DeleteObjects",
     "PutBucketTagging",
@@ -24,7 +24,7 @@ DOCUMENTS = (
     "PutObjectLockConfiguration",
     "PutBucketLifecycleConfiguration",
 )
-# Those of which S3 does not say that there is none, but that it is malformed.
+# For these, S3 reports a missing document as malformed.
 LOCKS = ("PutObjectLegalHold", "PutObjectRetention")
 
 
@@ -122,7 +122,7 @@ def chunks():
 
 
 def documents():
-    # It is refused for what it says, so it need not be sent.
+    # The announced length is refused, so the body need not be sent.
     long = (("content-length", str((4 << 20) + 1)),)
     for name in (*DOCUMENTS, *LOCKS):
         ask = GOOD[name]
@@ -145,7 +145,7 @@ def documents():
 
 
 def deletions():
-    """What is wrong with one of several keys stands in the answer to all of them."""
+    """The errors of single keys are in the common response of DeleteObjects."""
     name = "DeleteObjects"
     ask = GOOD[name]
 
@@ -158,7 +158,7 @@ def deletions():
     yield Row(name, "no right to a key", named, 200, "AccessDenied", also=also)
     version = of("<VersionId>1.00</VersionId>")
     named = {"Key": "small", "VersionId": "1.00"}
-    # Here, and only here, S3 says of an id that is none that it is not there.
+    # Only here S3 reports an invalid version id as a missing version.
     yield Row(name, "no version of a key", version, 200, "NoSuchVersion", also=named)
     for wrong, more in [
         ("another tag of a key", "<ETag>x</ETag>"),

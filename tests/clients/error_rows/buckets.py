@@ -1,4 +1,4 @@
-"""Buckets: their names, listings, lists, policies and configurations."""
+"""Buckets: names, listings, access control lists, policies and configurations."""
 
 from raw import Ask
 
@@ -309,7 +309,8 @@ def preflights():
 
 
 def policies_of_others():
-    """The policy of the bucket lets everybody do this, and S3 the owner's account alone."""
+    """The bucket policy allows everyone to do this, and S3 allows it only to the owner's account.
+    """
     also = {"ResourceType": "BUCKETPOLICY"}
     for name in ("GetBucketPolicy", "PutBucketPolicy", "DeleteBucketPolicy"):
         for by in ("foreign", None):

@@ -1,4 +1,5 @@
-"""What every operation answers: to nobody, to a stranger, and about a bucket that is not there."""
+"""Errors of every operation: for anonymous clients, for other accounts, and for a missing bucket.
+"""
 
 import re
 
@@ -45,7 +46,7 @@ RENAMED = (("x-amz-rename-source", "/small"),)
 PRIVATE = (("x-amz-acl", "private"),)
 ATTRIBUTES = (("x-amz-object-attributes", "ETag"),)
 
-# A request of each operation that is served, with nothing wrong with it.
+# A correct request of each served operation.
 GOOD = {
     "ListBuckets": Ask("GET /"),
     "ListObjects": Ask("GET /$bucket"),
@@ -106,7 +107,7 @@ GOOD = {
     "ListParts": Ask("GET /$bucket/up?uploadId=$upload"),
 }
 
-# Clients ask for these of buckets that never used them: what is not there, and what is empty.
+# Configurations that clients read from new buckets: their errors, and those that are empty.
 ABSENT = {
     "GetBucketLifecycleConfiguration": ("lifecycle", "NoSuchLifecycleConfiguration"),
     "GetBucketEncryption": ("encryption", "ServerSideEncryptionConfigurationNotFoundError"),
@@ -141,7 +142,7 @@ STUBS = {
     },
 }
 
-# What S3 does and Ashlar does not.
+# Operations of S3 that Ashlar does not serve.
 REFUSED = {
     "PutBucketEncryption": "PUT /$bucket?encryption",
     "PutBucketReplication": "PUT /$bucket?replication",
@@ -165,7 +166,7 @@ REFUSED = {
     "UpdateObjectEncryption": "PUT /$bucket/small?encryption",
 }
 
-# What S3 says to those who have not signed, where it is more than that access is denied.
+# The sentence for some anonymous requests, where S3 says more than that access is denied.
 INVOKE = "Anonymous users cannot invoke this API. Please authenticate."
 TO_NOBODY = {
     "CreateBucket": INVOKE,
@@ -184,7 +185,7 @@ TO_NOBODY = {
 
 
 def elsewhere(ask, bucket):
-    """The same, asked of another bucket."""
+    """Returns the same request for another bucket."""
     return ask.but(line=re.sub(r"/\$\w+", lambda _: f"/{bucket}", ask.line, count=1))
 
 

@@ -1,4 +1,4 @@
-"""Forms of browsers, and temporary credentials, which are asked for by a form."""
+"""Forms of browsers, and temporary credentials, which clients request by a form."""
 
 from raw import Ask, Form
 

@@ -1,4 +1,4 @@
-"""Locks: of buckets, of versions, and asked for with a write."""
+"""Locks: of buckets, of versions, and in the headers of a write."""
 
 from raw import Ask
 
@@ -13,7 +13,7 @@ HOLD, BYPASS = "x-amz-object-lock-legal-hold", "x-amz-bypass-governance-retentio
 KEEP = ((MODE, "GOVERNANCE"), (UNTIL, TO_COME))
 
 MISSING = "Bucket is missing Object Lock Configuration"
-# What S3 says of writes, and of nothing else.
+# The sentence of S3 for writes only.
 MISSING_TO_WRITES = "Bucket is missing ObjectLockConfiguration"
 NOT_FUTURE = "The retain until date must be in the future!"
 PROTECTED = "Access Denied because object protected by object lock."
@@ -117,7 +117,7 @@ def holds():
 
 
 def none_there():
-    """No key, no lock of a version, and no locks in the bucket."""
+    """A missing key, a version without a lock, and a bucket without locks."""
     for name, ask in ON_LOCKS.items():
         yield Row(name, "no key", another(ask), 404, "NoSuchKey", also={"Key": "none"})
         for wrong, bucket in [("no locks", "$bucket"), ("versions alone", "$versions")]:

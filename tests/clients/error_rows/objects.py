@@ -8,7 +8,7 @@ from .every import ATTRIBUTES, GOOD, TAGGING, elsewhere
 LONG = "k" * 1025
 PUT, COPY, READ = GOOD["PutObject"], GOOD["CopyObject"], GOOD["GetObject"]
 OTHER = '"00000000000000000000000000000000"'
-# The tag of what the scene's small object holds.
+# The ETag of the small object of the scene.
 SMALL = '"781e5e245d69b566979b86e28d23f2c7"'
 
 ON_KEYS = {
@@ -24,7 +24,7 @@ ON_KEYS = {
 
 
 def another(ask, key="none", query=""):
-    """The same of another key, or with more in its query."""
+    """Returns the same request for another key, or with a longer query."""
     path, _, own = ask.line.replace("/small", f"/{key}").partition("?")
     query = "&".join(part for part in (own, query) if part)
     return ask.but(line=f"{path}?{query}" if query else path)

@@ -1,8 +1,8 @@
-"""Two things wrong at once, and which of them S3 tells.
+"""Requests with two faults: the one that S3 reports.
 
-First what the URL names must be able to exist; then who asks; then the bucket, whoever asks; then
-what its sender may do; then key, version and upload; last what stands in the body. The answer to a
-browser's preflight looks at no sender.
+The order of checks is: the form of the names in the URL, the signature, the bucket, the
+permissions of the sender, key, version and upload, and last the body. A browser's preflight has no
+sender.
 """
 
 from raw import Ask

@@ -1,4 +1,4 @@
-"""Who sends a request: signatures in headers and URLs, tokens, and what is wrong with them."""
+"""The sender of a request: signatures in headers and URLs, tokens, and their faults."""
 
 from raw import Ask
 
@@ -17,7 +17,7 @@ MISSING = (
     "X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters."
 )
 
-# What S3 tells of a signature that is not the one it computed.
+# The elements of the error for a signature that differs from the computed one.
 COMPARED = {
     "AWSAccessKeyId": SOME,
     "StringToSign": SOME,

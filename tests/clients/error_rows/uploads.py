@@ -16,7 +16,7 @@ OTHER = '"00000000000000000000000000000000"'
 
 
 def listed(*parts):
-    """A document that names parts by number and tag, and more elements."""
+    """A document that lists parts by number and ETag, with further elements."""
     content = "".join(
         f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag>{''.join(more)}</Part>"
         for number, tag, *more in parts

@@ -1,4 +1,4 @@
-"""Versions: whether a bucket keeps them, their ids, and delete markers."""
+"""Versions: the versioning of a bucket, ids, and delete markers."""
 
 from raw import Ask
 
@@ -6,7 +6,7 @@ from . import SOME, Row, argument
 from .every import GOOD, elsewhere
 from .objects import ON_KEYS, another
 
-# An id as they are, which no version has.
+# A well-formed id that no version has.
 NO_VERSION = "0" * 32
 MARKER = "versionId=$versions_marker"
 NAMED_MARKER = {"x-amz-delete-marker": "true", "x-amz-version-id": "$versions_marker"}
@@ -89,7 +89,7 @@ def ids():
 
 
 def sources():
-    """Where copies come from."""
+    """Sources of copies."""
     marker = (
         "The source of a copy request may not specifically refer to a delete marker by version id."
     )
@@ -119,7 +119,7 @@ def markers():
         code = "MethodNotAllowed"
         headers = {"Last-Modified": SOME, **allow} if name in ("GetObject", "HeadObject") else allow
         yield Row(name, "a marker by its id", named, 405, code, None, also, headers)
-        # What S3 says of a key that ends in a marker is not the same for all.
+        # The errors for a key with a current delete marker differ by operation.
         if "Tagging" in name or name == "PutObjectAcl":
             yield Row(name, "a deleted key", ask, 405, code, also=also)
         else:
@@ -135,7 +135,7 @@ def locked_markers():
 
 
 def kept():
-    """What is not done where versions are kept."""
+    """Operations that fail in buckets with versions."""
     message = (
         "The bucket you tried to delete is not empty. You must delete all versions in the bucket."
     )
