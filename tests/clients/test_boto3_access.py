@@ -85,7 +85,7 @@ def test_a_bucket_policy_lets_another_account_in(control, bucket, lab):
         control.get_bucket_policy(Bucket=bucket)
 
 
-def test_a_policy_that_cannot_be_honoured_is_refused(control, bucket):
+def test_an_unsupported_policy_is_refused(control, bucket):
     for text in ["no json", policy(bucket, ("Allow", "*", "s3:Frobnicate", "/*"))]:
         with refused("MalformedPolicy", status=400):
             control.put_bucket_policy(Bucket=bucket, Policy=text)
@@ -118,7 +118,7 @@ def test_a_public_bucket_is_read_and_written_without_credentials(control, bucket
     assert nobody.get_object(Bucket=bucket, Key="k")["Body"].read() == b"from nobody"
 
 
-def test_conditions_look_at_the_request(control, bucket, server):
+def test_conditions_use_the_values_of_the_request(control, bucket, server):
     bert = add_person(server)
     statement = {
         "Effect": "Allow",
@@ -144,7 +144,7 @@ def test_conditions_look_at_the_request(control, bucket, server):
         bert.s3.list_objects_v2(Bucket=bucket, Prefix=f"home/{bert.access_key}/a")
 
 
-def test_new_buckets_have_no_lists(control, bucket):
+def test_new_buckets_have_no_access_control_lists(control, bucket):
     controls = control.get_bucket_ownership_controls(Bucket=bucket)["OwnershipControls"]
     assert controls["Rules"] == [{"ObjectOwnership": "BucketOwnerEnforced"}]
     control.put_object(Bucket=bucket, Key="k", Body=b"", ACL="bucket-owner-full-control")
@@ -156,7 +156,7 @@ def test_new_buckets_have_no_lists(control, bucket):
     assert [grant["Permission"] for grant in grants] == ["FULL_CONTROL"]
 
 
-def test_lists_are_read_back_and_count(control, nobody, lab):
+def test_access_control_lists_are_read_back_and_effective(control, nobody, lab):
     account, carl = lab
     bucket = shared_bucket(control)
     control.put_object(Bucket=bucket, Key="public", Body=b"1", ACL="public-read")
@@ -179,7 +179,7 @@ def test_lists_are_read_back_and_count(control, nobody, lab):
     assert grantees[1]["URI"].endswith("/AllUsers")
 
 
-def test_an_object_belongs_to_whom_has_written_it(control, lab):
+def test_an_object_belongs_to_its_writer(control, lab):
     account, carl = lab
     for ownership, asked, whose in [
         ("ObjectWriter", {}, account.canonical_id),
@@ -211,7 +211,7 @@ def test_the_expected_owner_is_checked(control, bucket):
         control.put_object(Bucket=bucket, Key="k", Body=b"", ExpectedBucketOwner="1" * 12)
 
 
-def test_what_is_not_there_is_told_only_to_whom_may_list(control, bucket, nobody):
+def test_a_missing_key_is_reported_only_with_the_right_to_list(control, bucket, nobody):
     text = policy(bucket, ("Allow", "*", "s3:GetObject", "/*"))
     control.put_bucket_policy(Bucket=bucket, Policy=text)
     with refused("AccessDenied", status=403):
@@ -220,7 +220,7 @@ def test_what_is_not_there_is_told_only_to_whom_may_list(control, bucket, nobody
         control.get_object(Bucket=bucket, Key="absent")
 
 
-def test_temporary_credentials_may_do_what_their_policy_leaves(control, bucket, server):
+def test_temporary_credentials_are_limited_by_their_policy(control, bucket, server):
     control.put_object(Bucket=bucket, Key="a/k", Body=b"1")
     control.put_object(Bucket=bucket, Key="k", Body=b"2")
     sts = boto3.client("sts", **server.aws_settings())
@@ -251,7 +251,7 @@ def test_temporary_credentials_may_do_what_their_policy_leaves(control, bucket, 
     assert arn.startswith("arn:aws:sts::000000000001:assumed-role/") and arn.endswith("/nightly")
 
 
-def test_cors_is_kept_and_answered(control, bucket):
+def test_a_cors_configuration_is_stored_and_applied(control, bucket):
     with refused("NoSuchCORSConfiguration", status=404):
         control.get_bucket_cors(Bucket=bucket)
     rule = {

@@ -33,7 +33,7 @@ def keys(s3, bucket):
     return [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
 
-def test_a_renamed_object_keeps_all_but_its_key(s3, bucket):
+def test_a_renamed_object_keeps_everything_except_its_key(s3, bucket):
     kept = {"Metadata": {"colour": "grey"}, "ContentType": "text/x-stone", "Tagging": "a=1"}
     put = s3.put_object(Bucket=bucket, Key="a/b/old", Body=content(1, MIDDLE), **kept)
     s3.rename_object(Bucket=bucket, Key="c/new", RenameSource="a/b/old")
@@ -56,7 +56,7 @@ def test_the_source_may_be_named_in_several_ways(s3, bucket, source):
     assert keys(s3, bucket) == ["new"]
 
 
-def test_a_rename_replaces_what_has_the_key_unless_it_must_not(s3, bucket):
+def test_a_rename_replaces_an_object_unless_a_condition_forbids_it(s3, bucket):
     s3.put_object(Bucket=bucket, Key="old", Body=b"old")
     there = s3.put_object(Bucket=bucket, Key="new", Body=b"new")
     with refused("PreconditionFailed", status=412):
@@ -79,7 +79,7 @@ def test_a_rename_replaces_what_has_the_key_unless_it_must_not(s3, bucket):
     assert keys(s3, bucket) == ["new"]
 
 
-def test_the_source_of_a_rename_must_be_as_the_request_says(s3, bucket):
+def test_conditions_on_the_source_of_a_rename_are_checked(s3, bucket):
     put = s3.put_object(Bucket=bucket, Key="old", Body=b"old")
     hour = timedelta(hours=1)
     now = datetime.now(timezone.utc)
@@ -103,7 +103,7 @@ def test_the_source_of_a_rename_must_be_as_the_request_says(s3, bucket):
     assert keys(s3, bucket) == ["new"]
 
 
-def test_a_rename_that_is_sent_again_is_done_once(s3, bucket):
+def test_a_repeated_rename_takes_effect_once(s3, bucket):
     s3.put_object(Bucket=bucket, Key="old", Body=b"old")
     request = {"Bucket": bucket, "Key": "new", "RenameSource": "old", "ClientToken": "once"}
     s3.rename_object(**request)
@@ -125,7 +125,7 @@ def test_a_rename_that_is_sent_again_is_done_once(s3, bucket):
     assert body_of(s3, bucket, "new") == b"newer"
 
 
-def test_renames_that_cannot_be_are_refused(s3, bucket):
+def test_invalid_renames_are_refused(s3, bucket):
     s3.put_object(Bucket=bucket, Key="a/", Body=b"")
     for key, source in (("b", "a/"), ("b/", "a")):
         with refused("InvalidRequest", status=400):
@@ -139,7 +139,7 @@ def test_renames_that_cannot_be_are_refused(s3, bucket):
 
 
 @pytest.mark.ashlar("accounts are made by the gateway's own commands")
-def test_who_renames_must_be_allowed_to_read_remove_and_write(server, s3, bucket):
+def test_a_rename_needs_rights_to_read_delete_and_write(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="old", Body=b"old")
     account = add_account(server)
     carl = add_person(server, ["readwrite"], account)
@@ -169,7 +169,7 @@ def test_who_renames_must_be_allowed_to_read_remove_and_write(server, s3, bucket
 
 @pytest.mark.parametrize("first", [0, 100, MIDDLE, (9 << 20) + 1])
 @pytest.mark.parametrize("second", [1, 5000, (5 << 20) + 3])
-def test_what_is_appended_is_behind_what_was_there(s3, bucket, first, second):
+def test_appended_bytes_follow_the_existing_content(s3, bucket, first, second):
     before, behind = content(1, first), content(2, second)
     put = s3.put_object(Bucket=bucket, Key="log", Body=before, Metadata={"colour": "grey"})
     appended = s3.put_object(Bucket=bucket, Key="log", Body=behind, WriteOffsetBytes=first)
@@ -185,7 +185,7 @@ def test_what_is_appended_is_behind_what_was_there(s3, bucket, first, second):
     assert ranged == (before + behind)[max(first - 3, 0) : first + 1]
 
 
-def test_the_first_bytes_make_the_object(s3, bucket):
+def test_the_first_append_creates_the_object(s3, bucket):
     with refused("NoSuchKey", status=404):
         s3.put_object(Bucket=bucket, Key="log", Body=b"one", WriteOffsetBytes=3)
     s3.put_object(
@@ -198,7 +198,7 @@ def test_the_first_bytes_make_the_object(s3, bucket):
     assert got["ContentType"] == "text/x-log"
 
 
-def test_an_offset_that_is_not_the_end_is_refused_and_nothing_is_lost(s3, bucket):
+def test_an_append_at_a_wrong_offset_is_refused_without_loss(s3, bucket):
     put = s3.put_object(Bucket=bucket, Key="log", Body=b"12345")
     for offset in (0, 4, 6):
         with refused("InvalidWriteOffset", status=400):
@@ -223,7 +223,7 @@ def test_an_offset_that_is_not_the_end_is_refused_and_nothing_is_lost(s3, bucket
 
 
 @pytest.mark.ashlar("accounts are made by the gateway's own commands")
-def test_who_appends_must_be_allowed_to_read(server, s3, bucket):
+def test_an_append_needs_the_right_to_read(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="log", Body=b"12345")
     writer = add_person(server, ["writeonly"])
     writer.s3.put_object(Bucket=bucket, Key="other", Body=b"12345")
@@ -234,7 +234,7 @@ def test_who_appends_must_be_allowed_to_read(server, s3, bucket):
 
 
 @pytest.mark.ashlar("accounts are made by the gateway's own commands")
-def test_a_policy_that_says_write_once_means_the_star(server, s3, bucket):
+def test_a_write_once_policy_requires_if_none_match_star(server, s3, bucket):
     carl = add_person(server, ["readwrite"], add_account(server))
     once = {
         "Effect": "Allow",
@@ -256,7 +256,7 @@ def test_a_policy_that_says_write_once_means_the_star(server, s3, bucket):
     assert body_of(s3, bucket, "k") == b"first"
 
 
-def test_of_two_who_append_at_one_place_one_does(server, bucket):
+def test_exactly_one_of_two_appends_at_one_offset_succeeds(server, bucket):
     s3 = boto3.client("s3", **server.aws_settings())
     s3.put_object(Bucket=bucket, Key="log", Body=b"")
     lines = 20
@@ -284,7 +284,7 @@ def test_of_two_who_append_at_one_place_one_does(server, bucket):
         assert own == [f"{name} {n}" for n in range(lines)]
 
 
-def test_a_write_may_depend_on_other_content(s3, bucket):
+def test_a_write_may_require_another_content(s3, bucket):
     put = s3.put_object(Bucket=bucket, Key="k", Body=b"one", IfNoneMatch='"0"')
     with refused("PreconditionFailed", status=412):
         s3.put_object(Bucket=bucket, Key="k", Body=b"two", IfNoneMatch=put["ETag"])

@@ -48,7 +48,7 @@ def secret_then_plain(s3, bucket, key):
     return secret, versions.put(s3, bucket, key)
 
 
-def test_the_tags_are_those_of_the_version(control, versioned):
+def test_tag_conditions_use_the_tags_of_the_version(control, versioned):
     old, new = secret_then_plain(control, versioned, "k")
     secret = {"s3:ExistingObjectTag/class": "secret"}
     set_policy(control, versioned, deny("s3:*", StringEquals=secret))
@@ -77,7 +77,7 @@ def test_the_tags_are_those_of_the_version(control, versioned):
     control.delete_bucket_policy(Bucket=versioned)
 
 
-def test_the_version_is_the_one_of_the_entry_or_of_the_source(control, versioned):
+def test_version_conditions_use_the_version_of_the_entry_or_source(control, versioned):
     first, second = secret_then_plain(control, versioned, "k")
     actions = ("s3:DeleteObjectVersion", "s3:GetObjectVersion")
     keep = [deny(action, StringEquals={"s3:VersionId": first}) for action in actions]
@@ -126,7 +126,7 @@ def test_the_source_of_a_copy_has_one_name(control, bucket):
     control.abort_multipart_upload(Bucket=bucket, Key="parts", UploadId=upload)
 
 
-def test_write_once_and_delete_what_is_meant(control, bucket):
+def test_policies_can_require_conditions_on_writes_and_deletes(control, bucket):
     control.put_object(Bucket=bucket, Key="k", Body=b"first")
     creates = {"Bool": {"s3:ObjectCreationOperation": "true"}}
     set_policy(
@@ -198,7 +198,7 @@ def test_an_entry_with_a_version_keeps_its_condition(control, versioned):
     assert [one["VersionId"] for one in answer["Deleted"]] == [version]
 
 
-def test_tags_count_where_they_are_set(control, bucket):
+def test_request_tag_conditions_apply_where_tags_are_set(control, bucket):
     control.put_object(Bucket=bucket, Key="from", Body=b"x", Tagging="class=secret")
     need = deny("s3:PutObject", StringNotEquals={"s3:RequestObjectTag/class": "open"})
     keep = deny("s3:PutObjectTagging", StringEquals={"s3:RequestObjectTag/class": "secret"})
@@ -217,7 +217,7 @@ def test_tags_count_where_they_are_set(control, bucket):
         )
 
 
-def test_the_ownership_is_the_one_of_the_document(control, bucket):
+def test_ownership_conditions_use_the_document(control, bucket):
     lists = {"s3:x-amz-object-ownership": "ObjectWriter"}
     statement = deny("s3:PutBucketOwnershipControls", StringEquals=lists)
     set_policy(control, bucket, {**statement, "Resource": f"arn:aws:s3:::{bucket}"})
@@ -231,7 +231,7 @@ def test_the_ownership_is_the_one_of_the_document(control, bucket):
     own("BucketOwnerPreferred")
 
 
-def test_the_region_is_the_one_of_the_document(server):
+def test_region_conditions_use_the_document(server):
     name = f"made-in-{fresh_bucket_name()}"
     document = {
         "Version": "2012-10-17",
@@ -286,7 +286,7 @@ def test_a_key_without_values_is_refused(control, bucket, key):
 
 
 @pytest.mark.parametrize("ownership", ["BucketOwnerPreferred", "ObjectWriter"])
-def test_markers_and_versions_are_removed_where_lists_count(control, ownership):
+def test_markers_and_versions_are_removed_in_buckets_with_effective_lists(control, ownership):
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name, ObjectOwnership=ownership)
     versions.enable(control, name)
@@ -298,7 +298,7 @@ def test_markers_and_versions_are_removed_where_lists_count(control, ownership):
     assert "Versions" not in listed and "DeleteMarkers" not in listed
 
 
-def test_a_stranger_does_not_learn_which_versions_there_are(control, server, nobody):
+def test_other_accounts_do_not_learn_which_versions_exist(control, server, nobody):
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name, ObjectOwnership="ObjectWriter")
     versions.enable(control, name)

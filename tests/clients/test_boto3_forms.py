@@ -68,7 +68,7 @@ def test_a_form_uploads_a_file(server, control, bucket, signer):
     assert headers["ETag"] == found["ETag"]
 
 
-def test_a_form_says_what_it_wants_to_hear(server, control, bucket, signer):
+def test_a_form_chooses_its_response(server, control, bucket, signer):
     if not server.is_ashlar() and signer.meta.config.signature_version == "s3":
         pytest.skip("the reference takes forms of version 4 alone")
     for field, value, expected in [
@@ -88,7 +88,7 @@ def test_a_form_says_what_it_wants_to_hear(server, control, bucket, signer):
 
 
 @pytest.mark.ashlar("the reference has its own words")
-def test_a_form_is_held_to_its_policy(server, control, bucket, signer):
+def test_a_form_must_satisfy_its_policy(server, control, bucket, signer):
     post = signer.generate_presigned_post(
         bucket, "k", Conditions=[["content-length-range", 2, 10]]
     )
@@ -119,7 +119,7 @@ def test_a_form_is_held_to_its_policy(server, control, bucket, signer):
 
 
 @pytest.mark.ashlar("the reference keeps anonymous forms out")
-def test_a_public_bucket_takes_forms_of_nobody(server, control, bucket):
+def test_a_public_bucket_accepts_anonymous_forms(server, control, bucket):
     url = f"{server.endpoint}/{bucket}"
     assert send_form(server, url, {"key": "k"}, b"x")[0] == 403
     statement = {
@@ -136,7 +136,7 @@ def test_a_public_bucket_takes_forms_of_nobody(server, control, bucket):
 
 
 @pytest.mark.ashlar("the reference has no configuration for a bucket")
-def test_a_page_of_another_origin_is_let_in_by_the_bucket(server, control, bucket):
+def test_the_bucket_admits_pages_of_other_origins(server, control, bucket):
     url, page = f"{server.endpoint}/{bucket}/k", "https://app.example.com"
     asked = {"Origin": page, "Access-Control-Request-Method": "PUT"}
     assert send(server, "OPTIONS", url, headers=asked)[0] == 403
@@ -162,7 +162,7 @@ def test_a_page_of_another_origin_is_let_in_by_the_bucket(server, control, bucke
 
 
 @pytest.mark.ashlar("the reference knows no s3:if-none-match")
-def test_a_header_beside_a_form_is_no_precondition(server, control, bucket, signer):
+def test_a_header_of_a_form_request_is_not_a_precondition(server, control, bucket, signer):
     control.put_object(Bucket=bucket, Key="k", Body=b"first")
     once = {
         "Effect": "Allow",
@@ -184,7 +184,7 @@ def test_a_header_beside_a_form_is_no_precondition(server, control, bucket, sign
 
 
 @pytest.mark.ashlar("the reference has no value of s3:signatureAge for a form")
-def test_a_form_is_as_old_as_its_signature(server, control, bucket, signer):
+def test_signature_age_conditions_apply_to_forms(server, control, bucket, signer):
     young = {
         "Effect": "Deny",
         "Principal": "*",

@@ -113,7 +113,7 @@ def test_entries_agree_with_head(s3, filled):
         assert each["Owner"]["ID"]
 
 
-def test_an_empty_page_was_asked_for(s3, filled):
+def test_a_page_of_zero_keys_is_empty(s3, filled):
     page = s3.list_objects_v2(Bucket=filled, MaxKeys=0)
     assert (page["KeyCount"], page["IsTruncated"]) == (0, False)
 
@@ -145,7 +145,7 @@ def test_versions_of_a_bucket_without_versioning(s3, filled):
     ]
 
 
-def test_a_list_sees_every_write_before_it(s3, bucket):
+def test_a_listing_contains_every_earlier_write(s3, bucket):
     for number in range(20):
         s3.put_object(Bucket=bucket, Key=f"d/{number:02}", Body=b"x")
         assert s3.list_objects_v2(Bucket=bucket, Prefix="d/")["KeyCount"] == number + 1

@@ -116,7 +116,7 @@ def default(s3, bucket, **retention):
 # --- compliance: first, because these retentions expire while other tests run ------------------
 
 
-def test_compliance_ends_for_nobody_and_by_itself(server, s3, lockable):
+def test_compliance_cannot_be_ended_and_expires(server, s3, lockable):
     which = put_kept(s3, lockable, "COMPLIANCE", later(seconds=4))
     for bypass in ({}, {"BypassGovernanceRetention": True}):
         with locked_out(server):
@@ -146,7 +146,7 @@ def test_compliance_is_neither_shortened_nor_removed_nor_downgraded(server, s3, 
         assert kept(s3, which) == ("COMPLIANCE", until)
 
 
-def test_compliance_is_extended_by_anybody(s3, lockable):
+def test_compliance_can_be_extended_without_a_bypass(s3, lockable):
     which = put_kept(s3, lockable, "COMPLIANCE", later(seconds=SOON))
     until = later(seconds=LATER)
     keep(s3, which, "COMPLIANCE", until)
@@ -170,7 +170,7 @@ def test_governance_becomes_compliance(server, s3, lockable):
 # --- buckets ---------------------------------------------------------------------------------
 
 
-def test_a_bucket_made_for_locks_keeps_versions_for_ever(server, s3, lockable):
+def test_versioning_of_a_bucket_with_locks_cannot_be_suspended(server, s3, lockable):
     assert s3.get_bucket_versioning(Bucket=lockable)["Status"] == "Enabled"
     shown = s3.get_object_lock_configuration(Bucket=lockable)["ObjectLockConfiguration"]
     assert shown == {"ObjectLockEnabled": "Enabled"}
@@ -185,7 +185,7 @@ def test_a_bucket_made_for_locks_keeps_versions_for_ever(server, s3, lockable):
     assert s3.get_bucket_versioning(Bucket=lockable)["Status"] == "Enabled"
 
 
-def test_a_bucket_without_locks_says_so(server, s3, bucket):
+def test_a_bucket_without_locks_has_its_error_code(server, s3, bucket):
     with refused("ObjectLockConfigurationNotFoundError", status=404) as caught:
         s3.get_object_lock_configuration(Bucket=bucket)
     assert "Object Lock configuration does not exist for this bucket" in str(caught.value)
@@ -226,7 +226,7 @@ def test_a_bucket_with_versions_is_made_lockable_later(server, s3, bucket, grave
         s3.delete_object(Bucket=bucket, Key="before", VersionId="null")
 
 
-def test_a_default_is_set_replaced_and_taken_away(s3, lockable):
+def test_a_default_is_set_replaced_and_removed(s3, lockable):
     def shown():
         return s3.get_object_lock_configuration(Bucket=lockable)["ObjectLockConfiguration"]
 
@@ -267,7 +267,7 @@ def test_a_default_is_set_replaced_and_taken_away(s3, lockable):
         },
     ],
 )
-def test_a_configuration_that_makes_no_sense_is_refused(server, s3, lockable, configuration):
+def test_an_invalid_lock_configuration_is_refused(server, s3, lockable, configuration):
     with refused(*server.codes("MalformedXML", "InvalidArgument"), status=400):
         s3.put_object_lock_configuration(
             Bucket=lockable, ObjectLockConfiguration=configuration
@@ -298,7 +298,7 @@ def test_a_default_has_limits(server, s3, lockable, unit, value, sentence):
 
 
 @pytest.mark.parametrize(("unit", "value", "days"), [("Days", 3, 3), ("Years", 1, 365)])
-def test_new_objects_are_kept_by_default(server, s3, lockable, unit, value, days):
+def test_the_default_retention_applies_to_new_objects(server, s3, lockable, unit, value, days):
     older = put(s3, lockable, "older")
     default(s3, lockable, Mode="GOVERNANCE", **{unit: value})
     which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
@@ -320,7 +320,7 @@ def test_new_objects_are_kept_by_default(server, s3, lockable, unit, value, days
         remove(s3, which)
 
 
-def test_copies_and_uploads_are_kept_by_default(server, s3, lockable):
+def test_the_default_retention_applies_to_copies_and_uploads(server, s3, lockable):
     put(s3, lockable, "source")
     default(s3, lockable, Mode="GOVERNANCE", Days=1)
     source = {"Bucket": lockable, "Key": "source"}
@@ -341,14 +341,14 @@ def upload(s3, bucket, key, **arguments):
     return s3.complete_multipart_upload(**which, MultipartUpload={"Parts": [part]})["VersionId"]
 
 
-def test_what_a_request_says_goes_before_the_default(s3, lockable):
+def test_a_lock_of_the_request_overrides_the_default(s3, lockable):
     default(s3, lockable, Mode="GOVERNANCE", Days=30)
     until = later(hours=1)
     which = put_kept(s3, lockable, "GOVERNANCE", until)
     assert kept(s3, which) == ("GOVERNANCE", until)
 
 
-def test_markers_are_not_kept_by_default(s3, lockable):
+def test_the_default_retention_does_not_apply_to_markers(s3, lockable):
     default(s3, lockable, Mode="GOVERNANCE", Days=1)
     version = put(s3, lockable)
     marker = s3.delete_object(Bucket=lockable, Key="k")
@@ -360,7 +360,7 @@ def test_markers_are_not_kept_by_default(s3, lockable):
 # --- locks in the headers of a write -----------------------------------------------------------
 
 
-def test_a_write_asks_to_be_kept_and_held(server, s3, lockable):
+def test_a_write_sets_retention_and_legal_hold(server, s3, lockable):
     until = later(days=2)
     asked = {
         "ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until,
@@ -384,7 +384,7 @@ def test_a_write_asks_to_be_kept_and_held(server, s3, lockable):
             remove(s3, which)
 
 
-def test_a_copy_does_not_bring_locks_along(s3, lockable):
+def test_a_copy_does_not_copy_locks(s3, lockable):
     put_kept(s3, lockable, ObjectLockLegalHoldStatus="ON")
     source = {"Bucket": lockable, "Key": "k"}
     version = s3.copy_object(Bucket=lockable, Key="copy", CopySource=source)["VersionId"]
@@ -406,7 +406,7 @@ def test_overwriting_a_locked_object_makes_a_version(server, s3, lockable):
     assert s3.get_object(Bucket=lockable, Key="k")["Body"].read() == b"locked"
 
 
-def test_a_write_must_say_both_mode_and_date_and_both_right(server, s3, lockable):
+def test_a_write_needs_a_valid_mode_and_date(server, s3, lockable):
     mode, until = {"ObjectLockMode": "GOVERNANCE"}, {"ObjectLockRetainUntilDate": later(days=1)}
     past = {"ObjectLockRetainUntilDate": later(days=-1)}
     both = "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied"
@@ -432,7 +432,7 @@ def test_a_write_must_say_both_mode_and_date_and_both_right(server, s3, lockable
     ],
     ids=["hold", "retention"],
 )
-def test_a_bucket_without_locks_takes_no_locked_objects(s3, bucket, asked):
+def test_a_bucket_without_locks_refuses_locked_objects(s3, bucket, asked):
     s3.put_object(Bucket=bucket, Key="source", Body=b"x")
     source = {"Bucket": bucket, "Key": "source"}
     for write in (
@@ -451,7 +451,7 @@ def test_a_bucket_without_locks_takes_no_locked_objects(s3, bucket, asked):
 # --- retention -------------------------------------------------------------------------------
 
 
-def test_retention_is_of_a_version(server, s3, lockable):
+def test_retention_belongs_to_a_version(server, s3, lockable):
     older, newer = put(s3, lockable, content=b"1"), put(s3, lockable, content=b"2")
     current = {"Bucket": lockable, "Key": "k"}
     which = {**current, "VersionId": older}
@@ -468,7 +468,7 @@ def test_retention_is_of_a_version(server, s3, lockable):
     assert [each["VersionId"] for each in found] == [newer, older], "no version was made"
 
 
-def test_a_locked_version_is_not_removed(server, s3, lockable):
+def test_a_locked_version_cannot_be_removed(server, s3, lockable):
     which = put_kept(s3, lockable, content=b"locked")
     with locked_out(server) as caught:
         remove(s3, which)
@@ -492,7 +492,7 @@ def test_a_plain_delete_hides_a_locked_object(server, s3, lockable):
     assert s3.get_object(Bucket=lockable, Key="k")["Body"].read() == b"locked"
 
 
-def test_governance_is_bypassed_by_who_says_so(server, s3, lockable):
+def test_governance_is_bypassed_with_the_header(server, s3, lockable):
     which = put_kept(s3, lockable)
     for no in ({}, {"BypassGovernanceRetention": False}):
         with locked_out(server):
@@ -503,7 +503,7 @@ def test_governance_is_bypassed_by_who_says_so(server, s3, lockable):
         s3.get_object(**which)
 
 
-def test_governance_is_extended_by_anybody_and_shortened_by_a_bypass(server, s3, lockable):
+def test_governance_is_extended_without_and_shortened_with_a_bypass(server, s3, lockable):
     until = later(days=1)
     which = put_kept(s3, lockable, "GOVERNANCE", until)
     keep(s3, which, "GOVERNANCE", until)
@@ -516,7 +516,7 @@ def test_governance_is_extended_by_anybody_and_shortened_by_a_bypass(server, s3,
     assert kept(s3, which) == ("GOVERNANCE", until)
 
 
-def test_governance_is_taken_away_by_a_bypass(server, s3, lockable):
+def test_governance_is_removed_with_a_bypass(server, s3, lockable):
     which = put_kept(s3, lockable)
     with locked_out(server):
         s3.put_object_retention(**which, Retention={})
@@ -613,7 +613,7 @@ def test_a_policy_limits_retentions(s3, lockable):
 
 
 @pytest.mark.ashlar("the reference has no policies of buckets by locks")
-def test_a_policy_says_who_holds(s3, lockable):
+def test_a_policy_limits_legal_holds(s3, lockable):
     deny = {
         "Effect": "Deny",
         "Action": "s3:PutObjectLegalHold",
@@ -629,7 +629,7 @@ def test_a_policy_says_who_holds(s3, lockable):
 
 
 @pytest.mark.ashlar("the reference ignores a bypass of what is not there")
-def test_a_bucket_without_locks_knows_no_bypass(s3, bucket):
+def test_a_bypass_in_a_bucket_without_locks_is_refused(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for delete in (
         lambda: s3.delete_object(Bucket=bucket, Key="k", BypassGovernanceRetention=True),
@@ -645,7 +645,7 @@ def test_a_bucket_without_locks_knows_no_bypass(s3, bucket):
     s3.head_object(Bucket=bucket, Key="k")
 
 
-def test_a_retention_that_makes_no_sense_is_refused(server, s3, lockable):
+def test_an_invalid_retention_is_refused(server, s3, lockable):
     which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
     tomorrow = later(days=1)
     for retention in (
@@ -674,7 +674,7 @@ ABOUT_LOCKS = {
 
 
 @pytest.mark.parametrize("operation", ABOUT_LOCKS)
-def test_there_are_no_locks_in_a_bucket_without(server, s3, bucket, operation):
+def test_lock_operations_in_a_bucket_without_locks_are_refused(server, s3, bucket, operation):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     with refused("InvalidRequest", status=400) as caught:
         ABOUT_LOCKS[operation](s3, Bucket=bucket, Key="k")
@@ -688,7 +688,7 @@ def test_there_are_no_locks_in_a_bucket_without(server, s3, bucket, operation):
 
 
 @pytest.mark.parametrize("operation", ABOUT_LOCKS)
-def test_what_is_not_there_has_no_locks(s3, lockable, operation):
+def test_lock_operations_on_missing_objects_are_refused(s3, lockable, operation):
     ask = ABOUT_LOCKS[operation]
     gone = put(s3, lockable)
     s3.delete_object(Bucket=lockable, Key="k", VersionId=gone)
@@ -713,7 +713,7 @@ def test_a_marker_has_no_locks(server, s3, lockable, operation):
 
 
 @pytest.mark.parametrize("operation", ["GetObjectRetention", "GetObjectLegalHold"])
-def test_an_object_that_is_not_locked_says_so(server, s3, lockable, operation):
+def test_an_object_without_a_lock_has_its_error_code(server, s3, lockable, operation):
     version = put(s3, lockable)
     # The status of AWS is 404.
     status = 404 if server.is_ashlar() else 400
@@ -729,7 +729,7 @@ def test_an_object_that_is_not_locked_says_so(server, s3, lockable, operation):
 # --- legal holds -----------------------------------------------------------------------------
 
 
-def test_a_hold_blocks_until_it_is_lifted(server, s3, lockable):
+def test_a_hold_protects_until_it_is_released(server, s3, lockable):
     which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
     hold(s3, which)
     assert s3.head_object(**which)["ObjectLockLegalHoldStatus"] == "ON"
@@ -742,7 +742,7 @@ def test_a_hold_blocks_until_it_is_lifted(server, s3, lockable):
     remove(s3, which)
 
 
-def test_a_hold_is_of_a_version(server, s3, lockable):
+def test_a_hold_belongs_to_a_version(server, s3, lockable):
     older, newer = put(s3, lockable, content=b"1"), put(s3, lockable, content=b"2")
     which = {"Bucket": lockable, "Key": "k"}
     hold(s3, {**which, "VersionId": older})
@@ -755,7 +755,7 @@ def test_a_hold_is_of_a_version(server, s3, lockable):
         s3.delete_object(**which, VersionId=newer)
 
 
-def test_a_hold_and_a_retention_do_not_know_each_other(server, s3, lockable):
+def test_holds_and_retentions_are_independent(server, s3, lockable):
     until = later(days=1)
     which = put_kept(s3, lockable, "GOVERNANCE", until, ObjectLockLegalHoldStatus="ON")
     with locked_out(server):
@@ -780,7 +780,7 @@ def test_a_hold_is_on_or_off(s3, lockable):
 # --- batches of deletes ------------------------------------------------------------------------
 
 
-def test_many_deletes_tell_what_is_locked(server, s3, lockable):
+def test_a_batch_of_deletes_reports_locked_versions(server, s3, lockable):
     locked = put_kept(s3, lockable, key="locked")
     held = put(s3, lockable, "held", ObjectLockLegalHoldStatus="ON")
     free = put(s3, lockable, "free")

@@ -44,7 +44,7 @@ def finish(s3, upload, parts, **arguments):
     return s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts}, **arguments)
 
 
-def test_parts_are_strung_together(s3, bucket):
+def test_parts_are_concatenated(s3, bucket):
     bodies = [part_bytes(1), part_bytes(2, PART + 12_345), part_bytes(3, 7)]
     upload = begin(s3, bucket, "k", ContentType="text/x-big", Metadata={"a": "1"})
     # Sent out of order, but in order in the object.
@@ -256,7 +256,7 @@ def test_checksums_of_parts_and_of_the_whole(server, s3, bucket, algorithm):
 
 @pytest.mark.ashlar("the reference does not know all of them")
 @pytest.mark.parametrize("algorithm", HASHES)
-def test_copies_get_the_checksum_that_is_asked_for(s3, bucket, algorithm):
+def test_copies_get_the_requested_checksum(s3, bucket, algorithm):
     compute, name = HASHES[algorithm], f"Checksum{algorithm}"
     source = {"Bucket": bucket, "Key": "from"}
     for content in (b"a few bytes", part_bytes(3, 6 * MIB)):

@@ -60,7 +60,7 @@ def test_overwriting_replaces_content_headers_and_metadata(s3, bucket):
     assert "CacheControl" not in got and "ContentEncoding" not in got
 
 
-def test_content_headers_and_metadata_come_back(s3, bucket):
+def test_content_headers_and_metadata_are_returned(s3, bucket):
     expires = datetime(2031, 5, 4, 3, 2, 1, tzinfo=timezone.utc)
     metadata = {"colour": "grey", "with-dash": "a  b", "empty": ""}
     s3.put_object(Bucket=bucket, Key="k", Body=b"x", Metadata=metadata, Expires=expires, **HEADERS)
@@ -90,7 +90,7 @@ def test_a_missing_key_is_refused(s3, bucket):
         s3.copy_object(Bucket=bucket, Key="to", CopySource={"Bucket": bucket, "Key": "absent"})
 
 
-def test_deleting_is_idempotent_and_prunes(s3, bucket):
+def test_deleting_is_idempotent_and_removes_empty_prefixes(s3, bucket):
     s3.put_object(Bucket=bucket, Key="a/b/c", Body=b"x")
     for _ in range(2):
         assert s3.delete_object(Bucket=bucket, Key="a/b/c")["ResponseMetadata"][
@@ -190,7 +190,7 @@ def test_if_none_match_star_creates_once(s3, bucket):
     assert body_of(s3, bucket, "lock") == b"first"
 
 
-def test_if_match_replaces_only_what_was_seen(s3, bucket):
+def test_if_match_replaces_only_the_matching_object(s3, bucket):
     etag = s3.put_object(Bucket=bucket, Key="k", Body=b"one")["ETag"]
     newer = s3.put_object(Bucket=bucket, Key="k", Body=b"two", IfMatch=etag)["ETag"]
     with refused("PreconditionFailed", status=412):
@@ -335,13 +335,13 @@ LATER = {
 
 @pytest.mark.ashlar("the reference does not know them")
 @pytest.mark.parametrize("algorithm", LATER)
-def test_later_checksums_are_verified_kept_and_returned(server, s3, bucket, algorithm):
-    test_checksums_are_verified_kept_and_returned(server, s3, bucket, algorithm)
+def test_newer_checksums_are_verified_stored_and_returned(server, s3, bucket, algorithm):
+    test_checksums_are_verified_stored_and_returned(server, s3, bucket, algorithm)
 
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_checksums_are_verified_kept_and_returned(server, s3, bucket, algorithm):
+def test_checksums_are_verified_stored_and_returned(server, s3, bucket, algorithm):
     content = b"The quick brown fox jumps over the lazy dog." * 100
     name = f"Checksum{algorithm}"
     value = base64.b64encode({**ALGORITHMS, **LATER}[algorithm](content)).decode()

@@ -57,7 +57,7 @@ def put(s3, bucket, key, body):
     return s3.put_object(Bucket=bucket, Key=key, Body=body)
 
 
-def test_clients_see_nothing_of_a_trash(server, s3, trashing):
+def test_a_trash_is_invisible_to_clients(server, s3, trashing):
     assert "VersionId" not in put(s3, trashing, "a", b"1")
     assert "VersionId" not in put(s3, trashing, "a", b"22")
     gone = s3.delete_object(Bucket=trashing, Key="a")
@@ -75,7 +75,7 @@ def test_clients_see_nothing_of_a_trash(server, s3, trashing):
     assert lost(server, trashing) == [("a", 2), ("a", 1)]
 
 
-def test_what_keys_lose_is_in_the_trash(server, s3, trashing):
+def test_deleted_and_replaced_objects_are_in_the_trash(server, s3, trashing):
     for key in ("put", "copied", "batch", "null", "multipart", "renamed"):
         put(s3, trashing, key, key.encode())
     put(s3, trashing, "put", b"again")
@@ -94,7 +94,7 @@ def test_what_keys_lose_is_in_the_trash(server, s3, trashing):
     assert left == ["copied", "multipart", "renamed"]
 
 
-def test_a_key_gets_back_what_it_lost(server, s3, trashing):
+def test_an_item_of_the_trash_is_restored(server, s3, trashing):
     metadata = {"colour": "blue"}
     s3.put_object(Bucket=trashing, Key="d/e/f", Body=b"first", Metadata=metadata)
     etag = put(s3, trashing, "d/e/f", b"second")["ETag"]
@@ -112,7 +112,7 @@ def test_a_key_gets_back_what_it_lost(server, s3, trashing):
     )
 
 
-def test_all_that_was_deleted_below_a_prefix_comes_back(server, s3, trashing):
+def test_all_items_below_a_prefix_are_restored(server, s3, trashing):
     bodies = {f"t/{n % 3}/{n}": b"x" * n for n in range(40)}
     for key, body in bodies.items():
         put(s3, trashing, key, b"older")
@@ -132,7 +132,7 @@ def test_all_that_was_deleted_below_a_prefix_comes_back(server, s3, trashing):
     assert read(s3, trashing, "t/0/3") == b"newer"
 
 
-def test_a_trash_that_holds_something_keeps_its_bucket(server, s3, trashing):
+def test_a_bucket_with_items_in_its_trash_cannot_be_deleted(server, s3, trashing):
     put(s3, trashing, "a", b"1")
     s3.delete_object(Bucket=trashing, Key="a")
     with refused("BucketNotEmpty"):
@@ -155,7 +155,7 @@ def test_a_trash_that_holds_something_keeps_its_bucket(server, s3, trashing):
     server.operate("bucket", "trash", trashing, "--trash-days", "1")
 
 
-def test_what_is_in_the_trash_counts_for_quotas(server, s3, trashing):
+def test_items_of_the_trash_count_for_quotas(server, s3, trashing):
     server.operate("bucket", "quota", trashing, "--bytes", "100000")
     put(s3, trashing, "a", b"x" * 60_000)
     s3.delete_object(Bucket=trashing, Key="a")

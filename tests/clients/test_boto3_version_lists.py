@@ -126,7 +126,7 @@ def test_pages_with_prefixes_add_up(server, s3, story, page_size):
         assert found == expected(entries, prefix, delimiter), (prefix, delimiter)
 
 
-def test_a_common_prefix_counts_whatever_is_below_it(server, s3, story):
+def test_a_common_prefix_counts_as_one_entry(server, s3, story):
     bucket, _ = story
     page, entries = page_of(s3, bucket, Delimiter="/", Prefix="c")
     assert [each["Prefix"] for each in page["CommonPrefixes"]] == ["c/"], "markers alone"
@@ -138,7 +138,7 @@ def test_a_common_prefix_counts_whatever_is_below_it(server, s3, story):
 
 
 @pytest.mark.ashlar("the reference adds notes of its own to the key to go on from")
-def test_a_page_says_where_to_go_on(s3, story):
+def test_a_page_has_the_markers_of_the_next_one(s3, story):
     bucket, entries = story
     page, _ = page_of(s3, bucket, MaxKeys=3)
     assert (page["NextKeyMarker"], page["NextVersionIdMarker"]) == entries[2][:2]
@@ -147,7 +147,7 @@ def test_a_page_says_where_to_go_on(s3, story):
     assert "NextVersionIdMarker" not in page, "a common prefix has no version"
 
 
-def test_markers_say_where_a_listing_begins(s3, story):
+def test_a_listing_begins_after_its_markers(s3, story):
     bucket, entries = story
     for place, entry in enumerate(entries):
         begin = {"KeyMarker": entry.key}
@@ -171,7 +171,7 @@ def listed_from(s3, bucket, **begin):
 
 
 @pytest.mark.ashlar("the reference says 501, or takes it")
-def test_a_version_to_begin_with_needs_its_key(s3, versioned):
+def test_a_version_id_marker_needs_a_key_marker(s3, versioned):
     version = put(s3, versioned, "k")
     with refused("InvalidArgument", status=400) as caught:
         s3.list_object_versions(Bucket=versioned, VersionIdMarker=version)
@@ -186,13 +186,13 @@ def test_a_version_to_begin_with_needs_its_key(s3, versioned):
     assert caught.value.response["Error"]["Message"] == "Invalid version id specified"
 
 
-def test_a_page_of_none_is_the_last(s3, story):
+def test_a_page_of_zero_entries_is_the_last(s3, story):
     bucket, _ = story
     page, entries = page_of(s3, bucket, MaxKeys=0)
     assert (page["IsTruncated"], page["MaxKeys"], entries) == (False, 0, [])
 
 
-def test_keys_are_encoded_if_asked_to(server, s3, story):
+def test_keys_are_encoded_on_request(server, s3, story):
     bucket, _ = story
     prefix, odd = "n/ü", "n/ü ö+&<"
     # boto3 requests the encoding and decodes it; with an explicit request it returns the raw
@@ -210,7 +210,7 @@ def test_keys_are_encoded_if_asked_to(server, s3, story):
     assert again["Delimiter"].isascii() and unquote_plus(again["Delimiter"]) == "ö"
 
 
-def test_an_entry_tells_what_an_object_is(s3, versioned):
+def test_an_entry_has_the_properties_of_its_version(s3, versioned):
     version = put(s3, versioned, "k", b"12345")
     marker = hide(s3, versioned, "k")
     page, _ = page_of(s3, versioned)
@@ -227,7 +227,7 @@ def test_an_entry_tells_what_an_object_is(s3, versioned):
     assert (page["Name"], page["Prefix"], page["MaxKeys"]) == (versioned, "", 1000)
 
 
-def test_listings_of_objects_show_current_ones_alone(s3, story):
+def test_listings_of_objects_show_only_current_versions(s3, story):
     bucket, entries = story
     current = [each.key for each in entries if each.latest and each.kind == "Version"]
     assert current_keys(s3, bucket) == current

@@ -93,14 +93,14 @@ def test_versioning_of_a_bucket_that_is_not_there(server, s3):
             enable(s3, "no-such-bucket-at-all")
 
 
-def test_mfa_delete_may_be_said_to_be_off(s3, plain):
+def test_mfa_delete_may_be_set_to_disabled(s3, plain):
     state = {"Status": "Enabled", "MFADelete": "Disabled"}
     s3.put_bucket_versioning(Bucket=plain, VersioningConfiguration=state)
     assert s3.get_bucket_versioning(Bucket=plain)["Status"] == "Enabled"
 
 
 @pytest.mark.ashlar("the reference takes the setting and forgets it")
-def test_mfa_delete_is_not_pretended(s3, plain):
+def test_mfa_delete_cannot_be_enabled(s3, plain):
     # AWS does not enable it either without the serial number and code of a device.
     state = {"Status": "Enabled", "MFADelete": "Enabled"}
     with refused("AccessDenied", "InvalidRequest", "NotImplemented"):
@@ -173,7 +173,7 @@ SILENT = pytest.mark.ashlar("the reference does not say of which version the tag
         for name in ABOUT_A_VERSION
     ],
 )
-def test_answers_say_which_version_they_are_about(s3, versioned, operation):
+def test_responses_contain_the_version_id(s3, versioned, operation):
     ask = ABOUT_A_VERSION[operation]
     older, newer = put(s3, versioned, "k", b"1"), put(s3, versioned, "k", b"22")
     assert ask(s3, Bucket=versioned, Key="k")["VersionId"] == newer
@@ -183,7 +183,7 @@ def test_answers_say_which_version_they_are_about(s3, versioned, operation):
         assert headers_of(answer)["x-amz-version-id"] == version
 
 
-def test_without_versioning_no_answer_tells_a_version(s3, plain):
+def test_without_versioning_no_response_contains_a_version_id(s3, plain):
     assert put(s3, plain, "k") is None
     assert upload(s3, plain, "parts", [b"x"]) is None
     source = {"Bucket": plain, "Key": "k"}
@@ -210,7 +210,7 @@ def test_a_bucket_without_versioning_lists_each_object_as_version_null(s3, plain
     ]
 
 
-def test_writes_at_once_are_all_kept(server, versioned):
+def test_concurrent_writes_all_make_versions(server, versioned):
     def write(number):
         s3 = boto3.client("s3", **server.aws_settings())
         return {put(s3, versioned, "k", f"{number} {turn}".encode()) for turn in range(5)}
@@ -252,7 +252,7 @@ def test_versions_are_read_by_id(s3, versioned):
     assert read(s3, versioned, "k") == body
 
 
-def test_attributes_are_of_the_version(s3, versioned):
+def test_attributes_belong_to_the_version(s3, versioned):
     made = {put(s3, versioned, "k", body): body for body in (b"1", b"22")}
     for version, body in made.items():
         answer = s3.get_object_attributes(
@@ -262,7 +262,7 @@ def test_attributes_are_of_the_version(s3, versioned):
         assert answer["ETag"] == hashlib.md5(body).hexdigest()
 
 
-def test_tags_are_of_the_version(s3, versioned):
+def test_tags_belong_to_the_version(s3, versioned):
     older = put(s3, versioned, "k", b"1", Tagging="age=older")
     newer = put(s3, versioned, "k", b"2")
 
@@ -286,7 +286,7 @@ def test_tags_are_of_the_version(s3, versioned):
 
 
 @pytest.mark.ashlar("the reference looks at the current version alone")
-def test_access_lists_are_of_the_version(s3, versioned):
+def test_access_control_lists_belong_to_the_version(s3, versioned):
     version = put(s3, versioned, "k")
     marker = hide(s3, versioned, "k")
     grants = s3.get_object_acl(Bucket=versioned, Key="k", VersionId=version)["Grants"]
@@ -353,7 +353,7 @@ INVALID = ["not-an-id", "0", "NULL", "a/b", "ä"]
 @pytest.mark.parametrize(
     "operation", ["DeleteObject", *(name for name in ABOUT_A_VERSION if name != "HeadObject")]
 )
-def test_what_is_no_version_id_is_refused(server, s3, versioned, operation):
+def test_an_invalid_version_id_is_refused(server, s3, versioned, operation):
     ask = {"DeleteObject": lambda s3, **which: s3.delete_object(**which), **ABOUT_A_VERSION}
     put(s3, versioned, "k")
     for version in INVALID:
@@ -366,7 +366,7 @@ def test_what_is_no_version_id_is_refused(server, s3, versioned, operation):
     assert len(ids(s3, versioned, "k")) == 1
 
 
-def test_a_head_of_what_is_no_version_id_is_refused(server, s3, versioned):
+def test_a_head_with_an_invalid_version_id_is_refused(server, s3, versioned):
     put(s3, versioned, "k")
     for version in INVALID:
         # Built by hand: boto3 takes such a response to a HEAD as one from the wrong region and
@@ -376,7 +376,7 @@ def test_a_head_of_what_is_no_version_id_is_refused(server, s3, versioned):
         assert (answer.status, answer.body) == (400, b"")
 
 
-def test_a_bucket_without_versioning_knows_what_an_id_is(s3, plain):
+def test_a_bucket_without_versioning_validates_version_ids(s3, plain):
     put(s3, plain, "k", b"still here")
     with refused("InvalidArgument", status=400):
         s3.get_object(Bucket=plain, Key="k", VersionId="not-an-id")
@@ -431,7 +431,7 @@ def test_a_delete_makes_a_marker(s3, versioned):
 
 
 @ALWAYS_A_MARKER
-def test_a_delete_of_what_is_deleted_makes_another_marker(s3, versioned):
+def test_a_delete_of_a_deleted_key_makes_another_marker(s3, versioned):
     version = put(s3, versioned, "k")
     made = [hide(s3, versioned, "k") for _ in range(3)]
     assert len({version, *made}) == 4
@@ -447,7 +447,7 @@ def test_a_delete_of_what_is_deleted_makes_another_marker(s3, versioned):
 
 
 @ALWAYS_A_MARKER
-def test_a_delete_of_what_never_was_makes_a_marker(s3, versioned):
+def test_a_delete_of_a_key_that_never_existed_makes_a_marker(s3, versioned):
     answer = s3.delete_object(Bucket=versioned, Key="never/was")
     assert answer["DeleteMarker"] is True
     marker = answer["VersionId"]
@@ -497,7 +497,7 @@ def test_a_marker_is_not_read_by_its_id(s3, versioned):
 
 
 @pytest.mark.ashlar("the reference tells neither when a marker was made nor what one can do to it")
-def test_a_marker_tells_what_it_is(s3, versioned):
+def test_a_marker_is_identified_by_headers(s3, versioned):
     put(s3, versioned, "k")
     marker = hide(s3, versioned, "k")
     for code, ask in (("MethodNotAllowed", s3.get_object), ("405", s3.head_object)):
@@ -526,7 +526,7 @@ def test_a_marker_has_no_tags(server, s3, versioned, operation):
         assert caught.value.response["Error"]["ResourceType"] == "DeleteMarker"
 
 
-def test_removing_a_marker_brings_the_object_back(s3, versioned):
+def test_removing_a_marker_restores_the_object(s3, versioned):
     version = put(s3, versioned, "k", b"back", Metadata={"a": "1"}, Tagging="t=1")
     marker = hide(s3, versioned, "k")
     answer = s3.delete_object(Bucket=versioned, Key="k", VersionId=marker)
@@ -579,7 +579,7 @@ def test_removing_the_last_version_removes_the_key(s3, versioned):
 # --- the version null ------------------------------------------------------------------------
 
 
-def test_what_was_there_before_is_version_null(s3, plain):
+def test_objects_from_before_versioning_are_version_null(s3, plain):
     put(s3, plain, "k", b"before")
     enable(s3, plain)
     assert read(s3, plain, "k") == b"before"
@@ -593,7 +593,7 @@ def test_what_was_there_before_is_version_null(s3, plain):
 
 
 @pytest.mark.ashlar("the reference does not tell the id null")
-def test_answers_tell_the_id_null_once_versioning_was_set(s3, plain):
+def test_responses_contain_the_id_null_once_versioning_was_set(s3, plain):
     put(s3, plain, "k")
     for change in (enable, suspend):
         change(s3, plain)
@@ -680,7 +680,7 @@ def test_while_suspended_a_delete_of_a_version_with_an_id_keeps_it(s3, versioned
 
 
 @ALWAYS_A_MARKER
-def test_while_suspended_a_delete_of_what_never_was_makes_a_marker_null(s3, plain):
+def test_while_suspended_a_delete_of_a_missing_key_makes_a_marker_null(s3, plain):
     suspend(s3, plain)
     for _ in range(2):
         answer = s3.delete_object(Bucket=plain, Key="k")
@@ -730,14 +730,14 @@ def test_a_version_is_copied(s3, versioned):
 
 
 @pytest.mark.ashlar("the reference tells it only if the request did")
-def test_a_copy_tells_which_version_was_current(s3, versioned):
+def test_a_copy_returns_the_version_id_of_its_source(s3, versioned):
     version = put(s3, versioned, "k")
     source = {"Bucket": versioned, "Key": "k"}
     copied = s3.copy_object(Bucket=versioned, Key="copy", CopySource=source)
     assert copied["CopySourceVersionId"] == version
 
 
-def test_a_copy_onto_itself_brings_an_older_version_back(s3, versioned):
+def test_a_copy_of_an_older_version_onto_its_key_makes_it_current(s3, versioned):
     older = put(s3, versioned, "k", b"older", Metadata={"a": "1"})
     newer = put(s3, versioned, "k", b"newer")
     source = {"Bucket": versioned, "Key": "k", "VersionId": older}
@@ -750,7 +750,7 @@ def test_a_copy_onto_itself_brings_an_older_version_back(s3, versioned):
     assert read(s3, versioned, "k") == b"newer"
 
 
-def test_conditions_of_a_copy_are_about_the_version(s3, versioned):
+def test_conditions_of_a_copy_apply_to_the_version(s3, versioned):
     older = s3.put_object(Bucket=versioned, Key="k", Body=b"older")
     newer = s3.put_object(Bucket=versioned, Key="k", Body=b"newer")
     source = {"Bucket": versioned, "Key": "k", "VersionId": older["VersionId"]}
@@ -869,7 +869,7 @@ def test_one_request_removes_several_versions_of_a_key(s3, versioned):
     assert (ids(s3, versioned, "k"), read(s3, versioned, "k")) == ([made[1]], b"2")
 
 
-def test_many_deletes_tell_of_ids_that_are_none(s3, versioned):
+def test_a_batch_of_deletes_reports_invalid_version_ids(s3, versioned):
     gone = put(s3, versioned, "a")
     s3.delete_object(Bucket=versioned, Key="a", VersionId=gone)
     put(s3, versioned, "b")
@@ -886,7 +886,7 @@ def test_many_deletes_tell_of_ids_that_are_none(s3, versioned):
     assert current_keys(s3, versioned) == ["b"]
 
 
-def test_many_quiet_deletes_say_nothing(s3, versioned):
+def test_a_quiet_batch_of_deletes_returns_nothing(s3, versioned):
     version = put(s3, versioned, "a")
     put(s3, versioned, "b")
     these = [{"Key": "a", "VersionId": version}, {"Key": "b"}]
@@ -937,7 +937,7 @@ def test_a_thousand_at_once(s3, versioned):
 # --- conditional writes ----------------------------------------------------------------------
 
 
-def test_if_none_match_star_takes_a_marker_for_nothing(s3, versioned):
+def test_if_none_match_star_treats_a_marker_as_absent(s3, versioned):
     put(s3, versioned, "k", b"first", IfNoneMatch="*")
     with refused("PreconditionFailed", status=412):
         put(s3, versioned, "k", b"second", IfNoneMatch="*")
@@ -947,7 +947,7 @@ def test_if_none_match_star_takes_a_marker_for_nothing(s3, versioned):
     assert len(ids(s3, versioned, "k")) == 3
 
 
-def test_an_upload_may_ask_that_there_be_nothing(s3, versioned):
+def test_an_upload_may_require_an_absent_key(s3, versioned):
     put(s3, versioned, "k")
     begun = s3.create_multipart_upload(Bucket=versioned, Key="k")
     which = {"Bucket": versioned, "Key": "k", "UploadId": begun["UploadId"]}
@@ -964,7 +964,7 @@ def test_an_upload_may_ask_that_there_be_nothing(s3, versioned):
     assert read(s3, versioned, "k") == b"parts"
 
 
-def test_if_match_is_about_the_current_version(s3, versioned):
+def test_if_match_applies_to_the_current_version(s3, versioned):
     older = s3.put_object(Bucket=versioned, Key="k", Body=b"1")["ETag"]
     newer = s3.put_object(Bucket=versioned, Key="k", Body=b"2", IfMatch=older)["ETag"]
     with refused("PreconditionFailed", status=412):

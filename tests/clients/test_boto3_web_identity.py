@@ -175,7 +175,9 @@ def test_a_token_is_exchanged_for_credentials(gateway, issuer, bucket):
         gateway.session(given, "sts").assume_role(RoleArn=ROLE, RoleSessionName="again")
 
 
-def test_the_sdk_finds_its_way_with_a_file_and_a_role(gateway, issuer, bucket, tmp_path, monkeypatch):
+def test_the_sdk_gets_credentials_from_a_token_file_and_a_role(
+    gateway, issuer, bucket, tmp_path, monkeypatch
+):
     """As in a pod of Kubernetes: only environment variables and the SDK's own provider."""
     (tmp_path / "token").write_text(issuer.token())
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
@@ -187,7 +189,7 @@ def test_the_sdk_finds_its_way_with_a_file_and_a_role(gateway, issuer, bucket, t
     assert [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["k"]
 
 
-def test_parameters_may_stand_in_the_query_and_the_role_may_be_left_out(gateway, issuer):
+def test_parameters_may_be_in_the_query_without_a_role(gateway, issuer):
     """As MinIO's clients send them."""
     words = f"Action=AssumeRoleWithWebIdentity&Version=2011-06-15&WebIdentityToken={issuer.token()}"
     request = urllib.request.Request(f"{gateway.endpoint}/?{words}", method="POST", data=b"")
@@ -209,7 +211,7 @@ def test_a_session_policy_limits_it(gateway, issuer, bucket):
     rejected(gateway, "ValidationError", issuer.token(), PolicyArns=arns)
 
 
-def test_a_role_may_have_policies_of_its_own(gateway, issuer, bucket, operator):
+def test_a_role_may_have_its_own_policies(gateway, issuer, bucket, operator):
     operator.put_object(Bucket=bucket, Key="k", Body=b"x")
     s3 = gateway.session(gateway.assume(issuer.token(policy="readwrite"), role=READERS))
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
@@ -217,7 +219,7 @@ def test_a_role_may_have_policies_of_its_own(gateway, issuer, bucket, operator):
         s3.put_object(Bucket=bucket, Key="k", Body=b"the claim does not count")
 
 
-def test_a_role_may_require_what_a_token_says(gateway, issuer, bucket, operator):
+def test_a_role_may_require_claims_of_the_token(gateway, issuer, bucket, operator):
     """As with GitHub, which issues tokens for any audience to anyone."""
     operator.put_object(Bucket=bucket, Key="k", Body=b"x")
     for owner in ["acme", "acme-labs", ["other", "acme"]]:
@@ -270,7 +272,7 @@ def test_a_bucket_policy_may_name_the_role_and_the_session(gateway, issuer, buck
         operator.delete_bucket_policy(Bucket=bucket)
 
 
-def test_what_a_token_says_must_be_right(gateway, issuer):
+def test_invalid_claims_are_refused(gateway, issuer):
     now = int(time.time())
     for changes, code, message in [
         ({"aud": "somebody-else"}, "InvalidIdentityToken", "Incorrect token audience"),
@@ -320,7 +322,7 @@ def test_a_session_is_no_longer_than_its_token(gateway, issuer, bucket):
         s3.list_objects_v2(Bucket=bucket)
 
 
-def test_a_policy_that_is_taken_away_takes_effect_at_once(gateway, issuer, bucket, tmp_path):
+def test_the_removal_of_a_policy_takes_effect_at_once(gateway, issuer, bucket, tmp_path):
     name = f"policy-{secrets.token_hex(4)}"
     statement = {"Effect": "Allow", "Action": "s3:*", "Resource": f"arn:aws:s3:::{bucket}*"}
     (tmp_path / "policy").write_text(json.dumps({"Statement": [statement]}))
@@ -366,7 +368,7 @@ def eventually_denied(call):
         time.sleep(0.05)
 
 
-def test_keys_come_and_go(gateway, issuer):
+def test_new_and_removed_keys_of_an_issuer_are_noticed(gateway, issuer):
     gateway.assume(issuer.token())
     first, second = issuer.keys[0], Key("second")
     time.sleep(ASKED_AGAIN_SECONDS)
@@ -384,7 +386,7 @@ def test_keys_come_and_go(gateway, issuer):
     rejected(gateway, "InvalidIdentityToken", issuer.token(first))
 
 
-def test_an_issuer_that_is_down_or_talks_too_much(gateway, issuer, tmp_path):
+def test_an_unreachable_issuer_and_an_oversized_response_are_errors(gateway, issuer, tmp_path):
     """A gateway that has just started has no keys in its cache."""
     fresh = Gateway(gateway.program, tmp_path, issuer)
     issuer.stop()
@@ -408,7 +410,7 @@ def test_an_issuer_that_is_down_or_talks_too_much(gateway, issuer, tmp_path):
         fresh.stop()
 
 
-def test_an_issuer_over_tls_is_known_by_its_certificates(gateway, tmp_path):
+def test_the_certificate_of_an_issuer_is_verified(gateway, tmp_path):
     authority = Authority(tmp_path)
     issuer = Issuer(authority)
     fresh = Gateway(gateway.program, tmp_path, issuer, f'ca_file = "{authority.file}"')
@@ -423,7 +425,7 @@ def test_an_issuer_over_tls_is_known_by_its_certificates(gateway, tmp_path):
         issuer.stop()
 
 
-def test_a_role_that_is_taken_away_takes_its_sessions_along(gateway, issuer, bucket):
+def test_the_removal_of_a_role_ends_its_sessions(gateway, issuer, bucket):
     given = gateway.assume(issuer.token(), role=READERS)
     kept = gateway.assume(issuer.token())
     gateway.session(given).list_objects_v2(Bucket=bucket)

@@ -174,7 +174,7 @@ def submit(driver, page, path):
     driver.find_element(By.NAME, "submit").click()
 
 
-def test_a_form_uploads_a_file_and_leads_on(
+def test_a_form_uploads_a_file_and_redirects(
     server, control, bucket, signer, driver, site, fetch, tmp_path
 ):
     content = os.urandom(300_000)
@@ -218,7 +218,7 @@ def test_a_form_that_is_refused_shows_why(control, bucket, signer, driver, site,
     assert control.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
 
-def test_a_page_reads_what_the_bucket_lets_it_read(control, bucket, signer, site, stranger, fetch):
+def test_a_page_reads_what_the_cors_rules_allow(control, bucket, signer, site, stranger, fetch):
     control.put_object(Bucket=bucket, Key="k", Body=b"hello", Metadata={"by": "hand", "of": "one"})
     url = presigned(signer, "get_object", bucket, "k")
     assert "refused" in fetch(site, url), "without a configuration nothing crosses origins"
@@ -236,7 +236,9 @@ def test_a_page_reads_what_the_bucket_lets_it_read(control, bucket, signer, site
     assert "refused" in fetch(stranger, url), "other origins stay out"
 
 
-def test_a_header_of_the_page_is_asked_for_first(control, bucket, signer, site, stranger, fetch):
+def test_a_request_with_other_headers_needs_a_preflight(
+    control, bucket, signer, site, stranger, fetch
+):
     control.put_object(Bucket=bucket, Key="k", Body=b"hello")
     url = presigned(signer, "get_object", bucket, "k")
     allow(control, bucket, site, AllowedHeaders=["x-trace-*"])
@@ -248,7 +250,7 @@ def test_a_header_of_the_page_is_asked_for_first(control, bucket, signer, site, 
     assert control.get_object(Bucket=bucket, Key="k")["Body"].read() == b"hello"
 
 
-def test_a_page_with_credentials_needs_an_origin_by_name(control, bucket, signer, site, fetch):
+def test_a_page_with_credentials_needs_an_explicit_origin(control, bucket, signer, site, fetch):
     control.put_object(Bucket=bucket, Key="k", Body=b"hello")
     url = presigned(signer, "get_object", bucket, "k")
     asked = {"credentials": "include", "headers": {"X-Trace-Id": "7"}}
@@ -282,7 +284,7 @@ def test_a_page_uploads_by_a_presigned_url(control, bucket, signer, site, strang
     assert answer["headers"]["etag"] == found["ETag"]
 
 
-def test_everybody_reads_a_public_object(server, control, bucket, driver, site, fetch):
+def test_every_page_reads_a_public_object(server, control, bucket, driver, site, fetch):
     control.put_object(
         Bucket=bucket, Key="dir/page é.html", Body=b"<h1>public</h1>", ContentType="text/html"
     )

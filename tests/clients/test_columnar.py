@@ -83,7 +83,7 @@ def by_pyarrow(server):
     )
 
 
-def test_three_columns_cost_little_and_are_remembered(server, wide):
+def test_three_columns_cost_little_and_are_cached(server, wide):
     path, needed, columns = wide
     before = fetched()
     found = pyarrow.parquet.read_table(path, columns=WANTED, filesystem=by_s3fs(server))

@@ -178,7 +178,7 @@ def test_rules_stay_in_order_and_are_replaced_as_a_whole(s3, plain):
     assert followed(s3, plain) == several[1:2]
 
 
-def test_rules_without_names_get_some(s3, plain):
+def test_rules_without_ids_get_ids(s3, plain):
     nameless = [below(prefix, **GONE_AT_ONCE) for prefix in ("a/", "b/")]
     for each in nameless:
         del each["ID"]
@@ -203,7 +203,7 @@ def test_a_thousand_rules_and_no_more(server, s3, plain):
     assert len(followed(s3, plain)) == 1000
 
 
-def test_rules_are_taken_away(s3, plain):
+def test_rules_are_removed(s3, plain):
     for _ in range(2):
         s3.delete_bucket_lifecycle(Bucket=plain)
         with refused("NoSuchLifecycleConfiguration", status=404) as caught:
@@ -218,7 +218,7 @@ def test_rules_are_taken_away(s3, plain):
         followed(s3, plain)
 
 
-def test_rules_go_with_their_bucket(server, s3):
+def test_rules_are_removed_with_their_bucket(server, s3):
     name = fresh_bucket_name()
     s3.create_bucket(Bucket=name)
     follow(s3, name, rule(Expiration={"Days": 1}))
@@ -333,7 +333,7 @@ TAKEN_ELSEWHERE = [
     "name",
     [pytest.param(name, marks=TAKEN) if name in TAKEN_ELSEWHERE else name for name in WRONG],
 )
-def test_a_rule_that_makes_no_sense_is_refused(server, s3, plain, name):
+def test_an_invalid_rule_is_refused(server, s3, plain, name):
     made, code, sentence = WRONG[name]
     # The reference has one code and its own sentences for all of them.
     with refused(*server.codes(code, "InvalidArgument"), status=400) as caught:
@@ -371,7 +371,7 @@ def promised(answer):
     return parsedate_to_datetime(found[1]), found[2]
 
 
-def test_answers_tell_when_an_object_goes(s3, plain, day):
+def test_responses_contain_the_expiration_of_an_object(s3, plain, day):
     follow(s3, plain, below("a/", "the-rule", Expiration={"Days": 300}))
     written = s3.put_object(Bucket=plain, Key="a/k", Body=b"x")
     answers = [written]
@@ -392,7 +392,7 @@ def test_answers_tell_when_an_object_goes(s3, plain, day):
     assert "Expiration" not in s3.head_object(Bucket=plain, Key="b/k")
 
 
-def test_an_upload_tells_when_the_object_goes(s3, plain):
+def test_a_completed_upload_returns_the_expiration(s3, plain):
     follow(s3, plain, rule(Expiration={"Days": 300}))
     begun = s3.create_multipart_upload(Bucket=plain, Key="k")
     which = {"Bucket": plain, "Key": "k", "UploadId": begun["UploadId"]}
@@ -401,12 +401,12 @@ def test_an_upload_tells_when_the_object_goes(s3, plain):
     assert promised(done) == promised(s3.head_object(Bucket=plain, Key="k"))
 
 
-def test_a_date_is_told_as_it_is(s3, plain):
+def test_the_date_of_a_rule_is_the_expiration(s3, plain):
     follow(s3, plain, rule(Expiration={"Date": MIDNIGHT}))
     assert promised(s3.put_object(Bucket=plain, Key="k", Body=b"x")) == (MIDNIGHT, "rule")
 
 
-def test_rules_that_do_not_apply_promise_nothing(s3, plain):
+def test_rules_that_do_not_apply_give_no_expiration(s3, plain):
     follow(
         s3, plain,
         rule("off", Status="Disabled", Expiration={"Days": 1}),
@@ -449,7 +449,7 @@ def test_filters_select_objects(s3, plain):
     assert promised(s3.head_object(Bucket=plain, Key="a/k"))[1] == "both"
 
 
-def test_of_several_rules_the_soonest_is_told(s3, plain):
+def test_the_earliest_of_several_expirations_is_returned(s3, plain):
     follow(
         s3, plain,
         below("a/", "late", Expiration={"Days": 300}),
@@ -460,7 +460,7 @@ def test_of_several_rules_the_soonest_is_told(s3, plain):
     assert promised(s3.head_object(Bucket=plain, Key="a/b/c"))[1] == "soon"
 
 
-def test_only_current_versions_are_promised_to_go(server, s3, versioned):
+def test_only_current_versions_have_an_expiration(server, s3, versioned):
     follow(s3, versioned, rule(Expiration={"Days": 300}))
     older = s3.put_object(Bucket=versioned, Key="k", Body=b"1")["VersionId"]
     newer = s3.put_object(Bucket=versioned, Key="k", Body=b"2")["VersionId"]
@@ -472,7 +472,7 @@ def test_only_current_versions_are_promised_to_go(server, s3, versioned):
 
 
 @NO_UPLOADS
-def test_uploads_are_told_when_they_are_aborted(s3, plain, day):
+def test_uploads_have_an_abort_date(s3, plain, day):
     action = {"AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 300}}
     follow(s3, plain, below("a/", "the-rule", **action))
     begun = s3.create_multipart_upload(Bucket=plain, Key="a/k")
@@ -513,7 +513,7 @@ def current_keys(s3, bucket):
     return [each["Key"] for each in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
 
 
-def test_objects_go_after_their_days(s3, plain, lifecycle_day_seconds):
+def test_objects_expire_after_their_days(s3, plain, lifecycle_day_seconds):
     for key in ("before", "keep/k", "much/later"):
         put(s3, plain, key)
     follow(
@@ -532,7 +532,7 @@ def test_objects_go_after_their_days(s3, plain, lifecycle_day_seconds):
     assert len(entries(s3, plain)) == 2
 
 
-def test_nothing_goes_before_its_time(s3, plain, lifecycle_day_seconds):
+def test_nothing_expires_before_its_time(s3, plain, lifecycle_day_seconds):
     days = max(3, int(5 / lifecycle_day_seconds) + 1)
     follow(s3, plain, rule(Expiration={"Days": days}))
     put(s3, plain, "k")
@@ -542,7 +542,7 @@ def test_nothing_goes_before_its_time(s3, plain, lifecycle_day_seconds):
     assert gone - made >= timedelta(seconds=days * lifecycle_day_seconds) - timedelta(seconds=1)
 
 
-def test_an_object_written_anew_has_its_days_again(s3, plain, lifecycle_day_seconds):
+def test_an_overwritten_object_gets_its_days_again(s3, plain, lifecycle_day_seconds):
     days = max(3, int(6 / lifecycle_day_seconds) + 1)
     follow(s3, plain, rule(Expiration={"Days": days}))
     put(s3, plain, "k", b"old")
@@ -553,7 +553,7 @@ def test_an_object_written_anew_has_its_days_again(s3, plain, lifecycle_day_seco
     eventually(lambda: current_keys(s3, plain) == [], days, lifecycle_day_seconds)
 
 
-def test_filters_decide_what_goes(s3, plain, lifecycle_day_seconds):
+def test_filters_select_the_objects_that_expire(s3, plain, lifecycle_day_seconds):
     follow(
         s3, plain,
         rule("tag", Filter={"Tag": TAG}, **GONE_AT_ONCE),
@@ -576,7 +576,7 @@ def test_filters_decide_what_goes(s3, plain, lifecycle_day_seconds):
     eventually(lambda: current_keys(s3, plain) == stays, 1, lifecycle_day_seconds)
 
 
-def test_a_date_that_has_passed_ends_objects_at_once(s3, plain, lifecycle_day_seconds):
+def test_a_past_date_expires_objects_at_once(s3, plain, lifecycle_day_seconds):
     put(s3, plain, "before")
     past = datetime(2020, 1, 1, tzinfo=timezone.utc)
     follow(s3, plain, rule(Expiration={"Date": past}))
@@ -585,7 +585,7 @@ def test_a_date_that_has_passed_ends_objects_at_once(s3, plain, lifecycle_day_se
     eventually(lambda: current_keys(s3, plain) == [], 0, lifecycle_day_seconds)
 
 
-def test_rules_taken_away_are_no_longer_followed(s3, plain, lifecycle_day_seconds):
+def test_removed_rules_are_no_longer_applied(s3, plain, lifecycle_day_seconds):
     follow(s3, plain, rule(Expiration={"Days": 1}))
     put(s3, plain, "goes")
     eventually(lambda: current_keys(s3, plain) == [], 1, lifecycle_day_seconds)
@@ -595,7 +595,7 @@ def test_rules_taken_away_are_no_longer_followed(s3, plain, lifecycle_day_second
     assert current_keys(s3, plain) == ["stays"]
 
 
-def test_a_current_version_goes_behind_a_marker(s3, versioned, lifecycle_day_seconds):
+def test_an_expired_current_version_is_hidden_by_a_marker(s3, versioned, lifecycle_day_seconds):
     # A rule with days would also remove the marker, once it is alone.
     follow(s3, versioned, rule(Expiration={"Days": 1}))
     older, version = put(s3, versioned, "k", b"1"), put(s3, versioned, "k", b"2")
@@ -612,7 +612,9 @@ def test_a_current_version_goes_behind_a_marker(s3, versioned, lifecycle_day_sec
     assert kinds(s3, versioned, "k") == [marker, *versions], "no marker upon a marker"
 
 
-def test_while_suspended_version_null_goes_for_a_marker_null(s3, versioned, lifecycle_day_seconds):
+def test_while_suspended_an_expired_version_null_is_replaced_by_a_marker(
+    s3, versioned, lifecycle_day_seconds
+):
     version = put(s3, versioned, "k", b"kept")
     s3.put_bucket_versioning(Bucket=versioned, VersioningConfiguration={"Status": "Suspended"})
     put(s3, versioned, "k", b"lost")
@@ -621,7 +623,7 @@ def test_while_suspended_version_null_goes_for_a_marker_null(s3, versioned, life
     assert kinds(s3, versioned, "k") == [("null", True), (version, False)]
 
 
-def test_noncurrent_versions_go(s3, versioned, lifecycle_day_seconds):
+def test_noncurrent_versions_are_removed(s3, versioned, lifecycle_day_seconds):
     put(s3, versioned, "k", b"1")
     put(s3, versioned, "k", b"2")
     current = put(s3, versioned, "k", b"3")
@@ -654,7 +656,7 @@ def test_some_noncurrent_versions_are_retained(s3, versioned, lifecycle_day_seco
     assert kinds(s3, versioned, "few") == [(version, False) for version in few[::-1]]
 
 
-def test_locked_versions_do_not_go(s3, lifecycle_day_seconds):
+def test_locked_versions_are_not_removed(s3, lifecycle_day_seconds):
     bucket = fresh_bucket_name("lock")
     s3.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
     locked = put(s3, bucket, "k", ObjectLockLegalHoldStatus="ON")
@@ -679,7 +681,7 @@ def leave_a_marker(s3, bucket, key):
     s3.delete_object(Bucket=bucket, Key=key, VersionId=gone)
 
 
-def test_markers_that_hide_nothing_go(s3, versioned, lifecycle_day_seconds):
+def test_markers_that_hide_nothing_are_removed(s3, versioned, lifecycle_day_seconds):
     leave_a_marker(s3, versioned, "alone")
     put(s3, versioned, "hidden")
     s3.delete_object(Bucket=versioned, Key="hidden")
@@ -690,7 +692,7 @@ def test_markers_that_hide_nothing_go(s3, versioned, lifecycle_day_seconds):
     assert kinds(s3, versioned, "hidden") == before
 
 
-def test_a_rule_that_says_no_to_markers_leaves_them(s3, versioned, lifecycle_day_seconds):
+def test_a_rule_that_excludes_markers_keeps_them(s3, versioned, lifecycle_day_seconds):
     leave_a_marker(s3, versioned, "alone")
     before = kinds(s3, versioned, "alone")
     assert [marker for _, marker in before] == [True]
@@ -699,7 +701,9 @@ def test_a_rule_that_says_no_to_markers_leaves_them(s3, versioned, lifecycle_day
     assert kinds(s3, versioned, "alone") == before
 
 
-def test_all_of_a_key_goes_in_the_end(s3, versioned, lifecycle_day_seconds):
+def test_all_versions_and_markers_of_a_key_are_removed_eventually(
+    s3, versioned, lifecycle_day_seconds
+):
     follow(
         s3, versioned,
         rule(Expiration={"Days": 1}, NoncurrentVersionExpiration={"NoncurrentDays": 1}),

@@ -74,7 +74,7 @@ def test_copy_up_cat_stat_and_down(mc, bucket, tree, tmp_path):
     assert mc.attempt("stat", f"s/{bucket}/absent").returncode != 0
 
 
-def test_attributes_come_back(mc, bucket, tree):
+def test_attributes_are_restored(mc, bucket, tree):
     mc.run("cp", "--attr", "Cache-Control=max-age=90;Artist=Mason", tree / "a.txt", f"s/{bucket}/k")
     [stat] = lines(mc.run("--json", "stat", f"s/{bucket}/k"))
     assert stat["metadata"]["Cache-Control"] == "max-age=90"
@@ -155,7 +155,7 @@ def test_100_mib(mc, control, bucket, tmp_path):
 
 
 @pytest.mark.ashlar("the reference is asked without credentials elsewhere")
-def test_anonymous_access_is_set_and_taken_away(mc, server, bucket, tmp_path):
+def test_anonymous_access_is_set_and_removed(mc, server, bucket, tmp_path):
     import ssl
     import urllib.error
     import urllib.request

@@ -153,7 +153,7 @@ def test_a_mirror_writes_versions(mc, versioned, tmp_path):
     assert [marker for _, marker in versions(mc, f"s/{versioned}/tree/k")] == [True, False, False]
 
 
-def test_time_is_turned_back(mc, versioned, control):
+def test_a_bucket_is_read_as_of_an_earlier_time(mc, versioned, control):
     target = f"s/{versioned}/k"
     write(mc, target, "first")
     moment = control.head_object(Bucket=versioned, Key="k")["LastModified"]
@@ -184,7 +184,7 @@ def test_tags_of_versions(mc, versioned):
 # --- undoing ---------------------------------------------------------------------------------
 
 
-def test_undo_takes_the_last_change_back(mc, versioned):
+def test_undo_reverts_the_last_change(mc, versioned):
     target = f"s/{versioned}/k"
     write(mc, target, "first")
     write(mc, target, "second")
@@ -337,7 +337,7 @@ def test_rules_for_versions(mc, control, versioned):
     assert older["Filter"] == {"ObjectSizeGreaterThan": 1024}
 
 
-def test_rules_go_out_and_come_in(mc, control, bucket):
+def test_rules_are_exported_and_imported(mc, control, bucket):
     mc.run("ilm", "rule", "add", "--prefix", "logs/", "--expire-days", "30", f"s/{bucket}")
     before = control.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
     saved = mc.run("ilm", "rule", "export", f"s/{bucket}")

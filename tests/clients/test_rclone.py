@@ -126,7 +126,7 @@ def test_50_mib_in_small_parts(rclone, control, bucket, tmp_path):
 
 @pytest.mark.ashlar("MinIO has no buckets with opaque ETags")
 @pytest.mark.parametrize("provider", ["Other", "Minio"])
-def test_checks_pass_where_etags_are_opaque(
+def test_checks_pass_with_opaque_etags(
     rclone, server, control, bucket, tree, tmp_path, provider
 ):
     server.operate("bucket", "set", bucket, "--opaque-etags", "true")

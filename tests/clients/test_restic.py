@@ -105,7 +105,7 @@ def test_backup_check_restore_and_prune(restic, control, bucket, tmp_path):
     assert "Contents" not in control.list_objects_v2(Bucket=bucket, Prefix="repository/locks/")
 
 
-def test_a_locked_bucket_outlives_a_prune_and_an_attack(
+def test_a_locked_bucket_survives_a_prune_and_an_attack(
     restic_in, server, control, locked, tmp_path
 ):
     restic = restic_in(f"s3:{server.endpoint}/{locked}/repository")

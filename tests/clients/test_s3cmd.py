@@ -104,7 +104,7 @@ def test_put_from_standard_input(s3cmd, bucket):
     assert s3cmd.run("get", f"s3://{bucket}/piped", "-") == "from a pipe"
 
 
-def test_an_interrupted_download_goes_on(s3cmd, bucket, tmp_path):
+def test_an_interrupted_download_continues(s3cmd, bucket, tmp_path):
     digest = random_file(tmp_path / "source", 2 * MIB)
     s3cmd.run("put", tmp_path / "source", f"s3://{bucket}/k")
     (tmp_path / "part").write_bytes((tmp_path / "source").read_bytes()[: MIB + 7])
@@ -135,7 +135,7 @@ def test_trees_up_and_down(s3cmd, bucket, tree, tmp_path):
     assert names_below(s3cmd, f"s3://{bucket}/") == []
 
 
-def test_sync_moves_what_differs(s3cmd, control, bucket, tree, tmp_path):
+def test_sync_transfers_only_differences(s3cmd, control, bucket, tree, tmp_path):
     target = f"s3://{bucket}/t/"
     s3cmd.run("sync", f"{tree}/", target)
     assert names_below(s3cmd, target) == sorted(TREE)
@@ -186,7 +186,7 @@ def test_uploads_in_parts_are_listed_continued_and_aborted(s3cmd, control, bucke
     assert other not in s3cmd.run("multipart", f"s3://{bucket}")
 
 
-def test_a_policy_opens_a_bucket(s3cmd, server, bucket, tmp_path):
+def test_a_policy_makes_a_bucket_public(s3cmd, server, bucket, tmp_path):
     (tmp_path / "f").write_bytes(b"open")
     s3cmd.run("put", tmp_path / "f", f"s3://{bucket}/k")
     url = f"{server.endpoint}/{bucket}/k"
@@ -210,7 +210,7 @@ def test_a_policy_opens_a_bucket(s3cmd, server, bucket, tmp_path):
 
 
 @pytest.mark.ashlar("MinIO keeps no CORS configuration of a bucket")
-def test_a_cors_configuration_is_kept(s3cmd, bucket, tmp_path):
+def test_a_cors_configuration_is_stored(s3cmd, bucket, tmp_path):
     (tmp_path / "cors").write_text(
         "<CORSConfiguration><CORSRule><AllowedOrigin>https://page.example</AllowedOrigin>"
         "<AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>"
@@ -222,7 +222,7 @@ def test_a_cors_configuration_is_kept(s3cmd, bucket, tmp_path):
 
 
 @pytest.mark.ashlar("MinIO has no access control lists")
-def test_a_list_opens_an_object(s3cmd, server, listed, tmp_path):
+def test_an_access_control_list_makes_an_object_public(s3cmd, server, listed, tmp_path):
     (tmp_path / "f").write_bytes(b"open")
     url = f"{server.endpoint}/{listed}/k"
     s3cmd.run("put", tmp_path / "f", f"s3://{listed}/k")
@@ -235,14 +235,14 @@ def test_a_list_opens_an_object(s3cmd, server, listed, tmp_path):
 
 
 @pytest.mark.ashlar("MinIO has no access control lists")
-def test_where_lists_do_not_count_none_is_set(s3cmd, bucket, tmp_path):
+def test_a_bucket_without_effective_lists_refuses_them(s3cmd, bucket, tmp_path):
     (tmp_path / "f").write_bytes(b"closed")
     s3cmd.run("put", tmp_path / "f", f"s3://{bucket}/k")
     refused = s3cmd.attempt("setacl", "--acl-public", f"s3://{bucket}/k")
     assert refused.returncode != 0 and "AccessControlListNotSupported" in refused.stderr
 
 
-def test_a_signed_url_is_good_for_whoever_has_it(s3cmd, server, bucket, tmp_path):
+def test_a_signed_url_works_without_credentials(s3cmd, server, bucket, tmp_path):
     (tmp_path / "f").write_bytes(b"signed")
     s3cmd.run("put", tmp_path / "f", f"s3://{bucket}/k")
     url = s3cmd.run("signurl", f"s3://{bucket}/k", "+60").strip()

@@ -80,7 +80,7 @@ def test_a_file_of_many_blocks(mount, place, tmp_path, tell):
     _exercise(mount, tmp_path, tell, [(place / "large", LARGE)], mount.amount(100, 3_000))
 
 
-def test_past_the_page_cache(mount, place, tell):
+def test_direct_io(mount, place, tell):
     seed, operations = random.randrange(1 << 32), mount.amount(1_000, 50_000)
     direct_io.exercise(place / "direct", seed, operations)
     tell(f"direct: seed {seed}, {operations} operations")

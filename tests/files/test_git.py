@@ -54,7 +54,7 @@ def same(origin, clone):
     run("diff", "-r", "--exclude=.git", origin, clone)
 
 
-def test_a_clone_is_whole_before_and_after_gc(place, origin):
+def test_a_clone_is_complete_before_and_after_gc(place, origin):
     clone = place / "clone"
     # A file:// URL copies objects through a pack, a plain path by hard links or copies.
     git(place, "clone", "-q", f"file://{origin}", clone)
@@ -63,7 +63,7 @@ def test_a_clone_is_whole_before_and_after_gc(place, origin):
     same(origin, clone)
 
 
-def test_a_clone_on_the_mount_of_one_on_the_mount_shares_objects(place, origin):
+def test_a_local_clone_on_the_mount_shares_objects(place, origin):
     git(place, "clone", "-q", origin, place / "first")
     git(place, "clone", "-q", place / "first", place / "second")
     same(origin, place / "second")

@@ -57,7 +57,7 @@ def test_a_writable_map_is_flushed(place, control):
     assert kept == path.read_bytes()
 
 
-def test_a_shared_map_shows_another_processes_write(place):
+def test_a_shared_map_shows_the_write_of_another_process(place):
     path = place / "shared"
     path.write_bytes(bytes(1 << 20))
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 1 << 20) as memory:
@@ -96,7 +96,7 @@ def test_a_program_runs_from_the_mount(place):
     run(program)
 
 
-def test_a_program_that_runs_is_not_written_to(place):
+def test_a_running_program_cannot_be_written(place):
     program = place / "sleep"
     with open("/bin/sleep", "rb") as source:
         program.write_bytes(source.read())

@@ -40,7 +40,7 @@ REMOUNT = "#!/bin/sh\nexec /bin/mount --internal-only \"$@\"\n"
 REMOUNTING = "::erofs_"
 
 
-def test_every_case_that_leaves_the_mount_as_it_is(mount, place, tmp_path, tell):
+def test_every_case_without_a_remount(mount, place, tmp_path, tell):
     cases = _run(mount, place, tmp_path, tell, remount=False)
     skipped = {name for name, end in cases.items() if end == "skipped" and REMOUNTING not in name}
     assert skipped <= set(SKIPPED), f"skipped without a reason: {skipped - set(SKIPPED)}"

@@ -67,7 +67,7 @@ class Cluster:
                    user=USER, cwd="/")
 
 
-def test_pgbench_then_a_crash_then_every_checksum(mount, cluster, tell):
+def test_every_checksum_is_correct_after_pgbench_and_a_crash(mount, cluster, tell):
     seconds = mount.amount(5, 30)
     with cluster.running():
         cluster.bench("-i", "-q", "-s", str(mount.amount(1, 4)))

@@ -172,7 +172,7 @@ def test_pip_installs_into_an_environment(mount, place, tmp_path):
     assert attempt(python, "-c", "import sample_package").returncode == 1
 
 
-def test_a_tree_as_npm_makes_it(mount, place):
+def test_a_tree_like_that_of_npm(mount, place):
     """Each package is created in a folder with a temporary name, then renamed, with links in
     `.bin`."""
     modules = place / "node_modules"

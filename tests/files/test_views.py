@@ -61,7 +61,7 @@ def test_the_content_type_follows_the_name(control, bucket, place):
 
 
 @pytest.mark.parametrize("size", [0, 100, 300_000, 40 * MIB])
-def test_an_object_that_was_put_is_a_file(control, bucket, place, size):
+def test_a_put_object_is_a_file(control, bucket, place, size):
     content = random.Random(size).randbytes(size)
     control.put_object(Bucket=bucket, Key="a/b/c", Body=content)
     assert (place / "a" / "b" / "c").stat().st_size == size
@@ -69,7 +69,7 @@ def test_an_object_that_was_put_is_a_file(control, bucket, place, size):
     assert os.listdir(place) == ["a"] and os.listdir(place / "a" / "b") == ["c"]
 
 
-def test_a_file_is_seen_whole_at_close_and_at_fsync(control, bucket, place):
+def test_a_file_is_visible_to_s3_after_close_and_fsync(control, bucket, place):
     with open(place / "file", "wb", buffering=0) as file:
         file.write(b"first")
         os.fsync(file.fileno())
@@ -97,7 +97,7 @@ def test_a_change_in_the_middle_changes_the_etag(control, bucket, place):
     )
 
 
-def test_an_overwrite_through_s3_is_seen_by_path_and_not_by_an_open_file(control, bucket, place):
+def test_an_s3_overwrite_is_visible_by_path_and_not_to_open_files(control, bucket, place):
     path = place / "file"
     for version in range(20):
         content = bytes([version]) * (100 + 50_000 * (version % 3))
@@ -112,7 +112,7 @@ def test_an_overwrite_through_s3_is_seen_by_path_and_not_by_an_open_file(control
                 assert opened.read() == bytes([version - 1]) * before
 
 
-def test_s3_deletes_and_the_path_is_gone(control, bucket, place):
+def test_a_delete_through_s3_removes_the_path(control, bucket, place):
     (place / "file").write_text("x")
     with open(place / "file") as opened:
         control.delete_object(Bucket=bucket, Key="file")
@@ -120,7 +120,7 @@ def test_s3_deletes_and_the_path_is_gone(control, bucket, place):
         assert opened.read() == "x"
 
 
-def test_what_was_just_looked_at_is_looked_at_anew_once_s3_has_answered(control, bucket, place):
+def test_cached_names_and_attributes_are_current_after_an_s3_response(control, bucket, place):
     """Names, missing names and attributes, which kernels cache for a moment."""
     path, missing = place / "a" / "file", place / "a" / "new"
     for step in range(60):
@@ -140,7 +140,7 @@ def test_what_was_just_looked_at_is_looked_at_anew_once_s3_has_answered(control,
         assert not path.exists() and not missing.exists() and not (place / "a").exists()
 
 
-def test_unlink_and_the_key_is_gone(control, bucket, place):
+def test_an_unlink_removes_the_key(control, bucket, place):
     control.put_object(Bucket=bucket, Key="a/file", Body=b"x")
     control.put_object(Bucket=bucket, Key="a/other", Body=b"x")
     (place / "a" / "file").unlink()
@@ -159,7 +159,7 @@ def test_a_rename_moves_keys_of_files_and_directories(control, bucket, place):
     assert missing(control, bucket, "a/1") and missing(control, bucket, "c")
 
 
-def test_a_directory_that_was_made_is_listed(control, bucket, place):
+def test_an_explicit_directory_is_listed(control, bucket, place):
     (place / "made").mkdir()
     assert keys(control, bucket) == ["made/"]
     assert control.head_object(Bucket=bucket, Key="made/")["ContentLength"] == 0
@@ -173,7 +173,7 @@ def test_a_directory_that_was_made_is_listed(control, bucket, place):
     assert keys(control, bucket) == [] and missing(control, bucket, "made/")
 
 
-def test_an_implied_directory_goes_with_its_last_key(control, bucket, place):
+def test_an_implied_directory_is_removed_with_its_last_key(control, bucket, place):
     control.put_object(Bucket=bucket, Key="a/b/c", Body=b"x")
     control.put_object(Bucket=bucket, Key="a/d", Body=b"x")
     assert sorted(os.listdir(place / "a")) == ["b", "d"]
@@ -204,7 +204,7 @@ def test_a_hard_link_is_two_keys_with_one_content(control, bucket, place):
     assert (place / "two").read_text() == "x" * 1000 + "more"
 
 
-def test_what_s3_appends_is_behind_what_a_program_wrote(control, bucket, place):
+def test_an_s3_append_follows_the_bytes_of_a_program(control, bucket, place):
     file = place / "log"
     file.write_text("one\n")
     file.chmod(0o4755)
@@ -235,7 +235,7 @@ def test_holes_take_no_blocks(control, bucket, place):
     assert ranged["Body"].read() == content[:MIB] + bytes(2 * MIB) + content[3 * MIB:]
 
 
-def test_programs_that_would_wait_for_each_other_are_told(place):
+def test_a_deadlock_of_locks_is_an_error(place):
     path = place / "file"
     path.write_bytes(b"ab")
     program = """
@@ -259,7 +259,7 @@ print("got", flush=True)
     assert other.communicate(timeout=30)[0] == b"got\n"
 
 
-def test_links_and_pipes_are_no_objects(control, bucket, place):
+def test_links_and_pipes_are_not_objects(control, bucket, place):
     (place / "file").write_text("x")
     (place / "link").symlink_to("file")
     os.mkfifo(place / "pipe")
@@ -268,7 +268,7 @@ def test_links_and_pipes_are_no_objects(control, bucket, place):
 
 
 @pytest.mark.parametrize("condition", [{}, {"IfNoneMatch": "*"}], ids=["plain", "if absent"])
-def test_a_put_takes_the_place_of_a_link(control, bucket, place, condition):
+def test_a_put_replaces_a_link(control, bucket, place, condition):
     (place / "link").symlink_to("nowhere")
     assert missing(control, bucket, "link")
     control.put_object(Bucket=bucket, Key="link", Body=b"x", **condition)

@@ -103,7 +103,7 @@ def test_headers_and_metadata_of_a_noncurrent_version_are_refused_and_tags_are_n
     assert tags == [{"Key": "t", "Value": "2"}]
 
 
-def test_a_directory_is_swapped_for_another_and_its_keys_can_be_changed(control, versioned):
+def test_keys_can_be_changed_after_an_exchange_of_directories(control, versioned):
     bucket, folder = versioned
     for name, text in [("site", "old"), ("site.new", "new")]:
         (folder / name).mkdir()
@@ -139,7 +139,7 @@ def test_metadata_of_a_locked_version_does_not_change_through_the_mount(control,
     assert version(control, bucket, "k", version_id) == before
 
 
-def test_the_default_retention_covers_what_programs_write_rename_and_link(control, locking):
+def test_the_default_retention_covers_writes_renames_and_links_of_programs(control, locking):
     bucket, folder = locking
     rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}
     control.put_object_lock_configuration(
