@@ -1,47 +1,53 @@
-//! Commits: two trips, and why they are exact.
+//! Commits: two round trips, and why they are correct.
 //!
-//! The isolation level is READ COMMITTED. There a locking read sees the latest committed row and
-//! holds its lock until the transaction ends, and a key under which nothing stands is not locked.
+//! The isolation level is READ COMMITTED. At this level a locking read returns the latest committed
+//! row and holds its lock until the transaction ends, and a key without a row is not locked.
 //!
-//! **Trip 1** begins the transaction and locks, in the order of keys, every row that a plan guards
-//! or deletes, or puts while it relies on an empty range: exclusively if some plan of the batch
-//! writes it, shared if it is only looked at.
-//! Then come the ranges that must be empty: as many rows as decide that, shared.
+//! **Trip 1** begins the transaction. In the order of keys it locks each row that a plan guards or
+//! deletes, or that a plan with an `Empty` guard puts: exclusively if a plan of the batch writes
+//! it, otherwise shared. Then it reads the ranges that must be empty: as many rows as decide that,
+//! with shared locks.
 //!
-//! **In between** the plans are decided in memory, in order, over what was found.
+//! **In between** this process decides the plans in memory, in order, on the rows that it found.
 //!
-//! **Trip 2** writes the net effect and commits. All verdicts hold at one instant, just before its
-//! COMMIT, because then
+//! **Trip 2** writes the combined changes and commits. All verdicts are true at one instant, just
+//! before its COMMIT, because:
 //!
-//! - every row that was found is as it was found: it has been locked since. That covers `Equals`
-//!   and `Present` that hold, `Equals` and `Absent` that do not, and ranges with something in them.
-//! - every guarded key under which nothing was found still has nothing under it, and is locked. If
-//!   the batch puts a record there, a plain `INSERT` does it; if not, a placeholder is inserted and
-//!   deleted again, which nobody ever sees. Either fails with a duplicate key if somebody came in
-//!   between, and waits for whoever is about to. After that failure the transaction is rolled back
-//!   and the batch begins again with trip 1. That covers `Absent` that holds, and `Equals` and
-//!   `Present` that found nothing. Deleting what is not there counts as such a guard: else a record
-//!   could come to be after the deletion and be visible before it.
-//! - an empty range is empty: whoever writes into it locks its owner record first, and this
-//!   transaction has locked that exclusively before it looked, so they have ended or not begun.
-//! - what is put unseen, under keys that nobody guards, is inserted or updated by one statement.
-//! - counters are changed by arithmetic. Those of a batch in which a guard bounds one are locked and
-//!   read at the end of trip 1, all of them, in the order in which trip 2 changes them. One that is
-//!   not there is made, as 0, and deleted by trip 2 if it is not changed.
+//! - Each row that was found is unchanged, since it has been locked. This covers `Equals` and
+//!   `Present` that hold, `Equals` and `Absent` that fail, and ranges that are not empty.
+//! - Each guarded key without a row still has none, and is locked. If the batch puts a record
+//!   there, this is a plain `INSERT`; otherwise a placeholder is inserted and deleted again, which
+//!   no other transaction ever sees. Both fail with a duplicate key if another transaction has
+//!   inserted the row, and wait for one that is about to. After this failure the transaction is
+//!   rolled back, and the batch starts again with trip 1. This covers `Absent` that holds, and
+//!   `Equals` and `Present` that found nothing. Deleting a missing record counts as such a guard,
+//!   because otherwise a record could be created after the deletion and be visible before it.
+//! - An empty range is still empty: each transaction that writes into it locks the range's owner
+//!   record first, and this transaction locked the owner exclusively before it read the range. So
+//!   the others have ended or not begun.
+//! - Records that are put without a guard are inserted or updated by one statement.
+//! - Counters are changed by arithmetic. If a guard of the batch bounds a counter, all counters of
+//!   the batch are locked and read at the end of trip 1, in the order in which trip 2 changes them.
+//!   A missing one is created with 0, and deleted by trip 2 if it is not changed.
 //!
-//! A batch that turns out to write nothing has no need to lock absent keys until it commits: its
-//! second trip looks at them once more, in one statement, while the found rows are still locked. If
-//! they are still absent, that is the instant; if not, the batch begins again.
+//! For example, two gateways create the same name: both find no row in trip 1; the second `INSERT`
+//! waits for the first transaction, fails with a duplicate key, and its batch starts again and is
+//! refused.
 //!
-//! Rows are locked in one order (exclusive keys, shared keys, ranges, inserts, updates, counters,
-//! the shard of the feed; counters before inserts only where one is bounded). Still, the shared keys of one batch and the exclusive ones of another may
-//! cross, and so may a bounded counter and a new record that two batches make. The server detects the deadlock and rolls one of them back; that one begins again.
+//! A batch that writes nothing need not lock absent keys until it commits. Its second trip reads
+//! them again in one statement, while the found rows are still locked. If they are still absent,
+//! this is the instant; otherwise the batch starts again.
 //!
-//! **What is known after an error.** Nothing is committed before COMMIT is carried out, and the
-//! server stops at the first statement that fails. So an error that the server reports of an
-//! earlier statement is definite, as is any error before the packet with COMMIT was sent, and one
-//! of a batch that writes nothing. After any other the outcome is unknown, and the connection is
-//! thrown away.
+//! Rows are locked in one order: exclusive keys, shared keys, ranges, inserts, updates, counters,
+//! the shard of the feed; counters come before inserts only if one is bounded. Still, the shared
+//! keys of one batch and the exclusive keys of another may be in opposite order, and so may a
+//! bounded counter and a new record that two batches create. The server detects the deadlock and
+//! rolls one of them back; that batch starts again.
+//!
+//! **Errors.** Nothing is committed before COMMIT runs, and the server stops at the first statement
+//! that fails. So an error that the server reports for an earlier statement is definite, as is any
+//! error before the packet with COMMIT was sent, and any error of a batch that writes nothing.
+//! After any other error the outcome is unknown, and the connection is closed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -58,24 +64,25 @@ use crate::row;
 use crate::script::{Failure, LIST_ROWS_MAX, Script, StatementResult, push, push_bytes};
 use crate::writes::{RowState, Writes, delete, rank};
 
-/// How often a batch is tried because of contention.
+/// Limit of the tries of a batch with contention.
 const TRIES: u32 = 16;
 
-/// After this time a batch is not tried again.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Time after which a batch is not retried.
+const RETRY_DEADLINE: Duration = Duration::from_secs(8);
 
-/// The first pause before another try; it doubles, up to the longest, and half of it is the
-/// connection's own so that two that met do not meet again.
+/// The first pause before a retry, and the longest. The pause doubles with each try. Half of it
+/// depends on the connection, so that two batches that disturbed each other do not meet again.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-/// What became of one try.
-enum Trouble {
-    /// A lock or a duplicate key was in the way. The transaction may have to be rolled back.
+/// The result of one failed try.
+enum TryError {
+    /// Another transaction's lock or row was in the way. The transaction may need to be rolled
+    /// back.
     Contention(sqlx::Error),
     /// The connection had ended before the call began.
     Ended,
-    /// Nothing was committed, or it is not known, as the kind says.
+    /// Nothing was committed, or the outcome is unknown, as the kind says.
     Failed(StoreErrorKind, sqlx::Error),
 }
 
@@ -94,20 +101,20 @@ pub(crate) async fn commit(
                 trim(connection, entry).await;
                 return Ok(verdicts);
             }
-            // A new connection has not been idle, so this does not come twice in a row.
-            Err(Trouble::Ended) => connection.renew().await?,
-            Err(Trouble::Contention(error)) => {
-                let again = tries < TRIES && began.elapsed() < PATIENCE;
+            // A new connection has not been idle, so this does not repeat.
+            Err(TryError::Ended) => connection.renew().await?,
+            Err(TryError::Contention(error)) => {
+                let again = tries < TRIES && began.elapsed() < RETRY_DEADLINE;
                 roll_back(&mut connection).await?;
                 if !again {
                     connection.keep();
-                    let doing = format!("{}: in each other's way {tries} times", doing());
+                    let doing = format!("{}: contention in {tries} tries", doing());
                     return Err(StoreError::because(StoreErrorKind::Unavailable, doing, error));
                 }
                 tokio::time::sleep(pause(tries, connection.id())).await;
                 tries += 1;
             }
-            Err(Trouble::Failed(kind, error)) => {
+            Err(TryError::Failed(kind, error)) => {
                 if kind == StoreErrorKind::Unknown {
                     tracing::warn!(%error, "the outcome of a commit is not known");
                 }
@@ -119,12 +126,12 @@ pub(crate) async fn commit(
 
 fn pause(tries: u32, connection: u64) -> Duration {
     let whole = PAUSE.saturating_mul(1 << tries.min(10)).min(PAUSE_MAX);
-    // The golden ratio's multiples are far apart for numbers that are close together.
+    // Multiples of the golden ratio are far apart for consecutive numbers.
     let own = connection.wrapping_add(u64::from(tries)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     whole / 2 + whole / 2 * u32::try_from(own).unwrap_or(0) / 256
 }
 
-/// Ends a transaction that may be open, by itself or with its connection.
+/// Ends a transaction that may be open, by ROLLBACK or by closing its connection.
 async fn roll_back(connection: &mut PooledConnection<'_>) -> Result<(), StoreError> {
     let mut script = Script::default();
     script.statement("ROLLBACK");
@@ -134,7 +141,7 @@ async fn roll_back(connection: &mut PooledConnection<'_>) -> Result<(), StoreErr
     }
 }
 
-/// Puts the connection back, after removing old entries of its shard if it is time for that.
+/// Returns the connection to the pool, after a trim of its shard of the feed if one is due.
 async fn trim(mut connection: PooledConnection<'_>, entry: Option<u64>) {
     let trimming = entry.and_then(|number| feed::trim(feed::shard(connection.id()), number));
     if let Some(script) = trimming
@@ -146,16 +153,16 @@ async fn trim(mut connection: PooledConnection<'_>, entry: Option<u64>) {
     connection.keep();
 }
 
-/// Tries once. Answers with the verdicts and the number of the batch's entry in the feed.
+/// Tries once. Returns the verdicts, and the number of the batch's entry in the feed.
 async fn attempt(
     connection: &mut PooledConnection<'_>,
     plans: &[Plan],
-) -> Result<(Vec<Verdict>, Option<u64>), Trouble> {
+) -> Result<(Vec<Verdict>, Option<u64>), TryError> {
     let locks = Locks::of(plans);
     let locked = locked_counters(plans);
     let mut batch = Batch::new(plans.iter());
-    // This is sent even if there is nothing to ask. It detects an idle connection that has ended
-    // before anything is committed on it.
+    // Sent even if there is nothing to read: this detects an idle connection that has ended before
+    // anything is committed on it.
     let mut script = locks.script(&batch);
     let unbounded = script.len();
     lock_counters(&mut script, &locked);
@@ -163,7 +170,7 @@ async fn attempt(
     let answers = answers.map_err(|failure| definite(connection, failure))?;
     let (answers, numbers) = answers.split_at(unbounded.min(answers.len()));
     let found = take(&mut batch, answers, numbers);
-    let found = found.map_err(|error| Trouble::Failed(kind(&error), error))?;
+    let found = found.map_err(|error| TryError::Failed(kind(&error), error))?;
     let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
     let absent: Vec<&Key> = batch.records().filter(|key| locks.lacks(&found, key)).collect();
     let committed = plans.iter().zip(&verdicts);
@@ -176,7 +183,7 @@ async fn attempt(
     }
     let mut script = Script::default();
     writes.add_to(&mut script);
-    // What was made to be locked, and is not changed.
+    // Counters that were created only to be locked.
     let made = locked.into_iter().filter(|key| !counters.contains_key(key) && batch.is_zero(key));
     delete(&mut script, "ashlar_counter", made.map(|CounterKey(key)| key));
     let entry = feed::entry(plans, &verdicts);
@@ -188,7 +195,7 @@ async fn attempt(
     let answers = match connection.run(script).await {
         Ok(answers) => answers,
         Err(failure) if is_unknown(&failure) => {
-            return Err(Trouble::Failed(StoreErrorKind::Unknown, failure.error));
+            return Err(TryError::Failed(StoreErrorKind::Unknown, failure.error));
         }
         Err(failure) => return Err(definite(connection, failure)),
     };
@@ -196,37 +203,37 @@ async fn attempt(
     Ok((verdicts, number))
 }
 
-/// What a failure means when nothing can have been committed.
-fn definite(connection: &PooledConnection<'_>, failure: Failure) -> Trouble {
+/// Returns the meaning of a failure if nothing can have been committed.
+fn definite(connection: &PooledConnection<'_>, failure: Failure) -> TryError {
     if is_contention(&failure.error) {
-        Trouble::Contention(failure.error)
+        TryError::Contention(failure.error)
     } else if connection.had_ended(&failure) {
-        Trouble::Ended
+        TryError::Ended
     } else {
-        Trouble::Failed(kind(&failure.error), failure.error)
+        TryError::Failed(kind(&failure.error), failure.error)
     }
 }
 
-/// Ends a transaction that writes nothing, if what was absent still is.
+/// Ends a transaction that writes nothing, if the absent keys are still absent.
 async fn end(
     connection: &mut PooledConnection<'_>,
     absent: &[&Key],
     nothing_made: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), TryError> {
     let mut script = Script::default();
     let look = ("SELECT k FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k IN (", ") LIMIT 1");
     script.list(look, absent, |text, key| push_bytes(text, key.as_bytes()));
-    // Counters that were made to be locked go with the transaction.
+    // ROLLBACK also removes the counters that were created to be locked.
     script.statement(if nothing_made { "COMMIT" } else { "ROLLBACK" });
     let answers = connection.run(script).await.map_err(|failure| definite(connection, failure))?;
     if answers.iter().any(|answer| !answer.rows.is_empty()) {
-        let came = "a record came to be while its absence was relied on";
-        return Err(Trouble::Contention(sqlx::Error::Protocol(came.into())));
+        let came = "a record was created while the batch relied on its absence";
+        return Err(TryError::Contention(sqlx::Error::Protocol(came.into())));
     }
     Ok(())
 }
 
-/// The rows to lock, in the order of keys, and whether exclusively.
+/// The rows to lock, in the order of keys, each with true for an exclusive lock.
 struct Locks<'a>(BTreeMap<&'a Key, bool>);
 
 impl<'a> Locks<'a> {
@@ -243,7 +250,7 @@ impl<'a> Locks<'a> {
                 locks.insert(key, true);
             }
         }
-        // The owner of a range that must be empty is deleted or put, guarded or not.
+        // The owner of a range that must be empty is deleted or put, with or without a guard.
         let empties = |guard: &Guard| matches!(guard, Guard::Empty(..));
         for plan in plans.iter().filter(|plan| plan.guards.iter().any(empties)) {
             for write in &plan.writes {
@@ -262,7 +269,7 @@ impl<'a> Locks<'a> {
         Locks(locks)
     }
 
-    /// Trip 1. Its first statement begins the transaction.
+    /// Returns the script of trip 1. Its first statement begins the transaction.
     fn script(&self, batch: &Batch) -> Script {
         const LOOK: &str = "SELECT k, v FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k IN (";
         let keys = |exclusive| self.0.iter().filter(move |lock| *lock.1 == exclusive);
@@ -293,13 +300,13 @@ impl<'a> Locks<'a> {
         }
     }
 
-    /// Whether a key was looked at, and nothing was there.
+    /// Returns true if a key was read and had no row.
     fn lacks(&self, found: &HashMap<Key, Value>, key: &Key) -> bool {
         self.state(found, key) == RowState::Absent
     }
 }
 
-/// The counters to lock, in the order in which they are written; none if none is bounded.
+/// Returns the counters to lock, in the order in which they are written; empty if none is bounded.
 fn locked_counters(plans: &[Plan]) -> Vec<&CounterKey> {
     let bounded: BTreeSet<&CounterKey> = plans.iter().flat_map(Plan::bounded_counters).collect();
     if bounded.is_empty() {
@@ -312,7 +319,8 @@ fn locked_counters(plans: &[Plan]) -> Vec<&CounterKey> {
     all
 }
 
-/// Locks and reads counters. What is not there cannot be locked, so it is made first.
+/// Adds the statements that lock and read counters. A missing row cannot be locked, so it is
+/// created first.
 fn lock_counters(script: &mut Script, counters: &[&CounterKey]) {
     const MAKE: (&str, &str) =
         ("INSERT INTO ashlar_counter VALUES ", " ON DUPLICATE KEY UPDATE n = n");
@@ -328,7 +336,7 @@ fn lock_counters(script: &mut Script, counters: &[&CounterKey]) {
     script.list(LOOK, counters, |text, CounterKey(key)| push_bytes(text, key.as_bytes()));
 }
 
-/// Gives the batch what trip 1 found. Returns the records that were found by key.
+/// Sets the rows of trip 1 in the batch. Returns the records that were found, by key.
 fn take(
     batch: &mut Batch,
     answers: &[StatementResult],

@@ -1,4 +1,7 @@
-//! Connecting: the URL, and the settings of every connection.
+//! Connecting: the URL, and the settings of each connection.
+//!
+//! For example, `mysql://u:p@db/ashlar?ssl-mode=VERIFY_CA&ssl-ca=/etc/ca.pem` needs a certificate
+//! of that authority.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,28 +18,29 @@ use crate::row;
 use crate::script::Script;
 use crate::server::{self, Flavour, Settings, Standing};
 
-/// How long connecting may take, with TLS, passwords and settings.
+/// Limit of the time to connect, with TLS, authentication and settings.
 const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
 
-/// How long closing may take before the socket is simply dropped.
+/// Limit of the time to close a connection in good order. Then the socket is dropped.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
 
-/// The parameter by which the operator says that all gateways of the volume use one node of a
+/// The parameter with which the operator confirms that all gateways of the volume use one node of a
 /// cluster: see [`Standing`]. It is `yes` or `no`. `sqlx` does not know it.
 const SINGLE_WRITER: &str = "single_writer";
 
-/// The parameters that `sqlx` reads. [`Connector::new`] refuses all others but [`SINGLE_WRITER`].
+/// The parameters that `sqlx` reads. [`Connector::new`] refuses all others except
+/// [`SINGLE_WRITER`].
 const PARAMETERS: [&str; 9] = [
     "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
 ];
 
-/// Settings of every connection. Locks are waited for 2 s at most, lists of keys are looked up in the
-/// primary key however long they are, and strings are plain bytes.
+/// Settings of each connection. A statement waits 2 s at most for a lock, lists of keys of any
+/// length are searched in the primary key, and strings are plain bytes.
 const SESSION: &str = "SET SESSION innodb_lock_wait_timeout = 2, eq_range_index_dive_limit = 1, \
      autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
 
-/// Settings that only MariaDB has: no long list becomes a subquery, and no statement takes longer than
-/// its caller waits.
+/// Settings that only MariaDB has: no long list becomes a subquery, and no statement runs longer
+/// than its caller waits.
 const SESSION_MARIADB: &str = "SET SESSION in_predicate_conversion_threshold = 0, \
      max_statement_time = 9";
 
@@ -46,21 +50,21 @@ const NO_QUERY_CACHE: &str = "SET SESSION query_cache_type = 0";
 const WRITER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 const READER: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 
-/// A writer that stalls between its two trips must not keep its locks, so the server ends it. MySQL can
-/// only do so for every idle writer.
+/// A writer that stalls between its two trips must not keep its locks, so the server ends it. MySQL
+/// can only end each idle writer.
 const WRITER_MARIADB: &str = "SET SESSION idle_transaction_timeout = 5, \
      idle_write_transaction_timeout = 5, idle_readonly_transaction_timeout = 5";
 const WRITER_MYSQL: &str = "SET SESSION wait_timeout = 5";
 
-/// A snapshot may wait for whoever reads it.
+/// A snapshot may wait for its reader for a long time.
 const READER_MARIADB: &str = "SET SESSION idle_transaction_timeout = 0, \
      idle_readonly_transaction_timeout = 0, wait_timeout = 28800";
 const READER_MYSQL: &str = "SET SESSION wait_timeout = 28800";
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Makes tables and looks at settings.
+    /// Creates tables and reads settings.
     Opener,
     /// Commits.
     Writer,
@@ -68,13 +72,13 @@ pub(crate) enum Role {
     Reader,
 }
 
-/// A connection, and the server's number for it.
+/// A connection, with the server's number of it.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) connection: MySqlConnection,
     pub(crate) id: u64,
-    /// How many checks of the server had failed when this connection was made. It is good as long as
-    /// no further one fails.
+    /// Number of failed checks of the server when this connection was made. The connection is valid
+    /// until another check fails.
     pub(crate) refusals: u64,
 }
 
@@ -89,7 +93,7 @@ impl Link {
     }
 }
 
-/// How to reach the server. Its `Debug` shows neither user nor password.
+/// The address and credentials of the server. Its `Debug` shows neither user nor password.
 pub(crate) struct Connector {
     options: MySqlConnectOptions,
     flavour: Flavour,
@@ -110,9 +114,9 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Reads a URL. The server is checked later.
+    /// Parses a URL. The server is checked later.
     pub(crate) fn new(url: &str, relaxed: bool) -> Result<Connector, StoreError> {
-        // None of these messages may contain a part of the URL, which has a password in it.
+        // These messages must not contain a part of the URL, which has a password in it.
         let wrong = |why: &str| {
             let doing = format!("reading the URL of the metadata store: {why}");
             StoreError::new(StoreErrorKind::Unavailable, doing)
@@ -147,21 +151,21 @@ impl Connector {
         Ok(Connector { options, flavour: Flavour::MariaDb, has_query_cache: false, standing })
     }
 
-    /// Takes note of what the server says of itself.
+    /// Sets the facts about the server on which the settings of connections depend.
     pub(crate) fn set_server(&mut self, flavour: Flavour, has_query_cache: bool) {
         (self.flavour, self.has_query_cache) = (flavour, has_query_cache);
     }
 
-    /// A new connection, to a server that has passed the checks.
+    /// Makes a connection to a server that passes the checks.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if there is none within [`CONNECT_WAIT`], if the server is a
-    /// replica, or if its settings have risks that are not accepted.
+    /// [`StoreErrorKind::Unavailable`] if there is no connection within [`CONNECT_WAIT`], if the
+    /// server is a replica, or if its settings have risks that the options do not accept.
     pub(crate) async fn connect(&self, role: Role) -> Result<Link, StoreError> {
         self.connect_and_ask(role).await.map(|(link, _)| link)
     }
 
-    /// The same, and what the server says of itself.
+    /// Makes a connection. Returns it with the server's settings.
     pub(crate) async fn connect_and_ask(&self, role: Role) -> Result<(Link, Settings), StoreError> {
         const DOING: &str = "connecting to the metadata store";
         let refusals = self.standing.refusals();
@@ -226,7 +230,7 @@ impl Connector {
     }
 }
 
-/// Returns the URL as `sqlx` reads it.
+/// Returns the URL without the parameter that `sqlx` does not know.
 fn without_single_writer(url: &Url) -> String {
     let mut rest = url.clone();
     rest.set_query(None);

@@ -1,4 +1,7 @@
-//! What the server's errors mean for a caller.
+//! Maps the server's errors to their meaning for a caller.
+//!
+//! For example, a lock timeout is contention and retried, and a connection that breaks after COMMIT
+//! was sent is `Unknown`.
 
 use sqlx::mysql::MySqlDatabaseError;
 use store::{StoreError, StoreErrorKind};
@@ -8,10 +11,10 @@ use crate::script::Failure;
 /// Error numbers of MariaDB and MySQL.
 mod number {
     pub(super) const CRASHED_TABLE: [u16; 6] = [126, 127, 145, 1034, 1194, 1712];
-    /// Disk full; the table is full.
+    /// The disk is full; the table is full.
     pub(super) const FULL: [u16; 2] = [1021, 1114];
-    /// Errors that can name a full disk: of a write to a file (the second is of the server, the first of
-    /// its library), of a disk in the library, and of the engine.
+    /// Errors that can mean a full disk: of a write to a file (the second is of the server, the
+    /// first of its library), of a disk in the library, and of the engine.
     pub(super) const OF_SYSTEM: [u16; 4] = [3, 1026, 20, 1030];
     pub(super) const NO_SUCH_TABLE: u16 = 1146;
     pub(super) const CHECKREAD: u16 = 1020;
@@ -30,8 +33,8 @@ fn number_of(error: &sqlx::Error) -> Option<u16> {
     Some(error.number())
 }
 
-/// Whether somebody else was in the way, so that the same may succeed when tried again. The
-/// transaction has to be rolled back all the same: some of these undo one statement only.
+/// Returns true if another transaction was in the way, so that a retry may succeed. The transaction
+/// must be rolled back in each case, because some of these errors undo only one statement.
 pub(crate) fn is_contention(error: &sqlx::Error) -> bool {
     matches!(
         number_of(error),
@@ -44,12 +47,13 @@ pub(crate) fn is_contention(error: &sqlx::Error) -> bool {
     )
 }
 
-/// Whether the transaction is gone for certain, even if COMMIT itself says so.
+/// Returns true if the transaction is certainly rolled back, even if COMMIT itself returns the
+/// error.
 pub(crate) fn is_deadlock(error: &sqlx::Error) -> bool {
     number_of(error) == Some(number::DEADLOCK)
 }
 
-/// Whether the connection had ended, rather than a statement on it failed.
+/// Returns true if the connection ended, in contrast to a failed statement.
 pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
     match number_of(error) {
         Some(number) => matches!(
@@ -62,23 +66,23 @@ pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether the server takes no writes any more.
+/// Returns true if the server does not accept writes any more.
 pub(crate) fn is_read_only(error: &sqlx::Error) -> bool {
     matches!(number_of(error), Some(number::OPTION_PREVENTS | number::READ_ONLY_MODE))
 }
 
-/// Whether a client's own patience ended the wait.
+/// Returns true if the client's own timeout ended the wait.
 pub(crate) fn is_timeout(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Io(error) if error.kind() == std::io::ErrorKind::TimedOut)
 }
 
-/// Whether a table does not exist.
+/// Returns true if a table does not exist.
 pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     number_of(error) == Some(number::NO_SUCH_TABLE)
 }
 
-/// The numbers of the operating system for a full disk and a spent quota, as the server's texts write
-/// them.
+/// The operating system's numbers for a full disk and an exhausted quota, in the forms of the
+/// server's texts.
 const NO_SPACE: [&str; 6] =
     ["Errcode: 28", "Errcode: 122", "errno: 28", "errno: 122", "error 28 ", "error 122 "];
 
@@ -90,14 +94,14 @@ fn is_full(error: &sqlx::Error) -> bool {
         || number::OF_SYSTEM.contains(&number) && NO_SPACE.iter().any(|cause| text.contains(cause))
 }
 
-/// Returns true if the server names a full disk as the cause, also if the outcome is unknown: the binary
-/// log of the server can have no space when it carries out a COMMIT.
+/// Returns true if the server reports a full disk as the cause, also if the outcome is unknown: the
+/// server's binary log may be out of space during a COMMIT.
 pub(crate) fn names_full_disk(error: &StoreError) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
     source.is_some_and(is_full)
 }
 
-/// What an error means if nothing can have been committed.
+/// Returns the meaning of an error of a call that cannot have committed.
 pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     let unreadable = matches!(
         error,
@@ -114,19 +118,19 @@ pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     }
 }
 
-/// Whether it is unknown what became of a transaction that writes, after a script that ends with
-/// its COMMIT. Before COMMIT could be carried out nothing can have been committed, and a deadlock
-/// has undone the transaction even there (servers of a cluster say so).
+/// Returns true if the outcome of a transaction that writes is unknown, after a script that ends
+/// with its COMMIT. Before COMMIT ran, nothing can have been committed. A deadlock rolled back the
+/// transaction even during COMMIT (servers of a cluster return it there).
 pub(crate) fn is_unknown(failure: &Failure) -> bool {
     failure.last_in_doubt && !is_deadlock(&failure.error)
 }
 
-/// An error of a call that committed nothing.
+/// Returns a function that wraps the driver's error of a call that committed nothing.
 pub(crate) fn while_doing(doing: &str) -> impl Fn(sqlx::Error) -> StoreError + '_ {
     move |error| StoreError::because(kind(&error), doing, error)
 }
 
-/// What every call says after `close`.
+/// Returns the error of all calls after `close`.
 pub(crate) fn closed() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "calling a store that is closed")
 }

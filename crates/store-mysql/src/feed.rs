@@ -1,12 +1,15 @@
 //! The change feed, in shards.
 //!
 //! A commit that changes records takes the next number of one shard, in its last statements before
-//! COMMIT. The shard's row stays locked until the commit is visible. So the entries of a shard become
-//! visible in order and without gaps, and a position, which has the highest number seen of each shard,
-//! skips nothing. There are many shards so that commits rarely wait for each other's flush.
+//! COMMIT. The shard's row stays locked until the commit is visible. So the entries of a shard
+//! become visible in order and without gaps, and a position, which has the highest seen number of
+//! each shard, skips no entry. There are many shards so that commits rarely wait for each other's
+//! flush.
 //!
-//! Old entries of a shard are removed by a commit of its own now and then. If an entry between a position
-//! and the shard's head is missing, it was removed, or the position is of another store.
+//! From time to time a separate commit deletes old entries of a shard. If an entry between a
+//! position and the shard's head is missing, it was deleted, or the position is of another store.
+//! For example, a position has 40 for shard 3, the head is 42, and the entries 41 and 42 exist: the
+//! reader has all changes of that shard.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use store::feed::{self, FEED_BATCHES};
@@ -16,30 +19,31 @@ use crate::error::while_doing;
 use crate::row;
 use crate::script::{Script, StatementResult, push, push_bytes};
 
-/// How many shards there are. Part of the format.
+/// Number of shards. Part of the format.
 pub(crate) const SHARDS: u8 = 16;
 const SHARDS_USIZE: usize = SHARDS as usize;
 
-/// Entries of one answer, at most. A reader further behind meets a gap.
+/// Limit of the entries of one answer. A reader that is further behind gets a gap.
 const ENTRIES_MAX: u64 = FEED_BATCHES as u64;
 
-/// Entries that a shard keeps. All that the feed promises to keep may be in one shard.
+/// Number of entries that a shard keeps. All entries that the feed promises to keep may be in one
+/// shard.
 const KEPT: u64 = FEED_BATCHES as u64;
 
-/// After how many entries a shard is trimmed.
+/// Number of entries after which a shard is trimmed.
 const TRIM_EVERY: u64 = 512;
 
-/// Bytes that name a store at the front of a position.
+/// Bytes of the store's identity at the beginning of a position.
 const STORE_BYTES: usize = 16;
 const POSITION_BYTES: usize = STORE_BYTES + SHARDS_USIZE * size_of::<u64>();
 
-/// The shard of a connection. The server numbers connections one after the other, which spreads
-/// them over the shards whoever they belong to.
+/// Returns the shard of a connection. The server numbers connections consecutively, which spreads
+/// the connections of all gateways over the shards.
 pub(crate) fn shard(connection: u64) -> u64 {
     connection % u64::from(SHARDS)
 }
 
-/// What the committed plans of a batch add to the feed; empty if they changed no records.
+/// Returns the entry of the committed plans of a batch; empty if they changed no records.
 pub(crate) fn entry(plans: &[Plan], verdicts: &[Verdict]) -> Bytes {
     let pieces = feed::pieces(plans);
     let committed = pieces.iter().zip(verdicts);
@@ -47,7 +51,7 @@ pub(crate) fn entry(plans: &[Plan], verdicts: &[Verdict]) -> Bytes {
     committed.flat_map(|(piece, _)| piece).copied().collect()
 }
 
-/// Adds the statements that append an entry. The first one answers with its number.
+/// Adds the statements that append an entry. The first one returns the entry's number.
 pub(crate) fn append(script: &mut Script, shard: u64, entry: &[u8]) {
     script.statement(format!(
         "UPDATE ashlar_shard SET head = LAST_INSERT_ID(head + 1) WHERE shard = {shard}"
@@ -58,7 +62,7 @@ pub(crate) fn append(script: &mut Script, shard: u64, entry: &[u8]) {
     script.statement(text);
 }
 
-/// The statement that removes old entries of a shard, if it is time for that.
+/// Returns the statement that deletes old entries of a shard, if a trim is due.
 pub(crate) fn trim(shard: u64, number: u64) -> Option<Script> {
     if number < KEPT || !number.is_multiple_of(TRIM_EVERY) {
         return None;
@@ -69,7 +73,7 @@ pub(crate) fn trim(shard: u64, number: u64) -> Option<Script> {
     Some(script)
 }
 
-/// A decoded position: the number of the latest entry seen of each shard.
+/// A decoded position: the number of the latest seen entry of each shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Heads([u64; SHARDS_USIZE]);
 
@@ -81,7 +85,7 @@ impl Heads {
         Position(bytes.freeze())
     }
 
-    /// The heads in a position, or nothing if it is of another store.
+    /// Parses a position. Returns `None` if it is of another store.
     fn read(position: &Position, store: &[u8]) -> Result<Option<Heads>, StoreError> {
         if position.0.len() != POSITION_BYTES {
             return Err(StoreError::new(StoreErrorKind::Malformed, "reading a position"));
@@ -95,13 +99,13 @@ impl Heads {
     }
 }
 
-/// A call of `changes`: what to ask, and what the answer means.
+/// A call of `changes`: its statement, and the meaning of the answer.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     store: &'a [u8],
-    /// `None` if only the position is asked for.
+    /// `None` if only the position is wanted.
     since: Option<Heads>,
-    /// The position was of another store.
+    /// True if the position is of another store.
     is_foreign: bool,
 }
 
@@ -114,8 +118,8 @@ impl<'a> Question<'a> {
         Ok(Question { store, since: heads.flatten(), is_foreign: heads == Some(None) })
     }
 
-    /// One statement, and so one snapshot: the heads, and the entries behind the position if they
-    /// are not too many.
+    /// Returns one statement, and therefore one snapshot: the heads, and the entries after the
+    /// position if they are not too many.
     pub(crate) fn script(&self) -> Script {
         let mut text = String::from("SELECT shard, head, NULL FROM ashlar_shard");
         if let Some(since) = &self.since {
@@ -127,7 +131,7 @@ impl<'a> Question<'a> {
                 let or = if shard == 0 { "" } else { " OR " };
                 push(&mut text, format_args!("{or}shard = {shard} AND seq > {head}"));
             }
-            // The sum of the heads says whether there are no entries, or too many.
+            // The sum of the heads shows if there are no entries, or too many.
             let (first, last) = (seen.saturating_add(1), seen.saturating_add(ENTRIES_MAX));
             push(
                 &mut text,
@@ -163,8 +167,8 @@ impl<'a> Question<'a> {
         let Some(since) = &self.since else {
             return Ok(Changes::Notified { keys: Vec::new(), next });
         };
-        // Without gaps there are as many entries as numbers. A head below the position means that the
-        // store was set back.
+        // Without gaps there are as many entries as numbers. If a head is below the position, the
+        // store was restored from an older state.
         let steps = heads.0.iter().zip(&since.0).map(|(head, seen)| head.checked_sub(*seen));
         let expected = steps.sum::<Option<u64>>().and_then(|steps| usize::try_from(steps).ok());
         if expected != Some(entries.len()) {

@@ -1,16 +1,18 @@
 //! The metadata store in a database of MariaDB or MySQL.
 //!
-//! Records and counters are two `InnoDB` tables of bytes. A read is one statement. A batch of plans is
-//! two trips on a connection of its own. The first begins a transaction and locks what the plans look
-//! at, the second writes what they change and commits. In between the plans are decided in memory;
-//! `commit` says why that is exact. Two more tables are the change feed.
+//! Records and counters are two `InnoDB` tables of bytes. A read is one statement. A batch of plans
+//! is two round trips on one connection. The first begins a transaction and locks the rows that the
+//! plans need; the second writes the changes and commits. In between this process decides the plans
+//! in memory; `commit` explains why that is correct. Two more tables are the change feed. For
+//! example, a PUT is one packet of locking reads, then one packet of `INSERT`s, the feed's entry
+//! and `COMMIT`.
 //!
 //! Several stores, in this process and in others, may have one database open at the same time.
 //!
-//! Made for MariaDB 10.11 and later, which the tests run against. The statements are those that
-//! MySQL 8 understands as well; nobody has run them there.
+//! Made for MariaDB 10.11 and later, with which the tests run. MySQL 8 understands the same
+//! statements, but the tests have not been run with it.
 //!
-//! This crate knows keys, values and integers. It does not know what they mean.
+//! This crate knows keys, values and integers, and not their meaning.
 
 mod commit;
 mod connect;
@@ -40,22 +42,23 @@ use crate::connect::{Connector, Role};
 use crate::limits::LIMITS;
 use crate::pool::ConnectionPool;
 
-/// Connections that commit, by default.
+/// Default number of connections that commit.
 pub const WRITERS: u32 = 4;
 
-/// Connections that read, by default.
+/// Default number of connections that read.
 pub const READERS: u32 = 8;
 
-/// How to open a store.
+/// The options of opening a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MysqlOptions {
-    /// Accept a server whose settings risk acknowledged commits in a crash. They are logged then,
-    /// and [`MetaStore::durability`] says [`Durability::Relaxed`], for as long as they do.
+    /// Accept a server whose settings may lose acknowledged commits in a crash. The risks are
+    /// logged, and [`MetaStore::durability`] returns [`Durability::Relaxed`] while the server has
+    /// such settings.
     pub relaxed: bool,
-    /// Connections that commit, each one batch at a time; at least 1.
+    /// Number of connections that commit, each one batch at a time; at least 1.
     pub writers: u32,
-    /// Connections that read, each one call at a time; at least 1. Opening the store and every
-    /// snapshot take one more for as long as they last.
+    /// Number of connections that read, each one call at a time; at least 1. Opening the store, and
+    /// each snapshot, use one more while they last.
     pub readers: u32,
 }
 
@@ -67,8 +70,8 @@ impl Default for MysqlOptions {
 
 /// A metadata store in a database of MariaDB or MySQL.
 ///
-/// Dropped without [`MetaStore::close`], it still finishes the commits that it has accepted, as
-/// long as the runtime lives.
+/// If it is dropped without [`MetaStore::close`], it still finishes the commits that it has
+/// accepted, while the runtime exists.
 #[derive(Debug)]
 pub struct MysqlStore {
     connector: Arc<Connector>,
@@ -81,23 +84,25 @@ pub struct MysqlStore {
 }
 
 impl MysqlStore {
-    /// Opens the store in the database that `url` names, making its tables if there are none:
-    /// `mysql://user:password@host:port/database`, or `mariadb://…`, percent-encoded where needed.
+    /// Opens the store in the database that `url` names, and creates its tables if they do not
+    /// exist: `mysql://user:password@host:port/database`, or `mariadb://…`, percent-encoded where
+    /// needed.
     ///
     /// Parameters: `ssl-mode` is `DISABLED`, `PREFERRED` (the default: encrypted if the server
-    /// can, whoever it is), `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`; `ssl-ca` a file of root
-    /// certificates in PEM, in place of the public ones; `ssl-cert` and `ssl-key` the client's own;
-    /// `socket` the path of a Unix socket. Any other parameter is refused. A password of MySQL's
-    /// `caching_sha2_password` travels only over TLS or a Unix socket.
+    /// supports it, without verifying the server), `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`;
+    /// `ssl-ca` is a file of root certificates in PEM, used instead of the public ones; `ssl-cert`
+    /// and `ssl-key` are the client's own; `socket` is the path of a Unix socket; `single_writer`
+    /// confirms that all gateways use one node of a cluster. Any other parameter is refused. A
+    /// password for MySQL's `caching_sha2_password` is sent only over TLS or a Unix socket.
     ///
-    /// The user needs to read and write the tables, and once to create them; `SHOW VARIABLES` is
-    /// open to everybody.
+    /// The user needs the rights to read and write the tables, and once to create them. All users
+    /// may run `SHOW VARIABLES`.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if the URL cannot be read, if the server cannot be reached
-    /// or lets nobody in, if its settings risk acknowledged commits and `options` do not accept
-    /// that, or if they leave no way to work; [`StoreErrorKind::Corrupt`] if the tables are of
-    /// another format. No error holds the password.
+    /// [`StoreErrorKind::Unavailable`] if the URL does not parse, the server cannot be reached or
+    /// refuses the user, its settings may lose acknowledged commits and `options` do not accept
+    /// that, or the settings prevent writes. [`StoreErrorKind::Corrupt`] if the tables have another
+    /// format. No error contains the password.
     pub async fn open(url: &str, options: MysqlOptions) -> Result<MysqlStore, StoreError> {
         let mut connector = Connector::new(url, options.relaxed)?;
         let store = open::open(&mut connector).await?;
@@ -113,15 +118,16 @@ impl MysqlStore {
         })
     }
 
-    /// Returns true if the URL names a store that exists. Makes nothing.
+    /// Returns true if the URL names an existing store. Creates nothing.
     ///
     /// # Errors
-    /// As [`MysqlStore::open`].
+    /// Fails like [`MysqlStore::open`].
     pub async fn is_made(url: &str, options: &MysqlOptions) -> Result<bool, StoreError> {
         open::is_made(&Connector::new(url, options.relaxed)?).await
     }
 
-    /// Fails after `close`. If it is time, the server is checked in the background.
+    /// Fails after `close`. If the last check of the server is too old, checks it in the
+    /// background.
     fn check_open(&self) -> Result<(), StoreError> {
         if self.commits.is_closed() {
             return Err(error::closed());
@@ -131,7 +137,7 @@ impl MysqlStore {
             self.commits.spawn(async move {
                 match connector.connect(Role::Opener).await {
                     Ok(link) => link.close().await,
-                    Err(error) => tracing::warn!(%error, "looking at the metadata store"),
+                    Err(error) => tracing::warn!(%error, "checking the metadata store"),
                 }
             });
         }
@@ -167,8 +173,8 @@ impl MetaStore for MysqlStore {
         }
         let (writers, plans) = (Arc::clone(&self.writers), plans.to_vec());
         let count = plans.len();
-        // The task goes on whether or not anybody waits here; `close` waits for it. It is gone
-        // without an answer only if its runtime is.
+        // The task continues if the caller goes away, and `close` waits for it. The answer is lost
+        // only if the runtime ended.
         let task = self.commits.spawn(async move { commit::commit(&writers, &plans).await });
         let outcome = task.await.unwrap_or_else(|error| {
             let doing = format!("committing {count} plans: the task is gone");

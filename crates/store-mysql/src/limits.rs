@@ -1,8 +1,10 @@
-//! What one call may carry.
+//! The limits of one call.
+//!
+//! For example, the columns for keys have 1,120 bytes, a little more than the longest key.
 
 use store::{Key, Limits};
 
-/// What one call may carry. The statements and the columns are made for no more.
+/// The limits of one call. The statements and the columns are made for these sizes.
 pub(crate) const LIMITS: Limits = Limits {
     key_bytes: 1_100 + Key::PREFIX_BYTES,
     value_bytes: 1 << 20,

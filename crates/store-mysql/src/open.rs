@@ -1,4 +1,7 @@
-//! Opening the store: makes its tables. Every connection checks the server itself.
+//! Opens the store: creates its tables and checks their format.
+//!
+//! Each connection checks the server itself. For example, tables of a newer format are refused and
+//! unchanged.
 
 use std::time::Duration;
 
@@ -12,10 +15,10 @@ use crate::row;
 use crate::script::{Failure, Script, push};
 use crate::server;
 
-/// The format of tables that this crate makes, and the only one that it reads.
+/// The format of the tables that this crate creates, and the only one that it reads.
 const FORMAT: i64 = 1;
 
-/// How often making the tables is tried while others make them too.
+/// Limit of the tries to create the tables while other processes create them too.
 const SCHEMA_TRIES: u32 = 8;
 
 const TABLES: [&str; 5] = [
@@ -31,38 +34,39 @@ const TABLES: [&str; 5] = [
      id TINYINT NOT NULL PRIMARY KEY, format INT NOT NULL, store BINARY(16) NOT NULL)",
 ];
 
-/// Short rows stay in the leaves, long values go to pages of their own.
+/// Short rows are stored in the leaves of the index, long values in pages of their own.
 const ENGINE: &str = " ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARSET = binary";
 
-/// Checks the server, and makes the tables if there are none. Returns the sixteen bytes that identify
-/// the store.
+/// Checks the server, and creates the tables if they do not exist. Returns the sixteen bytes that
+/// identify the store.
 pub(crate) async fn open(connector: &mut Connector) -> Result<Bytes, StoreError> {
     let (link, settings) = connector.connect_and_ask(Role::Opener).await?;
     link.close().await;
     connector.set_server(server::flavour(&settings), settings.contains_key("query_cache_type"));
     if !server::is_on(&settings, "log_bin") {
-        // This risks no acknowledged commit: whatever a commit builds on precedes it in the log.
+        // Not a risk for acknowledged commits: the commits on which a commit depends precede it in
+        // the log.
         tracing::info!(
-            "the server has no binary log, and InnoDB then shows a commit to others before it is \
-             on disk: a crash may take back a change that somebody has read and nobody was told \
-             of. With log_bin and sync_binlog = 1 it cannot"
+            "the server has no binary log, so InnoDB shows a commit to other clients before it \
+             is on disk: a crash may undo a change that a client has read and that was not \
+             acknowledged. Set log_bin and sync_binlog = 1 to prevent this"
         );
     }
     make_tables(connector).await
 }
 
-/// Returns true if the tables of a store exist. Makes nothing.
+/// Returns true if the tables of a store exist. Creates nothing.
 pub(crate) async fn is_made(connector: &Connector) -> Result<bool, StoreError> {
-    const DOING: &str = "looking for the tables of the metadata store";
+    const DOING: &str = "checking for the tables of the metadata store";
     let mut link = connector.connect(Role::Opener).await?;
     let found = format(&mut link.connection).await.map_err(while_doing(DOING));
     link.close().await;
     Ok(found?.is_some())
 }
 
-/// Makes the tables that are missing. Returns the bytes that identify the store.
+/// Creates the missing tables. Returns the bytes that identify the store.
 async fn make_tables(connector: &Connector) -> Result<Bytes, StoreError> {
-    const DOING: &str = "making the tables of the metadata store";
+    const DOING: &str = "creating the tables of the metadata store";
     let mut link = connector.connect(Role::Opener).await?;
     let mut tries = 0;
     loop {
@@ -95,8 +99,8 @@ async fn make_tables(connector: &Connector) -> Result<Bytes, StoreError> {
     }
 }
 
-/// Makes the tables, the rows of the shards, and last of all the row that says that all of it exists.
-/// Each statement does nothing if somebody else has done the same.
+/// Returns the statements that create the tables, the rows of the shards, and last the row that
+/// shows that all of it exists. Each statement does nothing if another process has done the same.
 fn schema() -> Script {
     let mut script = Script::default();
     for table in TABLES {

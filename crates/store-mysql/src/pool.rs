@@ -1,9 +1,10 @@
 //! A pool of connections.
 //!
-//! A connection is used by one call at a time and comes back only from a call that said it may:
-//! one that failed, or whose caller went away in the middle, is closed. So no connection here is
-//! inside a transaction or owes an answer. Nobody checks whether an idle connection is still alive;
-//! a caller that finds it dead replaces it.
+//! One call at a time uses a connection. The connection returns to the pool only with `keep`, after
+//! all of its statements were answered. A connection of a call that failed, or whose caller went
+//! away, is closed. So no connection here is in a transaction or has an answer outstanding. Idle
+//! connections are not tested; a caller that finds one broken replaces it. For example, the server
+//! ends idle connections at night, and the first call of the morning connects again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::script::{Failure, Script, StatementResult};
 /// How long a call waits for a connection.
 const PERMIT_WAIT: Duration = Duration::from_secs(2);
 
-/// Connections of one role, opened when first needed.
+/// Connections of one role, opened when a call first needs them.
 #[derive(Debug)]
 pub(crate) struct ConnectionPool {
     connector: Arc<Connector>,
@@ -29,12 +30,12 @@ pub(crate) struct ConnectionPool {
     permits: Semaphore,
 }
 
-/// A connection in the hands of one caller. It is closed unless it is put back with `keep`.
+/// A connection that one caller uses. It is closed unless `keep` returns it to the pool.
 #[derive(Debug)]
 pub(crate) struct PooledConnection<'a> {
     pool: &'a ConnectionPool,
     link: Link,
-    /// Whether the connection was idle before, and may have ended meanwhile.
+    /// True if the connection was idle before, so that it may have ended meanwhile.
     was_idle: bool,
     _permit: SemaphorePermit<'a>,
 }
@@ -67,7 +68,7 @@ impl ConnectionPool {
         let refusals = self.connector.standing.refusals();
         let idle = {
             let mut idle = self.idle();
-            // Those that lead to a server that would not do are closed.
+            // Close connections from before a failed check of the server.
             idle.retain(|link| link.refusals == refusals);
             idle.pop()
         };
@@ -79,7 +80,7 @@ impl ConnectionPool {
         Ok(PooledConnection { pool: self, link, was_idle, _permit: permit })
     }
 
-    /// Waits for the calls under way and closes every connection.
+    /// Waits for the calls in flight and closes all connections.
     pub(crate) async fn close(&self) {
         let Ok(permits) = self.permits.acquire_many(self.size).await else { return };
         self.permits.close();
@@ -92,7 +93,7 @@ impl ConnectionPool {
 }
 
 impl PooledConnection<'_> {
-    /// Runs a script. If the connection breaks, idle ones are given up too: they have most likely
+    /// Runs a script. If the connection breaks, also closes the idle ones: they have most likely
     /// ended for the same reason.
     pub(crate) async fn run(&mut self, script: Script) -> Result<Vec<StatementResult>, Failure> {
         let answers = script.run(&mut self.link.connection).await;
@@ -100,31 +101,31 @@ impl PooledConnection<'_> {
             self.pool.idle().clear();
         }
         if answers.as_ref().is_err_and(|failure| error::is_read_only(&failure.error)) {
-            // It goes on answering reads, with what may no longer be true.
+            // The server still answers reads, possibly with old records.
             self.pool.connector.standing.refuse();
         }
         answers
     }
 
-    /// Whether a failure says only that the connection had ended while it was idle, so that the
-    /// same on a new one may succeed.
+    /// Returns true if a failure means only that the connection had ended while it was idle, so
+    /// that the same script may succeed on a new one.
     pub(crate) fn had_ended(&self, failure: &Failure) -> bool {
         self.was_idle && error::is_broken(&failure.error) && !error::is_timeout(&failure.error)
     }
 
-    /// Takes a new connection in place of a broken one.
+    /// Replaces a broken connection with a new one.
     pub(crate) async fn renew(&mut self) -> Result<(), StoreError> {
         self.link = self.pool.connector.connect(self.pool.role).await?;
         self.was_idle = false;
         Ok(())
     }
 
-    /// The server's number for this connection.
+    /// Returns the server's number of this connection.
     pub(crate) fn id(&self) -> u64 {
         self.link.id
     }
 
-    /// Puts the connection back. It must be outside any transaction.
+    /// Returns the connection to the pool. It must not be in a transaction.
     pub(crate) fn keep(self) {
         self.pool.idle().push(self.link);
     }

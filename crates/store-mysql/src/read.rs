@@ -1,9 +1,10 @@
-//! Reads: each call one statement, and so one snapshot and one trip.
+//! Reads: each call is one statement, and therefore one snapshot and one round trip.
 //!
-//! The statement is a union of sections: all records asked for by key, those that are followed in
-//! the same way, all counters, and each range by itself. A row says which section it is of; the key
-//! in it says which questions it answers. A call of very many sections is several statements, in a
-//! transaction with one read view, that travel together all the same.
+//! The statement is a union of sections: all records that are read by key, those that are followed
+//! in the same way, all counters, and each range by itself. A row has the number of its section;
+//! its key identifies its questions. A call of very many sections is several statements in a
+//! transaction with one read view, which are still sent together. For example, a lookup of five
+//! directory entries with their inodes is one section.
 
 use std::collections::HashMap;
 
@@ -20,20 +21,20 @@ use crate::pool::ConnectionPool;
 use crate::row;
 use crate::script::{Script, StatementResult, push, push_bytes};
 
-/// Keys of a section. Longer lists become several sections.
+/// Limit of the keys of a section. Longer lists become several sections.
 const SECTION_KEYS_MAX: usize = 512;
 
-/// Sections of a statement.
+/// Limit of the sections of a statement.
 const SECTIONS_MAX: usize = 16;
 
-/// Answers every question from one snapshot.
+/// Answers all questions from one snapshot.
 pub(crate) async fn read(
     pool: &ConnectionPool,
     reads: &[Read],
 ) -> Result<Vec<ReadResult>, StoreError> {
     const DOING: &str = "reading";
     let sections = sections(reads);
-    let mut found: Vec<ReadResult> = reads.iter().map(nothing).collect();
+    let mut found: Vec<ReadResult> = reads.iter().map(absent).collect();
     if !sections.is_empty() {
         let answers = ask(pool, || script(&sections), DOING).await?;
         for row in answers.iter().flat_map(|answer| &answer.rows) {
@@ -41,7 +42,7 @@ pub(crate) async fn read(
         }
     }
     for answer in &mut found {
-        // The server keeps to the order that each range asked for, but does not promise to.
+        // The server keeps the order that each range asks for, but does not promise it for a union.
         if let ReadResult::Range(entries) = answer {
             entries.sort_by(|one, other| one.key.cmp(&other.key));
         }
@@ -49,7 +50,7 @@ pub(crate) async fn read(
     Ok(found)
 }
 
-/// Runs a script that only reads; once more if the connection had ended while it was idle.
+/// Runs a script that only reads. If the connection had ended while it was idle, runs it once more.
 pub(crate) async fn ask(
     pool: &ConnectionPool,
     script: impl Fn() -> Script,
@@ -68,8 +69,8 @@ pub(crate) async fn ask(
     Ok(answers)
 }
 
-/// The answer if the tables have nothing.
-fn nothing(read: &Read) -> ReadResult {
+/// Returns the answer for a question of which the tables have no row.
+fn absent(read: &Read) -> ReadResult {
     match read {
         Read::Record { .. } => ReadResult::Record(None),
         Read::Range { .. } => ReadResult::Range(Vec::new()),
@@ -77,7 +78,7 @@ fn nothing(read: &Read) -> ReadResult {
     }
 }
 
-/// Keys in their order, each with the index of its question.
+/// Sorted keys, each with the index of its question.
 type Asked<'a> = Vec<(&'a Key, usize)>;
 
 /// A part of the statement.
@@ -85,7 +86,7 @@ type Asked<'a> = Vec<(&'a Key, usize)>;
 enum Section<'a> {
     Records(Asked<'a>, Option<&'a Follow>),
     Counters(Asked<'a>),
-    /// The range that is the question of this index.
+    /// The range of the question with this index.
     Range {
         index: usize,
         bounds: (&'a Key, &'a Key),
@@ -170,8 +171,8 @@ impl Section<'_> {
     }
 }
 
-/// The beginning of a section about records. What a record points to is joined by a comparison of
-/// bytes with bytes, which the primary key answers.
+/// Writes the beginning of a section about records. The target is joined by a comparison of bytes,
+/// which the primary key answers.
 fn push_records(text: &mut String, number: usize, follow: Option<&Follow>) {
     push(text, format_args!("SELECT {number}, r.k, r.v, "));
     match follow.map(Follow::fetch_bytes) {
@@ -189,7 +190,7 @@ fn push_records(text: &mut String, number: usize, follow: Option<&Follow>) {
     }
 }
 
-/// The distinct keys of sorted questions, and the end of the list.
+/// Writes the distinct keys of sorted questions, and the end of the list.
 fn push_keys(text: &mut String, asked: &[(&Key, usize)]) {
     let mut last = None;
     for (key, _) in asked {
@@ -205,7 +206,7 @@ fn push_keys(text: &mut String, asked: &[(&Key, usize)]) {
     text.push(')');
 }
 
-/// Puts a row where the questions are that it answers.
+/// Adds a row to the answers of its questions.
 fn place(
     found: &mut [ReadResult],
     sections: &[Section<'_>],
@@ -246,7 +247,7 @@ fn place(
     Ok(())
 }
 
-/// A page of a walk over records.
+/// Returns a page of a walk over records.
 pub(crate) async fn walk(
     pool: &ConnectionPool,
     space: Space,
@@ -264,7 +265,7 @@ pub(crate) async fn walk(
     Ok(Page { records, resume: next.map(|(key, _)| key.to_bytes()) })
 }
 
-/// A page of a walk over counters.
+/// Returns a page of a walk over counters.
 pub(crate) async fn walk_counters(
     pool: &ConnectionPool,
     space: Space,
@@ -282,7 +283,7 @@ pub(crate) async fn walk_counters(
     Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
 }
 
-/// The rows of a page, and the first one of the next.
+/// Returns the rows of a page, and the first row of the next page.
 async fn page(
     pool: &ConnectionPool,
     (columns, table): (&str, &str),

@@ -1,7 +1,7 @@
-//! What stands in a row of an answer.
+//! Reads the columns of a row.
 //!
-//! Answers come as text, so that a column is bytes whatever type the server gives it, and a number
-//! is its digits.
+//! Answers are text. So a column is bytes for any type of the server, and a number is its digits.
+//! For example, the counter 42 arrives as the bytes `42`.
 
 use bytes::Bytes;
 use sqlx::Row;

@@ -1,9 +1,9 @@
-//! Statements that travel to the server together, as text.
+//! Scripts: statements that are sent to the server together, as text.
 //!
-//! Keys and values stand in the text as hexadecimal literals, which are strings of bytes to the
-//! server whatever its character sets are, and which nothing in them can end. A script that is too
-//! long for one packet travels in several; its last statement is always in the last one, so that
-//! nothing is committed by a script that broke off before that was sent.
+//! The text has keys and values as hexadecimal literals. These are byte strings for the server with
+//! any character set, and no byte can terminate them. A script that is too long for one packet is
+//! sent in several. The last statement is always in the last packet, so a script that breaks off
+//! before it commits nothing. For example, `x'6162'` is the key `ab`.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::limits::LIMITS;
 
-/// How long a script may take, all its packets together.
+/// Limit of the time of a script, with all of its packets.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// Rows of one list. The server plans longer lists differently, or not at all.
+/// Limit of the rows of one list. For longer lists the server changes the plan, or makes none.
 pub(crate) const LIST_ROWS_MAX: usize = 512;
 
-/// Bytes of text at which a list is continued by another statement. A list of keys alone does not
-/// come that far.
+/// Bytes of text at which a list continues in another statement. A list of keys alone is always
+/// shorter.
 const STATEMENT_BYTES: usize = 2 << 20;
 const _: () = assert!(LIST_ROWS_MAX * (2 * LIMITS.key_bytes + 4) < STATEMENT_BYTES);
 
 /// Bytes of text at which a packet is full. A statement is never split.
 const PACKET_BYTES: usize = 12 << 20;
 
-/// The largest packet that the server must accept, with room for what goes around the text.
+/// The largest packet that the server must accept, with a reserve for the protocol's overhead.
 pub(crate) const PACKET_BYTES_MAX: usize = 16 << 20;
 const _: () = {
-    // A full list and one more row; bytes are twice as long in hexadecimal.
+    // A full list and one more row. Bytes are twice as long in hexadecimal.
     let row = 2 * (LIMITS.key_bytes + LIMITS.value_bytes) + 64;
     assert!(STATEMENT_BYTES + row <= PACKET_BYTES, "a list outgrows the packet");
-    // A read's questions may all stand in one statement, with two bounds and a prefix each.
+    // All questions of a read may be in one statement, with two bounds and a prefix each.
     let question = 2 * 3 * LIMITS.key_bytes + 512;
     assert!(LIMITS.reads * question <= PACKET_BYTES_MAX, "a read outgrows the packet");
 };
@@ -50,25 +50,25 @@ pub(crate) struct Script {
 #[derive(Debug, Default)]
 pub(crate) struct StatementResult {
     pub(crate) rows: Vec<MySqlRow>,
-    /// What `last_insert_id(…)` was set to, or 0.
+    /// The argument of `last_insert_id(…)`, or 0.
     pub(crate) last_insert_id: u64,
 }
 
-/// A script that did not reach its end.
+/// A script that failed before its end.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: sqlx::Error,
-    /// Whether the last statement may have run all the same.
+    /// True if the last statement may have run.
     pub(crate) last_in_doubt: bool,
 }
 
 impl Script {
-    /// How many statements there are.
+    /// Returns the number of statements.
     pub(crate) fn len(&self) -> usize {
         self.statements.len()
     }
 
-    /// The statements, in order.
+    /// Returns the statements, in order.
     #[cfg(test)]
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.statements.iter().map(String::as_str)
@@ -79,8 +79,8 @@ impl Script {
         self.statements.push(text.into());
     }
 
-    /// Adds a statement about a list, or several if it is long, or none if it is empty: `before`,
-    /// what `row` writes of each with commas between, `after`.
+    /// Adds a statement about a list: `before`, the text of each row with commas between, `after`.
+    /// Adds several statements if the list is long, and none if it is empty.
     pub(crate) fn list<R>(
         &mut self,
         (before, after): (&str, &str),
@@ -90,7 +90,7 @@ impl Script {
         self.joined((before, ",", after), rows, row);
     }
 
-    /// As [`Script::list`], with `between` instead of commas.
+    /// Does the same as [`Script::list`], with `between` instead of commas.
     pub(crate) fn joined<R>(
         &mut self,
         (before, between, after): (&str, &str, &str),
@@ -115,7 +115,7 @@ impl Script {
         }
     }
 
-    /// The texts to send, each with the number of its statements.
+    /// Returns the texts to send, each with the number of its statements.
     fn packets(self) -> Vec<(String, usize)> {
         let mut packets: Vec<(String, usize)> = Vec::new();
         for statement in self.statements {
@@ -131,8 +131,7 @@ impl Script {
         packets
     }
 
-    /// Runs the statements, one after the other, up to the first that fails. Returns the result of
-    /// each.
+    /// Runs the statements in order, up to the first that fails. Returns the result of each.
     pub(crate) async fn run(
         self,
         connection: &mut MySqlConnection,
@@ -150,8 +149,8 @@ impl Script {
                 Ok(Err(error)) => error,
                 Err(_) => sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()),
             };
-            // If the server reports an error, the script ended at that statement. If it reports
-            // nothing, it may have run all that was sent.
+            // If the server reports an error, the script ended at that statement. If the server
+            // reports nothing, all statements that were sent may have run.
             let refused = matches!(error, sqlx::Error::Database(_));
             let last_in_doubt = sent == total && !(refused && answers.len() + 1 < total);
             return Err(Failure { error, last_in_doubt });
@@ -191,7 +190,7 @@ pub(crate) fn push_bytes(text: &mut String, bytes: &[u8]) {
     text.push('\'');
 }
 
-/// Writes anything else. It is not quoted, so it must not come from outside.
+/// Writes any other text. The text is not quoted, so it must not come from a client.
 pub(crate) fn push(text: &mut String, what: impl std::fmt::Display) {
     // Writing to a string does not fail.
     let _ = write!(text, "{what}");

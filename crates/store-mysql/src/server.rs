@@ -1,8 +1,9 @@
-//! Checks of a server: whether it can be used at all, and what its settings risk.
+//! Checks of a server: if it can be used at all, and which risks its settings have.
 //!
-//! Every new connection checks, and from time to time one is made just for that. A server may come back
-//! with other settings, its settings may be changed while it runs, or the address may lead to another
-//! server. [`Standing`] has the result of the last check.
+//! Each new connection checks, and from time to time one is made only for this check. A server may
+//! come back with other settings, its settings may change while it runs, or the address may lead to
+//! another server. [`Standing`] has the result of the last check. For example, `sync_binlog = 0` is
+//! a risk: it is refused, or accepted and logged with relaxed durability.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 use crate::row;
 use crate::script::{PACKET_BYTES_MAX, Script, StatementResult};
 
-/// How long a check of the server is good for.
+/// Interval of the checks of the server.
 const ASK_EVERY: Duration = Duration::from_secs(10);
 
 const SETTINGS: [&str; 21] = [
@@ -44,16 +45,16 @@ const SETTINGS: [&str; 21] = [
     "wsrep_provider",
 ];
 
-/// A server's settings by name; one that it does not have is missing.
+/// A server's settings by name. Settings that the server does not have are missing.
 pub(crate) type Settings = BTreeMap<String, String>;
 
-/// The question, as a statement of a script.
+/// Returns the statement that reads the settings.
 pub(crate) fn question() -> String {
     let names = SETTINGS.join("','");
     format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{names}')")
 }
 
-/// Reads its answer.
+/// Parses the answer to [`question`].
 pub(crate) fn settings(answer: &StatementResult) -> Result<Settings, sqlx::Error> {
     let text = |row, column| {
         row::bytes(row, column).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
@@ -68,14 +69,14 @@ pub(crate) enum Flavour {
     MySql,
 }
 
-/// The product, by the server's settings.
+/// Returns the product, from the server's settings.
 pub(crate) fn flavour(settings: &Settings) -> Flavour {
     let version = settings.get("version").map_or("", String::as_str);
     let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
     if is_mariadb { Flavour::MariaDb } else { Flavour::MySql }
 }
 
-/// Whether the server is a replica. If we may not ask, it counts as none.
+/// Returns true if the server is a replica. Returns false if this user may not ask.
 pub(crate) async fn follows(
     connection: &mut MySqlConnection,
     flavour: Flavour,
@@ -89,14 +90,14 @@ pub(crate) async fn follows(
         Ok(answers) => Ok(answers.iter().flat_map(|answer| &answer.rows).any(is_running)),
         Err(failure) if matches!(failure.error, sqlx::Error::Database(_)) => {
             let error = failure.error;
-            tracing::debug!(%error, "the server does not tell whether it follows another one");
+            tracing::debug!(%error, "the server does not show if it is a replica");
             Ok(false)
         }
         Err(failure) => Err(failure.error),
     }
 }
 
-/// Whether a row of the answer says that a replication thread runs.
+/// Returns true if a row of the answer shows a running replication thread.
 fn is_running(row: &MySqlRow) -> bool {
     const THREADS: [&str; 4] =
         ["Slave_IO_Running", "Slave_SQL_Running", "Replica_IO_Running", "Replica_SQL_Running"];
@@ -106,34 +107,34 @@ fn is_running(row: &MySqlRow) -> bool {
         .any(|state| !state.eq_ignore_ascii_case(b"no"))
 }
 
-/// Whether a switch is on.
+/// Returns true if a switch is on.
 pub(crate) fn is_on(settings: &Settings, name: &str) -> bool {
     settings.get(name).is_some_and(|value| matches!(&*value.to_ascii_uppercase(), "ON" | "1"))
 }
 
 fn unavailable(why: &str) -> StoreError {
-    let doing = format!("looking at the server's settings: {why}");
+    let doing = format!("checking the server's settings: {why}");
     StoreError::new(StoreErrorKind::Unavailable, doing)
 }
 
-/// Returns true if the server is to load the library of Galera.
+/// Returns true if the server loads the library of Galera.
 fn has_galera(settings: &Settings) -> bool {
     let provider = settings.get("wsrep_provider").map_or("", String::as_str);
     !provider.is_empty() && !provider.eq_ignore_ascii_case("none")
 }
 
-/// Refuses a server whose cluster lets several of its nodes write.
+/// Refuses a server whose cluster lets several nodes write.
 ///
 /// Such a cluster certifies the records that a commit writes, and not the shared locks on records
 /// that it only guards. For example, one gateway deletes the last name of a directory and the
 /// directory itself, another one adds a name to it through another node, and both commits are
-/// acknowledged. So a volume may use one node alone, which the operator confirms in the URL.
+/// acknowledged. So a volume may use only one node, which the operator confirms in the URL.
 fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), StoreError> {
     let is_set = |name: &str| settings.get(name).is_some_and(|value| !value.is_empty());
     let found = if is_on(settings, "wsrep_on") {
         "wsrep_on is ON: the server is a node of a Galera cluster"
     } else if is_set("wsrep_cluster_address") && has_galera(settings) {
-        // The node applies writes of other nodes, and they do not get its own writes.
+        // The node applies writes of other nodes, but its own writes do not reach them.
         "wsrep_provider is set and wsrep_on is OFF: the server is a node of a Galera cluster for which an \
          operator has turned replication off"
     } else if is_set("group_replication_group_name")
@@ -157,7 +158,7 @@ fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), StoreEr
     )))
 }
 
-/// Whether this crate can work with the server at all.
+/// Checks that this crate can work with the server at all.
 fn check_usable(settings: &Settings, follows: bool) -> Result<(), StoreError> {
     let wrong = |why: String| Err(unavailable(&why));
     let packet = settings.get("max_allowed_packet").and_then(|value| value.parse().ok());
@@ -182,23 +183,23 @@ fn check_usable(settings: &Settings, follows: bool) -> Result<(), StoreError> {
     for name in ["read_only", "super_read_only"] {
         if is_on(settings, name) {
             return wrong(format!(
-                "{name} is on: this is a replica or on its way to be one, and may answer with what \
-                 is no longer true"
+                "{name} is on: this is a replica, or becomes one, and may answer with old \
+                 records"
             ));
         }
     }
     if follows {
         return wrong(
-            "the server applies another one's changes: it is a replica, and may answer with what \
-             is no longer true. The URL must lead to the primary; a server that was promoted is \
-             told STOP SLAVE"
+            "the server applies changes of another server: it is a replica, and may answer with \
+             old records. The URL must lead to the primary; run STOP SLAVE on a server that was \
+             promoted"
                 .into(),
         );
     }
     Ok(())
 }
 
-/// What the settings risk, one sentence each.
+/// Returns the risks of the settings, one sentence each.
 fn risks(settings: &Settings) -> Vec<String> {
     let value = |name: &str| settings.get(name).map_or("", String::as_str);
     let is = |name: &str, values: &[&str]| {
@@ -245,21 +246,21 @@ fn risks(settings: &Settings) -> Vec<String> {
 #[derive(Debug)]
 pub(crate) struct Standing {
     relaxed: bool,
-    /// The operator says that all gateways use one node of the cluster.
+    /// True if the operator confirmed that all gateways use one node of the cluster.
     single_writer: bool,
-    /// What it may lose, as a sentence; empty if nothing.
+    /// The risks, as a sentence; empty if there are none.
     risks: Mutex<String>,
-    /// How many checks have failed. Connections from before the last failure are not used any more.
+    /// Number of failed checks. Connections from before the last failure are not used any more.
     refusals: AtomicU64,
-    /// When the server was checked last.
+    /// Time of the last check of the server.
     asked: Mutex<Instant>,
-    /// Identifies the server that the last connection led to.
+    /// Identifies the server of the last connection.
     identity: Mutex<Option<[Option<String>; 3]>>,
 }
 
 impl Standing {
-    /// A server whose settings risk something is accepted if `relaxed`, and one of a cluster whose
-    /// nodes all write if `single_writer`, too.
+    /// Creates the state before the first check. If `relaxed`, a server with risks is accepted; if
+    /// also `single_writer`, a node of a cluster in which all nodes write.
     pub(crate) fn new(relaxed: bool, single_writer: bool) -> Standing {
         Standing {
             relaxed,
@@ -279,7 +280,7 @@ impl Standing {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What an acknowledged commit survives there.
+    /// Returns the failures that an acknowledged commit survives at this server.
     pub(crate) fn durability(&self) -> Durability {
         if self.risks().is_empty() { Durability::Strict } else { Durability::Relaxed }
     }
@@ -288,12 +289,12 @@ impl Standing {
         self.refusals.load(Ordering::Acquire)
     }
 
-    /// Notes a failed check.
+    /// Counts a failed check, which ends all older connections.
     pub(crate) fn refuse(&self) {
         self.refusals.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether it is time to check again; true for one caller.
+    /// Returns true if a check is due. Only one caller gets true for each interval.
     pub(crate) fn is_due(&self) -> bool {
         let mut asked = self.asked();
         let due = asked.elapsed() >= ASK_EVERY;
@@ -303,7 +304,7 @@ impl Standing {
         due
     }
 
-    /// Checks that the server can be used, and notes and logs what has changed about its risks.
+    /// Checks that the server can be used. Records and logs changes of its risks.
     pub(crate) fn check(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
         let checked = self.accept(settings, follows);
         match &checked {
@@ -313,14 +314,14 @@ impl Standing {
         checked
     }
 
-    /// Notes which server a new connection leads to. If it is another one than before, older connections
-    /// may still lead to the old one with old data, and are not used any more.
+    /// Records the server of a new connection. If it is another one than before, older connections
+    /// may lead to the previous server with old data, and are not used any more.
     fn identify(&self, settings: &Settings) {
-        let told = ["hostname", "port", "server_id"].map(|name| settings.get(name).cloned());
+        let found = ["hostname", "port", "server_id"].map(|name| settings.get(name).cloned());
         let mut known = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref() != Some(&told) && known.replace(told).is_some() {
+        if known.as_ref() != Some(&found) && known.replace(found).is_some() {
             self.refuse();
-            tracing::warn!("the address of the metadata store leads to another server by now");
+            tracing::warn!("the address of the metadata store leads to another server now");
         }
     }
 
@@ -337,7 +338,7 @@ impl Standing {
         let mut risks = self.risks();
         if *risks != found {
             if found.is_empty() {
-                tracing::info!("the metadata store keeps again what it acknowledges");
+                tracing::info!("the metadata store keeps acknowledged commits again");
             } else {
                 tracing::warn!(risks = found, "the metadata store may lose acknowledged commits");
             }

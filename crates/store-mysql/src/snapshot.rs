@@ -1,7 +1,8 @@
-//! The whole store as it was at one instant, page by page.
+//! Snapshots: the whole store at one instant, page by page.
 //!
-//! A snapshot is a transaction on a connection of its own, whose read view is taken when it begins.
-//! Dropping it closes the connection, and the server frees the view.
+//! A snapshot is a transaction on a connection of its own. Its read view is taken when it begins.
+//! Dropping it closes the connection, and the server frees the view. For example, a dump keeps old
+//! row versions at the server until its end.
 
 use async_trait::async_trait;
 use store::{CounterKey, Key, Snapshot, StoreError, Value};
@@ -14,7 +15,7 @@ use crate::script::{Script, StatementResult, push, push_bytes};
 
 const DOING: &str = "reading a snapshot";
 
-/// A transaction that only reads, and how far it has come.
+/// A read-only transaction, and its reading position.
 #[derive(Debug)]
 pub(crate) struct MysqlSnapshot {
     link: Link,

@@ -1,7 +1,8 @@
-//! What a batch has changed, as statements.
+//! Converts the changes of a batch into statements.
 //!
-//! Tables are written in one order (new records, other records, deletions, counters) and each in the
-//! order of its keys, so that batches wait for each other rather than in a circle.
+//! Tables are written in one order (new records, other records, deletions, counters), and each in
+//! the order of its keys. So batches wait for each other without deadlocks. For example, two
+//! batches that put `a` and `b` both lock `a` first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,25 +10,25 @@ use store::{Batch, CounterChange, CounterKey, Key, Value};
 
 use crate::script::{Script, push, push_bytes};
 
-/// The bound that sums of counters are clamped to. It is far beyond where they are defined, and makes
-/// sure that no addition overflows.
+/// The bound to which sums of counters are clamped. It is far beyond the defined range, and
+/// prevents overflows in additions.
 const COUNTER_BOUND: i64 = (1 << 62) - 1;
 const _: () =
     assert!(COUNTER_BOUND.checked_add(COUNTER_BOUND).is_some(), "two bounds are no number");
 
-/// What is known of the row under a key.
+/// The knowledge about the row of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowState {
-    /// There is one, and it is locked exclusively.
+    /// The row exists and is locked exclusively.
     Present,
-    /// There was none, and nothing keeps others from making one.
+    /// The row did not exist, and no lock prevents others from creating it.
     Absent,
-    /// Nobody asked.
+    /// The row was not read.
     Unseen,
 }
 
-/// The order in which counters of different changes are written, and thus locked. Those of one
-/// rank are in the order of their keys.
+/// Returns the rank of a counter's change. Counters are written, and thereby locked, in the order
+/// of their rank, then of their key.
 pub(crate) fn rank(change: CounterChange) -> u8 {
     match change {
         CounterChange::By { floor: None, .. } => 0,
@@ -37,29 +38,29 @@ pub(crate) fn rank(change: CounterChange) -> u8 {
     }
 }
 
-/// The net effect of a batch.
+/// The combined changes of a batch.
 #[derive(Debug)]
 pub(crate) struct Writes<'a> {
     /// Records whose keys must not exist before this commit: new ones, and placeholders.
     new: BTreeMap<&'a Key, &'a [u8]>,
-    /// Records that exist, or may.
+    /// Records that exist or may exist.
     put: Vec<(&'a Key, &'a Value)>,
-    /// Records to delete that exist, and placeholders.
+    /// Existing records to delete, and placeholders.
     deleted: BTreeSet<&'a Key>,
     counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
     is_empty: bool,
 }
 
 impl<'a> Writes<'a> {
-    /// What to write for a decided batch. `absent` are the guarded keys under which nothing stood
-    /// in the tables; `state` says what is known of any key.
+    /// Collects the changes of a decided batch. `absent` are the guarded keys without a row;
+    /// `state` returns the knowledge about any key.
     pub(crate) fn new(
         batch: &'a Batch,
         counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
         absent: &[&'a Key],
         state: impl Fn(&Key) -> RowState,
     ) -> Writes<'a> {
-        // A placeholder first, everywhere: what is put takes its place.
+        // Start with a placeholder for each absent key; a put replaces it.
         let mut new: BTreeMap<&Key, &[u8]> = absent.iter().map(|key| (*key, &b""[..])).collect();
         let mut deleted: BTreeSet<&Key> = absent.iter().copied().collect();
         let mut put = Vec::new();
@@ -84,7 +85,7 @@ impl<'a> Writes<'a> {
         Writes { new, put, deleted, counters, is_empty }
     }
 
-    /// Whether the plans changed nothing.
+    /// Returns true if the plans changed nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -105,8 +106,8 @@ impl<'a> Writes<'a> {
         self.add_counters_to(script);
     }
 
-    /// One statement for each way of changing a counter, in the order of [`rank`], and one by itself for each that is both
-    /// added to and raised.
+    /// Adds one statement for each kind of counter change, in the order of [`rank`], and one for
+    /// each counter that is both added to and raised.
     fn add_counters_to(&self, script: &mut Script) {
         const INSERT: &str = "INSERT INTO ashlar_counter VALUES ";
         let bounded = |number: i64| number.clamp(-COUNTER_BOUND, COUNTER_BOUND);
@@ -144,16 +145,16 @@ impl<'a> Writes<'a> {
             );
             script.statement(text);
         }
-        // What becomes 0 is locked by being set, and only then deleted: deleting what is not
-        // there would lock nothing.
+        // A counter that becomes 0 is first set, which locks it, and then deleted: deleting a
+        // missing row would lock nothing.
         script.list((INSERT, " ON DUPLICATE KEY UPDATE n = VALUES(n)"), &sets, push_counter);
         let cleared = sets.iter().filter(|(_, number)| *number == 0).map(|(key, _)| *key);
         delete(script, "ashlar_counter", cleared);
     }
 }
 
-/// Deletes rows by key. A list of keys would be looked up by scanning the table while that is
-/// small, and a scan waits for every lock on its way; joined from outside, each key is one look.
+/// Adds the statement that deletes rows by key. With a list of keys the server would scan a small
+/// table, and wait for each lock on its way. With a join each key is one index lookup.
 pub(crate) fn delete<'k>(script: &mut Script, table: &str, keys: impl Iterator<Item = &'k Key>) {
     let keys: Vec<&Key> = keys.collect();
     if let [key] = keys[..] {

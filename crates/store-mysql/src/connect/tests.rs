@@ -9,7 +9,7 @@ fn refused(url: &str) -> String {
 }
 
 #[test]
-fn urls_of_either_name_are_read() {
+fn urls_of_both_schemes_are_parsed() {
     for url in [
         "mysql://user:pass@host:3307/ashlar",
         "mariadb://host/ashlar?ssl-mode=VERIFY_CA",
@@ -29,7 +29,7 @@ fn a_connector_shows_no_user_and_no_password() {
 }
 
 #[test]
-fn urls_that_cannot_be_used_say_why() {
+fn unusable_urls_are_refused_with_the_reason() {
     assert!(refused("host/ashlar").contains("URL"));
     assert!(refused("postgres://host/ashlar").contains("mysql://"));
     assert!(refused("mysql://host").contains("no database"));

@@ -5,7 +5,7 @@ use super::{Heads, KEPT, Question, SHARDS, SHARDS_USIZE, TRIM_EVERY, shard, trim
 const STORE: &[u8] = b"sixteen bytes...";
 
 #[test]
-fn positions_come_back() {
+fn positions_are_decoded_as_encoded() {
     let mut heads = Heads([0; SHARDS_USIZE]);
     heads.0[3] = u64::MAX;
     heads.0[15] = 7;
@@ -18,7 +18,7 @@ fn positions_come_back() {
 }
 
 #[test]
-fn a_lane_is_trimmed_now_and_then_and_keeps_what_it_must() {
+fn a_shard_is_trimmed_at_intervals_and_keeps_the_promised_entries() {
     assert!((0..KEPT).all(|number| trim(0, number).is_none()));
     let trims: Vec<u64> = (KEPT..2 * KEPT).filter(|number| trim(0, *number).is_some()).collect();
     assert_eq!(trims.len() as u64, KEPT / TRIM_EVERY);

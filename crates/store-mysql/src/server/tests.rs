@@ -1,6 +1,6 @@
 use super::{Settings, check_cluster, check_usable, risks};
 
-/// The settings of a server as packages install it, with some changed.
+/// Returns the settings of a server as packages install it, with some changed.
 fn settings(changes: &[(&str, &str)]) -> Settings {
     let usual = [
         ("binlog_format", "MIXED"),
@@ -19,14 +19,14 @@ fn settings(changes: &[(&str, &str)]) -> Settings {
 }
 
 #[test]
-fn the_usual_settings_risk_nothing() {
+fn default_settings_have_no_risk() {
     assert_eq!(risks(&settings(&[])), [""; 0]);
     assert_eq!(risks(&settings(&[("log_bin", "ON"), ("sync_binlog", "1")])), [""; 0]);
     assert!(check_usable(&settings(&[]), false).is_ok());
 }
 
 #[test]
-fn each_risk_is_told_by_the_name_of_its_setting() {
+fn each_risk_names_its_setting() {
     let group = ("group_replication_group_name", "8a5c…");
     let single = "group_replication_single_primary_mode";
     let changed: [(&str, &[(&str, &str)]); 9] = [
@@ -47,7 +47,7 @@ fn each_risk_is_told_by_the_name_of_its_setting() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_with_its_remedy() {
+fn unusable_settings_are_refused_with_their_remedy() {
     let refused: [(&str, &[(&str, &str)]); 5] = [
         ("max_allowed_packet = 16M", &[("max_allowed_packet", "16777215")]),
         ("binlog_format = ROW", &[("log_bin", "ON"), ("binlog_format", "STATEMENT")]),
@@ -77,7 +77,8 @@ fn a_cluster_whose_nodes_all_write_is_refused_unless_one_node_serves_all() {
         assert!(error.to_string().contains(changes.last().unwrap().0), "{error}");
         check_cluster(&settings(changes), true).expect("one node for all gateways");
     }
-    // A server with the plugin that has no group, and a group with one primary, are no such cluster.
+    // A server that has the plugin but no group, and a group with one primary, are no such
+    // clusters.
     let accepted: [&[(&str, &str)]; 6] = [
         &[],
         &[("wsrep_cluster_address", ""), ("wsrep_on", "OFF"), ("wsrep_provider", "none")],

@@ -9,8 +9,8 @@ fn key(suffix: &str) -> Key {
     Key::new(Space(b'd'), 0, suffix.as_bytes())
 }
 
-/// The statements for one plan that commits, with keys by their suffixes. Keys that begin with `p`
-/// are there, those with `a` are not, others have not been looked at.
+/// Returns the statements of one committed plan, with keys by their suffixes. Keys that begin with
+/// `p` exist, those that begin with `a` are absent, others were not read.
 fn statements(plan: &Plan) -> Vec<String> {
     let state = |key: &Key| match key.suffix().first() {
         Some(b'p') => RowState::Present,
@@ -36,13 +36,13 @@ fn put(suffix: &str) -> Write {
 }
 
 #[test]
-fn what_was_absent_is_inserted_and_may_not_be_there() {
+fn absent_records_are_inserted_without_overwriting() {
     let plan = Plan { guards: vec![Guard::Absent(key("a"))], writes: vec![put("a")] };
     assert_eq!(statements(&plan), ["INSERT INTO ashlar_record VALUES (x'61',x'76')"]);
 }
 
 #[test]
-fn what_was_there_or_unseen_is_put() {
+fn present_and_unread_records_are_overwritten() {
     let plan = Plan { guards: vec![Guard::Present(key("p"))], writes: vec![put("p"), put("u")] };
     let expected = "INSERT INTO ashlar_record VALUES (x'70',x'76'),(x'75',x'76') \
                     ON DUPLICATE KEY UPDATE v = VALUES(v)";
@@ -50,19 +50,19 @@ fn what_was_there_or_unseen_is_put() {
 }
 
 #[test]
-fn an_absence_that_is_relied_on_is_held_by_a_placeholder() {
+fn a_placeholder_locks_an_absent_key() {
     let plan = Plan { guards: vec![Guard::Absent(key("a"))], writes: vec![put("u")] };
     let all = statements(&plan);
     assert_eq!(all.len(), 3, "{all:?}");
     assert_eq!(all[0], "INSERT INTO ashlar_record VALUES (x'61',x'')");
     assert_eq!(all[2], "DELETE FROM ashlar_record WHERE k = x'61'");
-    // As is the absence of what is deleted all the same.
+    // The same holds for the absence of a record that is deleted.
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Delete(key("a")), put("u")] };
     assert_eq!(statements(&plan), all);
 }
 
 #[test]
-fn deletions_look_up_each_key() {
+fn deletions_search_each_key_by_index() {
     let deletes = ["p1", "p2"].map(|suffix| Write::Delete(key(suffix)));
     let plan = Plan { guards: Vec::new(), writes: deletes.to_vec() };
     let expected = "DELETE r FROM (SELECT x'7031' AS k UNION ALL SELECT x'7032' AS k) q \

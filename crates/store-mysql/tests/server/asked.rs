@@ -1,4 +1,4 @@
-//! What a server must be is asked of every connection, and again while connections last.
+//! Each connection checks the server, and while connections exist the check is repeated.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use store_mysql::{MysqlOptions, MysqlStore};
 use crate::bench;
 use crate::service::{decide_one, execute, key, open, plan, put, record};
 
-/// Longer than the store goes on without asking again.
-const PATIENCE: Duration = Duration::from_secs(40);
+/// Longer than the interval of the checks.
+const CHECK_DEADLINE: Duration = Duration::from_secs(40);
 
 async fn strict(url: &str) -> MysqlStore {
     MysqlStore::open(url, MysqlOptions::default()).await.expect("a store")
@@ -20,16 +20,16 @@ async fn read(store: &MysqlStore) -> Result<(), StoreError> {
     store.read(&[Read::Record { key: key(1, "a"), follow: None }]).await.map(drop)
 }
 
-/// Waits for reads to fail, or to be answered.
+/// Waits until reads fail, or until they succeed.
 async fn until(store: &MysqlStore, answered: bool) {
     let begun = Instant::now();
     while read(store).await.is_ok() != answered {
-        assert!(begun.elapsed() < PATIENCE, "reads are not {answered} yet");
+        assert!(begun.elapsed() < CHECK_DEADLINE, "reads are not {answered} yet");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Neither reads nor commits, and says why.
+/// Checks that the store refuses reads and commits, with the word in the error.
 async fn refused(store: &MysqlStore, word: &str) {
     let change = plan([], [put(key(1, "a"), "lost")]);
     let committed = store.commit(&[change]).await.map(drop);
@@ -41,7 +41,7 @@ async fn refused(store: &MysqlStore, word: &str) {
 
 /// A server that comes back with other settings on the same port.
 #[test]
-fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
+fn a_server_that_came_back_with_lax_settings_is_refused_or_reported() {
     bench::run(async |mut bench| {
         let (careful, accepting) = (strict(&bench.direct).await, open(&bench.direct).await);
         decide_one(&careful, plan([], [put(key(1, "a"), "kept")])).await;
@@ -54,7 +54,7 @@ fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
             refused(&careful, "innodb_flush_log_at_trx_commit is 2").await;
         }
         until(&accepting, true).await;
-        assert_eq!(accepting.durability(), Durability::Relaxed, "told at the first connection");
+        assert_eq!(accepting.durability(), Durability::Relaxed, "reported at the first connection");
         bench.server.kill();
         bench.server.set(&[]);
         bench.server.restart();
@@ -64,9 +64,9 @@ fn a_server_that_came_back_with_lax_settings_is_refused_or_told() {
     });
 }
 
-/// `SET GLOBAL` breaks no connection: the server is asked now and then all the same.
+/// `SET GLOBAL` breaks no connection: the periodic check notices it.
 #[test]
-fn settings_that_change_while_connections_last_are_noticed() {
+fn settings_that_change_during_connections_are_noticed() {
     bench::run(async |bench| {
         let (careful, accepting) = (strict(&bench.direct).await, open(&bench.direct).await);
         read(&careful).await.expect("it is read");
@@ -76,11 +76,11 @@ fn settings_that_change_while_connections_last_are_noticed() {
         let begun = Instant::now();
         while accepting.durability() == Durability::Strict {
             read(&accepting).await.expect("it is accepted");
-            assert!(begun.elapsed() < PATIENCE, "nobody asks");
+            assert!(begun.elapsed() < CHECK_DEADLINE, "no check of the server");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         execute(&bench.direct, "SET GLOBAL innodb_flush_log_at_trx_commit = 1").await;
-        // A snapshot has a connection of its own, which tells of it at once.
+        // A snapshot has a new connection, which finds the change at once.
         drop(accepting.snapshot().await.expect("a snapshot"));
         assert_eq!(accepting.durability(), Durability::Strict);
         execute(&bench.direct, "SET GLOBAL read_only = 1").await;
@@ -89,7 +89,7 @@ fn settings_that_change_while_connections_last_are_noticed() {
     });
 }
 
-/// An address that moves to a replica, which has what there was and is not read.
+/// The address moves to a replica, which has the old records.
 #[test]
 fn an_address_that_moves_to_a_replica_is_not_read() {
     bench::run(async |bench| {
@@ -108,7 +108,7 @@ fn an_address_that_moves_to_a_replica_is_not_read() {
                 refused(store, "read_only is on").await;
             }
         }
-        // One that takes writes is a replica all the same.
+        // A replica that accepts writes is still a replica.
         execute(&there, "SET GLOBAL read_only = 0").await;
         for store in &stores {
             refused(store, "STOP SLAVE").await;
@@ -121,9 +121,9 @@ fn an_address_that_moves_to_a_replica_is_not_read() {
     });
 }
 
-/// An address that moves while connections stand: the server of before goes on taking writes.
+/// The address moves while connections exist, and the previous server still accepts writes.
 #[test]
-fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
+fn old_connections_to_a_previous_server_are_not_used() {
     bench::run(async |bench| {
         let store = strict(&bench.through).await;
         decide_one(&store, plan([], [put(key(1, "a"), "old")])).await;
@@ -139,7 +139,7 @@ fn a_server_that_the_address_has_left_is_not_used_over_old_connections() {
         assert_eq!(found().await.as_deref(), Some(&b"old"[..]), "it did not break");
         let begun = Instant::now();
         while found().await.as_deref() != Some(&b"new"[..]) {
-            assert!(begun.elapsed() < PATIENCE, "the old server is still read");
+            assert!(begun.elapsed() < CHECK_DEADLINE, "the old server is still read");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         for _ in 0..20 {

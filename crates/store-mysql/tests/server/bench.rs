@@ -1,9 +1,10 @@
-//! A server of a test's own, to be killed or changed, behind a proxy that may cut.
+//! A server of one test, which the test may kill or change, behind a proxy that can cut
+//! connections.
 
 use databases::Engine;
 use proxy::Proxy;
 
-/// A server of one test, a proxy in front of it, and the URLs of a database by either way.
+/// A server of one test, a proxy in front of it, and the URLs of a database through either.
 pub(crate) struct Bench {
     pub(crate) server: databases::Database,
     pub(crate) proxy: Proxy,

@@ -1,4 +1,4 @@
-//! The suite that every engine passes, on a server, each case in a database of its own.
+//! The conformance suite, on a server, each case in a database of its own.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use store_mysql::{MysqlOptions, MysqlStore};
 
 async fn fresh() -> (Arc<dyn MetaStore>, Database) {
     let database = Database::new().await;
-    // What the settings risk is no concern of this suite.
+    // This suite accepts any risks of the settings.
     let options = MysqlOptions { relaxed: true, ..MysqlOptions::default() };
     let store = MysqlStore::open(&database.url(), options).await.expect("a store");
     (Arc::new(store), database)

@@ -1,6 +1,7 @@
-//! What happens when the connection or the server fails, and how many trips a call takes.
+//! Failures of the connection or the server, and the number of round trips of each call.
 //!
-//! These tests have a server of their own, which they may kill, behind a proxy that may cut.
+//! These tests have a server of their own, which they may kill, behind a proxy that can cut
+//! connections.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,7 @@ fn get(key: Key) -> Read {
     Read::Record { key, follow: None }
 }
 
-/// How often the server is asked during a call that succeeds.
+/// Returns the number of round trips of a call that succeeds.
 macro_rules! trips {
     ($bench:expr, $call:expr) => {{
         let before = $bench.proxy.trips();
@@ -34,7 +35,7 @@ macro_rules! trips {
 }
 
 #[test]
-fn every_call_takes_the_trips_it_says() {
+fn each_call_takes_the_documented_round_trips() {
     run(async |bench| {
         let store = open(&bench.through).await;
         let warm = [create(&key(9, "warm"))];
@@ -65,7 +66,7 @@ fn every_call_takes_the_trips_it_says() {
 }
 
 #[test]
-fn a_commit_cut_before_the_server_has_it_is_unknown_and_did_not_happen() {
+fn a_commit_cut_before_it_arrives_is_unknown_and_did_not_happen() {
     run(async |bench| {
         let (store, watcher) = futures::join!(open(&bench.through), open(&bench.direct));
         let at = key(1, "cut");
@@ -79,10 +80,10 @@ fn a_commit_cut_before_the_server_has_it_is_unknown_and_did_not_happen() {
     });
 }
 
-/// The server answers statement by statement, so that the cut comes somewhere between the first
-/// answer and the last: some of these commits happened and some did not, each of them whole.
+/// The server answers statement by statement, so the cut is between the first answer and the last.
+/// Some of these commits happened and some did not, each as a whole.
 #[test]
-fn a_commit_cut_after_the_server_had_it_is_unknown_and_whole() {
+fn a_commit_cut_after_it_arrived_is_unknown_and_whole() {
     run(async |bench| {
         let (store, watcher) = futures::join!(open(&bench.through), open(&bench.direct));
         let mut happened = 0;
@@ -91,7 +92,7 @@ fn a_commit_cut_after_the_server_had_it_is_unknown_and_whole() {
             bench.proxy.cut(Cut::AfterReply, b";COMMIT", 1);
             let error = store.commit(&[create(&at)]).await.expect_err("the connection is cut");
             assert_eq!((error.kind(), bench.proxy.cuts()), (StoreErrorKind::Unknown, round));
-            // Settles it: waits for the original if that is still under way, or keeps it out.
+            // Settles the outcome: waits for the original if it is still running, or prevents it.
             let tombstone = plan([Guard::Absent(at.clone())], [put(at.clone(), "aborted")]);
             if decide_one(&watcher, tombstone).await != Verdict::Committed {
                 happened += 1;
@@ -125,10 +126,10 @@ fn a_batch_that_writes_nothing_is_never_unknown() {
 }
 
 #[test]
-fn idle_connections_that_ended_are_replaced_unnoticed() {
+fn idle_connections_that_ended_are_replaced() {
     run(async |bench| {
         let store = open(&bench.through).await;
-        // Several of each kind, idle.
+        // Several idle connections of each kind.
         let several = |round: u64| {
             let store = &store;
             join_all((0..8_u64).map(move |n| async move {
@@ -141,7 +142,8 @@ fn idle_connections_that_ended_are_replaced_unnoticed() {
         bench.proxy.close(true);
         bench.proxy.close(false);
         several(2).await;
-        // One that breaks under the call is replaced too, as long as nothing is at stake.
+        // A connection that breaks during the call is also replaced, if nothing can have been
+        // committed.
         for (at, needle) in [(key(3, "a"), &b"START TRANSACTION"[..]), (key(3, "b"), b"FOR UPDATE")]
         {
             let cuts = bench.proxy.cuts();
@@ -158,7 +160,7 @@ fn idle_connections_that_ended_are_replaced_unnoticed() {
 }
 
 #[test]
-fn a_server_that_is_away_is_unavailable_at_once() {
+fn an_unreachable_server_is_unavailable_at_once() {
     run(async |mut bench| {
         let store = open(&bench.direct).await;
         decide_one(&store, create(&key(1, "before"))).await;
@@ -181,13 +183,13 @@ fn a_server_that_is_away_is_unavailable_at_once() {
 }
 
 #[test]
-fn a_silent_server_is_given_up() {
+fn calls_to_a_silent_server_time_out() {
     run(async |bench| {
         let store = open(&bench.through).await;
         decide_one(&store, create(&key(1, "before"))).await;
         record(&store, &key(1, "before")).await.expect("it is there");
         bench.server.freeze(true);
-        // Threads that run at this moment may come to an answer yet.
+        // Threads that run at this moment may still answer.
         tokio::time::sleep(Duration::from_millis(300)).await;
         let began = Instant::now();
         let at = key(1, "silent");
@@ -195,7 +197,7 @@ fn a_silent_server_is_given_up() {
         let reads = [get(at.clone())];
         let (committed, read) = futures::join!(store.commit(&plans), store.read(&reads));
         let errors = [committed.expect_err("no answer"), read.expect_err("no answer")];
-        // The commit had not sent what it would write.
+        // The commit had not sent its writes.
         assert!(errors.iter().all(|error| error.kind() == StoreErrorKind::Unavailable));
         assert!(began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
         let began = Instant::now();
@@ -208,9 +210,9 @@ fn a_silent_server_is_given_up() {
     });
 }
 
-/// A writer that stands still between its trips, as in a stopped process, loses its locks.
+/// A writer that stalls between its trips, as in a stopped process, loses its locks.
 #[test]
-fn a_writer_that_stands_still_does_not_hold_its_locks() {
+fn a_stalled_writer_loses_its_locks() {
     const HOLDING: &str = "SELECT CAST(COUNT(*) AS CHAR) FROM information_schema.innodb_trx \
          WHERE trx_rows_locked > 0 AND trx_query IS NULL";
     run(async |bench| {
@@ -223,7 +225,7 @@ fn a_writer_that_stands_still_does_not_hold_its_locks() {
         let writing = async {
             while !ending.load(Ordering::SeqCst) {
                 let turn = plan([Guard::Present(hot.clone())], [put(hot.clone(), "stopped")]);
-                // Held for long enough, it fails, in whichever way.
+                // If it stalls for long enough, its commit fails in one of several ways.
                 let _ = stopped.commit(&[turn]).await;
             }
         };
@@ -257,7 +259,7 @@ fn a_writer_that_stands_still_does_not_hold_its_locks() {
     });
 }
 
-/// What a writer has seen of its commits.
+/// The commits of a writer, by their outcome.
 #[derive(Default)]
 struct Seen {
     acknowledged: BTreeSet<u64>,
@@ -265,7 +267,7 @@ struct Seen {
     failures: u32,
 }
 
-/// Writes pairs until it is told to end.
+/// Writes pairs until `ending`.
 async fn write_pairs(store: &MysqlStore, task: u64, ending: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     for turn in 0.. {
@@ -312,7 +314,7 @@ async fn numbers(store: &MysqlStore, partition: u64) -> BTreeSet<u64> {
 }
 
 #[test]
-fn a_killed_server_loses_nothing_acknowledged() {
+fn a_killed_server_keeps_acknowledged_commits() {
     run(async |mut bench| {
         let store = open(&bench.direct).await;
         let Changes::Notified { next: position, .. } =
@@ -337,7 +339,7 @@ fn a_killed_server_loses_nothing_acknowledged() {
         };
         let (seen, ()) = futures::join!(writing, killing);
         let failures: u32 = seen.iter().map(|seen| seen.failures).sum();
-        assert!(failures > 0, "nobody noticed");
+        assert!(failures > 0, "no call failed");
         let acknowledged: BTreeSet<u64> =
             seen.iter().flat_map(|seen| &seen.acknowledged).copied().collect();
         let unknown: BTreeSet<u64> = seen.iter().flat_map(|seen| &seen.unknown).copied().collect();
@@ -350,8 +352,8 @@ fn a_killed_server_loses_nothing_acknowledged() {
         if let Changes::Notified { keys, .. } =
             store.changes(Some(&position)).await.expect("changes")
         {
-            let told: BTreeSet<Key> = keys.into_iter().collect();
-            assert!(left.iter().all(|number| told.contains(&key(1, number.to_be_bytes()))));
+            let changed: BTreeSet<Key> = keys.into_iter().collect();
+            assert!(left.iter().all(|number| changed.contains(&key(1, number.to_be_bytes()))));
         } else {
             assert!(left.len() > store::feed::FEED_BATCHES, "so few are remembered");
         }

@@ -1,4 +1,5 @@
-//! A server whose tables are on a full disk: commits fail for certain, and succeed again later.
+//! A server whose tables are on a full disk: commits fail for certain, and succeed again after
+//! space was freed.
 
 use std::fs;
 use std::io::Write as _;
@@ -17,10 +18,10 @@ const OTHER_BYTES: usize = 12 << 20;
 /// More records than the disk can hold.
 const RECORDS_MAX: usize = 20_000;
 
-/// How long a commit may take on a full disk.
+/// Limit of the time of a commit on a full disk.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long it may take until a full disk is named, and until commits succeed again.
+/// Limit of the time until a full disk is reported, and until commits succeed again.
 const NAMED_WITHIN: Duration = Duration::from_secs(150);
 
 /// A mounted file system, unmounted when dropped.
@@ -47,7 +48,7 @@ fn fill(disk: &SmallDisk) -> PathBuf {
     path
 }
 
-/// The server writes the events of a large transaction to a temporary file first.
+/// The server first writes the events of a large transaction to a temporary file.
 #[test]
 fn a_full_folder_of_temporary_files_fails_a_large_commit_for_certain() {
     run(async {
@@ -81,9 +82,9 @@ fn a_full_folder_of_temporary_files_fails_a_large_commit_for_certain() {
     });
 }
 
-/// A COMMIT that meets a full disk waits, or fails. It is not known then whether it has happened.
+/// A COMMIT on a full disk waits or fails. Its outcome is then unknown.
 #[test]
-fn a_full_disk_of_the_binary_log_is_named_and_commits_succeed_again() {
+fn a_full_disk_of_the_binary_log_is_reported_until_it_has_space() {
     run(async {
         if !Server::installed(Engine::Mysql) {
             return skip("MariaDB is not installed");
@@ -132,7 +133,7 @@ fn full_tables_fail_commits_for_certain() {
         }
         let server = Server::start(Engine::Mysql);
         let url = server.fresh("small");
-        // The tables are on the small disk, and the logs of the server are not.
+        // The tables are on the small disk; the logs of the server are not.
         let folder = server.folder().join("data/small");
         let Some(disk) = mount(&folder, "40m") else {
             return skip("this user may not mount a tmpfs");

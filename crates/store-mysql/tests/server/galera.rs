@@ -1,4 +1,4 @@
-//! A node of a Galera cluster, started for real.
+//! A real node of a Galera cluster.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -11,10 +11,10 @@ use store_mysql::{MysqlOptions, MysqlStore};
 use crate::bench;
 use crate::service::{connect, execute, skip};
 
-/// The provider, where packages put it.
+/// The provider, where packages install it.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
 
-/// How long a node may take to be used by applications.
+/// Limit of the time until a node accepts applications.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
 fn free_port() -> u16 {
@@ -22,8 +22,9 @@ fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// Two gateways over two nodes of one cluster lose acknowledged writes. So a node is refused, unless
-/// the URL says that all gateways use this one. The first node of a cluster is enough for the check.
+/// Two gateways with two nodes of one cluster lose acknowledged writes. So a node is refused,
+/// unless the URL confirms that all gateways use it. The first node of a cluster is enough for the
+/// check.
 #[test]
 fn a_node_of_a_galera_cluster_is_refused_unless_it_is_the_only_writer() {
     if !Path::new(PROVIDER).exists() {
@@ -83,7 +84,7 @@ fn a_node_of_a_galera_cluster_is_refused_unless_it_is_the_only_writer() {
         let store = MysqlStore::open(&single, relaxed()).await.expect("one node for all");
         assert_eq!(store.durability(), Durability::Relaxed);
         store.close().await;
-        // The node stays part of the cluster, and does not replicate writes through it.
+        // The node stays in the cluster, but its writes are not replicated.
         execute(&bench.direct, "SET GLOBAL wsrep_on = OFF").await;
         let error = MysqlStore::open(&bench.direct, relaxed()).await.expect_err("a node");
         assert!(error.to_string().contains("wsrep_provider is set"), "{error}");

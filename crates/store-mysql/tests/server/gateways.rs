@@ -18,18 +18,18 @@ fn found(bytes: &[u8]) -> Verdict {
     Verdict::Refused { guard: 0, found: Some(Value::copy_from_slice(bytes)) }
 }
 
-/// Whoever adds to a bounded counter, through either store.
+/// Both stores add to one bounded counter.
 #[test]
-fn racers_at_two_stores_win_what_a_bound_leaves() {
+fn concurrent_additions_of_two_stores_never_exceed_a_bound() {
     run(async {
         let (one, other, _database) = two().await;
         store::conformance::check_concurrent_additions(&one, &other).await;
     });
 }
 
-/// Of two who create a record, one does, and the other learns who it was.
+/// If two stores create a record, one succeeds, and the other gets the record of the winner.
 #[test]
-fn creators_at_two_stores_have_one_winner() {
+fn racing_creators_of_two_stores_have_one_winner() {
     run(async {
         let (one, other, database) = two().await;
         for round in 0..150_u64 {
@@ -51,10 +51,10 @@ fn creators_at_two_stores_have_one_winner() {
     });
 }
 
-/// Two plans that each rely on the absence of what the other creates never both happen, and the
-/// absence that they rely on leaves no trace.
+/// Two plans that each rely on the absence of the other's record are never both committed, and the
+/// absence that they rely on leaves no row.
 #[test]
-fn absences_that_exclude_each_other_do() {
+fn plans_that_rely_on_each_others_absence_exclude_each_other() {
     run(async {
         let (one, other, database) = two().await;
         let mut committed = 0;
@@ -79,9 +79,9 @@ fn absences_that_exclude_each_other_do() {
     });
 }
 
-/// A deletion of nothing and a creation, beside a record that both look at, have an order.
+/// A deletion of a missing record and a creation, with a record that both guard, have an order.
 #[test]
-fn blind_deletions_have_an_order() {
+fn unguarded_deletions_have_an_order() {
     run(async {
         let (one, other, database) = two().await;
         for round in 0..150_u64 {
@@ -92,7 +92,7 @@ fn blind_deletions_have_an_order() {
                 futures::join!(decide_one(&one, deleting), decide_one(&other, creating));
             assert_eq!(deleted, Verdict::Committed);
             let there = record(&one, &at).await.is_some();
-            // The creation came first, or it was refused: either way nothing is left.
+            // The creation came first, or was refused: in both cases no record remains.
             assert!(!there, "round {round}: {created:?}");
         }
         futures::join!(one.close(), other.close());
@@ -100,9 +100,10 @@ fn blind_deletions_have_an_order() {
     });
 }
 
-/// Numbers kept by comparison and by counter arrive at the same number, whoever counts.
+/// A number kept by comparison and one kept by a counter end at the same value, through both
+/// stores.
 #[test]
-fn increments_at_two_stores_are_all_kept() {
+fn two_stores_lose_no_increment() {
     const EACH: u64 = 40;
     run(async {
         let (one, other, database) = two().await;
@@ -139,10 +140,10 @@ fn increments_at_two_stores_are_all_kept() {
     });
 }
 
-/// Who removes a folder because it is empty, and who creates something in it, do not both succeed:
-/// the creator guards the folder, and the remover deletes it.
+/// The removal of an empty folder and a creation in it do not both succeed: the creator guards the
+/// folder, and the remover deletes it.
 #[test]
-fn an_empty_range_is_kept_by_its_owner() {
+fn a_range_is_empty_when_its_owner_is_deleted() {
     run(async {
         let (one, other, database) = two().await;
         let (mut removed, mut created) = (0, 0);
@@ -176,9 +177,9 @@ fn an_empty_range_is_kept_by_its_owner() {
     });
 }
 
-/// What one store acknowledged is told by the other, whichever of its connections wrote it.
+/// Changes that one store acknowledged are notified by the other, for all of its connections.
 #[test]
-fn changes_at_one_store_are_notified_by_the_other() {
+fn changes_of_one_store_are_notified_by_the_other() {
     run(async {
         let (one, other, database) = two().await;
         let Changes::Notified { next: mut position, .. } =
@@ -194,14 +195,14 @@ fn changes_at_one_store_are_notified_by_the_other() {
             });
             join_all(writers).await;
             match other.changes(Some(&position)).await.expect("changes") {
-                Changes::Notified { keys: told, next } => {
-                    assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), keys, "round {round}");
+                Changes::Notified { keys: changed, next } => {
+                    assert_eq!(changed.into_iter().collect::<BTreeSet<_>>(), keys, "round {round}");
                     position = next;
                 }
                 Changes::Gap { .. } => panic!("six batches behind"),
             }
         }
-        // The position of another store means nothing here.
+        // A position of another store is not valid here.
         let elsewhere = Database::new().await;
         let stranger = open(&elsewhere.url()).await;
         let answer = stranger.changes(Some(&position)).await.expect("an answer");
@@ -211,9 +212,9 @@ fn changes_at_one_store_are_notified_by_the_other() {
     });
 }
 
-/// Whoever reads one record of a pair finds the other one beside it, through either store.
+/// A reader of one record of a pair finds the other one, through both stores.
 #[test]
-fn pairs_are_whole_through_either_store() {
+fn pairs_are_whole_through_both_stores() {
     run(async {
         let (one, other, database) = two().await;
         let writing = join_all((0..4_u64).map(|task| {
@@ -244,9 +245,9 @@ fn pairs_are_whole_through_either_store() {
     });
 }
 
-/// Batches that write the same keys in other orders, and delete many at once, all come through.
+/// Batches that write the same keys in other orders, and delete many at once, all succeed.
 #[test]
-fn crossing_batches_come_through() {
+fn batches_with_crossing_locks_succeed() {
     run(async {
         let (one, other, database) = two().await;
         let keys: Vec<Key> = (0..60_u8).map(|n| key(1, [n])).collect();

@@ -1,4 +1,4 @@
-//! How much of the change feed is remembered.
+//! The length of the change feed.
 
 use sqlx::{AssertSqlSafe, Row};
 use store::feed::FEED_BATCHES;
@@ -19,9 +19,9 @@ fn next(changes: &Changes) -> Position {
     }
 }
 
-/// A shard that has grown long is cut down to what must be remembered, and goes on from there.
+/// A long shard is trimmed to the entries that must be kept, and continues after them.
 #[test]
-fn a_long_lane_is_trimmed() {
+fn a_long_shard_is_trimmed() {
     run(async {
         let database = Database::new().await;
         let url = database.url();
@@ -29,7 +29,7 @@ fn a_long_lane_is_trimmed() {
         let store = MysqlStore::open(&url, options).await.expect("a store");
         let start = next(&store.changes(None).await.expect("a position"));
         decide_one(&store, plan([], [put(key(1, "a"), "x")])).await;
-        // As if the only writer had made many batches since.
+        // The shard's head as if the only writer had made many batches since.
         let batches = 3 * i64::try_from(FEED_BATCHES).expect("few") - 1;
         let shard = ask(&url, "SELECT shard FROM ashlar_change").await;
         execute(
@@ -46,10 +46,10 @@ fn a_long_lane_is_trimmed() {
         let kept = i64::try_from(FEED_BATCHES).expect("few");
         assert_eq!(ask(&url, "SELECT COUNT(*) FROM ashlar_change").await, kept);
         assert_eq!(ask(&url, "SELECT MIN(seq) FROM ashlar_change").await, batches + 2 - kept);
-        let told = store.changes(Some(&before)).await.expect("changes");
+        let changes = store.changes(Some(&before)).await.expect("changes");
         assert!(
-            matches!(&told, Changes::Notified { keys, .. } if *keys == [key(1, "b")]),
-            "{told:?}"
+            matches!(&changes, Changes::Notified { keys, .. } if *keys == [key(1, "b")]),
+            "{changes:?}"
         );
         let gap = store.changes(Some(&start)).await.expect("changes");
         assert!(matches!(gap, Changes::Gap { .. }), "{gap:?}");
@@ -60,7 +60,7 @@ fn a_long_lane_is_trimmed() {
     });
 }
 
-/// An entry that is gone, or a store that was set back, is a gap.
+/// A missing entry, or a store that was restored from an older state, is a gap.
 #[test]
 fn missing_entries_are_a_gap() {
     run(async {

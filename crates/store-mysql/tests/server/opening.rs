@@ -1,4 +1,4 @@
-//! Opening a store: what is refused, what is accepted, and what is kept secret.
+//! Opening a store: the servers that are refused and accepted, and the secrecy of passwords.
 
 use futures::future::join_all;
 use sqlx::Row;
@@ -16,7 +16,7 @@ fn relaxed() -> MysqlOptions {
     MysqlOptions { relaxed: true, ..MysqlOptions::default() }
 }
 
-/// Settings that risk acknowledged commits are refused by name, or accepted and told.
+/// Settings that risk acknowledged commits are refused by name, or accepted and reported.
 #[test]
 fn risky_settings_are_refused_unless_accepted() {
     bench::run(async |bench| {
@@ -42,9 +42,9 @@ fn risky_settings_are_refused_unless_accepted() {
     });
 }
 
-/// Many who open one new database at once all get the same store.
+/// If many processes open one new database concurrently, all get the same store.
 #[test]
-fn many_may_open_at_once() {
+fn a_new_store_can_be_opened_concurrently() {
     run(async {
         let database = Database::new().await;
         let url = database.url();
@@ -59,7 +59,7 @@ fn many_may_open_at_once() {
     });
 }
 
-/// Tables of a later format are left alone.
+/// Tables of a later format are refused and unchanged.
 #[test]
 fn a_newer_format_is_refused() {
     run(async {
@@ -73,9 +73,9 @@ fn a_newer_format_is_refused() {
     });
 }
 
-/// Whoever may not make tables can use those that are there.
+/// A user without the right to create tables can use existing ones.
 #[test]
-fn tables_that_are_there_need_no_right_to_make_them() {
+fn existing_tables_need_no_right_to_create_tables() {
     bench::run(async |bench| {
         open(&bench.direct).await.close().await;
         let user = "CREATE USER small@'%' IDENTIFIED BY 'pass/word'; \
@@ -91,9 +91,9 @@ fn tables_that_are_there_need_no_right_to_make_them() {
     });
 }
 
-/// No error and no `Debug` says the password, whatever is wrong with the URL or the server.
+/// No error and no `Debug` contains the password, for all defects of the URL or the server.
 #[test]
-fn passwords_are_never_told() {
+fn no_output_contains_the_password() {
     const SECRET: &str = "hunter2secret";
     bench::run(async |bench| {
         let user = format!(
@@ -103,7 +103,7 @@ fn passwords_are_never_told() {
         execute(&bench.direct, user).await;
         let url = bench.direct.replace("root@", &format!("known:{SECRET}@"));
         let store = open(&url).await;
-        let mut told = vec![format!("{store:?} {store:#?}")];
+        let mut texts = vec![format!("{store:?} {store:#?}")];
         store.close().await;
         let wrong = [
             url.replace("known:", "unknown:"),
@@ -122,17 +122,17 @@ fn passwords_are_never_told() {
         for url in wrong {
             let error = MysqlStore::open(&url, relaxed()).await.expect_err(&url);
             assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
-            told.push(format!("{error} {error:?} {error:#?}"));
+            texts.push(format!("{error} {error:?} {error:#?}"));
         }
-        for text in told {
+        for text in texts {
             assert!(!text.contains(SECRET), "{text}");
         }
     });
 }
 
-/// Every table is one of `InnoDB`, with long values outside the leaves.
+/// Each table is one of `InnoDB`, with long values outside the leaves.
 #[test]
-fn tables_are_what_they_are_meant_to_be() {
+fn tables_have_the_engine_and_row_format_of_the_schema() {
     const TABLES: &str = "SELECT CONCAT(table_name, ' ', engine, ' ', row_format) \
          FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY table_name";
     run(async {

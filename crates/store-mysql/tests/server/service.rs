@@ -1,4 +1,4 @@
-//! The server that tests talk to, databases of their own on it, and words for plans.
+//! The server of the tests, databases on it, and short forms for plans.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,15 +16,16 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Says aloud that a test does not run, or fails if all of them must.
+/// Prints that a test does not run, or fails if all tests must run.
 pub(crate) fn skip(why: &str) {
     assert!(variable("ASHLAR_TEST_REQUIRE_SERVICES").is_none_or(|must| must != "1"), "{why}");
-    // Written past the capture of test output: who reads the result shall know.
+    // Written past the capture of test output, so that the reader of the results sees it.
     let notice = format!("NOT RUN against a server: {why}\n");
     std::io::stderr().write_all(notice.as_bytes()).expect("standard error is open");
 }
 
-/// The URL of a server on which databases may be made; `None`, said aloud, if there is none.
+/// Returns the URL of a server on which databases may be created; `None`, with a message, if there
+/// is none.
 pub(crate) fn server() -> Option<String> {
     let url = variable("ASHLAR_TEST_MYSQL");
     if url.is_none() {
@@ -46,14 +47,14 @@ pub(crate) async fn connect(url: &str) -> MySqlConnection {
     options.disable_statement_logging().connect().await.expect("the server lets us in")
 }
 
-/// Carries out statements of the test's own.
+/// Runs statements of the test.
 pub(crate) async fn execute(url: &str, text: impl Into<String>) {
     let mut connection = connect(url).await;
     let done = connection.execute(sqlx::raw_sql(AssertSqlSafe(text.into()))).await;
-    done.expect("the server does as told");
+    done.expect("the statements succeed");
 }
 
-/// A database of one test, dropped with this.
+/// A database of one test, dropped with this value.
 #[derive(Debug)]
 pub(crate) struct Database {
     server: String,
@@ -61,12 +62,12 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// A new one on the server of the environment.
+    /// Creates a database on the server of the environment.
     pub(crate) async fn new() -> Database {
         Database::on(&server().expect("tests without a server do not come here")).await
     }
 
-    /// A new one on the server of a URL.
+    /// Creates a database on the server of a URL.
     pub(crate) async fn on(server: &str) -> Database {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +77,7 @@ impl Database {
         Database { server: server.to_owned(), name }
     }
 
-    /// Where the database is.
+    /// Returns the database's URL.
     pub(crate) fn url(&self) -> String {
         let mut url = url::Url::parse(&self.server).expect("a URL");
         url.set_path(&self.name);
@@ -98,7 +99,7 @@ impl Drop for Database {
     }
 }
 
-/// Opens a store whatever its server's settings risk.
+/// Opens a store and accepts all risks of its server's settings.
 pub(crate) async fn open(url: &str) -> MysqlStore {
     let options = MysqlOptions { relaxed: true, ..MysqlOptions::default() };
     MysqlStore::open(url, options).await.expect("a store")

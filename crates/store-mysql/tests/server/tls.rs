@@ -1,6 +1,7 @@
-//! Connections that are encrypted, and whose server is known.
+//! Encrypted connections, with verification of the server.
 //!
-//! The server is one of this test's own: others cannot be told their certificates.
+//! The server is one of this test's own, because others have certificates that the test cannot
+//! choose.
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,13 +24,13 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A program of MariaDB that uses a folder for everything.
+/// Returns a command of MariaDB that uses one folder for everything.
 fn program(name: &str, folder: &Path) -> Command {
     let mut command = Command::new(name);
     command.args(["--no-defaults", "--user=root"]);
@@ -62,12 +63,13 @@ impl Server {
         Server { folder, child, port }
     }
 
-    /// The URL of its database, with parameters.
+    /// Returns the URL of its database, with parameters.
     fn url(&self, user: &str, host: &str, parameters: &str) -> String {
         format!("mysql://{user}@{host}:{}/ashlar?{parameters}", self.port)
     }
 
-    /// Waits until it answers on its socket, and makes a database and a user who must use TLS.
+    /// Waits until the server answers on its socket, and creates a database and a user that must
+    /// use TLS.
     async fn prepare(&self) {
         let socket = self.folder.path().join("s");
         let limit = Instant::now() + Duration::from_mins(1);
@@ -83,7 +85,7 @@ impl Server {
 }
 
 #[test]
-fn connections_are_encrypted_and_the_server_is_known() {
+fn connections_are_encrypted_and_verify_the_server() {
     run(async {
         if !databases::Database::installed(databases::Engine::Mysql) {
             return skip("MariaDB is not installed here");
@@ -107,9 +109,9 @@ fn connections_are_encrypted_and_the_server_is_known() {
             store.close().await;
         }
         let bad = [
-            // This user may not come unencrypted.
+            // This user must not connect without encryption.
             ("localhost", "ssl-mode=DISABLED".into()),
-            // Nobody public has signed for this server.
+            // No public authority has signed this server's certificate.
             ("localhost", "ssl-mode=VERIFY_CA".into()),
             ("127.0.0.1", format!("ssl-mode=VERIFY_IDENTITY&{ca}")),
         ];
