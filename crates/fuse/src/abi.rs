@@ -99,7 +99,7 @@ structs! {
     OpenIn { flags: u32, open_flags: u32, }
     /// CREATE and TMPFILE.
     CreateIn { flags: u32, mode: u32, umask: u32, open_flags: u32, }
-    /// Reply to OPEN and OPENDIR, and, behind an entry, to CREATE and TMPFILE.
+    /// Reply to OPEN and OPENDIR, and, after an entry, to CREATE and TMPFILE.
     OpenOut { fh: u64, open_flags: u32, backing_id: i32, }
     /// RELEASE and RELEASEDIR.
     ReleaseIn { fh: u64, flags: u32, release_flags: u32, lock_owner: u64, }

@@ -86,8 +86,7 @@ impl Channel {
 
     /// Removes a request from the table and replies to it. `error` is 0 or a negative error number.
     pub(crate) fn finish(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
-        // Out of the table first: after the write, the kernel may interrupt no request of this
-        // number.
+        // The request leaves the table first, so that no interrupt action runs after the reply.
         self.in_flight.end(unique);
         self.reply(unique, error, parts);
     }

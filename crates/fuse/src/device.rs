@@ -169,6 +169,7 @@ pub(crate) fn receive_descriptor(
 ) -> io::Result<(OwnedFd, usize)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
+    // `CMSG_CLOEXEC`: a child that another thread starts now must not inherit the descriptor.
     let received = loop {
         let mut parts = [IoSliceMut::new(bytes)];
         match recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
@@ -176,7 +177,6 @@ pub(crate) fn receive_descriptor(
             other => break other?.bytes,
         }
     };
-    // `CMSG_CLOEXEC` above: a child that another thread starts now must not inherit the descriptor.
     let mut descriptors = control.drain().filter_map(|message| {
         let RecvAncillaryMessage::ScmRights(mut rights) = message else { return None };
         rights.next()

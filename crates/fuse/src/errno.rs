@@ -44,7 +44,7 @@ errnos! {
     EXDEV = 18, "On another file system.";
     ENODEV = 19, "No such device.";
     ENOTDIR = 20, "Not a directory.";
-    EISDIR = 21, "A directory.";
+    EISDIR = 21, "Is a directory.";
     EINVAL = 22, "Invalid argument.";
     ENOTTY = 25, "No such ioctl.";
     EFBIG = 27, "The file would be too large.";

@@ -1,9 +1,9 @@
 //! INIT: the negotiation of version and features, once in the life of a mount.
 //!
 //! All feature flags are chosen here. They suit a file system whose content other clients change
-//! too: no write-back cache, no cached pages after a change of size, no request timeout that ends
-//! the mount. Only features that the kernel offers are used. For example, a kernel of ABI 7.38 does
-//! not offer `HAS_RESEND`, so the reply to INIT does not have the flag.
+//! too: no write-back cache, no cached pages after a change of size or modification time, no
+//! request timeout that ends the mount. Only features that the kernel offers are used. For example,
+//! a kernel of ABI 7.38 does not offer `HAS_RESEND`, so the reply to INIT does not have the flag.
 
 use std::io::IoSlice;
 

@@ -65,10 +65,10 @@ impl InFlight {
 
     /// Removes a request that is about to be answered.
     pub(crate) fn end(&self, unique: u64) {
-        let interest = self.shard(unique).remove(&unique);
+        let removed = self.shard(unique).remove(&unique);
         // The action is dropped after the lock is released, because dropping it may run code of the
         // handler.
-        drop(interest);
+        drop(removed);
         if self.count.fetch_sub(1, Ordering::SeqCst) == 1 && self.waiting.load(Ordering::SeqCst) > 0
         {
             // Taking the gate once orders this with a waiter that has read the count and does not
@@ -81,12 +81,12 @@ impl InFlight {
     /// Registers the action of a request. If the request is already interrupted, runs it at once.
     pub(crate) fn register(&self, unique: u64, action: Action) {
         let mut shard = self.shard(unique);
-        let Some(interest) = shard.get_mut(&unique) else { return };
-        if matches!(interest, InterruptState::Interrupted) {
+        let Some(state) = shard.get_mut(&unique) else { return };
+        if matches!(state, InterruptState::Interrupted) {
             drop(shard);
             action();
         } else {
-            let before = std::mem::replace(interest, InterruptState::Registered(action));
+            let before = std::mem::replace(state, InterruptState::Registered(action));
             drop(shard);
             drop(before);
         }
@@ -96,9 +96,9 @@ impl InFlight {
     pub(crate) fn interrupt(&self, unique: u64) -> Interruption {
         let mut shard = self.shard(unique);
         // The kernel is asked to send the interrupt again, in case the request is not entered yet.
-        let Some(interest) = shard.get_mut(&unique) else { return Interruption::Unknown };
+        let Some(state) = shard.get_mut(&unique) else { return Interruption::Unknown };
         // An action is taken out of the table, so it runs at most once.
-        let before = std::mem::replace(interest, InterruptState::Interrupted);
+        let before = std::mem::replace(state, InterruptState::Interrupted);
         drop(shard);
         if let InterruptState::Registered(action) = before {
             action();
@@ -118,8 +118,8 @@ impl InFlight {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while self.count() > 0 {
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
-            let waited = self.emptied.wait_timeout(gate, left);
+            let Some(remaining) = deadline.checked_duration_since(Instant::now()) else { break };
+            let waited = self.emptied.wait_timeout(gate, remaining);
             gate = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(gate);

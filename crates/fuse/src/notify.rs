@@ -32,8 +32,8 @@ pub const NOTICES_WAITING_MAX: usize = 4096;
 
 /// Sends notifications to the kernel. Clones belong to the same session.
 ///
-/// Each method may wait for requests in flight: never call one from a request handler, or before a
-/// request that must be answered. Entries that the kernel does not know are no error.
+/// Each method may wait for requests in flight: never call one from a request handler, or from code
+/// on which a reply depends. Entries that the kernel does not know are no error.
 #[derive(Clone, Debug)]
 pub struct Notifier(Arc<Transport>);
 

@@ -266,7 +266,7 @@ pub enum FileOperation<'a> {
         /// The caller's capacity in bytes; 0 asks for the length.
         size: u32,
     },
-    /// Lists the names of extended attributes, each with a NUL behind it.
+    /// Lists the names of extended attributes, each with a NUL after it.
     ListXattr {
         /// The caller's capacity in bytes; 0 asks for the length.
         size: u32,

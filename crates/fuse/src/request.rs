@@ -115,7 +115,7 @@ impl Request {
     /// Returns the data of a WRITE without copying it; `None` for other operations.
     pub fn into_write_data(self) -> Option<WriteData> {
         let FileOperation::Write { data, .. } = self.operation() else { return None };
-        // The data is at the end of the body, behind the fixed part.
+        // The data is at the end of the body, after the fixed part.
         let start = self.body.start + size_of::<WriteIn>();
         let range = start..start + data.len();
         Some(WriteData { range, buffer: self.buffer })

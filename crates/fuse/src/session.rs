@@ -258,7 +258,7 @@ impl Server {
                 ReadOutcome::Request => {}
             }
             // The kernel sends no other request before INIT is answered.
-            let header = request::header_of(&buffer).filter(|it| it.opcode == opcode::INIT);
+            let header = request::header_of(&buffer).filter(|header| header.opcode == opcode::INIT);
             let header = header.ok_or(StartError::Device(Errno::EPROTO))?;
             let answer = handshake::decide(&buffer[size_of::<InHeader>()..], self.options);
             handshake::send(&self.channel, header.unique, &answer).map_err(StartError::Device)?;
@@ -410,7 +410,7 @@ impl Server {
             Ok(request) => request,
             Err(malformed) => {
                 count(&self.channel.counts.malformed);
-                error!(%malformed, "refused");
+                error!(%malformed, "a request is malformed; it fails with EIO");
                 if has_answer {
                     self.channel.reply(header.unique, -Errno::EIO.number(), &[]);
                 }

@@ -1,9 +1,9 @@
 //! Logs of dirty data: changes of open files that are not committed.
 //!
-//! Each dirty file has a log in a region of its own. A flush that was committed trims the log: its
-//! start moves behind the committed changes. Replaying the changes of a log has the same result as
-//! making them, even if they are committed already. For example, a write of 100 bytes at 0 can be
-//! replayed over the committed file.
+//! Each dirty file has a log in a region of its own. A flush that was committed trims the log: the
+//! start of the log moves to the end of the committed changes. Replaying the changes of a log has
+//! the same result as making them, even if they are committed already. For example, a write of 100
+//! bytes at 0 can be replayed over the committed file.
 //!
 //! A region is reused for other files. An entry in it is valid if it has the region's present
 //! generation, continues the entry before it, and has its mark at the end.
@@ -63,18 +63,22 @@ pub(crate) struct DirtyLogs {
 #[derive(Debug, Clone)]
 pub struct DirtyLog {
     pub(crate) ino: Ino,
+    /// The number of the region, which is the slot in the table.
     pub(crate) region: u32,
     /// The generation of the region, which identifies the log.
     pub(crate) generation: u64,
+    /// The offset of the first change that is not trimmed, in the region.
     pub(crate) start: u64,
+    /// The offset after the last change that was written or read, in the region.
     pub(crate) end: u64,
+    /// The number of the next change.
     pub(crate) next: u64,
 }
 
 /// A change in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedChange {
-    /// The kind of the change, which the user defines.
+    /// The kind of the change. Its meaning is defined by the caller.
     pub kind: u64,
     /// The request that made the change.
     pub request: u64,
@@ -127,7 +131,7 @@ impl DirtyLog {
         self.generation
     }
 
-    /// Returns the position of the next change.
+    /// Returns the offset of the next change in the region of the log.
     pub fn end(&self) -> u64 {
         self.end
     }

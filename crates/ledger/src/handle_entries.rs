@@ -10,10 +10,10 @@ use crate::ledger::Ledger;
 impl Ledger {
     /// Records a handle, before it is given to a program. Fails with `StorageFull` if the table is
     /// full.
-    pub fn insert_handle(&self, kept: HandleEntry) -> io::Result<()> {
-        let HandleEntry { handle, ino, request, directory } = kept;
-        let entry = [handle, ino.0, request, u64::from(directory)];
-        let index = self.handles.table.insert(entry)?;
+    pub fn insert_handle(&self, entry: HandleEntry) -> io::Result<()> {
+        let HandleEntry { handle, ino, request, directory } = entry;
+        let words = [handle, ino.0, request, u64::from(directory)];
+        let index = self.handles.table.insert(words)?;
         self.handles.slots().insert(handle, index);
         Ok(())
     }

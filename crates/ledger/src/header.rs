@@ -18,7 +18,7 @@ pub(crate) const BLOCKS_AT: u64 = 32;
 pub(crate) const SLOTS_AT: u64 = 40;
 pub(crate) const NEGOTIATED_AT: u64 = 64;
 
-/// The byte behind a session's nonce that makes it valid.
+/// The byte after a session's nonce that makes it valid.
 pub(crate) const SESSION_MARK: u8 = 1;
 
 /// The maximum length of the negotiated options, in bytes.

@@ -65,7 +65,7 @@ impl Ledger {
         Ok(first)
     }
 
-    /// Returns the options that the first worker negotiated with the kernel.
+    /// Returns the options that the first worker negotiated with the kernel; `None` before that.
     pub fn negotiated(&self) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = [0; NEGOTIATED_BYTES_MAX + 1];
         read_or_zeros(&self.header.file, &mut bytes, NEGOTIATED_AT)?;

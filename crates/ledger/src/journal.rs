@@ -158,7 +158,7 @@ impl Journal {
                 )
             })
             .collect();
-        // Entries of earlier workers occupy places until they are resolved.
+        // Entries of earlier workers take up places of the journal until they are resolved.
         let permits = Arc::new(Semaphore::new(JOURNAL_MAX as usize - inherited.len()));
         Ok(Journal { table, permits, inherited: Mutex::new(inherited) })
     }

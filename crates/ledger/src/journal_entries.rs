@@ -67,8 +67,8 @@ impl Ledger {
         for (request, entry) in
             inherited.iter_mut().filter(|(_, inherited)| inherited.progress == Progress::Sent)
         {
-            let fate = InDoubt { request: *request, slot: entry.slot, step: entry.step };
-            match is_committed(&fate) {
+            let in_doubt = InDoubt { request: *request, slot: entry.slot, step: entry.step };
+            match is_committed(&in_doubt) {
                 Some(true) => {
                     entry.progress = Progress::Done;
                     let state =

@@ -18,7 +18,7 @@
 //!   the mark.
 //! - State is written here before a program can rely on it, that is, before the reply.
 //!
-//! This crate knows neither the kernel's protocol nor a store. Its users define the meaning of
+//! This crate knows neither the kernel's protocol nor a store. Its callers define the meaning of
 //! requests, kinds and words.
 
 mod dirty;

@@ -10,7 +10,8 @@ use crate::ledger::Ledger;
 use crate::locks::{FileLocks, LockEntry};
 
 impl Ledger {
-    /// Replaces the locks of a file. Locks that stay keep their entries.
+    /// Replaces the locks of a file by `held`. Locks that stay keep their entries. Fails with the
+    /// error of the last lock that could not be written, for example `StorageFull`.
     pub fn set_locks(&self, ino: Ino, held: &[LockEntry]) -> io::Result<()> {
         let mut files = self.locks.by_file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = files.remove(&ino).unwrap_or_default();

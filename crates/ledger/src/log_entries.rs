@@ -16,7 +16,8 @@ use crate::ledger::Ledger;
 use crate::table::read_or_zeros;
 
 impl Ledger {
-    /// Begins the log of a file that is about to become dirty.
+    /// Begins the log of a file that is about to become dirty. Fails with `StorageFull` if
+    /// [`LOGS_MAX`](crate::LOGS_MAX) files are dirty.
     pub fn begin_log(&self, ino: Ino) -> io::Result<DirtyLog> {
         let generation = self.dirty.next_generation.fetch_add(1, Ordering::Relaxed);
         let region = self.dirty.table.insert([ino.0, 0, generation, 0])?;
@@ -51,7 +52,7 @@ impl Ledger {
             }
         };
         if written < length {
-            // Write the rest behind the part that was accepted.
+            // Write the rest after the part that was accepted.
             let whole = [&head[..], bytes, &mark].concat();
             let done = usize::try_from(written).unwrap_or(whole.len());
             self.dirty.file.write_all_at(&whole[done..], at + written)?;
@@ -83,16 +84,16 @@ impl Ledger {
     }
 
     fn free_range(&self, region: u32, range: std::ops::Range<u64>) {
-        // Only whole pages can be freed. The page at the end also has the first bytes of what
-        // follows.
+        // Only whole pages can be freed. The page at the end also has the first bytes of the next
+        // change.
         let start = range.start.next_multiple_of(PAGE_BYTES);
         let end = range.end / PAGE_BYTES * PAGE_BYTES;
         if start >= end {
             return;
         }
-        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Err(error) =
-            fallocate(&*self.dirty.file, how, region_at(region) + start, end - start)
+            fallocate(&*self.dirty.file, flags, region_at(region) + start, end - start)
         {
             warn!(%error, "cannot free memory of the ledger");
         }
@@ -103,8 +104,8 @@ impl Ledger {
         self.dirty.inherited.clone()
     }
 
-    /// Reads the next change of an inherited log. Returns `None` at the end of the log. Call this
-    /// until then before the log is used.
+    /// Reads the next change of an inherited log. Returns `None` at the end of the log. Read the
+    /// log to its end before you append to it.
     pub fn next_change(&self, log: &mut DirtyLog) -> io::Result<Option<LoggedChange>> {
         let at = region_at(log.region) + log.end;
         let mut head = [0; (HEAD_WORDS + CHANGE_WORDS) * 8];
@@ -123,9 +124,9 @@ impl Ledger {
         {
             return Ok(None);
         }
-        let behind = at + head.len() as u64 + length;
+        let mark_at = at + head.len() as u64 + length;
         // Without its mark the worker was killed before it had written the change.
-        if crate::table::read_word(&self.dirty.file, behind)? != mark(generation, number) {
+        if crate::table::read_word(&self.dirty.file, mark_at)? != mark(generation, number) {
             return Ok(None);
         }
         let mut bytes = vec![0; usize::try_from(length).map_err(io::Error::other)?];
@@ -134,7 +135,7 @@ impl Ledger {
         for (index, value) in words.iter_mut().enumerate() {
             *value = word(HEAD_WORDS + index);
         }
-        log.end = behind + 8 - region_at(log.region);
+        log.end = mark_at + 8 - region_at(log.region);
         log.next = number + 1;
         Ok(Some(LoggedChange { kind, request, words, bytes }))
     }

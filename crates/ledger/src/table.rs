@@ -51,7 +51,7 @@ impl<const WORDS: usize> Table<WORDS> {
         // A write within one page is complete or did not happen when the worker is killed.
         const { assert!(WORDS.is_power_of_two(), "an entry must not cross a page boundary") };
         let length = read_word(file, LENGTHS_AT + number * WORD_BYTES as u64)?;
-        // Slots behind the high-water mark were never written, so only the part before it is read.
+        // Slots from the high-water mark on were never written, so only the part before it is read.
         let high_water = u32::try_from(length).unwrap_or(slots_max).min(slots_max);
         let (mut slots, mut entries) = (Slots { high_water, ..Slots::default() }, Vec::new());
         let per_piece = PIECE_BYTES / Self::ENTRY_BYTES;
@@ -79,7 +79,8 @@ impl<const WORDS: usize> Table<WORDS> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes an entry into a free slot, and returns the slot.
+    /// Writes an entry into a free slot, and returns the slot. Fails with `StorageFull` if no slot
+    /// is free.
     pub(crate) fn insert(&self, entry: Entry<WORDS>) -> io::Result<u32> {
         debug_assert!(entry[0] != 0, "an entry whose first word is 0 is none");
         let index = {
@@ -93,8 +94,8 @@ impl<const WORDS: usize> Table<WORDS> {
                     let index = slots.high_water;
                     let high_water = u64::from(index) + 1;
                     let at = LENGTHS_AT + self.number * WORD_BYTES as u64;
-                    // Raise the mark before the entry is written: the next worker reads no entry
-                    // behind it.
+                    // Raise the mark before the entry is written: the next worker reads only
+                    // entries before the mark.
                     self.file.write_all_at(&high_water.to_le_bytes(), at)?;
                     slots.high_water += 1;
                     index
@@ -138,14 +139,14 @@ fn words<const WORDS: usize>(bytes: &[u8]) -> Entry<WORDS> {
     entry
 }
 
-/// Returns a word of the file; 0 behind its end.
+/// Returns a word of the file; 0 after its end.
 pub(crate) fn read_word(file: &File, at: u64) -> io::Result<u64> {
     let mut bytes = [0; WORD_BYTES];
     read_or_zeros(file, &mut bytes, at)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Reads bytes of the file; zeros behind its end.
+/// Reads bytes of the file; zeros after its end.
 pub(crate) fn read_or_zeros(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {

@@ -54,15 +54,15 @@ fn parse(line: &[u8]) -> Option<(OsString, Mounted)> {
 fn unescape(field: &[u8]) -> OsString {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
-    while let [first, behind @ ..] = rest {
+    while let [first, after @ ..] = rest {
         if *first == b'\\'
-            && let [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', behind @ ..] = behind
+            && let [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after_escape @ ..] = after
         {
             plain.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-            rest = behind;
+            rest = after_escape;
         } else {
             plain.push(*first);
-            rest = behind;
+            rest = after;
         }
     }
     OsString::from_vec(plain)

@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Decodes the bytes behind the header. `node` is the node in the header.
+/// Decodes the bytes after the header. `node` is the node in the header.
 pub(crate) fn decode(
     opcode: u32,
     node: NodeId,
@@ -161,12 +161,12 @@ fn nodes(opcode: u32, node: NodeId, mut body: Cursor<'_>) -> Decoded<'_> {
         opcode::GETATTR => body.take().map(|abi::GetattrIn { getattr_flags, fh, .. }| {
             FileOperation::GetAttr { handle: handle_if(getattr_flags & bits::GETATTR_FH, fh) }
         }),
-        opcode::STATX => body.take().map(|it: abi::StatxIn| FileOperation::StatX {
-            handle: handle_if(it.getattr_flags & bits::GETATTR_FH, it.fh),
-            flags: it.sx_flags,
-            mask: it.sx_mask,
+        opcode::STATX => body.take().map(|fields: abi::StatxIn| FileOperation::StatX {
+            handle: handle_if(fields.getattr_flags & bits::GETATTR_FH, fields.fh),
+            flags: fields.sx_flags,
+            mask: fields.sx_mask,
         }),
-        opcode::SETATTR => body.take().map(|it| FileOperation::SetAttr(changes(&it))),
+        opcode::SETATTR => body.take().map(|fields| FileOperation::SetAttr(changes(&fields))),
         opcode::READLINK => Ok(FileOperation::ReadLink),
         opcode::ACCESS => {
             body.take().map(|abi::AccessIn { mask, .. }| FileOperation::Access { mask })
@@ -216,42 +216,42 @@ fn files(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
             let kill_suidgid = open_flags & bits::OPEN_KILL_SUIDGID != 0;
             FileOperation::Open { flags, kill_suidgid }
         }),
-        opcode::READ => body.take().map(|it: abi::ReadIn| FileOperation::Read {
-            handle: FileHandle(it.fh),
-            offset: it.offset,
-            size: it.size,
-            flags: it.flags,
-            lock_owner: owner_if(it.read_flags & bits::READ_LOCKOWNER, it.lock_owner),
+        opcode::READ => body.take().map(|fields: abi::ReadIn| FileOperation::Read {
+            handle: FileHandle(fields.fh),
+            offset: fields.offset,
+            size: fields.size,
+            flags: fields.flags,
+            lock_owner: owner_if(fields.read_flags & bits::READ_LOCKOWNER, fields.lock_owner),
         }),
         opcode::WRITE => write(body),
-        opcode::RELEASE => body.take().map(|it: abi::ReleaseIn| FileOperation::Release {
-            handle: FileHandle(it.fh),
-            flags: it.flags,
-            lock_owner: LockOwner(it.lock_owner),
-            flush: it.release_flags & bits::RELEASE_FLUSH != 0,
-            flock_unlock: it.release_flags & bits::RELEASE_FLOCK_UNLOCK != 0,
+        opcode::RELEASE => body.take().map(|fields: abi::ReleaseIn| FileOperation::Release {
+            handle: FileHandle(fields.fh),
+            flags: fields.flags,
+            lock_owner: LockOwner(fields.lock_owner),
+            flush: fields.release_flags & bits::RELEASE_FLUSH != 0,
+            flock_unlock: fields.release_flags & bits::RELEASE_FLOCK_UNLOCK != 0,
         }),
-        opcode::FLUSH => body.take().map(|it: abi::FlushIn| FileOperation::Flush {
-            handle: FileHandle(it.fh),
-            lock_owner: LockOwner(it.lock_owner),
+        opcode::FLUSH => body.take().map(|fields: abi::FlushIn| FileOperation::Flush {
+            handle: FileHandle(fields.fh),
+            lock_owner: LockOwner(fields.lock_owner),
         }),
-        opcode::FSYNC => body.take().map(|it: abi::FsyncIn| FileOperation::FSync {
-            handle: FileHandle(it.fh),
-            data_only: it.fsync_flags & bits::FSYNC_FDATASYNC != 0,
+        opcode::FSYNC => body.take().map(|fields: abi::FsyncIn| FileOperation::FSync {
+            handle: FileHandle(fields.fh),
+            data_only: fields.fsync_flags & bits::FSYNC_FDATASYNC != 0,
         }),
-        opcode::FALLOCATE => body.take().map(|it: abi::FallocateIn| FileOperation::FAllocate {
-            handle: FileHandle(it.fh),
-            offset: it.offset,
-            length: it.length,
-            mode: it.mode,
+        opcode::FALLOCATE => body.take().map(|fields: abi::FallocateIn| FileOperation::FAllocate {
+            handle: FileHandle(fields.fh),
+            offset: fields.offset,
+            length: fields.length,
+            mode: fields.mode,
         }),
-        opcode::LSEEK => body.take().map(|it: abi::LseekIn| FileOperation::LSeek {
-            handle: FileHandle(it.fh),
-            offset: it.offset,
-            whence: it.whence,
+        opcode::LSEEK => body.take().map(|fields: abi::LseekIn| FileOperation::LSeek {
+            handle: FileHandle(fields.fh),
+            offset: fields.offset,
+            whence: fields.whence,
         }),
         opcode::COPY_FILE_RANGE | opcode::COPY_FILE_RANGE_64 => {
-            body.take().map(|it| copy_file_range(&it))
+            body.take().map(|fields| copy_file_range(&fields))
         }
         opcode::IOCTL => ioctl(body),
         _ => return None,
@@ -259,39 +259,39 @@ fn files(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
 }
 
 fn write(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
-    let it: abi::WriteIn = body.take()?;
+    let fields: abi::WriteIn = body.take()?;
     Ok(FileOperation::Write {
-        handle: FileHandle(it.fh),
-        offset: it.offset,
-        data: body.bytes(it.size)?,
-        flags: it.flags,
-        lock_owner: owner_if(it.write_flags & bits::WRITE_LOCKOWNER, it.lock_owner),
-        from_page_cache: it.write_flags & bits::WRITE_CACHE != 0,
-        kill_suidgid: it.write_flags & bits::WRITE_KILL_SUIDGID != 0,
+        handle: FileHandle(fields.fh),
+        offset: fields.offset,
+        data: body.bytes(fields.size)?,
+        flags: fields.flags,
+        lock_owner: owner_if(fields.write_flags & bits::WRITE_LOCKOWNER, fields.lock_owner),
+        from_page_cache: fields.write_flags & bits::WRITE_CACHE != 0,
+        kill_suidgid: fields.write_flags & bits::WRITE_KILL_SUIDGID != 0,
     })
 }
 
 fn ioctl(mut body: Cursor<'_>) -> Result<FileOperation<'_>, Reason> {
-    let it: abi::IoctlIn = body.take()?;
+    let fields: abi::IoctlIn = body.take()?;
     Ok(FileOperation::IoCtl {
-        handle: FileHandle(it.fh),
-        flags: it.flags,
-        command: it.cmd,
-        argument: it.arg,
-        input: body.bytes(it.in_size)?,
-        output_size: it.out_size,
+        handle: FileHandle(fields.fh),
+        flags: fields.flags,
+        command: fields.cmd,
+        argument: fields.arg,
+        input: body.bytes(fields.in_size)?,
+        output_size: fields.out_size,
     })
 }
 
-fn copy_file_range(it: &abi::CopyFileRangeIn) -> FileOperation<'static> {
+fn copy_file_range(fields: &abi::CopyFileRangeIn) -> FileOperation<'static> {
     FileOperation::CopyFileRange {
-        handle: FileHandle(it.fh_in),
-        offset: it.off_in,
-        target: NodeId(it.nodeid_out),
-        target_handle: FileHandle(it.fh_out),
-        target_offset: it.off_out,
-        length: it.len,
-        flags: it.flags,
+        handle: FileHandle(fields.fh_in),
+        offset: fields.off_in,
+        target: NodeId(fields.nodeid_out),
+        target_handle: FileHandle(fields.fh_out),
+        target_offset: fields.off_out,
+        length: fields.len,
+        flags: fields.flags,
     }
 }
 
@@ -301,23 +301,23 @@ fn directories(opcode: u32, mut body: Cursor<'_>) -> Decoded<'_> {
         opcode::OPENDIR => {
             body.take().map(|abi::OpenIn { flags, .. }| FileOperation::OpenDir { flags })
         }
-        opcode::READDIR => body.take().map(|it: abi::ReadIn| FileOperation::ReadDir {
-            handle: FileHandle(it.fh),
-            offset: it.offset,
-            size: it.size,
+        opcode::READDIR => body.take().map(|fields: abi::ReadIn| FileOperation::ReadDir {
+            handle: FileHandle(fields.fh),
+            offset: fields.offset,
+            size: fields.size,
         }),
-        opcode::READDIRPLUS => body.take().map(|it: abi::ReadIn| FileOperation::ReadDirPlus {
-            handle: FileHandle(it.fh),
-            offset: it.offset,
-            size: it.size,
+        opcode::READDIRPLUS => body.take().map(|fields: abi::ReadIn| FileOperation::ReadDirPlus {
+            handle: FileHandle(fields.fh),
+            offset: fields.offset,
+            size: fields.size,
         }),
-        opcode::RELEASEDIR => body.take().map(|it: abi::ReleaseIn| FileOperation::ReleaseDir {
-            handle: FileHandle(it.fh),
-            flags: it.flags,
+        opcode::RELEASEDIR => body.take().map(|fields: abi::ReleaseIn| FileOperation::ReleaseDir {
+            handle: FileHandle(fields.fh),
+            flags: fields.flags,
         }),
-        opcode::FSYNCDIR => body.take().map(|it: abi::FsyncIn| FileOperation::FSyncDir {
-            handle: FileHandle(it.fh),
-            data_only: it.fsync_flags & bits::FSYNC_FDATASYNC != 0,
+        opcode::FSYNCDIR => body.take().map(|fields: abi::FsyncIn| FileOperation::FSyncDir {
+            handle: FileHandle(fields.fh),
+            data_only: fields.fsync_flags & bits::FSYNC_FDATASYNC != 0,
         }),
         _ => return None,
     })
@@ -360,8 +360,8 @@ fn lock(mut body: Cursor<'_>) -> Result<LockRequest, Reason> {
     })
 }
 
-fn changes(it: &abi::SetattrIn) -> AttributeChanges {
-    let has = |bit| it.valid & bit != 0;
+fn changes(fields: &abi::SetattrIn) -> AttributeChanges {
+    let has = |bit| fields.valid & bit != 0;
     let time = |now, set, seconds: u64, nanoseconds| {
         let at = FileTime { seconds: seconds.cast_signed(), nanoseconds };
         match (has(now), has(set)) {
@@ -371,16 +371,18 @@ fn changes(it: &abi::SetattrIn) -> AttributeChanges {
         }
     };
     AttributeChanges {
-        mode: has(fattr::MODE).then_some(it.mode),
-        uid: has(fattr::UID).then_some(it.uid),
-        gid: has(fattr::GID).then_some(it.gid),
-        size_bytes: has(fattr::SIZE).then_some(it.size),
-        atime: time(fattr::ATIME_NOW, fattr::ATIME, it.atime, it.atimensec),
-        mtime: time(fattr::MTIME_NOW, fattr::MTIME, it.mtime, it.mtimensec),
-        ctime: has(fattr::CTIME)
-            .then_some(FileTime { seconds: it.ctime.cast_signed(), nanoseconds: it.ctimensec }),
-        handle: handle_if(it.valid & fattr::FH, it.fh),
-        lock_owner: owner_if(it.valid & fattr::LOCKOWNER, it.lock_owner),
+        mode: has(fattr::MODE).then_some(fields.mode),
+        uid: has(fattr::UID).then_some(fields.uid),
+        gid: has(fattr::GID).then_some(fields.gid),
+        size_bytes: has(fattr::SIZE).then_some(fields.size),
+        atime: time(fattr::ATIME_NOW, fattr::ATIME, fields.atime, fields.atimensec),
+        mtime: time(fattr::MTIME_NOW, fattr::MTIME, fields.mtime, fields.mtimensec),
+        ctime: has(fattr::CTIME).then_some(FileTime {
+            seconds: fields.ctime.cast_signed(),
+            nanoseconds: fields.ctimensec,
+        }),
+        handle: handle_if(fields.valid & fattr::FH, fields.fh),
+        lock_owner: owner_if(fields.valid & fattr::LOCKOWNER, fields.lock_owner),
         kill_suidgid: has(fattr::KILL_SUIDGID),
     }
 }
