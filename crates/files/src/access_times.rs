@@ -1,8 +1,8 @@
 //! Access times of files and directories, with the rules of `relatime`.
 //!
 //! A read updates the access time if the present one is not later than the last change, or is a day
-//! old. The new time is visible on this mount at once, and is committed in the background about a
-//! minute later. For example, reading a file ten times an hour costs one commit a day.
+//! old. The new time is visible on this mount at once, and is committed in the background within
+//! about a minute. For example, reading a file ten times an hour costs one commit a day.
 //!
 //! Access times are hints: the latest ones are lost with the process. If more than [`PENDING_MAX`]
 //! files are read within a minute, some are noted at their next read.

@@ -15,7 +15,8 @@
 //!
 //! A commit that was computed from a version of the file is guarded by that data version. If
 //! another client committed in between, the commit fails, changes nothing, and is computed again
-//! from the new version.
+//! from the new version. Only an overlay that neither truncates nor appends nor sets checksums
+//! needs no guard.
 
 use bytes::Bytes;
 use content::{Md5Wanted, StagedContent};

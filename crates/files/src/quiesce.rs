@@ -3,7 +3,7 @@
 //! Some changes are made in the volume directly, not through dirty data: making holes and copying
 //! ranges by reference. While a file is quiesced, no read or write of this mount runs, so each
 //! program sees the file before such a change or after it. Other mounts can change the file
-//! meanwhile: the result of the change is the file as it is then.
+//! meanwhile. The change then applies to the file as they have left it.
 //!
 //! For example, `fallocate --punch-hole` flushes the file, holds both of its mutexes, and commits
 //! the hole.

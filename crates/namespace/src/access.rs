@@ -81,7 +81,7 @@ impl Planner for ListPolicies {
     }
 }
 
-/// Finds an access key.
+/// Finds an access key. Fails with `NoSuchUser`.
 #[derive(Clone, Copy, Debug)]
 pub struct FindUser<'a> {
     /// The access key.
@@ -100,7 +100,7 @@ impl Planner for FindUser<'_> {
     }
 }
 
-/// Finds a named policy.
+/// Finds a named policy. Fails with `NoSuchPolicy`.
 #[derive(Clone, Copy, Debug)]
 pub struct FindPolicy<'a> {
     /// Its name.
@@ -119,8 +119,8 @@ impl Planner for FindPolicy<'_> {
     }
 }
 
-/// Creates an access key. Fails if there is one of its name, or if its account or one of its
-/// policies does not exist.
+/// Creates an access key. Fails with `UserExists` if there is one of its name, and with
+/// `NoSuchAccount` or `NoSuchPolicy` if its account or one of its policies does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct AddUser<'a> {
     /// The access key.
@@ -157,7 +157,8 @@ impl Planner for AddUser<'_> {
     }
 }
 
-/// Sets the policies of an access key. Fails if one of them does not exist.
+/// Sets the policies of an access key. Fails with `NoSuchUser`, and with `NoSuchPolicy` if one of
+/// the policies does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserPolicies<'a> {
     /// The access key.
@@ -187,7 +188,7 @@ impl Planner for SetUserPolicies<'_> {
 }
 
 /// Sets the owner and umask of files that this access key creates. A field that is `None` does not
-/// change.
+/// change. Fails with `NoSuchUser`.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserOwner<'a> {
     /// The access key.
@@ -218,7 +219,7 @@ impl Planner for SetUserOwner<'_> {
     }
 }
 
-/// Removes an access key.
+/// Removes an access key. Fails with `NoSuchUser`.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveUser<'a> {
     /// The access key.

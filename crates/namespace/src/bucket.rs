@@ -259,7 +259,7 @@ impl Planner for ReadBuckets<'_> {
 /// The most buckets of a volume that a listing reads.
 pub const BUCKETS_MAX: u32 = 10_000;
 
-/// Changes one setting of a bucket.
+/// Changes one setting of a bucket. Fails with `NoSuchBucket`, and as [`BucketChange`] says.
 #[derive(Clone, Debug)]
 pub struct SetBucket<'a> {
     /// Its name.

@@ -113,7 +113,8 @@ pub enum FsError {
     /// The directory would move below itself.
     #[error("a directory cannot be moved below itself")]
     BelowItself,
-    /// The two names are in different buckets.
+    /// The two names are in different buckets, or a directory would be moved in a bucket with
+    /// object lock.
     #[error("a name cannot be moved or linked to another bucket")]
     OtherBucket,
     /// The operation would change a name directly below the root. Only buckets are there, and they
@@ -132,7 +133,7 @@ pub enum FsError {
     /// The client has used the token of this request for another request before.
     #[error("the client token was used for another request before")]
     OtherRequest,
-    /// The path has too many directories.
+    /// The path has too many directories, or a rename would need a plan that is too large.
     #[error("the path has too many directories")]
     TooDeep,
     /// The content is not in the form for which the change was made, for example inline instead of

@@ -75,8 +75,8 @@ impl Lookup<'_> {
         let mut path_records: Vec<(Key, Value)> =
             chain.names().map(|bound| (bound.key.clone(), bound.value.clone())).collect();
         let (ino, inode, record, version) = match find(view, &slot)? {
-            Some(File { name, dentry, inode, record }) => {
-                path_records.push((slot, name));
+            Some(File { dentry_value, dentry, inode, record }) => {
+                path_records.push((slot, dentry_value));
                 (dentry.ino, inode, record, dentry.version_in(versioning))
             }
             // An empty directory is an object whose key ends with `/`.
@@ -131,7 +131,7 @@ impl Lookup<'_> {
 /// A file that was found by the key of its dentry.
 pub(crate) struct File {
     /// The bytes of its dentry.
-    pub(crate) name: Value,
+    pub(crate) dentry_value: Value,
     /// Its dentry.
     pub(crate) dentry: Dentry,
     pub(crate) inode: Inode,
@@ -143,8 +143,8 @@ pub(crate) struct File {
 /// node.
 pub(crate) fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt> {
     let found = view.followed(std::slice::from_ref(slot), &key::dentry_to_inode())?;
-    let Some(Some((name, target))) = found.into_iter().next() else { return Ok(None) };
-    let dentry = decode(slot, &name, Dentry::decode)?;
+    let Some(Some((dentry_value, target))) = found.into_iter().next() else { return Ok(None) };
+    let dentry = decode(slot, &dentry_value, Dentry::decode)?;
     if dentry.kind != Kind::File {
         return Ok(None);
     }
@@ -153,7 +153,7 @@ pub(crate) fn find(view: &mut View<'_>, slot: &Key) -> Result<Option<File>, Halt
     // prevents a plan that treats the name as free.
     let record = target.ok_or(FsError::NoSuchKey)?;
     let inode = decode(&key::inode(dentry.ino), &record, Inode::decode)?;
-    Ok(Some(File { name, dentry, inode, record }))
+    Ok(Some(File { dentry_value, dentry, inode, record }))
 }
 
 /// Finds the object `a/` that represents an empty directory `a`. Fails with `NoSuchKey` if the

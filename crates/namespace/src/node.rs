@@ -163,38 +163,38 @@ fn first<'s, T>(
 
 /// An inode with its record, as the view knows it.
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownInode {
     key: Key,
     record: Value,
     inode: Inode,
 }
 
-impl Known {
+impl KnownInode {
     /// Finds an inode. Fails with `Stale` if it does not exist.
-    fn find(view: &mut View<'_>, ino: Ino) -> Result<Known, Halt> {
+    fn find(view: &mut View<'_>, ino: Ino) -> Result<KnownInode, Halt> {
         let key = key::inode(ino);
         let record = view.record(&key)?.ok_or(FsError::Stale)?;
-        Known::of(key, record)
+        KnownInode::of(key, record)
     }
 
-    fn of(key: Key, record: Value) -> Result<Known, Halt> {
+    fn of(key: Key, record: Value) -> Result<KnownInode, Halt> {
         let inode = decode(&key, &record, Inode::decode)?;
-        Ok(Known { key, record, inode })
+        Ok(KnownInode { key, record, inode })
     }
 
     /// Finds a directory. Fails with `Stale` or `NotADirectory`.
-    fn directory(view: &mut View<'_>, ino: Ino) -> Result<Known, Halt> {
-        let known = Known::find(view, ino)?;
+    fn directory(view: &mut View<'_>, ino: Ino) -> Result<KnownInode, Halt> {
+        let known = KnownInode::find(view, ino)?;
         known.as_directory()?;
         Ok(known)
     }
 
     /// Finds a directory whose names may be changed. Fails with `OnlyBuckets` for the root.
-    fn parent(view: &mut View<'_>, ino: Ino) -> Result<Known, Halt> {
+    fn parent(view: &mut View<'_>, ino: Ino) -> Result<KnownInode, Halt> {
         if ino == Ino::ROOT {
             return Err(FsError::OnlyBuckets.into());
         }
-        Known::directory(view, ino)
+        KnownInode::directory(view, ino)
     }
 
     fn as_directory(&self) -> Result<&Directory, FsError> {

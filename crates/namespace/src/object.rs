@@ -157,7 +157,9 @@ pub enum Overlap {
 /// commit on the object exists. Its blocks must be durable before.
 ///
 /// One round trip if the directories above the key are cached, and the key is free or cached. Fails
-/// with `PreconditionFailed` if `condition` does not hold at commit.
+/// with `PreconditionFailed` or `NoSuchKey` if `condition` does not hold at commit, with
+/// `OverlapsFile` or `OverlapsDirectory` if `overlap` refuses the key, with `QuotaExceeded`, and
+/// with the error of an assumption that does not hold.
 #[derive(Clone, Debug)]
 pub struct Publish<'a> {
     /// The key.
@@ -437,7 +439,9 @@ pub fn self_contained(inode: &Inode) -> Option<u64> {
     self_contained.then_some(file.size)
 }
 
-/// Changes S3 metadata of an object. The entity tag and Last-Modified stay.
+/// Changes S3 metadata of an object. The entity tag and Last-Modified stay. Fails as [`Lookup`]
+/// does, with `OtherObject` if the object is not the expected one, and with `Locked` if the
+/// retention cannot be replaced.
 #[derive(Clone, Debug)]
 pub struct SetObject<'a> {
     /// The key.

@@ -95,7 +95,7 @@ impl Planner for RenameKey<'_> {
         // The target may be a guess. If there is a condition on it, its record is read.
         let replaced = self.bind(view, &chain, &source, env, &mut plan)?;
 
-        let old = path::bound(&source.slot, source.name.clone())?;
+        let old = path::bound(&source.slot, source.dentry_value.clone())?;
         plan.guards.push(old.guard());
         plan.writes.push(Write::Delete(old.key.clone()));
         tree.keep(chain.names().map(|bound| bound.dentry.ino));
@@ -112,7 +112,7 @@ impl Planner for RenameKey<'_> {
 /// The object and its old dentry.
 struct Source {
     slot: Key,
-    name: store::Value,
+    dentry_value: store::Value,
     ino: Ino,
     inode: Inode,
     record: store::Value,
@@ -124,8 +124,8 @@ impl RenameKey<'_> {
         let Some((node, directory)) = tree.end(0) else { return Ok(None) };
         let slot = key::dentry(directory, self.from.sort_key().as_bytes());
         let found = find(view, &slot)?;
-        Ok(found.map(|File { name, dentry: Dentry { ino, .. }, inode, record }| {
-            (node, Source { slot, name, ino, inode, record })
+        Ok(found.map(|File { dentry_value, dentry: Dentry { ino, .. }, inode, record }| {
+            (node, Source { slot, dentry_value, ino, inode, record })
         }))
     }
 
@@ -192,7 +192,7 @@ impl RenameKey<'_> {
         let is_link = replaced.as_ref().is_some_and(|old| old.dentry.ino == source.ino);
         // If both keys are names of one file, the old name is removed and the file keeps the new
         // one.
-        let dentry = path::bound(&source.slot, source.name.clone())?.dentry;
+        let dentry = path::bound(&source.slot, source.dentry_value.clone())?.dentry;
         match &replaced {
             Some(_) if is_link => unbinding.take(&dentry),
             Some(old) => match version::file_of(old) {

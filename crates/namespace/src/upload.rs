@@ -52,7 +52,7 @@ pub struct UploadName<'a> {
     pub id: [u8; 16],
 }
 
-/// Creates an upload.
+/// Creates an upload. Fails with `NoSuchBucket`.
 #[derive(Clone, Debug)]
 pub struct CreateUpload<'a> {
     /// Its name.
@@ -119,7 +119,8 @@ fn find_open(
 }
 
 /// Adds a part whose blocks are durable. One round trip if the upload is cached and the part is
-/// sent for the first time.
+/// sent for the first time. Fails with `NoSuchUpload` if the upload does not exist or is not open,
+/// and with `TooManyTransmissions`.
 #[derive(Clone, Debug)]
 pub struct PutPart<'a> {
     /// The name of the upload.
@@ -241,7 +242,8 @@ fn part_name(key: &Key) -> Result<(u16, u32), Halt> {
     Ok((u16::from_be_bytes([a, b]), u32::from_be_bytes(transmission)))
 }
 
-/// Aborts an open upload. The reaper deletes its parts.
+/// Aborts an open upload. The reaper deletes its parts. Fails with `NoSuchUpload` if the upload does
+/// not exist or is not open.
 #[derive(Clone, Debug)]
 pub struct AbortUpload<'a> {
     /// Its name.

@@ -7,7 +7,7 @@ use record::key::CounterKind;
 use record::{Ino, Inode, InodeBody, Kind, Timestamp, key};
 use store::{Plan, Write};
 
-use super::Known;
+use super::KnownInode;
 use super::acl::{Acl, AclKind};
 use crate::FoundNode;
 use crate::Halt;
@@ -110,7 +110,7 @@ impl Planner for SetAttributes<'_> {
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         let mut inode = known.inode.clone();
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
         if inode.kind() == Kind::File {
@@ -143,7 +143,7 @@ impl Planner for SetAccessTime {
     type Output = bool;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<bool>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         if known.inode.attributes.accessed >= self.at {
             return Ok(Step::Done(false));
         }

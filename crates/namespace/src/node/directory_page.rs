@@ -7,7 +7,7 @@ use record::key::CounterKind;
 use record::{Dentry, Ino, key};
 use store::{Key, Read, Value};
 
-use super::{FoundNode, Known};
+use super::{FoundNode, KnownInode};
 use crate::Halt;
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, after, decode};
@@ -71,7 +71,7 @@ impl Planner for ReadDirectoryPage<'_> {
         let counters = [CounterKind::Modified, CounterKind::Directories];
         let counters = counters.map(|kind| view.counter(&key::counter(self.directory, kind)));
         let entries = view.ranges(&[range]);
-        let known = Known::directory(view, self.directory)?;
+        let known = KnownInode::directory(view, self.directory)?;
         for counter in counters {
             counter?;
         }

@@ -8,7 +8,7 @@ use record::key::CounterKind;
 use record::{Ino, Inode, Kind, Timestamp, key};
 use store::Value;
 
-use super::{Known, NodeName};
+use super::{KnownInode, NodeName};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FsError, Halt};
@@ -51,8 +51,8 @@ impl FoundNode {
     }
 
     /// Adds the counters of a directory to a known inode.
-    pub(super) fn of(view: &mut View<'_>, ino: Ino, known: Known) -> Result<FoundNode, Halt> {
-        let Known { record, mut inode, .. } = known;
+    pub(super) fn of(view: &mut View<'_>, ino: Ino, known: KnownInode) -> Result<FoundNode, Halt> {
+        let KnownInode { record, mut inode, .. } = known;
         if inode.kind() != Kind::Directory {
             return Ok(FoundNode { ino, inode, record, counts: None });
         }
@@ -89,7 +89,7 @@ impl Planner for FindName<'_> {
         // A dentry and its inode come from one snapshot, unless they are hints of different times.
         // In that case the error makes the run read both again.
         let record = target.ok_or(FsError::NoSuchKey)?;
-        let known = Known::of(key::inode(ino), record)?;
+        let known = KnownInode::of(key::inode(ino), record)?;
         Ok(Step::Done(FoundNode::of(view, ino, known)?))
     }
 }
@@ -111,7 +111,7 @@ impl Planner for FindNodeOrOrphan {
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<(FoundNode, bool)>, Halt> {
         // Both records are requested before either result is used, so that they take one round
         // trip.
-        let known = Known::find(view, self.ino);
+        let known = KnownInode::find(view, self.ino);
         let orphan = view.record(&key::orphan(self.ino));
         let (known, orphan) = (known?, orphan?);
         Ok(Step::Done((FoundNode::of(view, self.ino, known)?, orphan.is_some())))
@@ -130,7 +130,7 @@ impl Planner for FindNode {
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<FoundNode>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         Ok(Step::Done(FoundNode::of(view, self.ino, known)?))
     }
 }

@@ -15,7 +15,7 @@ use record::{
 };
 use store::{Guard, Key, Plan, Write};
 
-use super::Known;
+use super::KnownInode;
 use super::counts::Counts;
 use crate::bucket::MakeBucket;
 use crate::content_map::pages_made;
@@ -152,7 +152,7 @@ impl ForkPlace<'_> {
     ) -> Result<Reached, Halt> {
         let bucket = std::slice::from_ref(self.bucket);
         Assumption::guard_all(bucket, view, plan)?;
-        let root = Known::parent(view, self.root)?;
+        let root = KnownInode::parent(view, self.root)?;
         plan.guards.push(root.guard_present());
         let bucket = root.inode.bucket;
         let mut reached = Reached { inos: Vec::new(), deepest: self.root, bucket, is_new: false };
@@ -292,7 +292,7 @@ impl Planner for ForkLink<'_> {
         let inode_key = key::inode(self.ino);
         let record = view.record(&inode_key)?.ok_or(FsError::NoSuchKey)?;
         // Each further name writes the inode, so concurrent plans for one node refuse each other.
-        let mut known = Known::of(inode_key, record)?;
+        let mut known = KnownInode::of(inode_key, record)?;
         plan.guards.push(known.guard());
         // The record of an orphan remains until the reaper deletes it, so its presence does not
         // show that the node has a name.

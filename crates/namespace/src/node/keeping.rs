@@ -11,7 +11,7 @@ use record::{Bucket, Ino, Quota, RetainUntil, SortKey, VersionStamp, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
-use super::{ANCESTORS_MAX, Known};
+use super::{ANCESTORS_MAX, KnownInode};
 use crate::list::is_object_key;
 use crate::path::{self, Bound, object_key};
 use crate::quota;
@@ -23,7 +23,7 @@ use crate::{FsError, Halt};
 
 /// Finds the dentry of a bucket by its inode number. Fails with `Stale` if the bucket is removed.
 pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt> {
-    let inode = Known::directory(view, bucket)?;
+    let inode = KnownInode::directory(view, bucket)?;
     let name = &inode.as_directory()?.name;
     let slot = key::dentry(Ino::ROOT, SortKey::directory(name).as_bytes());
     let value = view.record(&slot)?.ok_or(FsError::Stale)?;
@@ -36,7 +36,7 @@ pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt>
 /// state of the bucket.
 pub(super) fn versions(
     view: &mut View<'_>,
-    directory: &Known,
+    directory: &KnownInode,
     name: &[u8],
     plan: &mut Plan,
 ) -> Result<Option<KeyVersions>, Halt> {
@@ -57,7 +57,7 @@ pub(super) fn versions(
         }
         names.push(above.name.clone());
         let parent = above.parent;
-        at = Known::directory(view, parent)?;
+        at = KnownInode::directory(view, parent)?;
     }
     Err(FsError::TooDeep.into())
 }
@@ -71,7 +71,7 @@ pub(super) fn versions(
 pub(super) fn version_for_new_name(
     view: &mut View<'_>,
     env: &Env,
-    (directory, name): (&Known, &[u8]),
+    (directory, name): (&KnownInode, &[u8]),
     counts: &mut Counts,
     plan: &mut Plan,
 ) -> Result<Option<VersionStamp>, Halt> {

@@ -7,7 +7,7 @@ use record::{Dentry, Ino, InodeBody, Kind, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
-use super::{Known, NodeName, keeping, rewrite_name};
+use super::{KnownInode, NodeName, keeping, rewrite_name};
 use crate::inode_state::{Change, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
@@ -18,7 +18,9 @@ use crate::{FoundNode, FsError, Halt};
 /// one plan that moves them to a copy.
 pub const VERSIONED_LINKS_MAX: u32 = 768;
 
-/// Adds a name to a node. One round trip if all its records are cached.
+/// Adds a name to a node. One round trip if all its records are cached. Fails with `NameExists` if
+/// the name is bound, with `NoSuchKey` if the node is removed, with `LinkedDirectory` for a
+/// directory, with `OtherBucket` for a name in another bucket, and with `TooManyLinks`.
 ///
 /// A dentry of a node with several names is marked as linked, so that its removal looks at the
 /// inode. So the second name also changes the first dentry, which the caller must know.
@@ -37,8 +39,8 @@ impl Planner for LinkNode<'_> {
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
-        let parent = Known::parent(view, self.to.directory);
-        let known = Known::find(view, self.ino);
+        let parent = KnownInode::parent(view, self.to.directory);
+        let known = KnownInode::find(view, self.ino);
         let (parent, known) = (parent?, known?);
         let mut inode = known.inode.clone();
         if inode.kind() == Kind::Directory {

@@ -11,7 +11,7 @@ use store::{Guard, Plan, Write};
 
 use super::acl::{Acl, AclKind};
 use super::counts::Counts;
-use super::{Known, NodeName, SET_GROUP_ID, keeping};
+use super::{KnownInode, NodeName, SET_GROUP_ID, keeping};
 use crate::object::staged_inline_mark;
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
@@ -57,7 +57,7 @@ pub struct MakeNode<'a> {
 }
 
 impl MakeNode<'_> {
-    fn inode(&self, parent: &Known, env: &Env) -> Inode {
+    fn inode(&self, parent: &KnownInode, env: &Env) -> Inode {
         let (mut mode, xattrs) = self.inherited(parent);
         let mut gid = self.gid;
         if parent.inode.attributes.mode & SET_GROUP_ID != 0 {
@@ -87,7 +87,7 @@ impl MakeNode<'_> {
     }
 
     /// The permission bits and access control lists of the new node.
-    fn inherited(&self, parent: &Known) -> (u32, Vec<Xattr>) {
+    fn inherited(&self, parent: &KnownInode) -> (u32, Vec<Xattr>) {
         let mut xattrs = Vec::new();
         if let NewNode::Symlink(_) = self.node {
             return (self.mode, xattrs);
@@ -110,7 +110,7 @@ impl Planner for MakeNode<'_> {
     type Output = Inode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Inode>, Halt> {
-        let parent = Known::parent(view, self.directory)?;
+        let parent = KnownInode::parent(view, self.directory)?;
         // The new node inherits group, default list and bucket from the directory, so the
         // directory's record must be unchanged, and not only exist.
         let mut plan = Plan { guards: vec![parent.guard()], writes: Vec::new() };

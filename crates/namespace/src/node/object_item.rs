@@ -7,7 +7,7 @@
 use record::{Header, Ino, InodeBody, ObjectHeaders};
 use store::{Plan, Write};
 
-use super::Known;
+use super::KnownInode;
 use crate::inode_state::{Change, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
@@ -81,7 +81,7 @@ impl Planner for SetObjectItem<'_> {
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         let mut inode = known.inode.clone();
         let mut plan = Plan { guards: vec![known.guard()], writes: Vec::new() };
         let change = match self.item {

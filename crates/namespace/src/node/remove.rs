@@ -8,7 +8,7 @@ use record::{Dentry, Ino, Kind, XattrPlace, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::{self, Counts};
-use super::{Known, NodeName, keeping};
+use super::{KnownInode, NodeName, keeping};
 use crate::path::{self, Bound};
 use crate::remove::empty_but;
 use crate::run::{Env, Planner, Step};
@@ -39,7 +39,7 @@ impl Planner for RemoveName<'_> {
     type Output = RemovedName;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RemovedName>, Halt> {
-        let parent = Known::parent(view, self.name.directory)?;
+        let parent = KnownInode::parent(view, self.name.directory)?;
         let bound = self.name.bound(view)?.ok_or(FsError::NoSuchKey)?;
         if bound.is_directory() {
             return Err(FsError::IsADirectory.into());
@@ -84,7 +84,7 @@ impl Planner for RemoveDirectory<'_> {
     type Output = RemovedName;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<RemovedName>, Halt> {
-        let parent = Known::parent(view, self.name.directory)?;
+        let parent = KnownInode::parent(view, self.name.directory)?;
         let bound = self.name.bound(view)?.ok_or(FsError::NoSuchKey)?;
         if !bound.is_directory() {
             return Err(FsError::NotADirectory.into());
@@ -116,7 +116,7 @@ pub(super) fn empty_directory(
     let (start, end) = key::dentries(ino);
     // Two names are enough to decide: the empty name and any other.
     let names = view.range(start, end, 2);
-    let directory = Known::directory(view, ino);
+    let directory = KnownInode::directory(view, ino);
     let (names, directory) = (names?, directory?);
     let bucket = directory.inode.bucket;
     let mut leaving = Vec::new();

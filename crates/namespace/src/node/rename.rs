@@ -15,7 +15,7 @@ use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
 use super::remove::empty_directory;
-use super::{ANCESTORS_MAX, Known, NodeName, keeping};
+use super::{ANCESTORS_MAX, KnownInode, NodeName, keeping};
 use crate::inode_state::{Change, admit};
 use crate::path::Bound;
 use crate::run::{Env, Planner, Step};
@@ -134,14 +134,14 @@ struct Binding {
 /// The node at one end of a rename.
 struct End {
     bound: Bound,
-    known: Known,
+    known: KnownInode,
 }
 
 impl End {
     fn find(view: &mut View<'_>, name: &NodeName) -> Result<Option<End>, Halt> {
         let Some((bound, target)) = name.find(view)? else { return Ok(None) };
         let Some(record) = target else { return Ok(None) };
-        let known = Known::of(record::key::inode(bound.dentry.ino), record)?;
+        let known = KnownInode::of(record::key::inode(bound.dentry.ino), record)?;
         Ok(Some(End { bound, known }))
     }
 
@@ -227,8 +227,8 @@ impl Planner for RenameNode<'_> {
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Renamed>, Halt> {
         let (from, to) = (self.from, self.to);
-        let old_parent = Known::parent(view, from.directory);
-        let new_parent = Known::parent(view, to.directory);
+        let old_parent = KnownInode::parent(view, from.directory);
+        let new_parent = KnownInode::parent(view, to.directory);
         let source = End::find(view, from);
         let target = match End::find(view, to) {
             Err(Halt::Need) if to.seems_free(view) => Ok(None),
@@ -302,7 +302,7 @@ struct Ends<'a> {
     bucket: Ino,
     source: &'a End,
     /// The directories of the two names.
-    parents: (&'a Known, &'a Known),
+    parents: (&'a KnownInode, &'a KnownInode),
     /// The whiteout for the old name, if there is one.
     whiteout: Option<Whiteout>,
 }
@@ -522,7 +522,7 @@ fn refuse_locked(
 /// one of them is `moved`, and with `TooDeep` beyond the limit of levels.
 fn guard_above(
     view: &mut View<'_>,
-    directory: &Known,
+    directory: &KnownInode,
     moved: Ino,
     plan: &mut Plan,
 ) -> Result<(), Halt> {
@@ -539,7 +539,7 @@ fn guard_above(
         if above == Ino::ROOT {
             return Ok(());
         }
-        at = Known::directory(view, above)?;
+        at = KnownInode::directory(view, above)?;
     }
     Err(FsError::TooDeep.into())
 }

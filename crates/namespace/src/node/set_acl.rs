@@ -7,7 +7,7 @@ use record::{Ino, InodeBody, Kind};
 use store::{Plan, Write};
 
 use super::acl::{Acl, AclKind};
-use super::{Known, SET_GROUP_ID};
+use super::{KnownInode, SET_GROUP_ID};
 use crate::inode_state::{Change, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
@@ -33,7 +33,7 @@ impl Planner for SetAcl<'_> {
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         let mut inode = known.inode.clone();
         if let InodeBody::Symlink(_) = inode.body {
             return Err(FsError::NoAcl.into());

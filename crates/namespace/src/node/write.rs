@@ -25,9 +25,9 @@ use record::{
 use store::{Guard, Key, Plan, Value, Write};
 
 use super::attributes::AttributeChange;
-use super::{Known, NodeName, clear_self_contained, keeping};
+use super::{KnownInode, NodeName, clear_self_contained, keeping};
 use crate::content_map::pages_of;
-use crate::inode_state::{Change as StateChange, InodeState};
+use crate::inode_state::{Change, InodeState};
 use crate::object::staged_inline_mark;
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
@@ -118,7 +118,7 @@ pub struct WriteContent<'a> {
 }
 
 /// The old and new content of a file while a plan is made.
-struct Change<'a> {
+struct ContentEdit<'a> {
     ino: Ino,
     /// The file before the change.
     old: &'a File,
@@ -142,12 +142,12 @@ impl Planner for WriteContent<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
         let mut plan = Plan::default();
         Assumption::guard_all(self.assumptions, view, &mut plan)?;
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         plan.guards.push(known.guard());
         let mut inode = known.inode.clone();
         let mut state = InodeState::find(view, env, self.ino, &inode)?;
         state.disregard(self.own_retention, &inode);
-        state.admit(StateChange::Content)?;
+        state.admit(Change::Content)?;
         state.guard(&mut plan);
         // A missing record does not stop the pass here: the records needed below go into the same
         // round trip.
@@ -161,7 +161,7 @@ impl Planner for WriteContent<'_> {
         if self.expected_data_version.is_some_and(|expected| expected != old.data_version) {
             return Err(FsError::ContentReplaced.into());
         }
-        let mut change = Change::of(self.ino, old, (**file).clone());
+        let mut change = ContentEdit::of(self.ino, old, (**file).clone());
         let mut tag = self.tag;
         match self.change {
             ContentChange::Replace { content, size, sums } => {
@@ -207,7 +207,7 @@ impl SharedRange {
         &self,
         view: &mut View<'_>,
         ino: Ino,
-        known: &Known,
+        known: &KnownInode,
         plan: &mut Plan,
     ) -> Result<(), Halt> {
         if self.source != ino {
@@ -219,10 +219,10 @@ impl SharedRange {
     }
 }
 
-impl<'a> Change<'a> {
+impl<'a> ContentEdit<'a> {
     /// An empty change of a file.
-    fn of(ino: Ino, old: &'a File, file: File) -> Change<'a> {
-        Change {
+    fn of(ino: Ino, old: &'a File, file: File) -> ContentEdit<'a> {
+        ContentEdit {
             ino,
             old,
             file,
@@ -235,7 +235,7 @@ impl<'a> Change<'a> {
     }
 }
 
-impl Change<'_> {
+impl ContentEdit<'_> {
     fn replace(
         &mut self,
         view: &mut View<'_>,

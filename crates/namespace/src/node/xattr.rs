@@ -11,7 +11,7 @@ use record::{
 };
 use store::{Plan, Write};
 
-use super::{Known, NodeName, clear_self_contained};
+use super::{KnownInode, NodeName, clear_self_contained};
 use crate::inode_state::{Change, admit};
 use crate::path::{self, is_implied};
 use crate::run::{Env, Planner, Step};
@@ -32,7 +32,7 @@ impl Planner for FindXattr<'_> {
     type Output = Bytes;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Bytes>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         let xattr = known.inode.xattrs.into_iter().find(|xattr| xattr.name == self.name);
         match xattr.ok_or(FsError::NoSuchAttribute)?.value {
             XattrPlace::Inline(value) => Ok(Step::Done(value.into())),
@@ -80,7 +80,7 @@ impl Planner for SetXattr<'_> {
     type Output = FoundNode;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         let mut inode = known.inode.clone();
         let place = inode.xattrs.binary_search_by(|xattr| xattr.name.as_slice().cmp(self.name));
         let was = place.ok().map(|place| inode.xattrs.remove(place).value);

@@ -15,7 +15,7 @@ use layout::{Relocation, joined};
 use record::{Content, File, INODE_SLICES_MAX, Ino, InodeBody, PageRef, Slice};
 use store::{Plan, Write};
 
-use super::{Change, Known};
+use super::{ContentEdit, KnownInode};
 use crate::content_map::pages_of;
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
@@ -49,9 +49,9 @@ impl Planner for RelocateContent<'_> {
     type Output = Relocated;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Relocated>, Halt> {
-        let known = Known::find(view, self.ino)?;
+        let known = KnownInode::find(view, self.ino)?;
         let old = known.inode.file().ok_or(FsError::IsADirectory)?;
-        let mut change = Change::of(self.ino, old, File::clone(old));
+        let mut change = ContentEdit::of(self.ino, old, File::clone(old));
         let relocated = change.relocate(view, self.to, &self.within)?;
         if relocated.bytes == 0 {
             return Ok(Step::Done(relocated));
@@ -66,7 +66,7 @@ impl Planner for RelocateContent<'_> {
     }
 }
 
-impl Change<'_> {
+impl ContentEdit<'_> {
     fn relocate(
         &mut self,
         view: &mut View<'_>,
