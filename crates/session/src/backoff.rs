@@ -37,7 +37,7 @@ impl Backoff {
         Backoff { deadline, pauses: 0, random: RandomState::new() }
     }
 
-    /// Returns the time until which the last try begins.
+    /// Returns the deadline. No pause begins or ends after it.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }

@@ -31,8 +31,8 @@ use crate::meters::Meters;
 /// Time limit of one metadata read of an operation.
 pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Time for which a read in flight makes others wait. A longer time is spent in the network or the
-/// store, and waiting for it would cost more than sharing saves.
+/// Time for which a read in flight makes others wait. If a read takes longer, the network or the
+/// store is slow, and waiting for it would cost more than a shared round trip saves.
 pub(crate) const COALESCE_PATIENCE: Duration = Duration::from_millis(2);
 
 /// Most callers in the queue. Further ones read by themselves.
@@ -60,7 +60,10 @@ struct ReadContext {
     store: Arc<dyn MetaStore>,
     meters: Arc<Meters>,
     tasks: Tasks,
+    /// Number of permits: short reads that may be in flight at a time.
     in_flight: usize,
+    /// Most questions of a coalesced read: the smaller of [`COALESCED_QUESTIONS_MAX`] and the
+    /// store's limit.
     questions_max: usize,
     queue: Mutex<ReadQueue>,
 }
@@ -68,6 +71,7 @@ struct ReadContext {
 /// The waiting reads. The queue is empty unless all permits are taken.
 #[derive(Debug, Default)]
 struct ReadQueue {
+    /// Number of permits that are taken, at most `in_flight`.
     taken: usize,
     waiting: VecDeque<QueuedRead>,
 }
@@ -199,12 +203,12 @@ impl ReadContext {
     /// read may carry. If there are none, gives the permit back.
     fn next(&self) -> Vec<QueuedRead> {
         let mut queue = self.queue();
-        let (mut batch, mut questions, mut weight) = (Vec::new(), 0, 0);
+        let (mut batch, mut questions, mut key_bytes) = (Vec::new(), 0, 0);
         while let Some(first) = queue.waiting.front() {
             if !first.caller.is_closed() {
                 questions += first.reads.len();
-                weight += first.reads.iter().map(bytes).sum::<usize>();
-                let full = questions > self.questions_max || weight > COALESCED_BYTES_MAX;
+                key_bytes += first.reads.iter().map(bytes).sum::<usize>();
+                let full = questions > self.questions_max || key_bytes > COALESCED_BYTES_MAX;
                 if full && !batch.is_empty() {
                     break;
                 }

@@ -53,7 +53,8 @@ pub use context::Outcome;
 /// Most plans that wait for a batch. Further callers wait for room in the queue.
 pub const QUEUE_PLANS_MAX: usize = 1_024;
 
-/// Time from the call until a caller gets an answer, also if the outcome is still unknown.
+/// Time from the call until a caller gets an answer, also if the outcome is still unknown. Only a
+/// watch waits longer: until its outcome is known.
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The entry of the commit queue. When the last clone is dropped, the queued plans are still sent.

@@ -37,12 +37,12 @@ use crate::state::SessionState;
 
 use table::Table;
 
-/// Refusals by one record before an operation pauses. Plans of this process that were already in
-/// flight may cause so many.
+/// Repeated refusals that do not lead to a pause. Plans of this process that were already in flight
+/// may cause this many.
 const REPEATS_WITHOUT_PAUSE: u32 = 2;
 
-/// Bounds of the gap that a queue leaves for other sessions. Between them it takes [`GAP_COMMITS`]
-/// commits.
+/// The gap that a queue leaves for other sessions is a random time. Its limit is [`GAP_COMMITS`]
+/// times the duration of the last commit, but at least `GAP_MIN` and at most `GAP_MAX`.
 const GAP_MIN: Duration = Duration::from_millis(2);
 const GAP_MAX: Duration = Duration::from_millis(100);
 const GAP_COMMITS: u32 = 2;

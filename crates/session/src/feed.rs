@@ -1,4 +1,5 @@
-//! The listener: reads the store's change feed and invalidates what other gateways changed.
+//! The listener: reads the store's change feed and invalidates cached data that other gateways
+//! changed.
 //!
 //! Ten times a second the task asks the store for the keys that were written since its last
 //! position. For each key that another session wrote:

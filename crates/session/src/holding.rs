@@ -32,8 +32,8 @@ impl Session {
     /// are not needed. Only one task calls this. A hold is removed only if it is as it was written,
     /// so a late plan removes no newer hold.
     pub(crate) async fn renew_holds(&self) {
-        // A hold that was released and taken again in between is in use, so only the others are
-        // removed.
+        // A file can get a new hold after its old one was released. That hold is in use, so only
+        // files without a hold are removed here.
         let released = mem::take(&mut self.holds.readers().released);
         let unheld: Vec<(Ino, Value)> = {
             let readers = self.holds.readers();
@@ -70,10 +70,10 @@ impl Session {
             } else {
                 // The readers keep their epochs. If the plan commits later, its holds are removed.
                 warn!(?outcome, "cannot commit holds for long readers: they keep their epochs");
-                let left = |(long_readers, record): (&LongReaders, &Value)| {
+                let note = |(long_readers, record): (&LongReaders, &Value)| {
                     self.holds.may_remain(long_readers.ino, record.clone());
                 };
-                holds().for_each(left);
+                holds().for_each(note);
             }
         }
     }
@@ -109,8 +109,9 @@ impl Session {
         }
     }
 
-    /// Returns the files that existing sessions hold, each with the strongest hold. The reaper
-    /// calls this after it has waited for the epoch.
+    /// Returns the files that existing sessions hold, each with the strongest hold, and removes the
+    /// holds of ended sessions. The reaper calls this after it has waited for the epoch. Fails if
+    /// the store cannot be read.
     pub async fn held_files(&self) -> Result<HashMap<Ino, HoldScope>, VolumeError> {
         let mut holds: Vec<(Key, (Ino, HoldScope), Nonce)> = Vec::new();
         scan::walk(&*self.store, space::HOLD, |key, value| {
@@ -128,9 +129,9 @@ impl Session {
         let mut living: HashSet<Nonce> =
             others.into_iter().map(|ObservedSession { nonce, .. }| nonce).collect();
         living.insert(self.nonce());
-        let (living, left): (Vec<_>, Vec<_>) =
+        let (living, ended): (Vec<_>, Vec<_>) =
             holds.into_iter().partition(|(_, _, session)| living.contains(session));
-        for (key, _, session) in left {
+        for (key, _, session) in ended {
             let guards = vec![Guard::Absent(key::session(session))];
             // The result does not matter: a hold of an ended session has no effect.
             let _outcome =
@@ -138,8 +139,8 @@ impl Session {
         }
         let mut held: HashMap<Ino, HoldScope> = HashMap::new();
         for (_, (ino, what), _) in living {
-            let of_all = held.entry(ino).or_insert(what);
-            *of_all = what.max(*of_all);
+            let strongest = held.entry(ino).or_insert(what);
+            *strongest = what.max(*strongest);
         }
         Ok(held)
     }

@@ -92,6 +92,7 @@ pub(crate) struct Readers {
 #[derive(Debug)]
 pub(crate) struct LongReaders {
     pub(crate) ino: Ino,
+    /// The content that a hold must protect for them and for the readers of an existing hold.
     pub(crate) what: HoldScope,
     pins: Vec<Arc<ReadPin>>,
 }
@@ -99,9 +100,12 @@ pub(crate) struct LongReaders {
 /// A hold that is in the store.
 #[derive(Debug)]
 pub(crate) struct ActiveHold {
-    /// Number of readers that rely on it, and of those among them that need older content.
+    /// Number of readers that rely on it.
     readers: u64,
+    /// Number of those among them that need the content of one version, which may be older than the
+    /// current content.
     version_readers: u64,
+    /// The content that the hold protects.
     what: HoldScope,
     /// The record as it was last written.
     record: Value,
@@ -119,10 +123,10 @@ impl Holds {
 
     /// Takes over the holds of a resumed session. No reader relies on them yet.
     pub(crate) fn inherited(holds: HashMap<Ino, (HoldScope, Value)>) -> Arc<Holds> {
-        let standing = |(ino, (what, record))| {
+        let active = |(ino, (what, record))| {
             (ino, ActiveHold { readers: 0, version_readers: 0, what, record })
         };
-        let held = holds.into_iter().map(standing).collect();
+        let held = holds.into_iter().map(active).collect();
         Arc::new(Holds {
             readers: Mutex::new(Readers { held, ..Readers::default() }),
             released: Notify::new(),
@@ -194,10 +198,11 @@ impl Holds {
     /// Returns the holds that protect older content though no reader needs it, with their records.
     pub(crate) fn overly_strong(&self) -> Vec<(Ino, Value)> {
         let readers = self.readers();
-        let standing = readers.held.iter();
         let is_overly_strong =
             |held: &ActiveHold| held.what == HoldScope::Versions && held.version_readers == 0;
-        standing
+        readers
+            .held
+            .iter()
             .filter(|(_, held)| is_overly_strong(held))
             .map(|(ino, held)| (*ino, held.record.clone()))
             .collect()
@@ -221,8 +226,8 @@ impl Holds {
         }
         let readers = self.readers();
         let with_need = |(ino, pins): (Ino, Vec<Arc<ReadPin>>)| {
-            let standing = readers.held.get(&ino).map(|standing| standing.what);
-            let what = pins.iter().map(|pin| pin.what).chain(standing).max();
+            let held = readers.held.get(&ino).map(|held| held.what);
+            let what = pins.iter().map(|pin| pin.what).chain(held).max();
             LongReaders { ino, what: what.unwrap_or(HoldScope::Versions), pins }
         };
         long_readers.into_iter().map(with_need).collect()

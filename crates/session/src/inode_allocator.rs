@@ -116,7 +116,8 @@ impl InodeAllocator {
         self.gap
     }
 
-    /// Returns `n` numbers that were never used.
+    /// Returns `n` numbers in a row that were never used. Fails with `Unavailable` if `n` is more
+    /// than [`INODES_PER_OPERATION_MAX`], and with the errors of the lease.
     pub(crate) async fn allocate(self: &Arc<Self>, n: usize) -> Result<Vec<Ino>, VolumeError> {
         if n > INODES_PER_OPERATION_MAX {
             let many = format!("{n} inode numbers are more than {INODES_PER_OPERATION_MAX}");
@@ -157,7 +158,7 @@ impl InodeAllocator {
         }));
     }
 
-    /// Leases a chunk, unless another task has brought `enough` numbers in the meantime.
+    /// Leases a chunk, unless another task has leased `enough` numbers in the meantime.
     async fn refill(&self, enough: u64) -> Result<(), VolumeError> {
         let _guard = self.lease_lock.lock().await;
         // Another task may have leased a chunk while this one waited for the lock.

@@ -27,7 +27,7 @@ pub struct LockNotices {
     claims_changed: Notify,
     /// A version that grows when locks may have moved between memory and the store.
     keeping: watch::Sender<u64>,
-    /// Number of times that sessions have begun or ended.
+    /// Grows when sessions have begun or ended, and at each gap in the change feed.
     sessions: AtomicU64,
     /// The number of the next write of a lock record.
     writes: AtomicU64,
@@ -117,7 +117,8 @@ impl LockNotices {
         self.keeping.subscribe()
     }
 
-    /// Returns the number of times that sessions have begun or ended, as far as this session knows.
+    /// Returns a number that grows when sessions have begun or ended, as far as this session knows.
+    /// It also grows at a gap in the change feed, which may hide such a change.
     pub fn session_changes(&self) -> u64 {
         self.sessions.load(Ordering::SeqCst)
     }

@@ -38,8 +38,8 @@ impl Session {
     /// # Errors
     /// The text is for the operator. Fails if a store cannot be reached or read, if a newer release
     /// created the volume, if there is no volume and none may be created, if the block location has
-    /// the mark of another volume, or if it lacks a mark that was set before. In all these cases
-    /// nothing was changed.
+    /// the mark of another volume, or if it lacks a mark that was set before. Unless a store failed
+    /// on the way, nothing was changed.
     pub async fn open(
         options: SessionOptions,
         block_bytes: u32,

@@ -45,8 +45,9 @@ pub struct SessionOptions {
     /// `Refused`.
     pub creates_volume: bool,
     /// If true, a block location without the volume's mark is accepted although the volume was
-    /// marked before, and is marked again. For example, after the blocks were restored without the
-    /// mark. A location with the mark of another volume is refused in any case.
+    /// marked before, and is marked again. For example, an operator sets this after the blocks were
+    /// restored without the mark. A location with the mark of another volume is refused in any
+    /// case.
     pub adopts_blocks: bool,
     /// The clock of the session.
     pub clock: Arc<dyn Clock>,

@@ -91,8 +91,9 @@ impl RecordCache {
         self.currency.is_enabled()
     }
 
-    /// Sets the time until which no other session changes records. None has changed any since the
-    /// first call after [`RecordCache::end_authority`].
+    /// Sets the time until which no other session changes records. The caller guarantees that no
+    /// other session has changed a record since the first such call after
+    /// [`RecordCache::end_authority`].
     pub(crate) fn extend_authority(&self, until: Moment) {
         self.currency.extend_authority(until);
     }

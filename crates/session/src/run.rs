@@ -37,8 +37,9 @@ impl Session {
         }
     }
 
-    /// Runs an operation until it has a result. If the future is dropped after the plan has entered
-    /// the commit queue, the plan is committed all the same.
+    /// Runs an operation until it has a result. If other writers keep refusing its plans for
+    /// [`CONTENTION_DEADLINE`], the result is [`FsError::Contended`]. If the future is dropped after
+    /// the plan has entered the commit queue, the plan is committed all the same.
     pub async fn run<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -47,8 +48,9 @@ impl Session {
         self.run_until(operation, Instant::now() + CONTENTION_DEADLINE).await
     }
 
-    /// As [`Session::run`], with a deadline for contention. After the deadline one more try is
-    /// made, then the result is [`FsError::Contended`].
+    /// As [`Session::run`], with a deadline for contention. If the plan is refused after the
+    /// deadline, or the operation still waits for others then, the result is
+    /// [`FsError::Contended`].
     pub async fn run_until<O>(
         &self,
         operation: &O,
@@ -117,7 +119,11 @@ impl Session {
     }
 
     /// Reads in one round trip, which other operations may share. The read is counted, and its
-    /// results enter the record cache.
+    /// results enter the record cache. Returns one result for each read, in their order.
+    ///
+    /// # Errors
+    /// [`VolumeError::Fenced`] if the session is fenced, [`VolumeError::Unavailable`] after
+    /// [`crate::META_READ_DEADLINE`], and the store's errors.
     pub async fn read_coalesced(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         if self.is_fenced() {
             return Err(VolumeError::Fenced);

@@ -1,8 +1,8 @@
-//! Scans over spaces and blocks that are known to be complete. Only a complete scan may lead to
-//! deletions.
+//! Scans of record spaces and of lists of blocks. Only a complete scan may lead to deletions.
 //!
-//! A scan fails on any error, short page or record that does not decode. Only a scan that has
-//! reached the end returns a [`CompleteScan`], and no other code can create one. For example, the
+//! A scan fails on any error of the store, and on any error of the visitor, for example a record
+//! that does not decode. Only a scan that has reached the end returns a [`CompleteScan`], and no
+//! other code can create one. For example, the
 //! sweeper deletes a block only if a complete scan of all references did not find it. A scan may
 //! take hours, so it pins no epoch, and it is throttled between two pages while requests are
 //! served.
@@ -19,7 +19,8 @@ use crate::throttle::{Priority, Throttle, ThrottledStep};
 /// Records in one page of a walk.
 const WALK_RECORDS: u32 = 1_000;
 
-/// Most empty pages in a row in a block listing.
+/// Most empty pages in a row in a block listing. After more the scan fails, because the list may
+/// have no end.
 const EMPTY_PAGES_MAX: u32 = 1_000;
 
 /// The result of a scan that reached its end without an error.
@@ -27,9 +28,10 @@ const EMPTY_PAGES_MAX: u32 = 1_000;
 pub struct CompleteScan<T>(T);
 
 impl<T> CompleteScan<T> {
-    /// Returns a result that was computed from several complete scans.
-    pub fn combine(_came_to_their_ends: &[CompleteScan<u64>], put_together: T) -> CompleteScan<T> {
-        CompleteScan(put_together)
+    /// Returns `result`, which the caller has computed from these complete scans, as a complete
+    /// scan.
+    pub fn combine(_scans: &[CompleteScan<u64>], result: T) -> CompleteScan<T> {
+        CompleteScan(result)
     }
 
     /// Returns the result.
@@ -57,7 +59,7 @@ async fn pause(throttling: Throttling<'_>, step: Option<ThrottledStep>) {
 }
 
 /// Visits every record of a space that exists during the whole scan at least once. Returns the
-/// number of visits.
+/// number of visits. Fails with the first error of the store or of `visit`.
 pub async fn walk(
     store: &dyn MetaStore,
     space: Space,
@@ -66,7 +68,8 @@ pub async fn walk(
     walk_throttled(store, None, space, visit).await
 }
 
-/// As [`walk`], throttled between two pages.
+/// As [`walk`], throttled between two pages. Fails with [`VolumeError::Unavailable`] if the volume
+/// is closing.
 pub async fn walk_throttled(
     store: &dyn MetaStore,
     throttling: Throttling<'_>,
@@ -93,7 +96,8 @@ pub async fn walk_throttled(
     }
 }
 
-/// Returns all blocks of a session with their sealed sizes.
+/// Returns all blocks of a session with their sealed sizes, in bytes. Fails with the errors of the
+/// block store, and with [`VolumeError::Unavailable`] if the list has no end.
 pub async fn blocks_of(
     blocks: &dyn BlockStore,
     session: Nonce,
@@ -133,20 +137,23 @@ pub fn slices_of(inode: &Inode) -> &[Slice] {
     }
 }
 
-/// Returns the inode number at the end of a key, for example of an orphan.
+/// Returns the inode number at the end of a key, for example of an orphan. Fails with `Corrupt` if
+/// the key is too short.
 pub fn ino_of(key: &Key) -> Result<Ino, VolumeError> {
     let bytes = key.suffix().last_chunk::<8>().copied();
     let bytes = bytes.ok_or_else(|| VolumeError::Corrupt(format!("no number in {key:?}")))?;
     Ok(Ino(u64::from_be_bytes(bytes)))
 }
 
-/// Returns the block id at the beginning of a key: of pending blocks and of shares.
+/// Returns the block id at the beginning of a key: of pending blocks and of shares. Fails with
+/// `Corrupt` if the key is too short.
 pub fn block_of(key: &Key) -> Result<BlockId, VolumeError> {
     let bytes = key.suffix().first_chunk().copied();
     bytes.map(BlockId).ok_or_else(|| VolumeError::Corrupt(format!("no block in {key:?}")))
 }
 
 /// Returns the session name at the beginning of a key: of idempotency slots and of staged records.
+/// Fails with `Corrupt` if the key is too short.
 pub fn nonce_of(key: &Key) -> Result<Nonce, VolumeError> {
     let bytes = key.suffix().first_chunk().copied();
     bytes.map(Nonce).ok_or_else(|| VolumeError::Corrupt(format!("no session in {key:?}")))

@@ -50,8 +50,8 @@ pub struct Session {
     pub(crate) inode_allocator: Arc<InodeAllocator>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
-    /// Pins the epoch of a resumed session until [`Session::end_inheritance`]. `None` for a session
-    /// without a ledger.
+    /// Pins the epoch in which this process began or resumed the session, until
+    /// [`Session::end_inheritance`]. `None` for a session without a ledger.
     pub(crate) inherited: Mutex<Option<ReaderGuard>>,
     pub(crate) is_resumed: bool,
     pub(crate) throttle: Throttle,
@@ -129,7 +129,8 @@ impl Session {
         if running > 0 {
             warn!(running, "closing the session while tasks are still running");
         }
-        // After its end the session learns of no new peer, so no read may rely on having none.
+        // The listener has stopped, so the session does not learn of new peers. From now on no read
+        // may be answered from the cache.
         self.records.disable();
         Some(matches!(heartbeat, Ok(Ok(_))))
     }
@@ -188,8 +189,8 @@ impl Session {
         &self.holds
     }
 
-    /// Returns a pin on the epoch in which this process resumed the session, and `None` after
-    /// [`Session::end_inheritance`] or if the session has no ledger. The pin keeps files that were
+    /// Returns a pin on the epoch in which this process began or resumed the session, and `None`
+    /// after [`Session::end_inheritance`] or if the session has no ledger. The pin keeps files that were
     /// open in the previous process from being deleted until they are open again.
     pub fn inherited(&self) -> Option<ReaderGuard> {
         self.inherited.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -234,7 +235,8 @@ impl Session {
         &self.closing
     }
 
-    /// Returns true if the session has ended: closed by its process, or fenced.
+    /// Returns true if the session has ended: closed, handed over or abandoned by this process, or
+    /// fenced.
     pub fn has_ended(&self) -> bool {
         self.state.ended.is_cancelled()
     }
@@ -245,14 +247,15 @@ impl Session {
         self.state.is_fenced()
     }
 
-    /// Ends another session if its heartbeat is still the one in `seen`. Returns true if the
-    /// session has been ended by this call.
+    /// Ends another session if its heartbeat is still the one in `seen`. Returns true if this call
+    /// has ended the session, and false if the plan was refused, for example by a newer heartbeat.
+    /// Fails if the store fails; then the session may have been ended.
     pub async fn fence(&self, seen: &ObservedSession) -> Result<bool, VolumeError> {
         Ok(state::fence(&*self.store, &self.state, seen).await?)
     }
 
-    /// Notified when another session has begun or ended. A session that ended may have left blocks
-    /// and records to clean up.
+    /// Returns the `Notify` that is notified when another session has begun or ended. A session
+    /// that ended may have left blocks and records to clean up.
     pub fn session_changes(&self) -> &Arc<Notify> {
         &self.sessions
     }
@@ -262,7 +265,8 @@ impl Session {
         &self.lock_notices
     }
 
-    /// Notified when a file lost its last name.
+    /// Returns the `Notify` that is notified when a file lost its last name. The reaper waits on
+    /// it.
     pub fn orphaned(&self) -> &Arc<Notify> {
         &self.orphaned
     }
@@ -278,7 +282,8 @@ impl Session {
         self.epochs.pin()
     }
 
-    /// Commits a plan of background work, with a pin on the current epoch.
+    /// Commits a plan of background work, with a pin on the current epoch: see
+    /// [`Session::commit_reading`].
     pub async fn commit_plan(&self, plan: Plan) -> Outcome {
         self.commit_reading(plan, self.reading()).await
     }
@@ -293,7 +298,8 @@ impl Session {
     }
 
     /// Runs `future` in a task of the session, so that it completes even if the caller is dropped.
-    /// Fails with [`VolumeError::Unknown`] if the task was cancelled.
+    /// Returns the future's result. Fails with [`VolumeError::Unknown`] if the task was cancelled.
+    /// A panic of the future continues in the caller.
     pub async fn run_to_completion<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -311,6 +317,12 @@ impl Session {
 
     /// Returns `n` inode numbers that were never used. Usually costs no round trip, because numbers
     /// are leased in chunks.
+    ///
+    /// # Errors
+    /// [`VolumeError::Unavailable`] if `n` is more than [`crate::INODES_PER_OPERATION_MAX`], and
+    /// otherwise the errors of the lease: the store's errors, `Fenced`, `Corrupt`, or
+    /// [`FsError::Contended`](namespace::FsError::Contended) if other sessions take each chunk
+    /// first.
     pub async fn allocate_inodes(&self, n: usize) -> Result<Vec<Ino>, VolumeError> {
         self.inode_allocator.allocate(n).await
     }

@@ -42,6 +42,7 @@ struct FreeSlots {
     /// Free slots. The last one that was returned is taken first, so that a quiet session has few
     /// records.
     free: Vec<Slot>,
+    /// Number of slots that were used so far, and so the number of the next new one.
     created: u16,
 }
 

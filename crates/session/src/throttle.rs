@@ -74,8 +74,8 @@ impl Throttle {
         ThrottledStep { priority, began: Instant::now(), served: self.meters.served.get() }
     }
 
-    /// Ends a step. Pauses if requests were served during it, until the pause is over or no more
-    /// requests come.
+    /// Ends a step. Pauses if requests were served during it or a reader is active. The pause ends
+    /// after its time, or earlier when there are no requests and no readers.
     pub async fn pause_after(&self, step: ThrottledStep) {
         if step.priority == Priority::Urgent {
             return;

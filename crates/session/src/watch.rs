@@ -132,8 +132,8 @@ pub(crate) struct PendingInvalidation {
 impl PendingInvalidation {
     /// Waits until no cache has the old data: it was dropped, or it has expired.
     pub(crate) async fn completed(self) {
-        let heeded = tokio::time::timeout(self.until.remaining(), self.done).await;
-        if let Ok(Err(_dropped)) = heeded {
+        let waited = tokio::time::timeout(self.until.remaining(), self.done).await;
+        if let Ok(Err(_dropped)) = waited {
             tokio::time::sleep(self.until.remaining()).await;
         }
     }
@@ -155,7 +155,7 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// Time until which data may be cached on the strength of the feed, with peers.
+    /// With peers: the time until which data may be cached, because the feed has been read.
     feed_checked: Option<Moment>,
     /// The latest time that was granted.
     granted: Option<Moment>,
@@ -180,15 +180,15 @@ impl Watches {
         Some((self.watch()?.watch, until))
     }
 
-    /// Returns the validity of data that is read from now on. `alone` is the end of this session's
-    /// authority.
-    pub(crate) fn cache_validity(&self, alone: Option<(Moment, SeqlockRead)>) -> CacheValidity {
+    /// Returns the validity of data that is read from now on. `authority` is the end of this
+    /// session's authority and the state of the record cache; `None` without authority.
+    pub(crate) fn cache_validity(&self, authority: Option<(Moment, SeqlockRead)>) -> CacheValidity {
         let Some(Watch { coherence, .. }) = self.watch() else { return CacheValidity::default() };
-        let (alone, seen) = alone.unzip();
+        let (authority, seen) = authority.unzip();
         let mut times = self.times();
         let until = match coherence {
-            Coherence::Strict => alone,
-            Coherence::Pushed => alone.or(times.feed_checked),
+            Coherence::Strict => authority,
+            Coherence::Pushed => authority.or(times.feed_checked),
         };
         let until = until.filter(|until| !until.has_passed());
         if let Some(until) = until
@@ -204,8 +204,8 @@ impl Watches {
         self.times().feed_checked = Some(asked.after(PUSHED_CACHE_DURATION));
     }
 
-    /// Invalidates what a committed plan of this session has changed. Returns `None` if nothing of
-    /// it can be cached.
+    /// Invalidates the names and nodes that a committed plan of this session has changed. Returns
+    /// `None` if no cache can have old data of them.
     pub(crate) fn committed(&self, plan: &Plan) -> Option<PendingInvalidation> {
         // If nothing was granted lately, no cache can have old data, and the change need not wait.
         let (watch, until) = self.granted()?;
@@ -224,7 +224,7 @@ impl Watches {
         Some(PendingInvalidation { done: completed, until })
     }
 
-    /// Invalidates what other sessions have changed.
+    /// Invalidates the names and nodes in these records, which other sessions have changed.
     pub(crate) fn notified<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
         let Some((watch, _until)) = self.granted() else { return };
         let changes = NodeChanges::from_keys(keys);

@@ -60,8 +60,8 @@ pub enum Outcome {
         /// The record that the guard found, if there is one.
         found: Option<Value>,
     },
-    /// The plan was not committed and never will be, though its outcome was unknown at first. The
-    /// caller may send it again.
+    /// The plan was not committed and never will be: the store did not accept it, or its outcome was
+    /// unknown and the resolver has aborted it. The caller may send it again.
     Aborted(String),
     /// The plan failed. Only with [`VolumeError::Unknown`] it may have been committed.
     Failed(VolumeError),
@@ -90,7 +90,7 @@ pub(crate) struct CommitAnswer {
 }
 
 impl CommitAnswer {
-    /// Returns the answer for a plan that was not committed.
+    /// Returns an answer without an invalidation, for every outcome but `Committed`.
     pub(super) fn without(outcome: Outcome, staged: Option<StagedContent>) -> CommitAnswer {
         CommitAnswer { outcome, staged, invalidation: None }
     }

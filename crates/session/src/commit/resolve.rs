@@ -25,7 +25,8 @@ const SESSION_GUARD: usize = 0;
 const SLOT_GUARD: usize = 1;
 
 /// Settles plans with an unknown outcome, with tries until the session is over. Each caller is
-/// answered when its plan has settled, and at the deadline in any case.
+/// answered when its plan has settled, or at the deadline with an unknown outcome. A watch is not
+/// answered at the deadline: it waits until its plan has settled.
 pub(super) async fn resolve(context: Arc<CommitContext>, mut batch: Vec<SentPlan>, why: String) {
     // All callers of a batch wait for the latest deadline among them, since they are answered
     // together.

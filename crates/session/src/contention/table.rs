@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::{Guard, Key, Plan, Write};
 use tokio_util::sync::CancellationToken;
 
-/// Most operations with a reservation. Further ones wait for reserved records too, but make others
-/// wait only by refusing their plans.
+/// Most operations with a reservation. Further operations still wait for reserved records, but no
+/// operation waits for them.
 pub(super) const RESERVATIONS_MAX: usize = 1_024;
 
 /// All reservations, by place and by key.

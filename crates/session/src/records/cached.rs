@@ -1,5 +1,5 @@
-//! A metadata store behind the record cache: it asks the engine only for records that are not
-//! current.
+//! A metadata store behind the record cache: it answers a read from current entries, and asks the
+//! engine if any record of the read is not current.
 //!
 //! For example, a read of one current and one unknown record goes to the engine as a whole, because
 //! the answer must be one snapshot.

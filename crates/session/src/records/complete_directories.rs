@@ -3,8 +3,8 @@
 //! A directory that this session has created is empty at first, since its inode number was never
 //! used before. While no other session changes anything, names enter it only by batches of this
 //! session, and each batch is registered here before it is sent. So the directory is *complete*: a
-//! name that was never registered is absent, and no read is needed. Programs ask for each file that
-//! they are about to create. For example, `tar`, `git` and `npm` do.
+//! name that was never registered is absent, and no read is needed. For example, `tar`, `git` and
+//! `npm` look up each file that they are about to create.
 //!
 //! - A directory is complete only in the generation in which the batch that created it was decided.
 //! - Names are registered when they are sent. They stay registered if the batch fails or the name
@@ -44,7 +44,8 @@ struct Known {
     directories: HashMap<Ino, Directory>,
     /// Directories by the order in which they were created.
     ages: BTreeMap<u64, Ino>,
-    made: u64,
+    /// Number of directories that were registered, and so the age of the last one.
+    registered: u64,
     bytes: u64,
 }
 
@@ -155,8 +156,8 @@ impl Known {
     /// Registers a directory that is about to be created.
     fn begin(&mut self, ino: Ino) {
         self.remove(ino);
-        self.made += 1;
-        let (age, names) = (self.made, HashSet::new());
+        self.registered += 1;
+        let (age, names) = (self.registered, HashSet::new());
         self.directories.insert(ino, Directory { age, complete_in: Generation::NONE, names });
         self.ages.insert(age, ino);
         self.bytes += DIRECTORY_BYTES;

@@ -43,7 +43,8 @@ pub(super) const UNKNOWN_KEYS_MAX: usize = 65_536;
 /// reads are hints.
 pub(super) const WRITTEN_KEYS_MAX: usize = 16_384;
 
-/// A period in which the session had no peers or may have had some, counted from 1.
+/// The period between two calls of [`Currency::end_authority`], counted from 1. In a generation the
+/// session first may have peers, and then may be authoritative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
@@ -184,8 +185,9 @@ impl Currency {
         self.demotions.fetch_add(1, Ordering::Release);
     }
 
-    /// Sets the time until which no other session changes records. None has changed any since the
-    /// first call after [`Currency::end_authority`].
+    /// Sets the time until which no other session changes records. The caller guarantees that no
+    /// other session has changed a record since the first such call after
+    /// [`Currency::end_authority`].
     pub(super) fn extend_authority(&self, until: Moment) {
         let mut in_flight = self.in_flight();
         if !self.enabled || in_flight.disabled {

@@ -1,7 +1,7 @@
 //! Inodes that certainly have no extended attributes.
 //!
-//! A program that lists a directory asks for the access control list and the label of each file,
-//! and hardly any file has one. For example, `ls -l` does. The listing has read only the heads of
+//! A program that lists a directory, for example `ls -l`, asks for the access control list and the
+//! label of each file, and hardly any file has one. The listing has read only the heads of
 //! the inodes. A head shows if there are extended attributes, so this set answers without a read.
 //! Other facts of a head are not kept, because the kernel of the mount caches them.
 //!

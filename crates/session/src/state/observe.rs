@@ -14,8 +14,8 @@ use store::{Guard, Key, MetaStore, Plan, StoreError, Value, Verdict, Write};
 use tokio::time::Instant;
 use tracing::warn;
 
-/// Most sessions that one observation reads. A volume has one gateway or mount on each of some
-/// machines.
+/// Most sessions that one observation reads. Each gateway and each mount of the volume has one
+/// session.
 pub(crate) const SESSIONS_MAX: u32 = 4_096;
 
 /// A session as it was read in one snapshot.
@@ -48,7 +48,8 @@ impl ObservedSession {
     }
 }
 
-/// Returns the session in a key of a session, heartbeat or fence record.
+/// Returns the session in a key of a session, heartbeat or fence record; `None` if the key has
+/// another form.
 pub fn nonce(key: &Key) -> Option<Nonce> {
     key.suffix().try_into().ok().map(Nonce)
 }

@@ -19,6 +19,7 @@ use crate::error::{VolumeError, corrupt};
 /// Tries of the first commits of a session while the store does not answer.
 const ATTEMPTS_MAX: u32 = 4;
 
+/// Pause before the second try. The pause before each further try is longer by this time.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The first epoch of a volume.
@@ -94,8 +95,8 @@ pub(crate) async fn find_volume(
 /// store has no volume or a damaged volume record.
 ///
 /// # Errors
-/// [`VolumeError::Refused`] if the location has the mark of another volume, or lacks a mark that
-/// was set. The errors of reading both.
+/// [`VolumeError::Refused`] if the location has the mark of another volume or a mark of an unknown
+/// format, or lacks a mark that was set. The errors of reading the two stores.
 pub async fn check_block_owner(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
@@ -147,7 +148,8 @@ pub(crate) async fn start(
 }
 
 /// Checks that this release knows the format of the volume in a store. Passes if the store has no
-/// volume or a damaged volume record; the caller reports those.
+/// volume or a damaged volume record; the caller reports those. Fails with
+/// [`VolumeError::Unavailable`] if the format is another one or the store cannot be read.
 pub async fn check_volume_format(store: &dyn MetaStore) -> Result<(), VolumeError> {
     match read_volume(store).await {
         Ok(Some(volume)) => check_format(&volume),
