@@ -230,7 +230,7 @@ def test_object_lock(server, aws, s3api, control):
     control.delete_bucket(Bucket=name)
 
 
-@pytest.mark.ashlar("MinIO forgets the rule for uploads")
+@pytest.mark.ashlar("MinIO drops the rule for uploads")
 def test_lifecycle(aws, s3api, bucket):
     rules = [
         {

@@ -10,18 +10,18 @@ from botocore.config import Config
 from people import add_account, add_person
 from server import fresh_bucket_name, refused
 
-pytestmark = pytest.mark.ashlar("accounts are made by the gateway's own commands")
+pytestmark = pytest.mark.ashlar("accounts are created by the gateway's own commands")
 
 
 @pytest.fixture(scope="module")
-def lab(server):
+def other_account(server):
     """Another account, with a user who has all rights in it."""
     account = add_account(server)
     return account, add_person(server, ["readwrite"], account)
 
 
 @pytest.fixture
-def nobody(server):
+def anonymous(server):
     """A client without credentials."""
     settings = {"endpoint_url": server.endpoint, "region_name": "us-east-1"}
     settings |= {"verify": server.ca} if server.ca else {}
@@ -46,8 +46,8 @@ def shared_bucket(control, ownership="ObjectWriter"):
     return name
 
 
-def test_accounts_do_not_see_each_other(control, bucket, lab):
-    account, carl = lab
+def test_accounts_do_not_see_each_other(control, bucket, other_account):
+    account, carl = other_account
     control.put_object(Bucket=bucket, Key="k", Body=b"ours")
     with refused("AccessDenied", status=403):
         carl.s3.get_object(Bucket=bucket, Key="k")
@@ -65,8 +65,8 @@ def test_accounts_do_not_see_each_other(control, bucket, lab):
     carl.s3.delete_bucket(Bucket=own)
 
 
-def test_a_bucket_policy_lets_another_account_in(control, bucket, lab):
-    account, carl = lab
+def test_a_bucket_policy_lets_another_account_in(control, bucket, other_account):
+    account, carl = other_account
     control.put_object(Bucket=bucket, Key="open/k", Body=b"read me")
     control.put_object(Bucket=bucket, Key="k", Body=b"not me")
     who = {"AWS": f"arn:aws:iam::{account.number}:root"}
@@ -94,28 +94,28 @@ def test_an_unsupported_policy_is_refused(control, bucket):
         control.put_bucket_policy(Bucket=bucket, Policy=elsewhere)
 
 
-def test_a_public_bucket_is_read_and_written_without_credentials(control, bucket, nobody):
+def test_a_public_bucket_is_read_and_written_without_credentials(control, bucket, anonymous):
     with refused("AccessDenied", status=403):
-        nobody.get_object(Bucket=bucket, Key="k")
+        anonymous.get_object(Bucket=bucket, Key="k")
     text = policy(
         bucket,
         ("Allow", "*", ["s3:GetObject", "s3:PutObject"], "/*"),
         ("Allow", "*", "s3:ListBucket", ""),
     )
     control.put_bucket_policy(Bucket=bucket, Policy=text)
-    nobody.put_object(Bucket=bucket, Key="k", Body=b"from nobody")
-    assert nobody.get_object(Bucket=bucket, Key="k")["Body"].read() == b"from nobody"
-    assert [each["Key"] for each in nobody.list_objects_v2(Bucket=bucket)["Contents"]] == ["k"]
+    anonymous.put_object(Bucket=bucket, Key="k", Body=b"from anonymous")
+    assert anonymous.get_object(Bucket=bucket, Key="k")["Body"].read() == b"from anonymous"
+    assert [each["Key"] for each in anonymous.list_objects_v2(Bucket=bucket)["Contents"]] == ["k"]
     with refused("AccessDenied", status=403):
-        nobody.delete_object(Bucket=bucket, Key="k")
+        anonymous.delete_object(Bucket=bucket, Key="k")
     block = {"BlockPublicPolicy": True, "RestrictPublicBuckets": True}
     control.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=block)
     with refused("AccessDenied", status=403):
-        nobody.get_object(Bucket=bucket, Key="k")
+        anonymous.get_object(Bucket=bucket, Key="k")
     with refused("AccessDenied", status=403):
         control.put_bucket_policy(Bucket=bucket, Policy=text)
     control.delete_public_access_block(Bucket=bucket)
-    assert nobody.get_object(Bucket=bucket, Key="k")["Body"].read() == b"from nobody"
+    assert anonymous.get_object(Bucket=bucket, Key="k")["Body"].read() == b"from anonymous"
 
 
 def test_conditions_use_the_values_of_the_request(control, bucket, server):
@@ -156,15 +156,15 @@ def test_new_buckets_have_no_access_control_lists(control, bucket):
     assert [grant["Permission"] for grant in grants] == ["FULL_CONTROL"]
 
 
-def test_access_control_lists_are_read_back_and_effective(control, nobody, lab):
-    account, carl = lab
+def test_access_control_lists_are_read_back_and_effective(control, anonymous, other_account):
+    account, carl = other_account
     bucket = shared_bucket(control)
     control.put_object(Bucket=bucket, Key="public", Body=b"1", ACL="public-read")
     grant = f'id="{account.canonical_id}"'
     control.put_object(Bucket=bucket, Key="carls", Body=b"2", GrantRead=grant)
-    assert nobody.get_object(Bucket=bucket, Key="public")["Body"].read() == b"1"
+    assert anonymous.get_object(Bucket=bucket, Key="public")["Body"].read() == b"1"
     with refused("AccessDenied", status=403):
-        nobody.get_object(Bucket=bucket, Key="carls")
+        anonymous.get_object(Bucket=bucket, Key="carls")
     assert carl.s3.get_object(Bucket=bucket, Key="carls")["Body"].read() == b"2"
     shown = control.get_object_acl(Bucket=bucket, Key="carls")
     assert [(each["Grantee"]["ID"], each["Permission"]) for each in shown["Grants"]] == [
@@ -172,15 +172,15 @@ def test_access_control_lists_are_read_back_and_effective(control, nobody, lab):
     ]
     control.put_object_acl(Bucket=bucket, Key="public", ACL="private")
     with refused("AccessDenied", status=403):
-        nobody.get_object(Bucket=bucket, Key="public")
+        anonymous.get_object(Bucket=bucket, Key="public")
     control.put_bucket_acl(Bucket=bucket, ACL="public-read")
-    assert len(nobody.list_objects_v2(Bucket=bucket)["Contents"]) == 2
+    assert len(anonymous.list_objects_v2(Bucket=bucket)["Contents"]) == 2
     grantees = [each["Grantee"] for each in control.get_bucket_acl(Bucket=bucket)["Grants"]]
     assert grantees[1]["URI"].endswith("/AllUsers")
 
 
-def test_an_object_belongs_to_its_writer(control, lab):
-    account, carl = lab
+def test_an_object_belongs_to_its_writer(control, other_account):
+    account, carl = other_account
     for ownership, asked, whose in [
         ("ObjectWriter", {}, account.canonical_id),
         ("BucketOwnerPreferred", {}, account.canonical_id),
@@ -211,11 +211,11 @@ def test_the_expected_owner_is_checked(control, bucket):
         control.put_object(Bucket=bucket, Key="k", Body=b"", ExpectedBucketOwner="1" * 12)
 
 
-def test_a_missing_key_is_reported_only_with_the_right_to_list(control, bucket, nobody):
+def test_a_missing_key_is_reported_only_with_the_right_to_list(control, bucket, anonymous):
     text = policy(bucket, ("Allow", "*", "s3:GetObject", "/*"))
     control.put_bucket_policy(Bucket=bucket, Policy=text)
     with refused("AccessDenied", status=403):
-        nobody.get_object(Bucket=bucket, Key="absent")
+        anonymous.get_object(Bucket=bucket, Key="absent")
     with refused("NoSuchKey", status=404):
         control.get_object(Bucket=bucket, Key="absent")
 

@@ -120,11 +120,11 @@ def test_a_wrong_secret_and_an_unknown_key_are_refused(server, bucket):
         wrong.list_objects_v2(Bucket=bucket)
     with refused("SignatureDoesNotMatch", status=403):
         wrong.put_object(Bucket=bucket, Key="a", Body=b"x")
-    stranger = boto3.client("s3", **{**settings, "aws_access_key_id": "AKIDNOBODY"})
+    unknown_key = boto3.client("s3", **{**settings, "aws_access_key_id": "AKIDNOBODY"})
     with refused("InvalidAccessKeyId", status=403):
-        stranger.list_objects_v2(Bucket=bucket)
+        unknown_key.list_objects_v2(Bucket=bucket)
     with refused("InvalidAccessKeyId", status=403):
-        stranger.list_buckets()
+        unknown_key.list_buckets()
 
 
 def test_anonymous_callers_are_refused(server, control, bucket):

@@ -138,7 +138,7 @@ def test_invalid_renames_are_refused(s3, bucket):
         s3.rename_object(Bucket=bucket + "-none", Key="b", RenameSource="a")
 
 
-@pytest.mark.ashlar("accounts are made by the gateway's own commands")
+@pytest.mark.ashlar("accounts are created by the gateway's own commands")
 def test_a_rename_needs_rights_to_read_delete_and_write(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="old", Body=b"old")
     account = add_account(server)
@@ -222,7 +222,7 @@ def test_an_append_at_a_wrong_offset_is_refused_without_loss(s3, bucket):
     )
 
 
-@pytest.mark.ashlar("accounts are made by the gateway's own commands")
+@pytest.mark.ashlar("accounts are created by the gateway's own commands")
 def test_an_append_needs_the_right_to_read(server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="log", Body=b"12345")
     writer = add_person(server, ["writeonly"])
@@ -233,7 +233,7 @@ def test_an_append_needs_the_right_to_read(server, s3, bucket):
     assert body_of(s3, bucket, "log") == b"12345"
 
 
-@pytest.mark.ashlar("accounts are made by the gateway's own commands")
+@pytest.mark.ashlar("accounts are created by the gateway's own commands")
 def test_a_write_once_policy_requires_if_none_match_star(server, s3, bucket):
     carl = add_person(server, ["readwrite"], add_account(server))
     once = {

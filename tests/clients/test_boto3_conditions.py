@@ -22,7 +22,7 @@ def versioned(control, bucket):
 
 
 @pytest.fixture
-def nobody(server):
+def anonymous(server):
     """A client without credentials."""
     settings = {"endpoint_url": server.endpoint, "region_name": "us-east-1"}
     settings |= {"verify": server.ca} if server.ca else {}
@@ -291,23 +291,23 @@ def test_markers_and_versions_are_removed_in_buckets_with_effective_lists(contro
     control.create_bucket(Bucket=name, ObjectOwnership=ownership)
     versions.enable(control, name)
     ids = [versions.put(control, name, "k") for _ in range(3)]
-    ids.append(versions.hide(control, name, "k"))
+    ids.append(versions.delete_current(control, name, "k"))
     for version in ids:
         control.delete_object(Bucket=name, Key="k", VersionId=version)
     listed = control.list_object_versions(Bucket=name)
     assert "Versions" not in listed and "DeleteMarkers" not in listed
 
 
-def test_other_accounts_do_not_learn_which_versions_exist(control, server, nobody):
+def test_other_accounts_do_not_learn_which_versions_exist(control, server, anonymous):
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name, ObjectOwnership="ObjectWriter")
     versions.enable(control, name)
     private = versions.put(control, name, "k")
-    marker = versions.hide(control, name, "k")
+    marker = versions.delete_current(control, name, "k")
     control.put_object(Bucket=name, Key="k", Body=b"x", ACL="public-read")
-    stranger = add_person(server, ["readwrite"], add_account(server)).s3
+    other_user = add_person(server, ["readwrite"], add_account(server)).s3
     absent = private[:-1] + ("0" if private[-1] != "0" else "1")
-    for client in (nobody, stranger):
+    for client in (anonymous, other_user):
         assert client.get_object(Bucket=name, Key="k")["Body"].read() == b"x"
         for version in (private, marker, absent):
             for read in (client.get_object, client.head_object):
@@ -322,10 +322,10 @@ def test_other_accounts_do_not_learn_which_versions_exist(control, server, nobod
         {"Effect": "Allow", "Action": "s3:GetObjectVersion"},
         deny("s3:GetObjectVersion", StringEquals={"s3:ExistingObjectTag/class": "secret"}),
     )
-    assert nobody.get_object(Bucket=name, Key="k", VersionId=private)["Body"].read() == b"x"
+    assert anonymous.get_object(Bucket=name, Key="k", VersionId=private)["Body"].read() == b"x"
     for version in (secret, marker, absent):
         with refused("AccessDenied", status=403):
-            nobody.get_object(Bucket=name, Key="k", VersionId=version)
+            anonymous.get_object(Bucket=name, Key="k", VersionId=version)
     with refused("NoSuchVersion", status=404):
         control.get_object(Bucket=name, Key="k", VersionId=absent)
     with refused("MethodNotAllowed", status=405):

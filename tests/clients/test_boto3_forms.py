@@ -52,7 +52,7 @@ def signer(server, request):
     return boto3.client("s3", config=config, **server.aws_settings())
 
 
-@pytest.mark.ashlar("the reference takes forms of version 4 alone")
+@pytest.mark.ashlar("the reference accepts only forms of version 4")
 def test_a_form_uploads_a_file(server, control, bucket, signer):
     post = signer.generate_presigned_post(
         bucket,
@@ -70,7 +70,7 @@ def test_a_form_uploads_a_file(server, control, bucket, signer):
 
 def test_a_form_chooses_its_response(server, control, bucket, signer):
     if not server.is_ashlar() and signer.meta.config.signature_version == "s3":
-        pytest.skip("the reference takes forms of version 4 alone")
+        pytest.skip("the reference accepts only forms of version 4")
     for field, value, expected in [
         ("success_action_status", "200", 200),
         ("success_action_status", "201", 201),
@@ -87,7 +87,7 @@ def test_a_form_chooses_its_response(server, control, bucket, signer):
             assert headers["Location"].startswith(f"{value}&bucket={bucket}&key=k&etag=")
 
 
-@pytest.mark.ashlar("the reference has its own words")
+@pytest.mark.ashlar("the reference has its own error texts")
 def test_a_form_must_satisfy_its_policy(server, control, bucket, signer):
     post = signer.generate_presigned_post(
         bucket, "k", Conditions=[["content-length-range", 2, 10]]
@@ -118,7 +118,7 @@ def test_a_form_must_satisfy_its_policy(server, control, bucket, signer):
     assert send_form(server, post["url"], post["fields"], b"xxx")[0] == 204
 
 
-@pytest.mark.ashlar("the reference keeps anonymous forms out")
+@pytest.mark.ashlar("the reference refuses anonymous forms")
 def test_a_public_bucket_accepts_anonymous_forms(server, control, bucket):
     url = f"{server.endpoint}/{bucket}"
     assert send_form(server, url, {"key": "k"}, b"x")[0] == 403
@@ -161,7 +161,7 @@ def test_the_bucket_admits_pages_of_other_origins(server, control, bucket):
     assert status == 403 and headers["Access-Control-Allow-Origin"] is None
 
 
-@pytest.mark.ashlar("the reference knows no s3:if-none-match")
+@pytest.mark.ashlar("the reference does not know s3:if-none-match")
 def test_a_header_of_a_form_request_is_not_a_precondition(server, control, bucket, signer):
     control.put_object(Bucket=bucket, Key="k", Body=b"first")
     once = {

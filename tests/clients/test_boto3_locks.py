@@ -27,19 +27,19 @@ def s3(server):
 
 
 @pytest.fixture(scope="module")
-def graveyard(server):
+def locked_buckets(server):
     """Buckets with locks. They are removed after all tests, when the retentions have expired."""
     buckets = []
     yield buckets
     s3 = boto3.client("s3", **server.aws_settings())
     end = time.monotonic() + PATIENCE_SECONDS
     for bucket in buckets:
-        while not bury(s3, bucket):
+        while not remove_bucket(s3, bucket):
             assert time.monotonic() < end, f"{bucket} does not become empty"
             time.sleep(0.5)
 
 
-def bury(s3, bucket):
+def remove_bucket(s3, bucket):
     """Removes a bucket with its content. Returns False if something is still locked."""
     found = s3.list_object_versions(Bucket=bucket)
     for each in [*found.get("Versions", []), *found.get("DeleteMarkers", [])]:
@@ -55,11 +55,11 @@ def bury(s3, bucket):
 
 
 @pytest.fixture
-def lockable(s3, graveyard):
+def lockable(s3, locked_buckets):
     """A new bucket with object lock."""
     name = fresh_bucket_name("lock")
     s3.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
-    graveyard.append(name)
+    locked_buckets.append(name)
     return name
 
 
@@ -69,7 +69,7 @@ def locked_out(server):
     return refused(*server.codes("AccessDenied", "InvalidRequest"), status=status)
 
 
-def later(**what):
+def future(**what):
     """Returns a future time without fractions of a second."""
     return (datetime.now(timezone.utc) + timedelta(**what)).replace(microsecond=0)
 
@@ -78,27 +78,27 @@ def put(s3, bucket, key="k", content=b"x", **arguments):
     return s3.put_object(Bucket=bucket, Key=key, Body=content, **arguments)["VersionId"]
 
 
-def put_kept(s3, bucket, mode="GOVERNANCE", until=None, **arguments):
+def put_retained(s3, bucket, mode="GOVERNANCE", until=None, **arguments):
     """Writes an object with a retention, and returns its key and version."""
-    until = until or later(days=1)
+    until = until or future(days=1)
     kept = {"ObjectLockMode": mode, "ObjectLockRetainUntilDate": until}
     version = put(s3, bucket, **kept, **arguments)
     return {"Bucket": bucket, "Key": arguments.get("key", "k"), "VersionId": version}
 
 
-def keep(s3, which, mode, until, **arguments):
+def set_retention(s3, which, mode, until, **arguments):
     """Sets the retention of a version."""
     retention = {"Mode": mode, "RetainUntilDate": until}
     s3.put_object_retention(**which, Retention=retention, **arguments)
 
 
-def kept(s3, which):
+def retention_of(s3, which):
     """Returns the retention of a version: mode and end."""
     retention = s3.get_object_retention(**which)["Retention"]
     return retention["Mode"], retention["RetainUntilDate"]
 
 
-def hold(s3, which, status="ON"):
+def set_hold(s3, which, status="ON"):
     s3.put_object_legal_hold(**which, LegalHold={"Status": status})
 
 
@@ -117,7 +117,7 @@ def default(s3, bucket, **retention):
 
 
 def test_compliance_cannot_be_ended_and_expires(server, s3, lockable):
-    which = put_kept(s3, lockable, "COMPLIANCE", later(seconds=4))
+    which = put_retained(s3, lockable, "COMPLIANCE", future(seconds=4))
     for bypass in ({}, {"BypassGovernanceRetention": True}):
         with locked_out(server):
             remove(s3, which, **bypass)
@@ -134,35 +134,35 @@ def test_compliance_cannot_be_ended_and_expires(server, s3, lockable):
 
 
 def test_compliance_is_neither_shortened_nor_removed_nor_downgraded(server, s3, lockable):
-    until = later(seconds=LATER)
-    which = put_kept(s3, lockable, "COMPLIANCE", until)
+    until = future(seconds=LATER)
+    which = put_retained(s3, lockable, "COMPLIANCE", until)
     for bypass in ({}, {"BypassGovernanceRetention": True}):
         with locked_out(server):
-            keep(s3, which, "COMPLIANCE", until - timedelta(seconds=4), **bypass)
+            set_retention(s3, which, "COMPLIANCE", until - timedelta(seconds=4), **bypass)
         with locked_out(server):
-            keep(s3, which, "GOVERNANCE", until, **bypass)
+            set_retention(s3, which, "GOVERNANCE", until, **bypass)
         with locked_out(server):
             s3.put_object_retention(**which, Retention={}, **bypass)
-        assert kept(s3, which) == ("COMPLIANCE", until)
+        assert retention_of(s3, which) == ("COMPLIANCE", until)
 
 
 def test_compliance_can_be_extended_without_a_bypass(s3, lockable):
-    which = put_kept(s3, lockable, "COMPLIANCE", later(seconds=SOON))
-    until = later(seconds=LATER)
-    keep(s3, which, "COMPLIANCE", until)
-    assert kept(s3, which) == ("COMPLIANCE", until)
+    which = put_retained(s3, lockable, "COMPLIANCE", future(seconds=SOON))
+    until = future(seconds=LATER)
+    set_retention(s3, which, "COMPLIANCE", until)
+    assert retention_of(s3, which) == ("COMPLIANCE", until)
     assert s3.head_object(**which)["ObjectLockRetainUntilDate"] == until
 
 
 def test_governance_becomes_compliance(server, s3, lockable):
-    which = put_kept(s3, lockable)
-    until = later(seconds=SOON)
+    which = put_retained(s3, lockable)
+    until = future(seconds=SOON)
     # Such a retention could never be removed.
-    for date in (until, later(days=9)) if server.is_ashlar() else (until,):
+    for date in (until, future(days=9)) if server.is_ashlar() else (until,):
         with locked_out(server):
-            keep(s3, which, "COMPLIANCE", date)
-    keep(s3, which, "COMPLIANCE", until, BypassGovernanceRetention=True)
-    assert kept(s3, which) == ("COMPLIANCE", until)
+            set_retention(s3, which, "COMPLIANCE", date)
+    set_retention(s3, which, "COMPLIANCE", until, BypassGovernanceRetention=True)
+    assert retention_of(s3, which) == ("COMPLIANCE", until)
     with locked_out(server):
         remove(s3, which, BypassGovernanceRetention=True)
 
@@ -210,18 +210,18 @@ def test_locks_need_versions(server, s3, bucket):
 
 
 @pytest.mark.ashlar("the reference locks only in buckets made for it; AWS does since 2023")
-def test_a_bucket_with_versions_is_made_lockable_later(server, s3, bucket, graveyard):
+def test_a_bucket_with_versions_is_made_lockable_later(server, s3, bucket, locked_buckets):
     before = s3.put_object(Bucket=bucket, Key="before", Body=b"x")
     assert "VersionId" not in before
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     default(s3, bucket, Mode="GOVERNANCE", Days=1)
-    graveyard.append(bucket)
+    locked_buckets.append(bucket)
     with refused("InvalidBucketState", status=409):
         s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Suspended"})
     version = put(s3, bucket, "k")
     with locked_out(server):
         s3.delete_object(Bucket=bucket, Key="k", VersionId=version)
-    hold(s3, {"Bucket": bucket, "Key": "before", "VersionId": "null"})
+    set_hold(s3, {"Bucket": bucket, "Key": "before", "VersionId": "null"})
     with locked_out(server):
         s3.delete_object(Bucket=bucket, Key="before", VersionId="null")
 
@@ -309,7 +309,7 @@ def test_the_default_retention_applies_to_new_objects(server, s3, lockable, unit
         assert timedelta(days=days) <= until + timedelta(seconds=2)
         assert until <= timedelta(days=days + (unit == "Years"), seconds=2)
         assert "ObjectLockLegalHoldStatus" not in answer
-    assert kept(s3, which) == ("GOVERNANCE", answer["ObjectLockRetainUntilDate"])
+    assert retention_of(s3, which) == ("GOVERNANCE", answer["ObjectLockRetainUntilDate"])
     with locked_out(server):
         remove(s3, which)
     head = s3.head_object(Bucket=lockable, Key="older", VersionId=older)
@@ -328,7 +328,7 @@ def test_the_default_retention_applies_to_copies_and_uploads(server, s3, lockabl
     uploaded = upload(s3, lockable, "parts")
     for key, version in (("copy", copied), ("parts", uploaded)):
         which = {"Bucket": lockable, "Key": key, "VersionId": version}
-        assert kept(s3, which)[0] == "GOVERNANCE"
+        assert retention_of(s3, which)[0] == "GOVERNANCE"
         with locked_out(server):
             remove(s3, which)
 
@@ -343,9 +343,9 @@ def upload(s3, bucket, key, **arguments):
 
 def test_a_lock_of_the_request_overrides_the_default(s3, lockable):
     default(s3, lockable, Mode="GOVERNANCE", Days=30)
-    until = later(hours=1)
-    which = put_kept(s3, lockable, "GOVERNANCE", until)
-    assert kept(s3, which) == ("GOVERNANCE", until)
+    until = future(hours=1)
+    which = put_retained(s3, lockable, "GOVERNANCE", until)
+    assert retention_of(s3, which) == ("GOVERNANCE", until)
 
 
 def test_the_default_retention_does_not_apply_to_markers(s3, lockable):
@@ -361,7 +361,7 @@ def test_the_default_retention_does_not_apply_to_markers(s3, lockable):
 
 
 def test_a_write_sets_retention_and_legal_hold(server, s3, lockable):
-    until = later(days=2)
+    until = future(days=2)
     asked = {
         "ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until,
         "ObjectLockLegalHoldStatus": "ON",
@@ -378,14 +378,14 @@ def test_a_write_sets_retention_and_legal_hold(server, s3, lockable):
         which = {"Bucket": lockable, "Key": key, "VersionId": version}
         for answer in (s3.head_object(**which), s3.get_object(**which)):
             assert {name: answer[name] for name in asked} == asked
-        assert kept(s3, which) == ("GOVERNANCE", until)
+        assert retention_of(s3, which) == ("GOVERNANCE", until)
         assert s3.get_object_legal_hold(**which)["LegalHold"]["Status"] == "ON"
         with locked_out(server):
             remove(s3, which)
 
 
 def test_a_copy_does_not_copy_locks(s3, lockable):
-    put_kept(s3, lockable, ObjectLockLegalHoldStatus="ON")
+    put_retained(s3, lockable, ObjectLockLegalHoldStatus="ON")
     source = {"Bucket": lockable, "Key": "k"}
     version = s3.copy_object(Bucket=lockable, Key="copy", CopySource=source)["VersionId"]
     head = s3.head_object(Bucket=lockable, Key="copy")
@@ -394,7 +394,7 @@ def test_a_copy_does_not_copy_locks(s3, lockable):
 
 
 def test_overwriting_a_locked_object_makes_a_version(server, s3, lockable):
-    which = put_kept(s3, lockable, content=b"locked")
+    which = put_retained(s3, lockable, content=b"locked")
     newer = put(s3, lockable, content=b"newer")
     got = s3.get_object(Bucket=lockable, Key="k")
     assert (got["Body"].read(), got["VersionId"]) == (b"newer", newer)
@@ -407,8 +407,8 @@ def test_overwriting_a_locked_object_makes_a_version(server, s3, lockable):
 
 
 def test_a_write_needs_a_valid_mode_and_date(server, s3, lockable):
-    mode, until = {"ObjectLockMode": "GOVERNANCE"}, {"ObjectLockRetainUntilDate": later(days=1)}
-    past = {"ObjectLockRetainUntilDate": later(days=-1)}
+    mode, until = {"ObjectLockMode": "GOVERNANCE"}, {"ObjectLockRetainUntilDate": future(days=1)}
+    past = {"ObjectLockRetainUntilDate": future(days=-1)}
     both = "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied"
     for bad, sentence in (
         (mode, both),
@@ -428,7 +428,7 @@ def test_a_write_needs_a_valid_mode_and_date(server, s3, lockable):
     "asked",
     [
         {"ObjectLockLegalHoldStatus": "ON"},
-        {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": later(days=1)},
+        {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": future(days=1)},
     ],
     ids=["hold", "retention"],
 )
@@ -455,21 +455,21 @@ def test_retention_belongs_to_a_version(server, s3, lockable):
     older, newer = put(s3, lockable, content=b"1"), put(s3, lockable, content=b"2")
     current = {"Bucket": lockable, "Key": "k"}
     which = {**current, "VersionId": older}
-    until = later(days=1)
-    keep(s3, which, "GOVERNANCE", until)
-    assert kept(s3, which) == ("GOVERNANCE", until)
+    until = future(days=1)
+    set_retention(s3, which, "GOVERNANCE", until)
+    assert retention_of(s3, which) == ("GOVERNANCE", until)
     missing = 404 if server.is_ashlar() else 400
     with refused("NoSuchObjectLockConfiguration", status=missing):
         s3.get_object_retention(**current)
-    keep(s3, current, "GOVERNANCE", until + timedelta(days=1))
-    assert kept(s3, {**current, "VersionId": newer})[1] == until + timedelta(days=1)
-    assert kept(s3, which) == ("GOVERNANCE", until)
+    set_retention(s3, current, "GOVERNANCE", until + timedelta(days=1))
+    assert retention_of(s3, {**current, "VersionId": newer})[1] == until + timedelta(days=1)
+    assert retention_of(s3, which) == ("GOVERNANCE", until)
     found = s3.list_object_versions(Bucket=lockable)["Versions"]
     assert [each["VersionId"] for each in found] == [newer, older], "no version was made"
 
 
 def test_a_locked_version_cannot_be_removed(server, s3, lockable):
-    which = put_kept(s3, lockable, content=b"locked")
+    which = put_retained(s3, lockable, content=b"locked")
     with locked_out(server) as caught:
         remove(s3, which)
     if server.is_ashlar():
@@ -481,7 +481,7 @@ def test_a_locked_version_cannot_be_removed(server, s3, lockable):
 
 
 def test_a_plain_delete_hides_a_locked_object(server, s3, lockable):
-    which = put_kept(s3, lockable, content=b"locked")
+    which = put_retained(s3, lockable, content=b"locked")
     marker = s3.delete_object(Bucket=lockable, Key="k")
     assert marker["DeleteMarker"] is True
     with refused("NoSuchKey", status=404):
@@ -493,7 +493,7 @@ def test_a_plain_delete_hides_a_locked_object(server, s3, lockable):
 
 
 def test_governance_is_bypassed_with_the_header(server, s3, lockable):
-    which = put_kept(s3, lockable)
+    which = put_retained(s3, lockable)
     for no in ({}, {"BypassGovernanceRetention": False}):
         with locked_out(server):
             remove(s3, which, **no)
@@ -504,20 +504,20 @@ def test_governance_is_bypassed_with_the_header(server, s3, lockable):
 
 
 def test_governance_is_extended_without_and_shortened_with_a_bypass(server, s3, lockable):
-    until = later(days=1)
-    which = put_kept(s3, lockable, "GOVERNANCE", until)
-    keep(s3, which, "GOVERNANCE", until)
-    keep(s3, which, "GOVERNANCE", until + timedelta(days=1))
-    assert kept(s3, which) == ("GOVERNANCE", until + timedelta(days=1))
+    until = future(days=1)
+    which = put_retained(s3, lockable, "GOVERNANCE", until)
+    set_retention(s3, which, "GOVERNANCE", until)
+    set_retention(s3, which, "GOVERNANCE", until + timedelta(days=1))
+    assert retention_of(s3, which) == ("GOVERNANCE", until + timedelta(days=1))
     with locked_out(server):
-        keep(s3, which, "GOVERNANCE", until)
-    assert kept(s3, which) == ("GOVERNANCE", until + timedelta(days=1))
-    keep(s3, which, "GOVERNANCE", until, BypassGovernanceRetention=True)
-    assert kept(s3, which) == ("GOVERNANCE", until)
+        set_retention(s3, which, "GOVERNANCE", until)
+    assert retention_of(s3, which) == ("GOVERNANCE", until + timedelta(days=1))
+    set_retention(s3, which, "GOVERNANCE", until, BypassGovernanceRetention=True)
+    assert retention_of(s3, which) == ("GOVERNANCE", until)
 
 
 def test_governance_is_removed_with_a_bypass(server, s3, lockable):
-    which = put_kept(s3, lockable)
+    which = put_retained(s3, lockable)
     with locked_out(server):
         s3.put_object_retention(**which, Retention={})
     s3.put_object_retention(**which, Retention={}, BypassGovernanceRetention=True)
@@ -528,7 +528,7 @@ def test_governance_is_removed_with_a_bypass(server, s3, lockable):
     remove(s3, which)
 
 
-@pytest.mark.ashlar("users are made by the gateway's own commands")
+@pytest.mark.ashlar("users are created by the gateway's own commands")
 def test_a_bypass_needs_a_permission(server, s3, lockable):
     person = add_person(server)
     allowed = {
@@ -539,16 +539,16 @@ def test_a_bypass_needs_a_permission(server, s3, lockable):
     }
     policy = {"Version": "2012-10-17", "Statement": [allowed]}
     s3.put_bucket_policy(Bucket=lockable, Policy=json.dumps(policy))
-    until = later(days=1)
-    which = put_kept(s3, lockable, "GOVERNANCE", until)
+    until = future(days=1)
+    which = put_retained(s3, lockable, "GOVERNANCE", until)
     with refused("AccessDenied", status=403):
         remove(person.s3, which, BypassGovernanceRetention=True)
     with refused("AccessDenied", status=403):
-        keep(person.s3, which, "GOVERNANCE", later(hours=1), BypassGovernanceRetention=True)
-    assert kept(s3, which) == ("GOVERNANCE", until)
+        set_retention(person.s3, which, "GOVERNANCE", future(hours=1), BypassGovernanceRetention=True)
+    assert retention_of(s3, which) == ("GOVERNANCE", until)
     allowed["Action"].append("s3:BypassGovernanceRetention")
     s3.put_bucket_policy(Bucket=lockable, Policy=json.dumps(policy))
-    keep(person.s3, which, "GOVERNANCE", later(hours=1), BypassGovernanceRetention=True)
+    set_retention(person.s3, which, "GOVERNANCE", future(hours=1), BypassGovernanceRetention=True)
     remove(person.s3, which, BypassGovernanceRetention=True)
 
 
@@ -559,7 +559,7 @@ def policy_of(bucket, *statements):
     return json.dumps({"Version": "2012-10-17", "Statement": whole})
 
 
-@pytest.mark.ashlar("users are made by the gateway's own commands")
+@pytest.mark.ashlar("users are created by the gateway's own commands")
 def test_a_bypass_in_a_batch_is_permitted_for_each_object(server, s3, lockable):
     person = add_person(server)
     arn = f"arn:aws:s3:::{lockable}/scratch/*"
@@ -569,22 +569,22 @@ def test_a_bypass_in_a_batch_is_permitted_for_each_object(server, s3, lockable):
         {"Effect": "Allow", "Action": "s3:BypassGovernanceRetention", "Resource": arn},
     )
     s3.put_bucket_policy(Bucket=lockable, Policy=text)
-    until = later(days=1)
-    which = [put_kept(s3, lockable, "GOVERNANCE", until, key=key) for key in ("a", "scratch/a")]
+    until = future(days=1)
+    which = [put_retained(s3, lockable, "GOVERNANCE", until, key=key) for key in ("a", "scratch/a")]
     objects = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in which]
     answer = person.s3.delete_objects(
         Bucket=lockable, Delete={"Objects": objects}, BypassGovernanceRetention=True
     )
     assert [one["Key"] for one in answer["Deleted"]] == ["scratch/a"]
     assert [(one["Key"], one["Code"]) for one in answer["Errors"]] == [("a", "AccessDenied")]
-    assert kept(s3, which[0]) == ("GOVERNANCE", until)
+    assert retention_of(s3, which[0]) == ("GOVERNANCE", until)
     # The owner may bypass a retention unless a statement denies it.
     deny = {"Effect": "Deny", "Action": "s3:BypassGovernanceRetention"}
     s3.put_bucket_policy(Bucket=lockable, Policy=policy_of(lockable, deny))
     answer = s3.delete_objects(
         Bucket=lockable, Delete={"Objects": objects[:1]}, BypassGovernanceRetention=True
     )
-    assert "Deleted" not in answer and kept(s3, which[0]) == ("GOVERNANCE", until)
+    assert "Deleted" not in answer and retention_of(s3, which[0]) == ("GOVERNANCE", until)
     s3.delete_bucket_policy(Bucket=lockable)
 
 
@@ -600,16 +600,16 @@ def test_a_policy_limits_retentions(s3, lockable):
     s3.put_bucket_policy(Bucket=lockable, Policy=policy_of(lockable, *deny))
     which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
     for mode, until in (
-        ("GOVERNANCE", later(days=10, minutes=1)),
-        ("COMPLIANCE", later(minutes=1)),
-        ("GOVERNANCE", later(days=40_000)),
+        ("GOVERNANCE", future(days=10, minutes=1)),
+        ("COMPLIANCE", future(minutes=1)),
+        ("GOVERNANCE", future(days=40_000)),
     ):
         with refused("AccessDenied", status=403):
-            keep(s3, which, mode, until)
+            set_retention(s3, which, mode, until)
         with refused("AccessDenied", status=403):
-            put_kept(s3, lockable, mode, until, key="by-headers")
-    keep(s3, which, "GOVERNANCE", later(days=10))
-    put_kept(s3, lockable, "GOVERNANCE", later(days=9), key="by-headers")
+            put_retained(s3, lockable, mode, until, key="by-headers")
+    set_retention(s3, which, "GOVERNANCE", future(days=10))
+    put_retained(s3, lockable, "GOVERNANCE", future(days=9), key="by-headers")
 
 
 @pytest.mark.ashlar("the reference has no policies of buckets by locks")
@@ -621,14 +621,14 @@ def test_a_policy_limits_legal_holds(s3, lockable):
     }
     s3.put_bucket_policy(Bucket=lockable, Policy=policy_of(lockable, deny))
     which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
-    hold(s3, which)
+    set_hold(s3, which)
     with refused("AccessDenied", status=403):
-        hold(s3, which, "OFF")
+        set_hold(s3, which, "OFF")
     s3.delete_bucket_policy(Bucket=lockable)
-    hold(s3, which, "OFF")
+    set_hold(s3, which, "OFF")
 
 
-@pytest.mark.ashlar("the reference ignores a bypass of what is not there")
+@pytest.mark.ashlar("the reference ignores a bypass without locks")
 def test_a_bypass_in_a_bucket_without_locks_is_refused(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for delete in (
@@ -647,7 +647,7 @@ def test_a_bypass_in_a_bucket_without_locks_is_refused(s3, bucket):
 
 def test_an_invalid_retention_is_refused(server, s3, lockable):
     which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
-    tomorrow = later(days=1)
+    tomorrow = future(days=1)
     for retention in (
         {"Mode": "GOVERNANCE"}, {"RetainUntilDate": tomorrow},
         {"Mode": "governance?", "RetainUntilDate": tomorrow},
@@ -656,7 +656,7 @@ def test_an_invalid_retention_is_refused(server, s3, lockable):
         with refused(*server.codes("MalformedXML", "InvalidRequest"), status=400):
             s3.put_object_retention(**which, Retention=retention)
     with refused(*server.codes("InvalidArgument", "MalformedXML"), status=400) as caught:
-        keep(s3, which, "GOVERNANCE", later(seconds=-5))
+        set_retention(s3, which, "GOVERNANCE", future(seconds=-5))
     if server.is_ashlar():
         assert caught.value.response["Error"]["Message"] == (
             "The retain until date must be in the future!"
@@ -667,9 +667,9 @@ def test_an_invalid_retention_is_refused(server, s3, lockable):
 # Operations on locks, with their arguments besides bucket, key and version.
 ABOUT_LOCKS = {
     "GetObjectRetention": lambda s3, **which: s3.get_object_retention(**which),
-    "PutObjectRetention": lambda s3, **which: keep(s3, which, "GOVERNANCE", later(days=1)),
+    "PutObjectRetention": lambda s3, **which: set_retention(s3, which, "GOVERNANCE", future(days=1)),
     "GetObjectLegalHold": lambda s3, **which: s3.get_object_legal_hold(**which),
-    "PutObjectLegalHold": lambda s3, **which: hold(s3, which),
+    "PutObjectLegalHold": lambda s3, **which: set_hold(s3, which),
 }
 
 
@@ -731,12 +731,12 @@ def test_an_object_without_a_lock_has_its_error_code(server, s3, lockable, opera
 
 def test_a_hold_protects_until_it_is_released(server, s3, lockable):
     which = {"Bucket": lockable, "Key": "k", "VersionId": put(s3, lockable)}
-    hold(s3, which)
+    set_hold(s3, which)
     assert s3.head_object(**which)["ObjectLockLegalHoldStatus"] == "ON"
     for bypass in ({}, {"BypassGovernanceRetention": True}):
         with locked_out(server):
             remove(s3, which, **bypass)
-    hold(s3, which, "OFF")
+    set_hold(s3, which, "OFF")
     assert s3.get_object_legal_hold(**which)["LegalHold"] == {"Status": "OFF"}
     assert s3.head_object(**which)["ObjectLockLegalHoldStatus"] == "OFF"
     remove(s3, which)
@@ -745,27 +745,27 @@ def test_a_hold_protects_until_it_is_released(server, s3, lockable):
 def test_a_hold_belongs_to_a_version(server, s3, lockable):
     older, newer = put(s3, lockable, content=b"1"), put(s3, lockable, content=b"2")
     which = {"Bucket": lockable, "Key": "k"}
-    hold(s3, {**which, "VersionId": older})
+    set_hold(s3, {**which, "VersionId": older})
     assert "ObjectLockLegalHoldStatus" not in s3.head_object(**which)
-    hold(s3, which)
+    set_hold(s3, which)
     assert s3.get_object_legal_hold(**which, VersionId=newer)["LegalHold"]["Status"] == "ON"
-    hold(s3, {**which, "VersionId": older}, "OFF")
+    set_hold(s3, {**which, "VersionId": older}, "OFF")
     s3.delete_object(**which, VersionId=older)
     with locked_out(server):
         s3.delete_object(**which, VersionId=newer)
 
 
 def test_holds_and_retentions_are_independent(server, s3, lockable):
-    until = later(days=1)
-    which = put_kept(s3, lockable, "GOVERNANCE", until, ObjectLockLegalHoldStatus="ON")
+    until = future(days=1)
+    which = put_retained(s3, lockable, "GOVERNANCE", until, ObjectLockLegalHoldStatus="ON")
     with locked_out(server):
         remove(s3, which, BypassGovernanceRetention=True)
-    hold(s3, which, "OFF")
-    assert kept(s3, which) == ("GOVERNANCE", until)
+    set_hold(s3, which, "OFF")
+    assert retention_of(s3, which) == ("GOVERNANCE", until)
     with locked_out(server):
         remove(s3, which)
-    hold(s3, which, "ON")
-    keep(s3, which, "GOVERNANCE", later(hours=1), BypassGovernanceRetention=True)
+    set_hold(s3, which, "ON")
+    set_retention(s3, which, "GOVERNANCE", future(hours=1), BypassGovernanceRetention=True)
     assert s3.get_object_legal_hold(**which)["LegalHold"]["Status"] == "ON"
 
 
@@ -781,7 +781,7 @@ def test_a_hold_is_on_or_off(s3, lockable):
 
 
 def test_a_batch_of_deletes_reports_locked_versions(server, s3, lockable):
-    locked = put_kept(s3, lockable, key="locked")
+    locked = put_retained(s3, lockable, key="locked")
     held = put(s3, lockable, "held", ObjectLockLegalHoldStatus="ON")
     free = put(s3, lockable, "free")
     these = [

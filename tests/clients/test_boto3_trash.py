@@ -45,7 +45,7 @@ def listed(server, bucket, prefix=""):
     return [(key, int(size.removesuffix(" bytes")), name) for key, _since, size, name in cells]
 
 
-def lost(server, bucket, prefix=""):
+def keys_in_trash(server, bucket, prefix=""):
     return [(key, size) for key, size, _ in listed(server, bucket, prefix)]
 
 
@@ -72,7 +72,7 @@ def test_a_trash_is_invisible_to_clients(server, s3, trashing):
         with refused("NoSuchVersion", "404"):
             ask(Bucket=trashing, Key="a", VersionId=name)
     s3.delete_object(Bucket=trashing, Key="a", VersionId=name)
-    assert lost(server, trashing) == [("a", 2), ("a", 1)]
+    assert keys_in_trash(server, trashing) == [("a", 2), ("a", 1)]
 
 
 def test_deleted_and_replaced_objects_are_in_the_trash(server, s3, trashing):
@@ -89,7 +89,7 @@ def test_deleted_and_replaced_objects_are_in_the_trash(server, s3, trashing):
     s3.complete_multipart_upload(MultipartUpload={"Parts": parts}, **part)
     s3.rename_object(Bucket=trashing, Key="renamed", RenameSource="/put")
     names = ["batch", "copied", "multipart", "null", "put", "renamed"]
-    assert lost(server, trashing) == [(name, len(name)) for name in names]
+    assert keys_in_trash(server, trashing) == [(name, len(name)) for name in names]
     left = [it["Key"] for it in s3.list_objects_v2(Bucket=trashing)["Contents"]]
     assert left == ["copied", "multipart", "renamed"]
 
@@ -106,7 +106,7 @@ def test_an_item_of_the_trash_is_restored(server, s3, trashing):
     server.operate("trash", "restore", trashing, "d/e/f", "--id", name)
     found = s3.get_object(Bucket=trashing, Key="d/e/f")
     assert (found["Body"].read(), found["Metadata"]) == (b"first", metadata)
-    assert lost(server, trashing) == [("d/e/f", 6)], "what made way is in the trash"
+    assert keys_in_trash(server, trashing) == [("d/e/f", 6)], "what made way is in the trash"
     assert "there is no such thing in the trash" in server.operate_refused(
         "trash", "restore", trashing, "other"
     )
@@ -172,8 +172,8 @@ def test_after_its_days_a_trash_is_emptied(server, s3, trashing):
     put(s3, trashing, "b", b"goes")
     s3.delete_object(Bucket=trashing, Key="b")
     lost_at = time.monotonic()
-    assert lost(server, trashing) == [("b", 4)]
-    while lost(server, trashing):
+    assert keys_in_trash(server, trashing) == [("b", 4)]
+    while keys_in_trash(server, trashing):
         assert time.monotonic() - lost_at < 3 * float(day) + PATIENCE_SECONDS
         time.sleep(0.2)
     assert time.monotonic() - lost_at > 2 * float(day), "it went before its days were over"

@@ -17,7 +17,7 @@ from versions import (
     current_keys,
     empty,
     enable,
-    hide,
+    delete_current,
     ids,
     listed,
     page_of,
@@ -78,7 +78,7 @@ def story(server, s3, plain):
         if step[0] == "+":
             of_key.insert(0, (put(s3, plain, key), "Version"))
         elif step[0] == "-":
-            of_key.insert(0, (hide(s3, plain, key), "DeleteMarker"))
+            of_key.insert(0, (delete_current(s3, plain, key), "DeleteMarker"))
         else:
             s3.delete_object(Bucket=plain, Key=key, VersionId=of_key.pop()[0])
     entries = [
@@ -137,7 +137,7 @@ def test_a_common_prefix_counts_as_one_entry(server, s3, story):
             assert "CommonPrefixes" not in list_objects(Bucket=bucket, Delimiter="/", Prefix="c")
 
 
-@pytest.mark.ashlar("the reference adds notes of its own to the key to go on from")
+@pytest.mark.ashlar("the reference adds its own data to the key of the next page")
 def test_a_page_has_the_markers_of_the_next_one(s3, story):
     bucket, entries = story
     page, _ = page_of(s3, bucket, MaxKeys=3)
@@ -170,7 +170,7 @@ def listed_from(s3, bucket, **begin):
     return found
 
 
-@pytest.mark.ashlar("the reference says 501, or takes it")
+@pytest.mark.ashlar("the reference returns 501, or accepts it")
 def test_a_version_id_marker_needs_a_key_marker(s3, versioned):
     version = put(s3, versioned, "k")
     with refused("InvalidArgument", status=400) as caught:
@@ -212,7 +212,7 @@ def test_keys_are_encoded_on_request(server, s3, story):
 
 def test_an_entry_has_the_properties_of_its_version(s3, versioned):
     version = put(s3, versioned, "k", b"12345")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     page, _ = page_of(s3, versioned)
     (shown,), (hidden,) = page["Versions"], page["DeleteMarkers"]
     assert (shown["VersionId"], shown["Size"]) == (version, 5)

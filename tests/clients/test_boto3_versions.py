@@ -23,7 +23,7 @@ from versions import (
     empty,
     enable,
     headers_of,
-    hide,
+    delete_current,
     ids,
     listed,
     put,
@@ -33,7 +33,7 @@ from versions import (
 
 PART = 5 << 20
 
-ALWAYS_A_MARKER = pytest.mark.ashlar("the reference makes a marker only upon an object")
+ALWAYS_A_MARKER = pytest.mark.ashlar("the reference makes a marker only over an object")
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_mfa_delete_may_be_set_to_disabled(s3, plain):
     assert s3.get_bucket_versioning(Bucket=plain)["Status"] == "Enabled"
 
 
-@pytest.mark.ashlar("the reference takes the setting and forgets it")
+@pytest.mark.ashlar("the reference accepts the setting and drops it")
 def test_mfa_delete_cannot_be_enabled(s3, plain):
     # AWS does not enable it either without the serial number and code of a device.
     state = {"Status": "Enabled", "MFADelete": "Enabled"}
@@ -110,7 +110,7 @@ def test_mfa_delete_cannot_be_enabled(s3, plain):
 
 def test_a_bucket_with_versions_or_markers_is_not_empty(s3, versioned):
     version = put(s3, versioned, "k")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     assert current_keys(s3, versioned) == []
     for left in (marker, version):
         with refused("BucketNotEmpty", status=409) as caught:
@@ -163,7 +163,7 @@ ABOUT_A_VERSION = {
     ),
     "DeleteObjectTagging": lambda s3, **which: s3.delete_object_tagging(**which),
 }
-SILENT = pytest.mark.ashlar("the reference does not say of which version the tags are")
+SILENT = pytest.mark.ashlar("the reference does not return the version of the tags")
 
 
 @pytest.mark.parametrize(
@@ -285,10 +285,10 @@ def test_tags_belong_to_the_version(s3, versioned):
     assert ids(s3, versioned, "k") == [newer, older], "tags make no version"
 
 
-@pytest.mark.ashlar("the reference looks at the current version alone")
+@pytest.mark.ashlar("the reference uses only the current version")
 def test_access_control_lists_belong_to_the_version(s3, versioned):
     version = put(s3, versioned, "k")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     grants = s3.get_object_acl(Bucket=versioned, Key="k", VersionId=version)["Grants"]
     assert [each["Permission"] for each in grants] == ["FULL_CONTROL"]
     with refused("MethodNotAllowed", status=405):
@@ -313,7 +313,7 @@ def test_parts_of_a_version_are_read(s3, versioned):
     assert read(s3, versioned, "k", VersionId=version) == b"".join(bodies)
 
 
-@pytest.mark.ashlar("users are made by the gateway's own commands")
+@pytest.mark.ashlar("users are created by the gateway's own commands")
 def test_versions_have_permissions_of_their_own(server, s3, versioned):
     person = add_person(server)
 
@@ -335,7 +335,7 @@ def test_versions_have_permissions_of_their_own(server, s3, versioned):
             ask(Bucket=versioned, Key="k", VersionId=version)
     with refused("AccessDenied", status=403):
         person.s3.list_object_versions(Bucket=versioned)
-    marker = hide(person.s3, versioned, "k")
+    marker = delete_current(person.s3, versioned, "k")
     allow("GetObjectVersion", "DeleteObjectVersion", "ListBucketVersions")
     assert read(person.s3, versioned, "k", VersionId=version) == b"theirs"
     assert ids(person.s3, versioned, "k") == [marker, version]
@@ -433,7 +433,7 @@ def test_a_delete_makes_a_marker(s3, versioned):
 @ALWAYS_A_MARKER
 def test_a_delete_of_a_deleted_key_makes_another_marker(s3, versioned):
     version = put(s3, versioned, "k")
-    made = [hide(s3, versioned, "k") for _ in range(3)]
+    made = [delete_current(s3, versioned, "k") for _ in range(3)]
     assert len({version, *made}) == 4
     assert listed(s3, versioned) == [
         Entry("k", made[2], "DeleteMarker", True),
@@ -461,7 +461,7 @@ def test_a_delete_of_a_key_that_never_existed_makes_a_marker(s3, versioned):
 
 def test_a_marker_hides_the_object(s3, versioned):
     version = put(s3, versioned, "k", b"hidden")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     for code, ask in (("NoSuchKey", s3.get_object), ("404", s3.head_object)):
         with refused(code, status=404) as caught:
             ask(Bucket=versioned, Key="k")
@@ -481,7 +481,7 @@ def test_a_marker_hides_the_object(s3, versioned):
 
 def test_a_marker_is_not_read_by_its_id(s3, versioned):
     put(s3, versioned, "k")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     put(s3, versioned, "k")
     for code, ask in (("MethodNotAllowed", s3.get_object), ("405", s3.head_object)):
         with refused(code, status=405) as caught:
@@ -496,10 +496,10 @@ def test_a_marker_is_not_read_by_its_id(s3, versioned):
         )
 
 
-@pytest.mark.ashlar("the reference tells neither when a marker was made nor what one can do to it")
+@pytest.mark.ashlar("the reference returns neither the time of a marker nor the allowed methods")
 def test_a_marker_is_identified_by_headers(s3, versioned):
     put(s3, versioned, "k")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     for code, ask in (("MethodNotAllowed", s3.get_object), ("405", s3.head_object)):
         with refused(code, status=405) as caught:
             ask(Bucket=versioned, Key="k", VersionId=marker)
@@ -515,7 +515,7 @@ def test_a_marker_is_identified_by_headers(s3, versioned):
 @pytest.mark.parametrize("operation", [name for name in ABOUT_A_VERSION if "Tagging" in name])
 def test_a_marker_has_no_tags(server, s3, versioned, operation):
     put(s3, versioned, "k", Tagging="a=1")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     ask = ABOUT_A_VERSION[operation]
     with refused("MethodNotAllowed", status=405):
         ask(s3, Bucket=versioned, Key="k", VersionId=marker)
@@ -528,7 +528,7 @@ def test_a_marker_has_no_tags(server, s3, versioned, operation):
 
 def test_removing_a_marker_restores_the_object(s3, versioned):
     version = put(s3, versioned, "k", b"back", Metadata={"a": "1"}, Tagging="t=1")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     answer = s3.delete_object(Bucket=versioned, Key="k", VersionId=marker)
     assert (answer["DeleteMarker"], answer["VersionId"]) == (True, marker)
     got = s3.get_object(Bucket=versioned, Key="k")
@@ -553,7 +553,7 @@ def test_removing_the_current_version_makes_the_one_before_current(s3, versioned
 
 def test_removing_a_version_may_leave_a_marker_current(s3, versioned):
     put(s3, versioned, "k")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     s3.delete_object(Bucket=versioned, Key="k", VersionId=put(s3, versioned, "k"))
     with refused("404", status=404) as caught:
         s3.head_object(Bucket=versioned, Key="k")
@@ -563,7 +563,7 @@ def test_removing_a_version_may_leave_a_marker_current(s3, versioned):
 
 def test_removing_the_last_version_removes_the_key(s3, versioned):
     version = put(s3, versioned, "a/k")
-    marker = hide(s3, versioned, "a/k")
+    marker = delete_current(s3, versioned, "a/k")
     s3.delete_object(Bucket=versioned, Key="a/k", VersionId=version)
     assert listed(s3, versioned) == [Entry("a/k", marker, "DeleteMarker", True)]
     s3.delete_object(Bucket=versioned, Key="a/k", VersionId=marker)
@@ -592,7 +592,7 @@ def test_objects_from_before_versioning_are_version_null(s3, plain):
     assert read(s3, plain, "k") == b"before"
 
 
-@pytest.mark.ashlar("the reference does not tell the id null")
+@pytest.mark.ashlar("the reference does not return the id null")
 def test_responses_contain_the_id_null_once_versioning_was_set(s3, plain):
     put(s3, plain, "k")
     for change in (enable, suspend):
@@ -605,7 +605,7 @@ def test_responses_contain_the_id_null_once_versioning_was_set(s3, plain):
 def test_a_delete_after_enabling_keeps_version_null(s3, plain):
     put(s3, plain, "k", b"before")
     enable(s3, plain)
-    marker = hide(s3, plain, "k")
+    marker = delete_current(s3, plain, "k")
     assert marker != "null"
     assert ids(s3, plain, "k") == [marker, "null"]
     assert read(s3, plain, "k", VersionId="null") == b"before"
@@ -729,7 +729,7 @@ def test_a_version_is_copied(s3, versioned):
     assert got["TagCount"] == 1
 
 
-@pytest.mark.ashlar("the reference tells it only if the request did")
+@pytest.mark.ashlar("the reference returns it only if the request names it")
 def test_a_copy_returns_the_version_id_of_its_source(s3, versioned):
     version = put(s3, versioned, "k")
     source = {"Bucket": versioned, "Key": "k"}
@@ -745,7 +745,7 @@ def test_a_copy_of_an_older_version_onto_its_key_makes_it_current(s3, versioned)
     got = s3.get_object(Bucket=versioned, Key="k")
     assert (got["Body"].read(), got["Metadata"]) == (b"older", {"a": "1"})
     assert ids(s3, versioned, "k") == [restored, newer, older]
-    hide(s3, versioned, "k")
+    delete_current(s3, versioned, "k")
     s3.copy_object(Bucket=versioned, Key="k", CopySource={**source, "VersionId": newer})
     assert read(s3, versioned, "k") == b"newer"
 
@@ -764,7 +764,7 @@ def test_conditions_of_a_copy_apply_to_the_version(s3, versioned):
 
 def test_a_marker_is_not_copied(server, s3, versioned):
     put(s3, versioned, "k")
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     put(s3, versioned, "k")
     source = {"Bucket": versioned, "Key": "k", "VersionId": marker}
     # The reference returns MethodNotAllowed, as for a read.
@@ -796,7 +796,7 @@ def test_a_copy_of_a_version_that_is_not_there_is_refused(server, s3, versioned)
 def test_parts_are_copied_from_a_version(server, s3, versioned):
     older = put(s3, versioned, "k", b"1" * PART)
     put(s3, versioned, "k", b"2" * PART)
-    marker = hide(s3, versioned, "k")
+    marker = delete_current(s3, versioned, "k")
     upload_id = s3.create_multipart_upload(Bucket=versioned, Key="to")["UploadId"]
     which = {"Bucket": versioned, "Key": "to", "UploadId": upload_id}
     source = {"Bucket": versioned, "Key": "k", "VersionId": older}
@@ -841,7 +841,7 @@ def test_many_deletes_make_markers(server, s3, versioned):
 
 def test_many_versions_are_removed_by_id(server, s3, versioned):
     version, lowest = put(s3, versioned, "a"), put(s3, versioned, "b")
-    stays, marker = put(s3, versioned, "a"), hide(s3, versioned, "b")
+    stays, marker = put(s3, versioned, "a"), delete_current(s3, versioned, "b")
     deleted, errors = delete_all(
         s3, versioned, [{"Key": "a", "VersionId": version}, {"Key": "b", "VersionId": marker}]
     )
@@ -859,7 +859,7 @@ def test_many_versions_are_removed_by_id(server, s3, versioned):
 
 def test_one_request_removes_several_versions_of_a_key(s3, versioned):
     made = [put(s3, versioned, "k", body) for body in (b"1", b"2", b"3")]
-    made.append(hide(s3, versioned, "k"))
+    made.append(delete_current(s3, versioned, "k"))
     gone = [made[3], made[0], made[2]]
     answer = s3.delete_objects(
         Bucket=versioned,
@@ -941,7 +941,7 @@ def test_if_none_match_star_treats_a_marker_as_absent(s3, versioned):
     put(s3, versioned, "k", b"first", IfNoneMatch="*")
     with refused("PreconditionFailed", status=412):
         put(s3, versioned, "k", b"second", IfNoneMatch="*")
-    hide(s3, versioned, "k")
+    delete_current(s3, versioned, "k")
     put(s3, versioned, "k", b"third", IfNoneMatch="*")
     assert read(s3, versioned, "k") == b"third"
     assert len(ids(s3, versioned, "k")) == 3
@@ -956,7 +956,7 @@ def test_an_upload_may_require_an_absent_key(s3, versioned):
     with refused("PreconditionFailed", status=412):
         s3.complete_multipart_upload(**which, MultipartUpload=parts, IfNoneMatch="*")
     s3.abort_multipart_upload(**which)
-    hide(s3, versioned, "k")
+    delete_current(s3, versioned, "k")
     begun = s3.create_multipart_upload(Bucket=versioned, Key="k")
     which["UploadId"] = begun["UploadId"]
     s3.upload_part(**which, PartNumber=1, Body=b"parts")
@@ -969,7 +969,7 @@ def test_if_match_applies_to_the_current_version(s3, versioned):
     newer = s3.put_object(Bucket=versioned, Key="k", Body=b"2", IfMatch=older)["ETag"]
     with refused("PreconditionFailed", status=412):
         put(s3, versioned, "k", b"3", IfMatch=older)
-    hide(s3, versioned, "k")
+    delete_current(s3, versioned, "k")
     with refused("NoSuchKey", status=404):
         put(s3, versioned, "k", b"4", IfMatch=newer)
     assert len(ids(s3, versioned, "k")) == 3

@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from issuer import AUDIENCE, Authority, Issuer, Key
 from server import Command, fresh_bucket_name, refused
 
-pytestmark = pytest.mark.ashlar("which issuers a server knows is a matter of its own settings")
+pytestmark = pytest.mark.ashlar("the issuers of a server are part of its settings")
 
 STARTS_SECONDS = 60
 

@@ -105,7 +105,7 @@ def site():
 
 
 @pytest.fixture
-def stranger():
+def other_site():
     """A site that the bucket does not admit."""
     site = Site()
     yield site
@@ -218,7 +218,7 @@ def test_a_form_that_is_refused_shows_why(control, bucket, signer, driver, site,
     assert control.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
 
-def test_a_page_reads_what_the_cors_rules_allow(control, bucket, signer, site, stranger, fetch):
+def test_a_page_reads_what_the_cors_rules_allow(control, bucket, signer, site, other_site, fetch):
     control.put_object(Bucket=bucket, Key="k", Body=b"hello", Metadata={"by": "hand", "of": "one"})
     url = presigned(signer, "get_object", bucket, "k")
     assert "refused" in fetch(site, url), "without a configuration nothing crosses origins"
@@ -233,11 +233,11 @@ def test_a_page_reads_what_the_cors_rules_allow(control, bucket, signer, site, s
     # The page can also read error responses.
     found = fetch(site, presigned(signer, "get_object", bucket, "none"))
     assert found["status"] == 404 and "<Code>NoSuchKey</Code>" in found["body"]
-    assert "refused" in fetch(stranger, url), "other origins stay out"
+    assert "refused" in fetch(other_site, url), "other origins stay out"
 
 
 def test_a_request_with_other_headers_needs_a_preflight(
-    control, bucket, signer, site, stranger, fetch
+    control, bucket, signer, site, other_site, fetch
 ):
     control.put_object(Bucket=bucket, Key="k", Body=b"hello")
     url = presigned(signer, "get_object", bucket, "k")
@@ -246,7 +246,7 @@ def test_a_request_with_other_headers_needs_a_preflight(
     assert (found.get("status"), found.get("body")) == (200, "hello"), found
     assert "refused" in fetch(site, url, headers={"X-Other": "7"})
     assert "refused" in fetch(site, url, method="DELETE"), "nor is another method allowed"
-    assert "refused" in fetch(stranger, url, headers={"X-Trace-Id": "7"})
+    assert "refused" in fetch(other_site, url, headers={"X-Trace-Id": "7"})
     assert control.get_object(Bucket=bucket, Key="k")["Body"].read() == b"hello"
 
 
@@ -263,7 +263,7 @@ def test_a_page_with_credentials_needs_an_explicit_origin(control, bucket, signe
     assert fetch(site, other).get("body") == "hello"
 
 
-def test_a_page_uploads_by_a_presigned_url(control, bucket, signer, site, stranger, fetch):
+def test_a_page_uploads_by_a_presigned_url(control, bucket, signer, site, other_site, fetch):
     named = {"ContentType": "text/x-note", "Metadata": {"by": "page"}}
     url = presigned(signer, "put_object", bucket, "k", **named)
     asked = {
@@ -274,7 +274,7 @@ def test_a_page_uploads_by_a_presigned_url(control, bucket, signer, site, strang
     assert "refused" in fetch(site, url, **asked)
     headers = ["content-type", "x-amz-meta-*"]
     allow(control, bucket, site, AllowedMethods=["PUT"], AllowedHeaders=headers)
-    assert "refused" in fetch(stranger, url, **asked)
+    assert "refused" in fetch(other_site, url, **asked)
     assert control.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
     answer = fetch(site, url, **asked)
     assert answer.get("status") == 200, answer

@@ -21,7 +21,7 @@ ROWS = 312_500
 ROW_GROUP = 62_500
 WANTED = ["c007", "c100", "c193"]
 
-pytestmark = pytest.mark.ashlar("it is about the gateway's cache")
+pytestmark = pytest.mark.ashlar("the suite tests the gateway's cache")
 
 
 def fetched():

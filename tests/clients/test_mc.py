@@ -154,7 +154,7 @@ def test_100_mib(mc, control, bucket, tmp_path):
     mc.run("rm", f"s/{bucket}/big")
 
 
-@pytest.mark.ashlar("the reference is asked without credentials elsewhere")
+@pytest.mark.ashlar("the reference uses other anonymous requests")
 def test_anonymous_access_is_set_and_removed(mc, server, bucket, tmp_path):
     import ssl
     import urllib.error

@@ -52,7 +52,7 @@ def write(mc, target, content):
     mc.run("pipe", target, stdin=content)
 
 
-def told(mc, *arguments):
+def object_of(mc, *arguments):
     """Returns the only object of a command's output."""
     [answer] = lines(mc.run("--json", *arguments))
     assert answer["status"] == "success"
@@ -78,11 +78,11 @@ def names(mc, target, *options):
 
 
 def test_versioning_is_enabled_and_suspended(mc, bucket):
-    assert told(mc, "version", "info", f"s/{bucket}")["versioning"]["status"] == ""
+    assert object_of(mc, "version", "info", f"s/{bucket}")["versioning"]["status"] == ""
     mc.run("version", "enable", f"s/{bucket}")
-    assert told(mc, "version", "info", f"s/{bucket}")["versioning"]["status"] == "Enabled"
+    assert object_of(mc, "version", "info", f"s/{bucket}")["versioning"]["status"] == "Enabled"
     mc.run("version", "suspend", f"s/{bucket}")
-    assert told(mc, "version", "info", f"s/{bucket}")["versioning"]["status"] == "Suspended"
+    assert object_of(mc, "version", "info", f"s/{bucket}")["versioning"]["status"] == "Suspended"
 
 
 def test_versions_are_listed_read_and_copied(mc, versioned, tmp_path):
@@ -94,7 +94,7 @@ def test_versions_are_listed_read_and_copied(mc, versioned, tmp_path):
     third, second, first = (version for version, _ in made)
     assert mc.run("cat", target) == "third"
     assert mc.run("cat", "--version-id", first, target) == "first"
-    assert told(mc, "stat", "--version-id", second, target)["versionID"] == second
+    assert object_of(mc, "stat", "--version-id", second, target)["versionID"] == second
     mc.run("cp", "--version-id", second, target, tmp_path / "down")
     assert (tmp_path / "down").read_text() == "second"
     mc.run("cp", "--version-id", first, target, f"s/{versioned}/copy")
@@ -174,11 +174,11 @@ def test_tags_of_versions(mc, versioned):
     write(mc, target, "second")
     (_, _), (first, _) = versions(mc, target)
     mc.run("tag", "set", "--version-id", first, target, "age=first")
-    assert told(mc, "tag", "list", "--version-id", first, target)["tagset"] == {"age": "first"}
+    assert object_of(mc, "tag", "list", "--version-id", first, target)["tagset"] == {"age": "first"}
     mc.run("tag", "set", target, "age=second")
-    assert told(mc, "tag", "list", "--version-id", first, target)["tagset"] == {"age": "first"}
+    assert object_of(mc, "tag", "list", "--version-id", first, target)["tagset"] == {"age": "first"}
     mc.run("tag", "remove", "--version-id", first, target)
-    assert told(mc, "tag", "list", target)["tagset"] == {"age": "second"}
+    assert object_of(mc, "tag", "list", target)["tagset"] == {"age": "second"}
 
 
 # --- undoing ---------------------------------------------------------------------------------
@@ -215,13 +215,13 @@ def test_undo_below_a_prefix(mc, versioned):
 
 
 def test_retention_by_default(mc, lockable):
-    assert told(mc, "version", "info", f"s/{lockable}")["versioning"]["status"] == "Enabled"
+    assert object_of(mc, "version", "info", f"s/{lockable}")["versioning"]["status"] == "Enabled"
     mc.run("retention", "set", "--default", "governance", "3d", f"s/{lockable}")
-    shown = told(mc, "retention", "info", "--default", f"s/{lockable}")
+    shown = object_of(mc, "retention", "info", "--default", f"s/{lockable}")
     assert (shown["mode"], shown["validity"]) == ("GOVERNANCE", "3DAYS")
     target = f"s/{lockable}/k"
     write(mc, target, "kept")
-    kept = told(mc, "retention", "info", target)
+    kept = object_of(mc, "retention", "info", target)
     assert kept["mode"] == "GOVERNANCE"
     left = until_of(kept) - datetime.now(timezone.utc)
     assert abs(left - timedelta(days=3)) < timedelta(minutes=2)
@@ -235,7 +235,7 @@ def test_retention_of_an_object(mc, lockable):
     write(mc, target, "kept")
     mc.run("retention", "set", "governance", "30d", target)
     [(version, _)] = versions(mc, target)
-    shown = told(mc, "retention", "info", "--version-id", version, target)
+    shown = object_of(mc, "retention", "info", "--version-id", version, target)
     assert (shown["mode"], shown["versionID"]) == ("GOVERNANCE", version)
     assert mc.attempt("rm", "--version-id", version, target).returncode != 0
     mc.run("rm", target)
@@ -262,13 +262,13 @@ def test_a_locked_object_is_removed_by_a_bypass(mc, lockable):
 def test_legal_holds(mc, lockable):
     target = f"s/{lockable}/k"
     write(mc, target, "held")
-    assert told(mc, "legalhold", "info", target)["legalhold"] == ""
+    assert object_of(mc, "legalhold", "info", target)["legalhold"] == ""
     mc.run("legalhold", "set", target)
-    assert told(mc, "legalhold", "info", target)["legalhold"] == "ON"
+    assert object_of(mc, "legalhold", "info", target)["legalhold"] == "ON"
     [(version, _)] = versions(mc, target)
     assert mc.attempt("rm", "--bypass", "--version-id", version, target).returncode != 0
     mc.run("legalhold", "clear", target)
-    assert told(mc, "legalhold", "info", target)["legalhold"] == "OFF"
+    assert object_of(mc, "legalhold", "info", target)["legalhold"] == "OFF"
     mc.run("rm", "--version-id", version, target)
 
 
@@ -279,10 +279,10 @@ def test_locks_are_set_with_a_copy(mc, lockable, tmp_path):
         "cp", "--retention-mode", "governance", "--retention-duration", "1d", "--legal-hold", "on",
         tmp_path / "k", target,
     )
-    kept = told(mc, "retention", "info", target)
+    kept = object_of(mc, "retention", "info", target)
     assert kept["mode"] == "GOVERNANCE"
     assert until_of(kept) - datetime.now(timezone.utc) <= timedelta(days=1)
-    assert told(mc, "legalhold", "info", target)["legalhold"] == "ON"
+    assert object_of(mc, "legalhold", "info", target)["legalhold"] == "ON"
 
 
 def test_a_bucket_without_locks_has_none(mc, bucket):
@@ -296,12 +296,12 @@ def test_a_bucket_without_locks_has_none(mc, bucket):
 
 
 def rules(mc, bucket):
-    return told(mc, "ilm", "rule", "ls", f"s/{bucket}")["config"]["Rules"]
+    return object_of(mc, "ilm", "rule", "ls", f"s/{bucket}")["config"]["Rules"]
 
 
 def test_rules_are_added_listed_changed_and_removed(mc, control, bucket):
     made = ["ilm", "rule", "add", "--prefix", "logs/", "--expire-days", "30", f"s/{bucket}"]
-    added = told(mc, *made)
+    added = object_of(mc, *made)
     [shown] = rules(mc, bucket)
     assert (shown["ID"], shown["Status"]) == (added["id"], "Enabled")
     assert (shown["Expiration"], shown["Filter"]) == ({"Days": 30}, {"Prefix": "logs/"})

@@ -209,7 +209,7 @@ def test_a_policy_makes_a_bucket_public(s3cmd, server, bucket, tmp_path):
     assert re.search(r"Policy:\s+none", s3cmd.run("info", f"s3://{bucket}"))
 
 
-@pytest.mark.ashlar("MinIO keeps no CORS configuration of a bucket")
+@pytest.mark.ashlar("MinIO has no CORS configuration of buckets")
 def test_a_cors_configuration_is_stored(s3cmd, bucket, tmp_path):
     (tmp_path / "cors").write_text(
         "<CORSConfiguration><CORSRule><AllowedOrigin>https://page.example</AllowedOrigin>"

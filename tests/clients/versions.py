@@ -32,7 +32,7 @@ def put(s3, bucket, key, content=b"x", **arguments):
     return answer.get("VersionId")
 
 
-def hide(s3, bucket, key):
+def delete_current(s3, bucket, key):
     """Deletes without a version id, and returns the id of the delete marker."""
     return s3.delete_object(Bucket=bucket, Key=key)["VersionId"]
 

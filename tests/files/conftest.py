@@ -9,11 +9,11 @@ from mounted import Mount, fresh_name
 from server import Server
 
 # Summary lines of the runners inside the tests, for the end of the report.
-TOLD = pytest.StashKey()
+SUMMARIES = pytest.StashKey()
 
 
 def pytest_configure(config):
-    config.stash[TOLD] = []
+    config.stash[SUMMARIES] = []
 
 
 def pytest_collection_modifyitems(items):
@@ -26,14 +26,14 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    for line in config.stash[TOLD]:
+    for line in config.stash[SUMMARIES]:
         terminalreporter.write_line(f"told: {line}")
 
 
 @pytest.fixture
-def tell(pytestconfig):
+def report(pytestconfig):
     """Returns a function that adds a runner's summary line to the end of the report."""
-    return pytestconfig.stash[TOLD].append
+    return pytestconfig.stash[SUMMARIES].append
 
 
 @pytest.fixture(scope="session")

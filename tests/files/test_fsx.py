@@ -45,7 +45,7 @@ def _start(mount, tmp_path, file, settings, operations, seed):
     )
 
 
-def _exercise(mount, tmp_path, tell, runs, operations):
+def _exercise(mount, tmp_path, report, runs, operations):
     """Runs one fsx for each pair of a file and settings, all at the same time."""
     seeds = [random.randrange(1 << 32) for _ in runs]
     started = [
@@ -56,31 +56,31 @@ def _exercise(mount, tmp_path, tell, runs, operations):
         for seed, (file, _), process in zip(seeds, runs, started):
             said, _ = process.communicate(timeout=COMMAND_SECONDS)
             assert process.returncode == 0, f"{file.name}, seed {seed}:\n{said[-6000:]}"
-            tell(f"fsx {file.name}: seed {seed}, {operations} operations: {said.splitlines()[-1]}")
+            report(f"fsx {file.name}: seed {seed}, {operations} operations: {said.splitlines()[-1]}")
     finally:
         for process in started:
             process.kill()
             process.wait()
 
 
-def test_plain(mount, place, tmp_path, tell):
-    _exercise(mount, tmp_path, tell, [(place / "plain", PLAIN)], mount.amount(3_000, 200_000))
+def test_plain(mount, place, tmp_path, report):
+    _exercise(mount, tmp_path, report, [(place / "plain", PLAIN)], mount.amount(3_000, 200_000))
 
 
-def test_mapped(mount, place, tmp_path, tell):
-    _exercise(mount, tmp_path, tell, [(place / "mapped", MAPPED)], mount.amount(3_000, 200_000))
+def test_mapped(mount, place, tmp_path, report):
+    _exercise(mount, tmp_path, report, [(place / "mapped", MAPPED)], mount.amount(3_000, 200_000))
 
 
-def test_two_files_at_a_time(mount, place, tmp_path, tell):
+def test_two_files_at_a_time(mount, place, tmp_path, report):
     runs = [(place / "first", PLAIN), (place / "second", MAPPED)]
-    _exercise(mount, tmp_path, tell, runs, mount.amount(1_000, 50_000))
+    _exercise(mount, tmp_path, report, runs, mount.amount(1_000, 50_000))
 
 
-def test_a_file_of_many_blocks(mount, place, tmp_path, tell):
-    _exercise(mount, tmp_path, tell, [(place / "large", LARGE)], mount.amount(100, 3_000))
+def test_a_file_of_many_blocks(mount, place, tmp_path, report):
+    _exercise(mount, tmp_path, report, [(place / "large", LARGE)], mount.amount(100, 3_000))
 
 
-def test_direct_io(mount, place, tell):
+def test_direct_io(mount, place, report):
     seed, operations = random.randrange(1 << 32), mount.amount(1_000, 50_000)
     direct_io.exercise(place / "direct", seed, operations)
-    tell(f"direct: seed {seed}, {operations} operations")
+    report(f"direct: seed {seed}, {operations} operations")

@@ -15,7 +15,7 @@ def _fill(place, count):
     return folder
 
 
-def _check(folder, place, control, count, tell):
+def _check(folder, place, control, count, report):
     names = [f"f{number:06}" for number in range(count)]
     assert sorted(os.listdir(folder)) == names
     assert len(run("ls", "-lU", folder).splitlines()) == count + 1
@@ -30,13 +30,13 @@ def _check(folder, place, control, count, tell):
             removed += 1
     assert removed == count and os.listdir(folder) == []
     folder.rmdir()
-    tell(f"many: {count} files in a directory")
+    report(f"many: {count} files in a directory")
 
 
-def test_more_files_than_a_page_of_a_listing_in_a_directory(place, control, tell):
-    _check(_fill(place, 1_200), place, control, 1_200, tell)
+def test_more_files_than_a_page_of_a_listing_in_a_directory(place, control, report):
+    _check(_fill(place, 1_200), place, control, 1_200, report)
 
 
 @pytest.mark.whole("100,000 files take minutes")
-def test_a_hundred_thousand_files_in_a_directory(place, control, tell):
-    _check(_fill(place, 100_000), place, control, 100_000, tell)
+def test_a_hundred_thousand_files_in_a_directory(place, control, report):
+    _check(_fill(place, 100_000), place, control, 100_000, report)

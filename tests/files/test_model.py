@@ -323,10 +323,10 @@ def exercise(places, bucket, seed, steps):
             file.close()
 
 
-def test_both_views_agree_with_a_model(mount, place, control, tell):
+def test_both_views_agree_with_a_model(mount, place, control, report):
     seed, steps = random.randrange(1 << 32), mount.amount(80, 4_000)
     exercise([(place, control)], place.name, seed, steps)
-    tell(f"model: seed {seed}, {steps} steps")
+    report(f"model: seed {seed}, {steps} steps")
     # An object hidden by a directory becomes visible after its removal, and is removed in the next
     # round.
     for _ in range(20):

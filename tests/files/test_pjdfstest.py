@@ -40,19 +40,19 @@ REMOUNT = "#!/bin/sh\nexec /bin/mount --internal-only \"$@\"\n"
 REMOUNTING = "::erofs_"
 
 
-def test_every_case_without_a_remount(mount, place, tmp_path, tell):
-    cases = _run(mount, place, tmp_path, tell, remount=False)
+def test_every_case_without_a_remount(mount, place, tmp_path, report):
+    cases = _run(mount, place, tmp_path, report, remount=False)
     skipped = {name for name, end in cases.items() if end == "skipped" and REMOUNTING not in name}
     assert skipped <= set(SKIPPED), f"skipped without a reason: {skipped - set(SKIPPED)}"
     assert len(cases) > 390
 
 
-def test_every_case_that_remounts(mount, place, tmp_path, tell):
-    cases = _run(mount, place, tmp_path, tell, REMOUNTING, remount=True)
+def test_every_case_that_remounts(mount, place, tmp_path, report):
+    cases = _run(mount, place, tmp_path, report, REMOUNTING, remount=True)
     assert set(cases.values()) == {"ok"} and len(cases) > 10
 
 
-def _run(mount, place, tmp_path, tell, *patterns, remount):
+def _run(mount, place, tmp_path, report, *patterns, remount):
     """Runs the cases whose names contain a pattern. Returns the result of each."""
     configuration = tmp_path / "pjdfstest.toml"
     expected = ", ".join(f'"{name}"' for name in EXPECTED)
@@ -75,7 +75,7 @@ def _run(mount, place, tmp_path, tell, *patterns, remount):
             run("umount", other)
     assert done.returncode == 0, _failures(done.stdout) or done.stderr
     summary = next(line for line in done.stdout.splitlines() if line.startswith("Summary: "))
-    tell(f"pjdfstest: {summary.removeprefix('Summary: ')}")
+    report(f"pjdfstest: {summary.removeprefix('Summary: ')}")
     return dict(re.findall(r"^(\S+::\S+) +(\S.*)$", done.stdout, re.MULTILINE))
 
 

@@ -67,14 +67,14 @@ class Cluster:
                    user=USER, cwd="/")
 
 
-def test_every_checksum_is_correct_after_pgbench_and_a_crash(mount, cluster, tell):
+def test_every_checksum_is_correct_after_pgbench_and_a_crash(mount, cluster, report):
     seconds = mount.amount(5, 30)
     with cluster.running():
         cluster.bench("-i", "-q", "-s", str(mount.amount(1, 4)))
         said = cluster.bench("-c", "4", "-j", "2", "-T", str(seconds), "--no-vacuum")
         assert "number of failed transactions: 0 " in said, said
         rate = re.search(r"tps = ([\d.]+)", said).group(1)
-        tell(f"pgbench: {rate} transactions a second, 4 clients, {seconds} s")
+        report(f"pgbench: {rate} transactions a second, 4 clients, {seconds} s")
         paid = cluster.query("SELECT sum(delta) FROM pgbench_history")
         assert cluster.query("SELECT sum(bbalance) FROM pgbench_branches") == paid
         cluster.query("CHECKPOINT")

@@ -43,7 +43,7 @@ def digests():
         yield Row(name, "another Content-MD5", wrong, 400, "BadDigest", also=also)
         bad = ask.more(content_md5="short")
         also = {"Content-MD5": "short"}
-        yield Row(name, "a Content-MD5 that is none", bad, 400, "InvalidDigest", also=also)
+        yield Row(name, "a Content-MD5 that is invalid", bad, 400, "InvalidDigest", also=also)
         claimed = ask.but(claim="0" * 64)
         code = "XAmzContentSHA256Mismatch"
         also = {"ClientComputedContentSHA256": "0" * 64, "S3ComputedContentSHA256": SOME}
@@ -57,7 +57,7 @@ def digests():
 def checksums():
     message = "Value for x-amz-checksum-crc32 header is invalid."
     ask = PUT.more(x_amz_checksum_crc32="xyz")
-    yield Row("PutObject", "a checksum that is none", ask, 400, "InvalidRequest", message)
+    yield Row("PutObject", "a checksum that is invalid", ask, 400, "InvalidRequest", message)
     message = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
     both = PUT.more(x_amz_checksum_crc32=crc32(b"x"), x_amz_checksum_crc32c="AAAAAA==")
     yield Row("PutObject", "two checksums", both, 400, "InvalidRequest", message)

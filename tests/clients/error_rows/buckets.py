@@ -99,11 +99,11 @@ def listings():
     token = "The continuation token provided is incorrect"
     for name in ("ListBuckets", "ListObjectsV2"):
         ask = with_query(GOOD[name], "continuation-token=nonsense")
-        yield argument(name, "a token that is none", ask, "continuation-token", None, token)
+        yield argument(name, "a token that is invalid", ask, "continuation-token", None, token)
     ask = with_query(GOOD["ListMultipartUploads"], "key-marker=k&upload-id-marker=nonsense")
     message = "Invalid uploadId marker"
     name = "upload-id-marker"
-    yield argument("ListMultipartUploads", "a marker that is none", ask, name, "nonsense", message)
+    yield argument("ListMultipartUploads", "a marker that is invalid", ask, name, "nonsense", message)
     ask = with_query(GOOD["ListObjectVersions"], "version-id-marker=null")
     message = "A version-id marker cannot be specified without a key marker."
     name = "version-id-marker"
@@ -183,7 +183,7 @@ def lists():
         yield argument(name, "an unknown list", canned, "x-amz-acl", "everybody", message)
         header = ask.more(x_amz_grant_read="nobody")
         message = "Argument format not recognized"
-        yield argument(name, "a grant that is none", header, "grantee", "nobody", message)
+        yield argument(name, "a grant that is invalid", header, "grantee", "nobody", message)
         many = ask.but(body=policy(*[grant(nobody)] * 101))
         message = "The number of grants in the access control list exceeds the limit"
         yield Row(name, "too many grants", many, 400, "InvalidRequest", message)
@@ -251,7 +251,7 @@ def configurations():
             'AllowedOrigin "*.*" can not have more than one wildcard.',
         ),
         (
-            "a header that is none",
+            "a header that is invalid",
             b"</CORSRule>",
             b"<AllowedHeader>a b</AllowedHeader></CORSRule>",
             'AllowedHeader "a b" contains invalid character.',
@@ -275,7 +275,7 @@ def configurations():
     switch = GOOD["PutPublicAccessBlock"]
     body = b"<PublicAccessBlockConfiguration><BlockPublicAcls>x</BlockPublicAcls>"
     switch = switch.but(body=body + b"</PublicAccessBlockConfiguration>")
-    yield Row("PutPublicAccessBlock", "a switch that is none", switch, 400, "MalformedXML")
+    yield Row("PutPublicAccessBlock", "a switch that is invalid", switch, 400, "MalformedXML")
 
 
 def preflights():
@@ -302,7 +302,7 @@ def preflights():
         yield Row(name, f"the method {shown}", ask, 400, "BadRequest", message)
     broken = get.but(headers=(*get.headers, ("access-control-request-headers", "a b")))
     message = 'Access-Control-Request-Headers "a b" contains invalid character.'
-    yield Row(name, "a header that is none", broken, 400, "BadRequest", message)
+    yield Row(name, "a header that is invalid", broken, 400, "BadRequest", message)
     gone = get.but(line="OPTIONS /none-$bucket/k")
     also = {"BucketName": "none-$bucket"}
     yield Row(name, "no bucket", gone, 404, "NoSuchBucket", also=also)

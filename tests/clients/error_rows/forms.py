@@ -64,7 +64,7 @@ def policies():
         ask = post(Form(policy=policy))
         yield Row(NAME, wrong, ask, 400, "InvalidPolicyDocument", f"Invalid Policy: {why}")
     for wrong, conditions, why in [
-        ("a condition that is none", '"x"', "Invalid condition test: must be a List or Object."),
+        ("a condition that is invalid", '"x"', "Invalid condition test: must be a List or Object."),
         ("an empty condition", "[]", "Invalid Condition: missing operation identifier."),
         (
             "an unknown condition",

@@ -51,7 +51,7 @@ def configurations():
     mode, day = "<Mode>GOVERNANCE</Mode>", "<Days>1</Days>"
     for wrong, bad in [
         ("no status", of("", "")),
-        ("a status that is none", of("", "<ObjectLockEnabled>Disabled</ObjectLockEnabled>")),
+        ("a status that is invalid", of("", "<ObjectLockEnabled>Disabled</ObjectLockEnabled>")),
         ("a rule of nothing", of("<Rule/>")),
         ("a default of nothing", default("")),
         ("a default without a mode", default(day)),
@@ -90,7 +90,7 @@ def retentions():
         ("an unknown mode", of("governance", TO_COME)),
         ("a mode without a date", of("GOVERNANCE", None)),
         ("a date without a mode", of(None, TO_COME)),
-        ("a date that is none", of("GOVERNANCE", "tomorrow")),
+        ("a date that is invalid", of("GOVERNANCE", "tomorrow")),
     ]:
         yield Row(name, wrong, bad, 400, "MalformedXML")
     past = of("GOVERNANCE", PAST)
@@ -162,7 +162,7 @@ def writes():
         message = "Unknown wormMode directive."
         yield argument(name, "an unknown mode", bad, MODE, "governance", message)
         bad = of(KEEP[0], (UNTIL, "tomorrow"))
-        yield argument(name, "a date that is none", bad, UNTIL, "tomorrow", date)
+        yield argument(name, "a date that is invalid", bad, UNTIL, "tomorrow", date)
         bad = of(KEEP[0], (UNTIL, PAST))
         yield argument(name, "a date that is past", bad, UNTIL, PAST, NOT_FUTURE)
         message = "Legal Hold must be either of 'ON' or 'OFF'"

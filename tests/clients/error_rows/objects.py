@@ -145,7 +145,7 @@ def writes():
     yield Row("PutObject", "If-Match of no object", absent, 404, "NoSuchKey", also={"Key": "none"})
     digit = GOOD["DeleteObject"].more(x_amz_if_match_size="x")
     name = "x-amz-if-match-size"
-    yield argument("DeleteObject", "a size that is none", digit, name, "x", "Invalid Argument")
+    yield argument("DeleteObject", "a size that is invalid", digit, name, "x", "Invalid Argument")
     without = PUT.but(without_length=True, claim="UNSIGNED-PAYLOAD")
     yield Row("PutObject", "no length", without, 411, "MissingContentLength")
     huge = PUT.but(claim="UNSIGNED-PAYLOAD", unsigned=(("content-length", str((5 << 30) + 1)),))

@@ -29,9 +29,9 @@ def sender_first():
     for name, wrong, line in [
         ("GetObject", "no bucket", "GET /none-$bucket/small"),
         ("GetObject", "no key", "GET /$bucket/none"),
-        ("ListObjectsV2", "a count that is none", "GET /$bucket?list-type=2&max-keys=x"),
+        ("ListObjectsV2", "a count that is invalid", "GET /$bucket?list-type=2&max-keys=x"),
         ("ListParts", "no upload", f"GET /$bucket/up?uploadId={NO_UPLOAD}"),
-        ("DeleteObject", "an id that is none", "DELETE /$bucket/small?versionId=1"),
+        ("DeleteObject", "an id that is invalid", "DELETE /$bucket/small?versionId=1"),
         ("GetObject", "no version", f"GET /$bucket/small?versionId={NO_VERSION}"),
         ("DeleteObject", "a lock", "DELETE /$locks/kept?versionId=$kept"),
         ("RestoreObject", "it is not served", "POST /$bucket/small?restore"),
@@ -71,7 +71,7 @@ def bucket_before_key():
     for name, wrong, line in [
         ("ListObjectsV2", "a count", "GET /none-$bucket?list-type=2&max-keys=x"),
         ("ListObjects", "an encoding", "GET /none-$bucket?encoding-type=x"),
-        ("GetObject", "an id that is none", "GET /none-$bucket/small?versionId=1"),
+        ("GetObject", "an id that is invalid", "GET /none-$bucket/small?versionId=1"),
         ("GetObject", "a version", f"GET /none-$bucket/small?versionId={NO_VERSION}"),
         ("GetObjectRetention", "a key", "GET /none-$bucket/none?retention"),
         ("GetObject", "a part", "GET /none-$bucket/small?partNumber=0"),
@@ -113,7 +113,7 @@ def bucket_before_key():
     copied = Ask("PUT /none-$bucket/copy", (("x-amz-copy-source", "/$bucket/none"),))
     yield Row("CopyObject", "no bucket, and no source", copied, 404, code, also=NOWHERE)
     copied = copied.but(headers=(("x-amz-copy-source", ""),))
-    yield Row("CopyObject", "no bucket, and a source that is none", copied, 404, code, also=NOWHERE)
+    yield Row("CopyObject", "no bucket, and a source that is invalid", copied, 404, code, also=NOWHERE)
     for by in (None, "powerless"):
         ask = Ask("GET /none-$bucket/small", by=by)
         wrong = f"no bucket, and no right of {by or 'nobody'}"
@@ -121,7 +121,7 @@ def bucket_before_key():
     code = "AccessDenied"
     for name, wrong, line in [
         ("GetObject", "no key", "GET /$bucket/none"),
-        ("GetObject", "an id that is none", "GET /$bucket/small?versionId=1"),
+        ("GetObject", "an id that is invalid", "GET /$bucket/small?versionId=1"),
         ("GetObject", "no version", f"GET /$bucket/small?versionId={NO_VERSION}"),
         ("GetObject", "a marker", "GET /$versions/deleted?versionId=$versions_marker"),
         ("GetObjectRetention", "no locks", "GET /$bucket/small?retention"),
@@ -177,7 +177,7 @@ def key_before_body():
     for wrong, body in [
         ("no document", b"no XML"),
         ("no part", b"<CompleteMultipartUpload/>"),
-        ("a part that is none", complete.body.replace(b">1<", b">0<")),
+        ("a part that is invalid", complete.body.replace(b">1<", b">0<")),
     ]:
         ask = lost.but(body=body)
         yield Row("CompleteMultipartUpload", f"no upload, and {wrong}", ask, 404, code, also=also)

@@ -124,7 +124,7 @@ def authorizations():
             {},
         ),
         (
-            "a day that is none",
+            "a day that is invalid",
             {"day": "2020-1-1"},
             'incorrect date format "2020-1-1". This date in the credential must be in the '
             'format "yyyyMMdd".',
@@ -213,7 +213,7 @@ def payloads():
     )
     strange = PUT.but(claim="nonsense")
     name = "x-amz-content-sha256"
-    yield argument("PutObject", "a hash that is none", strange, name, "nonsense", known)
+    yield argument("PutObject", "a hash that is invalid", strange, name, "nonsense", known)
     signed = PUT.but(claim="STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD")
     yield Row("PutObject", "version 4A", signed, 501, "NotImplemented")
     nobody = PUT.but(claim="STREAMING-AWS4-HMAC-SHA256-PAYLOAD", by=None)
@@ -226,7 +226,7 @@ def payloads():
 
 def tokens():
     ask = READ.but(token="nonsense")
-    yield Row(NAME, "a token that is none", ask, 400, "InvalidToken")
+    yield Row(NAME, "a token that is invalid", ask, 400, "InvalidToken")
     session = READ.but(by="session", token="$token")
     forged = session.but(token="$token" + "x")
     yield Row(NAME, "a token that was changed", forged, 400, "InvalidToken")

@@ -33,7 +33,7 @@ def rows():
 
 def none():
     for name in ON_UPLOADS:
-        for wrong, upload in [("no upload", NO_UPLOAD), ("an id that is none", "nonsense")]:
+        for wrong, upload in [("no upload", NO_UPLOAD), ("an id that is invalid", "nonsense")]:
             ask = GOOD[name].but(line=GOOD[name].line.replace("$upload", upload))
             yield Row(name, wrong, ask, 404, "NoSuchUpload", also={"UploadId": upload})
         strange = GOOD[name].but(line=GOOD[name].line.replace("/up?", "/other?"))
@@ -98,7 +98,7 @@ def parts():
     )
     never = late.but(headers=((header, "never"),))
     yield argument(
-        "AbortMultipartUpload", "a time that is none", never, header, "never", "Invalid Argument"
+        "AbortMultipartUpload", "a time that is invalid", never, header, "never", "Invalid Argument"
     )
 
 
@@ -116,7 +116,7 @@ def completions():
     for wrong, part, tag in [
         ("a part that was not sent", (3, "$part1"), SOME),
         ("the tag of another part", (1, OTHER), OTHER.strip('"')),
-        ("a tag that is none", (1, "nonsense"), "nonsense"),
+        ("a tag that is invalid", (1, "nonsense"), "nonsense"),
     ]:
         also = {"UploadId": "$upload", "PartNumber": str(part[0]), "ETag": tag}
         yield Row(name, wrong, of(part), 400, "InvalidPart", also=also)
@@ -131,7 +131,7 @@ def completions():
     yield argument(name, "the part 10001", of((10001, "e")), "partNumber", "10001", message)
     bad = of((1, "$part1", "<ChecksumCRC32>x</ChecksumCRC32>"))
     message = "Invalid Base64 or multiple checksums present in request"
-    yield argument(name, "a checksum that is none", bad, "Checksum", "x", message)
+    yield argument(name, "a checksum that is invalid", bad, "Checksum", "x", message)
     for value, why in [
         ("x", "is invalid: 'x'"),
         ("-1", "is less than zero: '-1'"),

@@ -68,10 +68,10 @@ def ids():
         bad = another(ask, "small", "versionId=1.00")
         gone = another(ask, "small", f"versionId={NO_VERSION}")
         if name == "HeadObject":
-            yield Row(name, "an id that is none", bad, 400, "InvalidArgument")
+            yield Row(name, "an id that is invalid", bad, 400, "InvalidArgument")
             yield Row(name, "no such version", gone, 404, "NoSuchVersion")
             continue
-        yield argument(name, "an id that is none", bad, "versionId", "1.00", INVALID)
+        yield argument(name, "an id that is invalid", bad, "versionId", "1.00", INVALID)
         if name != "DeleteObject":
             also = {"Key": "small", "VersionId": NO_VERSION}
             yield Row(name, "no such version", gone, 404, "NoSuchVersion", also=also)
@@ -99,7 +99,7 @@ def sources():
             return GOOD[name].but(headers=(("x-amz-copy-source", source),))
 
         bad = of("/$bucket/small?versionId=1.00")
-        yield argument(name, "an id that is none", bad, "versionId", "1.00", INVALID)
+        yield argument(name, "an id that is invalid", bad, "versionId", "1.00", INVALID)
         gone = of(f"/$bucket/small?versionId={NO_VERSION}")
         also = {"Key": "small", "VersionId": NO_VERSION}
         yield Row(name, "no version of the source", gone, 404, "NoSuchVersion", also=also)

@@ -124,9 +124,9 @@ impl Database {
     ///
     /// If it does not run.
     pub fn kill(&mut self) {
-        let mut child = self.child.take().expect("what is to be killed runs");
+        let mut child = self.child.take().expect("the process to kill is running");
         let ended = child.try_wait().expect("a child can be asked");
-        assert_eq!(ended, None, "what is to be killed has ended by itself:\n{}", self.log());
+        assert_eq!(ended, None, "the process to kill has ended by itself:\n{}", self.log());
         let workers = descendants(child.id());
         // The server comes first, because it would replace killed workers.
         child.kill().expect("it can be killed");
@@ -143,7 +143,7 @@ impl Database {
     ///
     /// If it does not run.
     pub fn freeze(&self, frozen: bool) {
-        let child = self.child.as_ref().expect("what is to be stopped runs");
+        let child = self.child.as_ref().expect("the process to pause is running");
         let signal = if frozen { Signal::STOP } else { Signal::CONT };
         kill_process(Pid::from_child(child), signal).expect("it can be signalled");
         for worker in descendants(child.id()) {

@@ -103,8 +103,8 @@ fn servers_are_restored_to_an_earlier_state() {
         for _ in 0..2 {
             database.kill();
             database.restore(&past);
-            assert!(is_new(&database, "after"), "{engine:?} kept what came later");
-            assert!(!is_new(&database, "before"), "{engine:?} lost what was there before");
+            assert!(is_new(&database, "after"), "{engine:?} kept a later name");
+            assert!(!is_new(&database, "before"), "{engine:?} lost an earlier name");
         }
     }
 }

@@ -222,10 +222,10 @@ impl MetaStore for Faulty {
             reads.iter().any(|read| matches!(read, Read::Record { key, .. } if key == damaged))
         };
         if let Some(kind) = fails {
-            return Err(StoreError::because(kind, "reading what fails", "as it was told"));
+            return Err(StoreError::because(kind, "reading with an injected fault", "as injected"));
         }
         if damaged.as_ref().is_some_and(asks) {
-            return Err(StoreError::new(StoreErrorKind::Corrupt, "reading what is damaged"));
+            return Err(StoreError::new(StoreErrorKind::Corrupt, "reading a damaged record"));
         }
         found
     }

@@ -39,7 +39,7 @@ pub(crate) fn check(input: &[u8]) {
         Ok(condition) => {
             let (there, absent) = (condition.check(Some("etag")), condition.check(None));
             if matches!(condition, WritePrecondition::IfNoneMatch(_)) {
-                assert!(absent.is_ok(), "what is not there has none of the tags: {condition:?}");
+                assert!(absent.is_ok(), "an absent object matches no ETag: {condition:?}");
             } else {
                 assert!(there.is_err() || absent.is_err(), "on what is there: {condition:?}");
             }
@@ -50,7 +50,7 @@ pub(crate) fn check(input: &[u8]) {
 
 fn range(text: &str) {
     if let Ok(strict) = Range::parse_strict(text) {
-        assert_eq!(Range::parse(text), Some(strict), "what is strict is also plain");
+        assert_eq!(Range::parse(text), Some(strict), "a strict range is also a valid one");
     }
     let Some(range) = Range::parse(text) else { return };
     assert_eq!(Range::parse(&range.to_string()), Some(range));

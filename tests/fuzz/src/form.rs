@@ -116,7 +116,7 @@ fn lies_between_delimiters(boundary: &str, body: &[u8], fields: &Fields, content
         from = end;
     }
     let values = fields.iter().map(|(_, value)| value.as_bytes()).chain([content]);
-    assert!(contents.into_iter().eq(values), "what lies between the delimiters");
+    assert!(contents.into_iter().eq(values), "the bytes between the delimiters");
 }
 
 fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {

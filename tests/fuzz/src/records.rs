@@ -66,7 +66,7 @@ fn returns<R: Debug + PartialEq>(
     decode: impl Fn(&Key, &Value) -> Result<R, DecodeError>,
 ) {
     let value = encode(record);
-    let again = decode(key, &value).expect("what was encoded decodes");
+    let again = decode(key, &value).expect("an encoded record decodes");
     assert_eq!(again, *record);
     assert_eq!(encode(&again), value, "one record has one form");
 }

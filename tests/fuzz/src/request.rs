@@ -57,7 +57,7 @@ fn respelt(raw: &str, query: &Query) {
         let decode = |part: &str| {
             let spaced = part.replace('+', " ");
             let bytes = percent_encoding::percent_decode_str(&spaced).decode_utf8();
-            escape_query(&bytes.expect("what was decoded before"))
+            escape_query(&bytes.expect("decoded before"))
         };
         format!("{}={}", decode(name), decode(value))
     });

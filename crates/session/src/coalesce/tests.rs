@@ -174,7 +174,7 @@ async fn a_store_error_reaches_all_callers() {
     let errors = all.await.into_iter().map(Result::unwrap_err).collect::<Vec<_>>();
     let alone = &errors[0];
     assert!(matches!(alone, VolumeError::Unavailable(_)), "{alone:?}");
-    assert!(alone.to_string().contains("as it was told"), "{alone}");
+    assert!(alone.to_string().contains("as injected"), "{alone}");
     assert!(errors.iter().all(|error| error.to_string() == alone.to_string()));
     assert_eq!(asked(&store), [1, 7]);
     reads_take(&store, TRIP);

@@ -83,7 +83,7 @@ fn a_counter_with_if_match_loses_no_increment() {
     });
     let count = client.get("/box/counter").expect(200).text();
     assert_eq!(count, (WRITERS * INCREMENTS).to_string());
-    assert!(refused > 0, "nobody got in anybody's way: the test has tried nothing");
+    assert!(refused > 0, "no write was refused: the test had no conflict");
     gateway.check_log();
     gateway.stop();
 }

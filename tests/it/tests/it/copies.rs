@@ -63,13 +63,13 @@ fn histories_of_copies_are_linearizable(engine: Engine) {
     eprintln!("{}: linearizable, decided in {:?}", engine.name(), checked.elapsed());
     let of = |what| figures.get(what).copied().unwrap_or(0);
     for what in ["put", "deleted", "tagged", "copied", "copied onto itself", "read", "refused"] {
-        assert!(of(what) >= 20, "too little was tried of {what}: {figures:?}");
+        assert!(of(what) >= 20, "too few operations of the kind {what}: {figures:?}");
     }
     for what in ["completed", "copied a part"] {
-        assert!(of(what) >= 3, "too little was tried of {what}: {figures:?}");
+        assert!(of(what) >= 3, "too few operations of the kind {what}: {figures:?}");
     }
     for what in ["unknown", "later", "cut"] {
-        assert_eq!(of(what), 0, "nobody disturbed anything: {figures:?}");
+        assert_eq!(of(what), 0, "there were errors without a fault: {figures:?}");
     }
     gateways.iter().for_each(Gateway::check_log);
     fleet.stop_and_check(gateways);

@@ -87,7 +87,7 @@ fn value_of(found: &[u8]) -> Value {
     let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
     let value = String::from_utf8_lossy(digits).parse().ok();
     let value = value.filter(|&value| found == body(value));
-    value.unwrap_or_else(|| panic!("a body of {} bytes that nobody put", found.len()))
+    value.unwrap_or_else(|| panic!("a body of {} bytes that no client put", found.len()))
 }
 
 /// Returns an `ETag` as a number: its first digits, and one bit for an upload in parts.

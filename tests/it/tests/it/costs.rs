@@ -68,7 +68,7 @@ fn requests_cost_the_same_round_trips(engine: Engine) {
             (1, 0),
         ),
         ("a deletion", Request::new("DELETE", "/box/a/b/new"), 204, "DeleteObject", (0, 1)),
-        ("what is gone", Request::new("GET", "/box/a/b/new"), 404, "GetObject", (1, 0)),
+        ("a deleted object", Request::new("GET", "/box/a/b/new"), 404, "GetObject", (1, 0)),
     ];
     for (what, request, status, operation, cost) in steps {
         client.send(&request).expect(status);
@@ -96,7 +96,7 @@ fn a_gateway_without_peers_reads_without_round_trips(engine: Engine) {
         ("a body that is staged inline", large, 200, "PutObject", (0, 1)),
         ("its bytes", Request::new("GET", "/box/a/large"), 200, "GetObject", (0, 0)),
         ("a deletion", Request::new("DELETE", "/box/a/b/new"), 204, "DeleteObject", (0, 1)),
-        ("what is gone", new(), 404, "GetObject", (0, 0)),
+        ("a deleted object", new(), 404, "GetObject", (0, 0)),
     ];
     for (what, request, status, operation, cost) in steps {
         client.send(&request).expect(status);
@@ -113,6 +113,6 @@ fn a_gateway_without_peers_reads_without_round_trips(engine: Engine) {
     // meanwhile.
     client.send(&Request::new("GET", "/box/a/none")).expect(404);
     let (reads, commits) = trips(&gateway, "GetObject");
-    assert!(reads <= 1 && commits == 0, "what never was: {reads} reads");
+    assert!(reads <= 1 && commits == 0, "a missing key: {reads} reads");
     fleet.stop_and_check(vec![gateway]);
 }

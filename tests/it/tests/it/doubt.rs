@@ -166,7 +166,7 @@ fn an_unknown_outcome_is_reported_and_settled_later(engine: Engine) {
                 (503, _) => found == content || found == last,
                 _ => false,
             };
-            assert!(possible, "{cut:?}, told {}: {}", answer.status, answer.text());
+            assert!(possible, "{cut:?}, status {}: {}", answer.status, answer.text());
             last = found;
             if told {
                 break;
@@ -203,7 +203,7 @@ fn requests_fail_in_time_while_the_database_hangs(engine: Engine) {
                 })
             })
             .collect();
-        asked.into_iter().map(|asked| asked.join().expect("it is told so")).max()
+        asked.into_iter().map(|asked| asked.join().expect("the request gets an error")).max()
     });
     let slowest = slowest.unwrap_or_default();
     assert!(slowest < GIVEN_UP, "a client waited for {slowest:?}");
@@ -256,7 +256,7 @@ fn requests_fail_in_time_while_the_database_is_unreachable(engine: Engine) {
         }
     }
     let read = beside.client.get("/box/object").expect(200);
-    assert!(read.body == bytes(1, 50_000), "whoever reaches the database finds it unchanged");
+    assert!(read.body == bytes(1, 50_000), "the object is unchanged in the database");
     assert_eq!(client.get("/-/healthy").status, 200);
     assert_eq!(client.get("/-/ready").status, 503);
     proxy.close(false);
@@ -271,7 +271,7 @@ fn requests_fail_in_time_while_the_database_is_unreachable(engine: Engine) {
     );
     assert!(took < RECOVERY, "it took {took:?} until it served again");
     let read = beside.client.get("/box/object").expect(200);
-    assert!(read.body == bytes(3, 50_000), "what is written then is seen");
+    assert!(read.body == bytes(3, 50_000), "later writes are visible");
     assert_eq!(beside.client.keys("box", "", 1000), ["object"], "nothing else was written");
     fleet.stop_and_check(vec![behind, beside]);
 }

@@ -225,7 +225,7 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
                     && work.in_flight.load(Ordering::SeqCst) > CLIENTS / 5
                     && stored() > 0
             });
-            assert!(busy, "round {round}: too little goes on: {work:?}");
+            assert!(busy, "round {round}: the load is too small: {work:?}");
             std::thread::sleep(Duration::from_millis(37 * round));
             gateway.child.kill();
         });
@@ -238,7 +238,7 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
         if round % 2 == 0 {
             let staged = run_gc(setup);
             assert!(staged > 0, "round {round}: no block was staged at the kill");
-            println!("round {round}: {staged} blocks of nobody's were left");
+            println!("round {round}: {staged} unreferenced blocks were left");
         }
         gateway = setup.start();
         for worker in &mut workers {

@@ -65,7 +65,7 @@ fn a_full_redis_is_emptied_through_s3_and_takes_objects_again() {
         for number in 0..count {
             client.delete(&format!("/box/first-{number}")).expect(204);
         }
-        putting.join().expect("it goes on to its end");
+        putting.join().expect("the thread ends");
     });
     let again = || client.put("/box/again", &[7; 3_500]).status == 200;
     assert!(wait_for(ROOM_AGAIN, again), "there is no room yet:\n{}", gateway.log());
@@ -107,7 +107,7 @@ fn weaker_settings_of_a_running_redis_are_reported() {
     assert!(warned, "{log}");
     gateway.client.put("/box/object", b"content").expect(200);
     let refused = || careful.client.put("/box/other", b"other").status == 503;
-    assert!(wait_for(ROOM_AGAIN, refused), "who accepts nothing less goes on");
+    assert!(wait_for(ROOM_AGAIN, refused), "the gateway that requires durability still serves");
     assert_eq!(gateway.client.get("/box/object").expect(200).text(), "content");
     redis(database, "CONFIG SET appendfsync always");
     assert!(wait_for(ROOM_AGAIN, || says("strict", 1)), "{}", gateway.admin_page("/status"));

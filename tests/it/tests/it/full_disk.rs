@@ -156,7 +156,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
         for number in 0..count / 2 {
             client.delete(&format!("/box/large-{number}")).expect(204);
         }
-        putting.join().expect("it goes on to its end");
+        putting.join().expect("the thread ends");
     });
     for key in client.keys("box", "vain-", 1000) {
         client.delete(&format!("/box/{key}")).expect(204);

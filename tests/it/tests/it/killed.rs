@@ -83,7 +83,7 @@ fn survives_kills(engine: Engine, block_kind: BlockKind) {
                 all && completed >= ENOUGH && work.acknowledged.load(Ordering::SeqCst) > CLIENTS
             };
             let is_busy = wait_for(PATIENCE, busy);
-            assert!(is_busy, "round {round}: too little goes on: {work:?}");
+            assert!(is_busy, "round {round}: the load is too small: {work:?}");
             // The moment differs in each round.
             std::thread::sleep(Duration::from_millis(round * 173 % 1_000));
             mount.kill();

@@ -153,7 +153,7 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool
     let [mine, gone] = uploads;
     let path = mine.path.clone();
     assert_ne!(mine.finish(), Some(200), "{path} was acknowledged after the session had ended");
-    assert_eq!(gone.finish(), None, "nobody is there to answer");
+    assert_eq!(gone.finish(), None, "a killed gateway does not respond");
     let status = stopped.child.wait();
     assert_eq!(status.code(), Some(1), "it ends, and not as if all were well");
     let said = stopped.log();

@@ -25,7 +25,7 @@ fn histories_are_linearizable(engine: Engine) {
     load.read_all(&clients);
     let figures = load.is_linearizable();
     let bad = figures.of("unknown") + figures.of("later") + figures.of("cut");
-    assert_eq!(bad, 0, "nobody disturbed anything: {figures}");
+    assert_eq!(bad, 0, "there were errors without a fault: {figures}");
     eprintln!("{}: linearizable for {:?}: {figures}", engine.name(), scale::load());
     gateways.iter().for_each(Gateway::check_log);
     fleet.stop_and_check(gateways);

@@ -108,7 +108,7 @@ fn value_of(found: &[u8]) -> Value {
     let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
     let value = String::from_utf8_lossy(digits).parse().ok();
     let value = value.filter(|&value| found == body(value));
-    value.unwrap_or_else(|| panic!("a body of {} bytes that nobody put", found.len()))
+    value.unwrap_or_else(|| panic!("a body of {} bytes that no client put", found.len()))
 }
 
 impl Load {
@@ -193,7 +193,7 @@ impl Load {
             let &Listed { began, ended, .. } = listed;
             for (history, tag) in histories.iter_mut().zip(&listed.tags) {
                 let value = tag.as_ref().map(|tag| {
-                    *values.get(tag).unwrap_or_else(|| panic!("a tag that nobody put: {tag}"))
+                    *values.get(tag).unwrap_or_else(|| panic!("an ETag that no client put: {tag}"))
                 });
                 history.push(Call::new(Invocation::Get, Response::Found(value), began, ended));
             }
@@ -209,7 +209,7 @@ impl Load {
     pub(crate) fn is_linearizable(&self) -> Figures {
         let figures = self.figures();
         for (what, least) in [("done", 100), ("refused", 10), ("read", 100), ("listed", 5)] {
-            assert!(figures.of(what) >= least, "too little was tried: {figures}");
+            assert!(figures.of(what) >= least, "too few operations: {figures}");
         }
         if let Err(why) = self.check() {
             panic!("not linearizable: {why}");
@@ -435,7 +435,7 @@ impl Turn<'_> {
         let mut tags = vec![None; KEYS];
         for (key, tag) in answer.elements("Key").iter().zip(answer.elements("ETag")) {
             let at = key.rsplit_once('-').and_then(|(_, digits)| digits.parse::<usize>().ok());
-            let at = at.unwrap_or_else(|| panic!("a key that nobody put: {key}"));
+            let at = at.unwrap_or_else(|| panic!("a key that no client put: {key}"));
             tags[at] = Some(tag.replace("&quot;", "\""));
         }
         self.worker.listed.push(Listed { tags, began, ended });

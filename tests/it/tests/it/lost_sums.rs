@@ -94,9 +94,9 @@ fn a_bucket_that_drops_metadata_gets_sealed_blocks() {
     check_served(&scene, "/box/one", &content);
     assert_eq!(scene.blocks(), (Vec::new(), 1));
     let log = scene.gateway.log();
-    assert!(log.contains("keeps no user metadata"), "an operator is told: {log}");
+    assert!(log.contains("keeps no user metadata"), "the log has a warning: {log}");
     let status = scene.gateway.admin_page("/status");
-    assert!(status.contains("keeps no user metadata"), "an operator is told: {status}");
+    assert!(status.contains("keeps no user metadata"), "the status has a warning: {status}");
     scene.gateway.check_log();
     scene.gateway.stop();
 }
@@ -122,12 +122,12 @@ fn a_bucket_that_begins_to_drop_metadata_is_detected_without_loss() {
     scene.client.put("/box/between", &between).expect(200);
     let (bare, _) = scene.blocks();
     let lost = bare.iter().filter(|path| scene.sums(path).is_empty()).count();
-    assert_eq!((bare.len(), lost), (2, 1), "one was put before anybody could know");
+    assert_eq!((bare.len(), lost), (2, 1), "one was put before the change was detected");
     check_served(&scene, "/box/before", &before);
     check_served(&scene, "/box/between", &between);
     let ready = Request::new("GET", "/-/ready");
     let noticed = wait_for(NOTICE, || {
-        assert_eq!(scene.client.send(&ready).status, 200, "it goes on serving");
+        assert_eq!(scene.client.send(&ready).status, 200, "the gateway still serves");
         scene.gateway.log().contains("keeps no user metadata")
     });
     assert!(noticed, "readiness finds out");
@@ -153,7 +153,7 @@ fn a_bucket_copied_without_metadata_is_read_at_limited_cost() {
     assert!((size..size + 200_000).contains(&first), "the block once, and the range: {first}");
     assert!(scene.range("/box/one", 5_000_000..5_000_001) == content[5_000_000..5_000_001]);
     let second = scene.gateway.counter(GOT) - before - first;
-    assert!(second < 100_000, "what is known is not asked for again: {second}");
+    assert!(second < 100_000, "cached checksums were read again: {second}");
     check_served(&scene, "/box/one", &content);
     scene.gateway.check_log();
     scene.gateway.stop();

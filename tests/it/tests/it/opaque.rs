@@ -69,7 +69,7 @@ fn opaque_etags_work_in_conditions_copies_and_uploads(engine: Engine) {
     set("true");
     hear(true);
     let kept = one.get("/box/before").expect(200);
-    assert_eq!(kept.header("etag"), etag(&content()), "what was there keeps its tag");
+    assert_eq!(kept.header("etag"), etag(&content()), "an existing object keeps its ETag");
 
     conditions_and_ranges(&gateways[0], &one, &other);
     a_sent_md5_is_verified(&one);
@@ -154,7 +154,11 @@ fn an_upload_is_completed_by_the_tags_of_its_parts(one: &Client, other: &Client)
     let mixed = [tags[1].clone(), tags[0].clone(), tags[2].clone()];
     assert_eq!(complete(&mixed).expect(400).code(), "InvalidPart");
     let md5s: Vec<String> = contents.iter().map(|content| etag(content)).collect();
-    assert_eq!(complete(&md5s).expect(400).code(), "InvalidPart", "nobody computed them");
+    assert_eq!(
+        complete(&md5s).expect(400).code(),
+        "InvalidPart",
+        "the MD5s are not the ETags of the parts"
+    );
 
     let whole = complete(&tags).expect(200).element("ETag");
     assert!(whole.ends_with("-3&quot;"), "{whole}");

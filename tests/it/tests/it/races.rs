@@ -127,7 +127,7 @@ fn a_counter_through_two_gateways_loses_no_increment(engine: Engine) {
         assert_eq!(counted, added.to_string(), "an increment was lost");
     }
     assert!(again > 10, "too little was tried: {added} added, {again} refused");
-    eprintln!("{}: counted to {added}, {again} times told to read again", engine.name());
+    eprintln!("{}: counted to {added}, {again} conflicts", engine.name());
     gateways.iter().for_each(Gateway::check_log);
     fleet.stop_and_check(gateways);
 }

@@ -32,7 +32,7 @@ fn finish(mut stream: TcpStream, mut read: Vec<u8>) -> Vec<u8> {
     read.drain(..head + 4);
     let rest = LENGTH - read.len();
     let mut buffer = vec![0; rest];
-    stream.read_exact(&mut buffer).expect("the answer goes on to its end");
+    stream.read_exact(&mut buffer).expect("the response is complete");
     read.append(&mut buffer);
     read
 }
@@ -56,7 +56,7 @@ fn a_get_survives_delete_and_overwrite() {
     assert_eq!(client.get("/box/overwritten").expect(200).text(), "new");
     // A reaper that did not wait for readers would delete the blocks in this time.
     std::thread::sleep(Duration::from_secs(4));
-    assert_eq!(setup.block_files().len(), blocks, "blocks are gone while somebody reads them");
+    assert_eq!(setup.block_files().len(), blocks, "blocks are deleted during a read");
     for (stream, begun) in readers {
         assert!(finish(stream, begun) == content, "the answer changed on its way");
     }

@@ -118,7 +118,8 @@ fn a_redis_without_durability_requires_the_relaxed_option() {
     let Some(fleet) = Fleet::new(Engine::Redis, BlockKind::Folder) else { return };
     let database = fleet.database.as_ref().expect("a server");
     redis(database, "CONFIG SET appendfsync everysec");
-    let (ended, said) = fleet.first.try_start().expect_err("it may forget what it acknowledged");
+    let (ended, said) =
+        fleet.first.try_start().expect_err("the store may lose acknowledged commits");
     assert!(ended.is_some_and(|status| !status.success()), "{ended:?}\n{said}");
     for word in ["appendfsync", "--metadata-durability=relaxed"] {
         assert!(said.contains(word), "the refusal says nothing of {word}:\n{said}");
@@ -131,7 +132,7 @@ fn a_redis_without_durability_requires_the_relaxed_option() {
     assert!(status.contains(r#""durability": "relaxed""#), "{status}");
     let log = gateway.log_of_this_run();
     let warned = log.lines().any(|line| line.contains("WARN") && line.contains("appendfsync"));
-    assert!(warned, "nothing in the log says what is risked:\n{log}");
+    assert!(warned, "the log has no warning:\n{log}");
     gateway.stop();
     redis(database, "CONFIG SET appendfsync always");
     let gateway = fleet.first.start();

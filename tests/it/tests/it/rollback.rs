@@ -214,7 +214,7 @@ fn deletes(fleet: &Fleet, gateway: &Gateway) {
     gateway.client.delete("/box/dead").expect(204);
     // Bodies that were staged inline may have moved to blocks meanwhile; these blocks stay.
     let gone = wait_for(DELETES, || !made.is_subset(&fleet.block_names()));
-    assert!(gone, "what is dead is not deleted:\n{}", gateway.log_of_this_run());
+    assert!(gone, "dead blocks are not deleted:\n{}", gateway.log_of_this_run());
 }
 
 /// Runs rounds over one engine. Fails with a list of all violations.
@@ -255,7 +255,7 @@ fn rolls_back(engine: Engine, block_kind: BlockKind, rounds: u64) {
         owner.check(&clients, &mut violations);
     }
     assert!(violations.is_empty(), "{}: {}\n{violations}", engine.name(), violations.figures());
-    assert_eq!(unaware, 0, "{}: gateways that lived through it went on", engine.name());
+    assert_eq!(unaware, 0, "{}: gateways that ran through the restore did not end", engine.name());
     fleet.stop_and_check(gateways);
 }
 

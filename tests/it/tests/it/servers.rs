@@ -212,7 +212,7 @@ impl Program {
     /// Kills the process by SIGKILL and waits for its end.
     pub(crate) fn kill(&mut self) {
         let ended = self.0.try_wait().expect("the child can be asked");
-        assert_eq!(ended, None, "what is to be killed has ended by itself");
+        assert_eq!(ended, None, "the process to kill has ended by itself");
         self.0.kill().expect("a child can be killed");
         self.0.wait().expect("a child can be waited for");
     }

@@ -36,7 +36,7 @@ fn an_upload_in_flight_finishes_after_sigterm() {
 
     let gateway = setup.start();
     let stored = gateway.client.get("/box/object").expect(200);
-    assert!(stored.body == content, "what was acknowledged is there");
+    assert!(stored.body == content, "the acknowledged object exists");
     gateway.check_log();
     gateway.stop();
 }

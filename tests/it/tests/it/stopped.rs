@@ -123,7 +123,7 @@ fn programs_wait_for_stores_that_stop(engine: Engine) {
         notes.check(&place, &mount.gateway().client, 1);
     }
     eprintln!(
-        "{}: {faults} outages of {:?}; all programs went on within {slowest:?}",
+        "{}: {faults} outages of {:?}; all programs continued within {slowest:?}",
         engine.name(),
         scale::outage()
     );

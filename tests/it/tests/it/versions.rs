@@ -234,7 +234,7 @@ impl World {
                 self.counts.removed += 1;
                 if let VersionKind::Object(_, lock) = before.what {
                     let locked = is_locked(&lock, now.passed, *how == How::Bypass);
-                    assert!(!locked, "step {}: {before:?} is locked and went", self.step);
+                    assert!(!locked, "step {}: {before:?} is locked and was removed", self.step);
                 }
                 self.gone.push(*version);
                 if self.gone.len() > GONE_MAX {
@@ -263,8 +263,8 @@ impl World {
             views::objects(&volume, &self.model, bucket, &mut self.dice).await;
         }
         if self.step.is_multiple_of(200) {
-            volume.destage_now().await.expect("what is staged goes into blocks");
-            let reaped = volume.reap_now().await.expect("what is dead goes");
+            volume.destage_now().await.expect("staged bodies move to blocks");
+            let reaped = volume.reap_now().await.expect("dead blocks are deleted");
             self.counts.reaped += reaped.blocks;
         }
         if self.step.is_multiple_of(250) {
@@ -307,7 +307,7 @@ impl World {
             volume.delete_bucket(name).await.expect("nothing is left in it");
         }
         for volume in &self.volumes {
-            volume.reap_now().await.expect("what is dead goes");
+            volume.reap_now().await.expect("dead blocks are deleted");
         }
         self.check().await;
         for volume in &self.volumes {

@@ -261,12 +261,12 @@ impl World {
         match self.dice.below(8) {
             0 => {
                 self.record("destage".to_owned());
-                self.gateway.destage_now().await.expect("what is staged goes into blocks");
+                self.gateway.destage_now().await.expect("staged bodies move to blocks");
             }
             1 => {
                 self.record("reap".to_owned());
                 // The reaper waits until a record protects each open descriptor.
-                let reaped = self.volume().reap_now().await.expect("what is dead goes");
+                let reaped = self.volume().reap_now().await.expect("dead blocks are deleted");
                 self.counts.reaped += reaped.blocks;
             }
             2 => {
@@ -297,7 +297,7 @@ impl World {
 
     async fn reap(&mut self) {
         for volume in self.volumes() {
-            self.counts.reaped += volume.reap_now().await.expect("what is dead goes").blocks;
+            self.counts.reaped += volume.reap_now().await.expect("dead blocks are deleted").blocks;
         }
     }
 

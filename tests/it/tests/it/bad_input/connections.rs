@@ -51,7 +51,7 @@ fn vanished_clients_leave_no_blocks() {
         }
         scene.refused += 1;
     }
-    assert!(staged > 0, "nobody got so far that there was anything to clear up");
+    assert!(staged > 0, "no request staged a block before its client vanished");
     let parts = scene.client.get(&format!("/box/parts?uploadId={upload}")).expect(200);
     assert_eq!(parts.elements("PartNumber"), Vec::<String>::new());
     scene.client.delete(&format!("/box/parts?uploadId={upload}")).expect(204);

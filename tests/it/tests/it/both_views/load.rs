@@ -179,7 +179,7 @@ impl Load {
         for listed in self.workers.iter().flat_map(|worker| &worker.listed) {
             for (history, tag) in histories.iter_mut().zip(&listed.tags) {
                 let value = tag.as_ref().map(|tag| {
-                    *tags.get(tag).unwrap_or_else(|| panic!("a tag that nobody wrote: {tag}"))
+                    *tags.get(tag).unwrap_or_else(|| panic!("an ETag that no client wrote: {tag}"))
                 });
                 let response = Response::Found(value);
                 history.push(Call::new(Invocation::Get, response, listed.began, listed.ended));
@@ -196,7 +196,7 @@ impl Load {
             }
         }
         for what in ["put", "get", "list", "read", "stat", "names", "replace", "fill", "remove"] {
-            assert!(figures.of(what) >= 2, "too little was tried: {figures}");
+            assert!(figures.of(what) >= 2, "too few operations: {figures}");
         }
         figures
     }
@@ -295,7 +295,7 @@ fn file_name(key: usize) -> String {
 
 fn key_of(name: &str) -> usize {
     let key = name.strip_prefix("key-").and_then(|digits| digits.parse().ok());
-    key.filter(|key| *key < KEYS).unwrap_or_else(|| panic!("a name that nobody made: {name}"))
+    key.filter(|key| *key < KEYS).unwrap_or_else(|| panic!("a name that no client created: {name}"))
 }
 
 /// A client of a gateway.

@@ -43,7 +43,7 @@ pub(super) fn of_length(found: u64) -> Value {
     if found == 0 {
         return EMPTY;
     }
-    *lengths.get(&found).unwrap_or_else(|| panic!("a length that nobody wrote: {found}"))
+    *lengths.get(&found).unwrap_or_else(|| panic!("a length that no client wrote: {found}"))
 }
 
 /// Returns the value of a content. Panics if no client wrote the content.
@@ -55,7 +55,7 @@ pub(super) fn of_content(found: &[u8], of: &str) -> Value {
     let digits = found.split(|&byte| byte == b' ').next().unwrap_or_default();
     let value = String::from_utf8_lossy(digits).parse().ok();
     let value = value.filter(|value| (1..VALUES).contains(value));
-    let Some(value) = value else { panic!("{of}: {} bytes that nobody wrote", found.len()) };
+    let Some(value) = value else { panic!("{of}: {} bytes that no client wrote", found.len()) };
     let whole = content(value);
     let same = whole.iter().zip(found).take_while(|(one, other)| one == other).count();
     assert!(

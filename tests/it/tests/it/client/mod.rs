@@ -159,7 +159,7 @@ impl Client {
             if answer.element("IsTruncated") != "true" {
                 return keys;
             }
-            assert!(!token.is_empty(), "a page that goes on says where: {}", answer.text());
+            assert!(!token.is_empty(), "a truncated page has a token: {}", answer.text());
         }
     }
 }

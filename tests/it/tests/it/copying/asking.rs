@@ -126,7 +126,7 @@ impl Turn<'_> {
         self.invocation(at, Invocation::Get(key), &request, |answer| {
             let etag = answer.header("etag").to_owned();
             let content = Content { value: value_of(&answer.body), tag: tag(&etag) };
-            let note = answer.header("x-amz-meta-note").parse().expect("a note that somebody made");
+            let note = answer.header("x-amz-meta-note").parse().expect("a note of a client");
             known = Some(Known { content, etag });
             Response::Found(Some((content, note, answer.header("x-amz-tagging-count") == "2")))
         });
@@ -139,8 +139,7 @@ impl Turn<'_> {
             let values = answer.elements("Value");
             assert!(values.is_empty() || values.len() == 2, "torn tags: {}", answer.text());
             assert!(values.first() == values.last(), "torn tags: {}", answer.text());
-            let value =
-                values.first().map(|value| value.parse().expect("a tag that somebody made"));
+            let value = values.first().map(|value| value.parse().expect("a tag of a client"));
             Response::Tags(Some(value))
         });
     }

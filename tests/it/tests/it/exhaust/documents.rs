@@ -80,7 +80,7 @@ fn announced_documents_reserve_no_memory() {
     client.put("/box/file", &vec![7; 1 << 20]).expect(200);
     let delete = b"<Delete><Object><Key>file</Key></Object></Delete>".to_vec();
     client.send(&Request::new("POST", "/box?delete").body(delete)).expect(200);
-    assert!(began.elapsed() < Duration::from_secs(4), "it waited for those who send nothing");
+    assert!(began.elapsed() < Duration::from_secs(4), "the request waited for silent clients");
     drop(streams);
     gateway.check_log();
     gateway.stop();

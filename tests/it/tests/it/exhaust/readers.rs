@@ -37,7 +37,7 @@ fn unread_frames_do_not_hold_memory_that_readers_need() {
         let answer = crate::client::read_answer(&mut stream, "GET");
         whole += usize::from(answer.is_ok_and(|answer| answer.body == content));
     }
-    assert!(whole > 0, "nobody got all of it");
+    assert!(whole > 0, "no client got the whole object");
     gateway.check_log();
     gateway.stop();
 }

@@ -209,7 +209,7 @@ fn check<D: SequentialSpec>(calls: &[Call<D>]) -> Result<(), String> {
         if operation.is_unknown() {
             *unknown.entry(operation).or_default() += 1;
         } else if ends {
-            let slot = places.remove(&index).expect("what ends has begun");
+            let slot = places.remove(&index).expect("a call that ends has begun");
             let next = end(&configurations, slot, &slots, &unknown);
             if next.is_empty() {
                 return Err(explain(calls, index, at, &configurations));
@@ -295,7 +295,7 @@ fn explain<D: SequentialSpec>(
     let lines: Vec<String> = shown.iter().map(|call| format!("  {call:?}")).collect();
     let states: HashSet<&D::State> = possible.iter().map(|one| &one.state).collect();
     format!(
-        "{:?} has no place; before it there could be {states:?} (0 is what nobody saw)\n{}",
+        "{:?} has no place; the possible states before it are {states:?} (0 is any unread value)\n{}",
         calls[wrong],
         lines.join("\n")
     )

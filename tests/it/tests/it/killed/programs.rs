@@ -181,7 +181,7 @@ impl Running {
         }
         let mut said = String::new();
         let mut output = self.child.stderr.take().expect("its output");
-        output.read_to_string(&mut said).expect("what it says is read");
+        output.read_to_string(&mut said).expect("its output is readable");
         panic!("{when}: a program has ended:\n{said}");
     }
 
@@ -190,7 +190,7 @@ impl Running {
         self.is_alive("at the end");
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a child can be waited for");
-        notes.take(&self.reader.join().expect("what it says is read"));
+        notes.take(&self.reader.join().expect("its output is readable"));
     }
 
     /// Waits until the program fails because its mount is gone, and records its output.
@@ -202,7 +202,7 @@ impl Running {
         let expected = ["[Errno 103]", "[Errno 107]", "[Errno 5]"];
         let is_expected = expected.iter().any(|error| last.contains(error));
         assert!(is_expected, "a program ended otherwise than with its mount:\n{said}");
-        let lines = self.reader.join().expect("what it says is read");
+        let lines = self.reader.join().expect("its output is readable");
         let in_flight = lines.last().is_some_and(|line| line != "ok");
         let completed = self.completed.load(Ordering::Relaxed);
         notes.take(&lines);

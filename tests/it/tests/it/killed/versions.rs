@@ -216,7 +216,7 @@ fn current_and_locked_versions_survive_kills(engine: Engine) {
                 scope.spawn(move || writer.work(client, work));
             }
             let is_busy = wait_for(PATIENCE, || work.acknowledged.load(Ordering::SeqCst) >= ENOUGH);
-            assert!(is_busy, "round {round}: too little goes on: {work:?}");
+            assert!(is_busy, "round {round}: the load is too small: {work:?}");
             // The moment differs in each round, relative to the days of the rules.
             std::thread::sleep(Duration::from_millis(300 + round * 373 % 1_100));
             gateway.child.kill();

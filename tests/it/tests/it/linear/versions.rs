@@ -211,7 +211,10 @@ impl Load {
             let values: HashMap<&str, Value> =
                 key.known.iter().map(|(id, value)| (id.as_str(), *value)).collect();
             let value = |id: &String| {
-                values.get(id.as_str()).copied().ok_or(format!("nobody was given version {id}"))
+                values
+                    .get(id.as_str())
+                    .copied()
+                    .ok_or(format!("version {id} was never returned by a write"))
             };
             let mut calls = Vec::new();
             for (response, began, ended) in &key.calls {

@@ -201,7 +201,7 @@ impl Model {
             Versioning::Suspended => (VersionRef::Null, Some(VersionRef::Null)),
             Versioning::Enabled => {
                 let id = fresh.filter(|id| *id != VersionRef::Null && self.ids.insert(*id));
-                let id = id.expect("a version that is kept has an id that nobody had");
+                let id = id.expect("a new version has a new id");
                 (id, Some(id))
             }
         };
