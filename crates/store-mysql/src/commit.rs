@@ -105,6 +105,8 @@ pub(crate) async fn commit(
             Err(TryError::Ended) => connection.renew().await?,
             Err(TryError::Contention(error)) => {
                 let again = tries < TRIES && began.elapsed() < RETRY_DEADLINE;
+                // Some errors of contention undo only one statement, so the transaction still holds
+                // locks.
                 roll_back(&mut connection).await?;
                 if !again {
                     connection.keep();
@@ -159,6 +161,8 @@ async fn attempt(
     plans: &[Plan],
 ) -> Result<(Vec<Verdict>, Option<u64>), TryError> {
     let locks = Locks::of(plans);
+    // Empty unless a guard bounds a counter: other counters change without being read, so that
+    // batches wait for them only in trip 2.
     let locked = locked_counters(plans);
     let mut batch = Batch::new(plans.iter());
     // Sent even if there is nothing to read: this detects an idle connection that has ended before
@@ -177,6 +181,8 @@ async fn attempt(
     let committed = committed.filter(|(_, verdict)| **verdict == Verdict::Committed);
     let counters = store::counter_changes(committed.map(|(plan, _)| plan));
     let writes = Writes::new(&batch, &counters, &absent, |key| locks.state(&found, key));
+    // A longer list of absent keys would need several statements, which would not read them at one
+    // instant. Such a batch takes the placeholders of the usual way.
     if writes.is_empty() && absent.len() <= LIST_ROWS_MAX {
         end(connection, &absent, locked.is_empty()).await?;
         return Ok((verdicts, None));
@@ -187,6 +193,7 @@ async fn attempt(
     let made = locked.into_iter().filter(|key| !counters.contains_key(key) && batch.is_zero(key));
     delete(&mut script, "ashlar_counter", made.map(|CounterKey(key)| key));
     let entry = feed::entry(plans, &verdicts);
+    // The position of the statement that numbers the entry, to find its answer below.
     let numbered = (!entry.is_empty()).then_some(script.len());
     if !entry.is_empty() {
         feed::append(&mut script, feed::shard(connection.id()), &entry);
@@ -342,6 +349,8 @@ fn take(
     answers: &[StatementResult],
     numbers: &[StatementResult],
 ) -> Result<HashMap<Key, Value>, sqlx::Error> {
+    // Each range is one statement, and the ranges come last. All statements before them are lists
+    // of records.
     let lists = answers.len().saturating_sub(batch.ranges().count());
     let mut found = HashMap::new();
     for row in answers.iter().take(lists).flat_map(|answer| &answer.rows) {

@@ -168,6 +168,8 @@ impl Connector {
     /// Makes a connection. Returns it with the server's settings.
     pub(crate) async fn connect_and_ask(&self, role: Role) -> Result<(Link, Settings), StoreError> {
         const DOING: &str = "connecting to the metadata store";
+        // Read before connecting: if a check fails meanwhile, this connection may lead to the
+        // refused server and must count as old.
         let refusals = self.standing.refusals();
         let connecting = async {
             let mut connection = self.options.connect().await?;
@@ -224,6 +226,8 @@ impl Connector {
                 script.statement(READER_MYSQL);
             }
         }
+        // The last two statements, whose answers `connect_and_ask` takes: the settings and the
+        // number of the connection.
         script.statement(server::question());
         script.statement("SELECT CONNECTION_ID()");
         script

@@ -160,6 +160,7 @@ impl<'a> Question<'a> {
                 }
             }
         }
+        // After a gap, too: the reader drops its cache and continues from here.
         let next = heads.write(self.store);
         if self.is_foreign {
             return Ok(Changes::Gap { next });

@@ -84,6 +84,7 @@ async fn make_tables(connector: &Connector) -> Result<Bytes, StoreError> {
             }
             None => {}
         }
+        // The tables are read again after each try: another process may have created them.
         tries += 1;
         match schema().run(&mut link.connection).await {
             Ok(_) => {}

@@ -105,6 +105,7 @@ fn sections(reads: &[Read]) -> Vec<Section<'_>> {
                 records.entry(follow.as_ref()).or_default().push((key, index));
             }
             Read::Counter(CounterKey(key)) => counters.push((key, index)),
+            // Such a range has no entry, and the answer is that already.
             Read::Range { limit: 0, .. } => {}
             Read::Range { start, end, limit, follow } => {
                 let (bounds, limit) = ((start, end), *limit);
@@ -127,6 +128,7 @@ fn sections(reads: &[Read]) -> Vec<Section<'_>> {
 
 fn script(sections: &[Section<'_>]) -> Script {
     let mut script = Script::default();
+    // One statement is a snapshot by itself. Several need a transaction with one read view.
     let alone = sections.len() <= SECTIONS_MAX;
     if !alone {
         script.statement("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY");
@@ -228,6 +230,7 @@ fn place(
     };
     match section {
         Section::Records(asked, _) | Section::Counters(asked) => {
+            // Several questions may have the same key, and the row answers all of them.
             let first = asked.partition_point(|(other, _)| *other < &key);
             let same = asked.iter().skip(first).take_while(|(other, _)| *other == &key);
             for (_, index) in same {

@@ -106,6 +106,8 @@ pub(crate) async fn commit(
     loop {
         let mut lent = connections.lend().await?;
         tried += 1;
+        // Longer than the server's `statement_timeout`, so that the server normally reports the
+        // outcome first.
         let Ok(answer) = timeout(ANSWER_DEADLINE, batch.run(&mut lent)).await else {
             lent.broke();
             let late = format!("{doing}: no answer within {ANSWER_DEADLINE:?}");

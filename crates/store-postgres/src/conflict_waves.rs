@@ -156,6 +156,8 @@ impl ConflictWaves {
             for guard in &plan.guards {
                 let next = index(self.conditions.len());
                 let condition = Condition::of(guard);
+                // Equal guards of one wave are one condition: many plans guard the same bucket or
+                // directory.
                 let at = *numbers.entry(condition.clone()).or_insert_with(|| {
                     self.conditions.push(condition);
                     next
@@ -278,6 +280,7 @@ pub(crate) fn waves(plans: &[Plan]) -> Vec<usize> {
                 wave = wave.max(guarded.get(key).copied().unwrap_or(0));
             }
         }
+        // A later plan that conflicts with this one must be at least one wave later.
         let next = wave + 1;
         for guard in &plan.guards {
             let after = match guard {

@@ -185,6 +185,8 @@ impl Connector {
         if let Some(why) = server.refused() {
             return refuse(why);
         }
+        // A server that cannot be used is refused above with any options. These reasons can be
+        // accepted.
         let reasons = server.lax().join("; ");
         let lax = !reasons.is_empty();
         if lax && !self.relaxed {

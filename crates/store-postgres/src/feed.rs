@@ -94,6 +94,7 @@ impl Seen {
 
     /// Returns this snapshot as if it had seen no transaction after `newest`.
     fn cut(mut self, newest: Option<u64>) -> Seen {
+        // Without any row nothing counts as seen.
         let xmax = newest.map_or(XID_MIN, |newest| newest.saturating_add(1)).min(self.xmax);
         self.open.retain(|xid| *xid < xmax);
         Seen { xmin: self.xmin.min(xmax), xmax, open: self.open }
@@ -163,6 +164,7 @@ pub(crate) async fn changes(
     let answer = FeedState::of(row).map_err(while_doing(DOING))?;
     let now = answer.now.cut(answer.newest);
     let next = Position(format!("{} {now}", answer.identity).into());
+    // Numbers of transactions of another store have no meaning here.
     let foreign = since.is_some_and(|(identity, _)| identity != answer.identity);
     if foreign || answer.gap || answer.too_much {
         return Ok(Changes::Gap { next });

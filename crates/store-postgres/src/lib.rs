@@ -138,6 +138,7 @@ impl PostgresStore {
     /// contains a password.
     pub async fn open(url: &str, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
         let connector = Arc::new(Connector::new(url, options.relaxed)?);
+        // Read before connecting: if the connection breaks meanwhile, it counts as old.
         let age = connector.age();
         let mut connection = connector.connect(Idle::Short).await?;
         let way = schema::prepare(&mut connection, connector.name(), options.functions).await?;
@@ -276,6 +277,7 @@ impl MetaStore for PostgresStore {
     }
 
     async fn close(&self) {
+        // First, so that no new commit starts while this waits for those in flight.
         self.closed.store(true, Ordering::SeqCst);
         self.tasks.close();
         self.tasks.wait().await;

@@ -66,6 +66,7 @@ impl<'a> OptimisticBatch<'a> {
             match guard {
                 Guard::Equals(key, value) => {
                     let other = batch.equal.insert(key.as_bytes(), value);
+                    // Two guards that require different bytes cannot both hold.
                     if other.is_some_and(|other| other != value) {
                         return None;
                     }
@@ -161,6 +162,8 @@ fn bounds<'a>(
         for guard in &plan.guards {
             let Guard::AtMost(key, most) = guard else { continue };
             let CounterChange::By { add, floor: None } = *changes.get(key)? else { return None };
+            // The statement compares once, after all additions. So the bound of a plan in the
+            // middle of the batch grows by the additions that come after it.
             let still_added = add.saturating_sub(sums.get(key).copied().unwrap_or(0));
             let most = most.saturating_add(still_added);
             let bound = bounds.entry(key.0.as_bytes()).or_insert(most);

@@ -84,6 +84,8 @@ pub(crate) async fn prepare(
             }
         })?;
     }
+    // Also after creating the tables: another process may have created them first, in another
+    // format.
     check_format(connection, &doing).await?;
     if !functions {
         return Ok(Way::Statements);
@@ -111,6 +113,7 @@ async fn make(connection: &mut PgConnection, text: &str) -> Result<(), sqlx::Err
     let all = format!("begin; {LOCK}; {text}; commit");
     let made = sqlx::raw_sql(AssertSqlSafe(all)).execute(&mut *connection).await;
     if let Err(error) = made {
+        // The connection is used again, so it must not stay in the failed transaction.
         sqlx::raw_sql("rollback").execute(connection).await?;
         return Err(error);
     }

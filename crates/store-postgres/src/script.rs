@@ -110,6 +110,7 @@ pub(crate) async fn commit(
 fn questions(plans: &[Plan], batch: &Batch) -> Script {
     let mut script = Script::default();
     script.add("begin isolation level read committed read write");
+    // A mark of this transaction, which trip 2 checks.
     script.add("set local ashlar.batch = 'open'");
     let (mut hashes, mut exclusive) = (String::new(), String::new());
     for (number, (hash, written)) in locks(plans).into_iter().enumerate() {
@@ -181,6 +182,7 @@ fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>, bounded: bool) -> Result<()
         }
         keys.push(Key::from_bytes(key));
     }
+    // Without a bounded counter none was read, and no verdict depends on one.
     let counters = batch.counters().map(|key| numbers.get(key.0.as_bytes()).copied()).collect();
     batch.set_found(records, counters, keys);
     Ok(())

@@ -64,6 +64,7 @@ impl PostgresSnapshot {
         let Some(mut connection) = self.connection.take() else {
             return Err(unavailable(format!("{DOING}: it ended with an earlier error")));
         };
+        // The page begins after the last key that was returned, so no cursor is kept at the server.
         let limit = i64::try_from(LIMITS.page(limit)).unwrap_or(i64::MAX);
         let query = sqlx::query(text).bind(behind).bind(limit);
         let page = timeout(PAGE_DEADLINE, query.fetch_all(&mut connection)).await;

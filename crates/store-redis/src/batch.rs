@@ -87,6 +87,7 @@ impl<'a> MergedBatch<'a> {
             };
             return holds.then_some(());
         }
+        // No earlier plan writes the record, so all guards on it require a state before the batch.
         let before = *self.guards.entry(key).or_insert(expected);
         match (before, expected) {
             _ if before == expected => Some(()),

@@ -37,6 +37,7 @@ pub(crate) async fn commit(
     shortage: &Shortage,
 ) -> Result<Vec<Verdict>, StoreError> {
     let decided = decide(links, plans).await;
+    // Before the restricted commit below, whose success does not show that there is memory.
     shortage.observe(&decided);
     match decided {
         Err(error) if error::is_out_of_memory(&error) => {
@@ -51,6 +52,7 @@ pub(crate) async fn commit(
 }
 
 async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+    // The merged form is cheaper for the server, and nearly all batches have one.
     let call = MergedBatch::merge(plans).map(|batch| {
         let encoded = EncodedBatch::encode(&batch, &compact::entry(plans), &links.prefix);
         let call = Call::script(links, &links.scripts.commit_batch, encoded.arguments(), DOING);

@@ -291,6 +291,7 @@ impl Links {
 
     /// Returns the next connection in turn. Makes a new one if it has ended.
     async fn link(self: &Arc<Self>, bytes: usize, doing: &str) -> Result<Link, StoreError> {
+        // Small requests use all connections except the last one; with one connection, that one.
         let small = self.slots.len().saturating_sub(1).max(1);
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % small;
         let slot = if bytes >= LARGE_BYTES { self.slots.last() } else { self.slots.get(turn) };
@@ -371,6 +372,7 @@ impl Links {
                 self.refusals.fetch_add(1, Ordering::AcqRel);
             };
             about.check(doing).inspect_err(refused)?;
+            // Before the risks are checked: a refused rewrite is one of them.
             self.rewrite(&mut connection, &mut about, doing).await?;
             self.standing.accept(&about, doing).inspect_err(refused)?;
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();

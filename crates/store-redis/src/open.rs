@@ -19,6 +19,7 @@ const DOING: &str = "opening the metadata store";
 /// Opens the volume, or creates it, over a connection that has passed the checks. Returns the
 /// volume's id.
 pub(crate) async fn open(links: &Arc<Links>) -> Result<[u8; ID_BYTES], StoreError> {
+    // The server's run is a part of the new volume's id.
     let run = links.run(DOING).await?;
     volume(links, &run).await
 }

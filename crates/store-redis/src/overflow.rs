@@ -85,6 +85,7 @@ fn script_answer(mut answers: Vec<Value>) -> Result<Value, RedisError> {
     if let Some(Value::Array(executed)) = answers.last_mut()
         && MSETNX < executed.len()
     {
+        // The script deleted all keys of the values, so after a commit MSETNX must have set them.
         let is_set = executed.get(MSETNX) == Some(&COMMITTED);
         let answer = executed.swap_remove(SCRIPT).extract_error()?;
         if answer == COMMITTED && !is_set {

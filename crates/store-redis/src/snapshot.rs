@@ -125,6 +125,7 @@ impl Reader {
                 let Some(space) = walk.spaces.front().copied() else { return Ok(Vec::new()) };
                 walk.space = Space(space);
                 walk.fields = self.fields(walk.place()).await?.into();
+                // Only now, so that a call that is dropped or fails before reads this space again.
                 walk.spaces.pop_front();
             }
             let asked = LIMITS.page(limit).min(PAGE_VALUES_MAX).min(walk.fields.len());
@@ -167,6 +168,7 @@ impl Reader {
                 }
             }
         }
+        // A field may come from both scans, and a scan may return a field twice.
         fields.sort_unstable();
         fields.dedup();
         Ok(fields)

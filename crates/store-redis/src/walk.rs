@@ -118,6 +118,7 @@ async fn hash_page(
         Some(None) => return Err(resumes_nowhere()),
     };
     let mut call = call(links, kind, space, &cursor, limit);
+    // The cursor is valid only in the run of the server that returned it.
     if let Some(run) = run {
         call = call.in_run(run);
     }

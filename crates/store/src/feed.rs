@@ -90,6 +90,7 @@ pub fn decode(
             let key = take_key(&mut entry).ok_or_else(|| {
                 StoreError::new(StoreErrorKind::Corrupt, "reading an entry of the change feed")
             })?;
+            // An empty key is the mark that any record may have changed.
             if key.is_empty() || keys.len() == FEED_KEYS_MAX {
                 return Ok(Changes::Gap { next });
             }

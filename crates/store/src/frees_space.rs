@@ -35,6 +35,7 @@ pub fn frees_space(plan: &Plan, spared: &[Space]) -> bool {
     let (mut needed, mut made) = (0, 0);
     for write in &plan.writes {
         let (key, put) = match write {
+            // Sessions and the reaper need these records to free space.
             Write::Put(key, _) if spared.contains(&key.space()) => continue,
             Write::Put(key, value) => (key, Some(value.len())),
             Write::Delete(key) => (key, None),

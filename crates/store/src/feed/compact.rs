@@ -51,6 +51,7 @@ fn changed(plan: &Plan) -> impl Iterator<Item = &Key> {
 }
 
 fn join<'a>(plans: impl IntoIterator<Item = &'a Plan>, fits: bool) -> Bytes {
+    // Sorted, so that adjacent keys share long prefixes, and without duplicates.
     let keys: BTreeSet<&[u8]> = plans.into_iter().flat_map(changed).map(Key::as_bytes).collect();
     if !fits && !keys.is_empty() {
         return Bytes::from_static(ALL);
@@ -118,6 +119,7 @@ impl Iterator for Entries {
             return None;
         }
         Some(self.take().unwrap_or_else(|| {
+            // Stop here: the lengths of all later keys depend on this one.
             self.rest.clear();
             Bytes::from_static(&[0xff])
         }))
