@@ -174,7 +174,7 @@ macro_rules! with_server_engine {
     };
 }
 
-/// Returns true if the database of the server has the tables of a volume. Makes nothing.
+/// Returns true if the database of the server has the tables of a volume. Creates nothing.
 async fn is_server_made(kind: ServerKind, url: &str, relaxed: bool) -> Result<bool, StoreError> {
     #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis")))]
     let _ = (url, relaxed);

@@ -65,7 +65,8 @@ struct Place {
 }
 
 /// Fails if there is no volume and this start may not create one. Returns the metadata store if it
-/// was opened for this check; it contains a volume then. Returns `None` if a volume may be created.
+/// was opened for this check; it contains a volume then, whose record may be damaged. Returns `None`
+/// if a volume may be created.
 pub(crate) async fn admit(
     settings: &VolumeSettings,
     intent: Intent,

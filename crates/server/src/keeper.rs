@@ -124,8 +124,8 @@ struct Keeper {
     reported: Option<String>,
 }
 
-/// Mounts, and returns when the mount has ended. Fails if the first worker does not serve, or if
-/// the keeper cannot start workers any more.
+/// Mounts, and returns when the mount has ended. Fails if the first worker does not serve, if the
+/// keeper cannot start workers any more, or if workers fail repeatedly during an unmount.
 pub(crate) fn keep(keeping: Keeping) -> Result<(), Problem> {
     let Keeping { folder, options, arguments, announcement } = keeping;
     let (sender, events) = sync_channel(EVENTS_MAX);

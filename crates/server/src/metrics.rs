@@ -1,4 +1,4 @@
-//! Metrics of requests and connections, in the text format of Prometheus.
+//! Metrics of requests and connections, in the text format `OpenMetrics`, which Prometheus reads.
 //!
 //! The S3 listener counts its requests here; collectors of other modules add their own counters
 //! with [`Metrics::collect_from`]. Each label has a bounded number of values: keys and user names
@@ -66,7 +66,8 @@ type Seconds = Family<Operation, Histogram, fn() -> Histogram>;
 pub(crate) struct RequestCost {
     /// The time from the end of the request's head to the end of the response.
     pub(crate) duration: Duration,
-    /// The time from the end of the request's head to the first byte of the response's body.
+    /// The time from the end of the request's head to the first byte of the response's body, or to
+    /// the end of a response without a body.
     pub(crate) first_byte: Duration,
     /// Bytes of the request's body that were received.
     pub(crate) received: u64,

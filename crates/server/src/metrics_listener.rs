@@ -59,6 +59,7 @@ pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, 
                 bind("127.0.0.1:0").await.map(Some)
             }
             Ok(socket) => Ok(Some(socket)),
+            // Once more with `bind`, whose error contains the remedy.
             Err(_) => bind(ADMIN_LISTEN_DEFAULT).await.map(Some),
         },
     }

@@ -214,10 +214,10 @@ impl Mounted {
         let (queue, _thread) = session.notice_queue().map_err(|error| serving(folder, error))?;
         let notices = Notices { queue, root: files.root() };
         files.watch(Arc::new(notices), settings.coherence.into());
-        tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
-        tasks.spawn(Arc::clone(&files).persist_access_times_until(gone.clone()));
         // Three background tasks: flush of dirty data, commits of access times, handover of pages
         // to other mounts.
+        tasks.spawn(Arc::clone(&files).flush_until(gone.clone()));
+        tasks.spawn(Arc::clone(&files).persist_access_times_until(gone.clone()));
         tasks.spawn(Arc::clone(&files).hand_over_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         if let Some(ledger) = ledger {

@@ -53,8 +53,8 @@ pub(crate) struct GatewaySettings {
     pub(crate) serve: ServeSettings,
 }
 
-/// Serves until a signal asks the gateway to stop, or its session is lost. Fails in the latter
-/// case.
+/// Serves until a signal asks the gateway to stop, or its session is lost. Fails if a step of the
+/// start fails, or if the session is lost.
 pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
     // A signal that arrives during the start is handled at its end, instead of killing a gateway

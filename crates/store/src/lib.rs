@@ -51,7 +51,8 @@ pub enum Read {
         follow: Option<Follow>,
     },
     /// Reads the first `limit` records of `start..end` in byte order and, with `follow`, the target
-    /// of each. Both bounds belong to one partition of one ordered space.
+    /// of each. Both bounds belong to one partition of one ordered space; the end may also be the
+    /// first key of the next partition.
     Range {
         /// The first key of the range, inclusive.
         start: Key,

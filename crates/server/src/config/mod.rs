@@ -166,8 +166,8 @@ pub(crate) struct MountSettings {
     /// owner if that is root.
     pub(crate) uid: Option<Owner>,
     pub(crate) gid: Option<Owner>,
-    /// The permissions that all files are shown without; they are shown with all others. `None`
-    /// shows each file's own permissions.
+    /// The permission bits that no file is shown with. All other bits are shown for every file.
+    /// `None` shows each file's own permissions.
     pub(crate) umask: Option<Umask>,
     pub(crate) coherence: CoherenceClass,
     pub(crate) write_memory: Size,

@@ -55,6 +55,8 @@ pub(crate) struct OpenIdRole {
     /// The number of the role's account, 12 digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) account: Option<String>,
+    /// The user of new files. `None` is the default of an access key; so it is for `gid` and
+    /// `umask`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) uid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

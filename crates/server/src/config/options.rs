@@ -127,8 +127,8 @@ options! {
         #[arg(value_name = "SIZE")]
         memory_budget: Size = "ASHLAR_MEMORY_BUDGET",
         /// The limit of bytes of small uploads that are staged in the metadata store until they are
-        /// moved into blocks. Only uploads of clients that send one at a time are staged. 0
-        /// disables staging [default: 32MiB]
+        /// moved into blocks. An upload is staged only if this process has had no concurrent uploads
+        /// for a short time. 0 disables staging [default: 32MiB]
         #[arg(value_name = "SIZE")]
         staged_inline_bytes: Size = "ASHLAR_STAGED_INLINE_BYTES",
         /// The memory for cached metadata records; 0 disables the cache [default: 128MiB]
@@ -138,14 +138,14 @@ options! {
         /// is the only gateway of the volume [default: true]
         #[arg(value_name = "BOOL")]
         authoritative_reads: bool = "ASHLAR_AUTHORITATIVE_READS",
-        /// The memory for cached blocks; 0 disables it
+        /// The memory for cached blocks; 0 disables the memory cache
         /// [default: 1/16 of the machine's or container's memory, at least 128MiB, at most 1GiB]
         #[arg(value_name = "SIZE")]
         cache_memory: Size = "ASHLAR_CACHE_MEMORY",
         /// The directory of the disk cache, for this gateway alone [default: DATA_DIR/cache]
         #[arg(value_name = "DIR")]
         cache_dir: PathBuf = "ASHLAR_CACHE_DIR",
-        /// The size of the disk cache, at least 64MiB; 0 disables it [default: 0]
+        /// The size of the disk cache, at least 64MiB; 0 disables the disk cache [default: 0]
         #[arg(value_name = "SIZE")]
         cache_disk: Size = "ASHLAR_CACHE_DISK",
         /// Accept a block store without the volume's mark, and write the mark. Use it for one start
@@ -253,8 +253,8 @@ options! {
         /// address to X-Forwarded-For. Can be repeated
         #[arg(value_name = "ADDRESS", value_delimiter = ',')]
         trusted_proxy: Vec<Network> = "ASHLAR_TRUSTED_PROXY",
-        /// The time in seconds over which a client must send at least 1 KiB of request body per
-        /// second, and read something of a response that is in memory [default: 30]
+        /// The time in seconds after which a request fails if its client sends less than 1 KiB of
+        /// body per second, or reads nothing of a response that is in memory [default: 30]
         #[arg(value_name = "SECONDS")]
         body_timeout_seconds: u64 = "ASHLAR_BODY_TIMEOUT_SECONDS",
         /// The time in seconds after which a download ends if its client reads nothing [default:

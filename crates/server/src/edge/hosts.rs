@@ -202,7 +202,8 @@ impl Hosts {
         self.forwarded_client(headers).map(|address| self.host(address))
     }
 
-    /// Returns the last address in `X-Forwarded-For` that is not a trusted proxy's, or `None`.
+    /// Returns the last address in `X-Forwarded-For` that is not a trusted proxy's. Returns `None` if
+    /// there is none, or if an item after it is not an address.
     fn forwarded_client(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         for line in lines {

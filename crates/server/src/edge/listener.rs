@@ -30,7 +30,8 @@ use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::tls::Tls;
 
-/// The limit of time to receive a request's head, and of an idle HTTP/1 connection.
+/// The limit of time to receive a request's head, and of an idle HTTP/1 connection. Also the
+/// interval between pings of an HTTP/2 connection, and the limit of time of their responses.
 const HEAD_WAIT: Duration = Duration::from_secs(10);
 
 /// The time without a request after which an HTTP/2 connection gets GOAWAY, and the time that the

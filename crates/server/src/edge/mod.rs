@@ -1,10 +1,11 @@
-//! The HTTP edge between sockets and the gateway. Only this module uses hyper.
+//! The HTTP edge between sockets and the gateway. Of the server crate, only this module and
+//! `metrics_listener` use hyper.
 //!
 //! The edge gives each request an id, which each response carries. It answers health checks,
 //! refuses requests over a limit before it reads a body, turns a panic of the gateway into a 500,
 //! and records each request in metrics and the access log. It knows nothing about S3 operations.
 //! For example, a request while `requests_max` others are in flight waits in a queue, and gets 503
-//! `SlowDown` if the queue does not move for a second.
+//! `SlowDown` if the queue has not moved after a second.
 
 mod flow;
 mod hosts;
@@ -178,6 +179,8 @@ impl<S: Service> Edge<S> {
         let read = match admission {
             Admission::Refused(_) => false,
             Admission::Granted if slot.is_none() => upload.read_to_end(expects_continue).await,
+            // With a slot there is no wait for the client, which would delay other requests: only
+            // bytes that have arrived are read.
             Admission::Granted => {
                 upload.read_to_end(expects_continue).now_or_never().unwrap_or(false)
             }

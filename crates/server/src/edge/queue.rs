@@ -2,8 +2,9 @@
 //!
 //! A request waits while the queue moves. For example, a burst of 1,000 requests of one host that
 //! has 256 permits is served without a refusal if the last of them gets its permit within
-//! [`QUEUE_WAIT_MAX`]. A request is refused early if no permit was given for [`QUEUE_WAIT_MIN`], or
-//! if the pace of the queue says that its turn comes too late.
+//! [`QUEUE_WAIT_MAX`]. At intervals of [`QUEUE_WAIT_MIN`] a request is refused early if the queue
+//! has given no permit since the request came, or if at its pace the turn of the request comes too
+//! late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

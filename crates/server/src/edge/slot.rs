@@ -3,8 +3,8 @@
 //! A slot counts for the limit of its host and the limit of all requests. A request keeps its slot
 //! while the gateway works for it. While it waits for its client, another request may take the
 //! slot, so a client that sends or reads slowly does not block others. When the client continues,
-//! the request waits for a slot again. For example, 512 stalled uploads with `requests_max` 512 do
-//! not delay a GET by more than [`CLIENT_WAIT_MAX`].
+//! the request waits for a slot again. For example, if 512 uploads have all the slots, and their
+//! clients have sent nothing for [`CLIENT_WAIT_MAX`], a GET takes one of the slots at once.
 //!
 //! ```text
 //! Held ◀── the client continues ──▶ Held, waiting for the client
@@ -12,7 +12,7 @@
 //!   └─── a permit of both limits ────── Reclaimed
 //! ```
 //!
-//! From each state a slot may be released for good.
+//! From each state the request may release its slot permanently.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Metrics and the status of a process that has a volume open.
 //!
-//! Each collector reads counters that another crate keeps and encodes them in the text format of
+//! Each collector reads counters that another crate keeps and encodes them as metrics for
 //! Prometheus. Nothing is counted here. `status` makes the JSON of `/status`.
 //!
 //! Names follow the conventions of Prometheus: `ashlar_<subsystem>_<noun>_<unit>_total`, base
@@ -384,8 +384,8 @@ fn family(
 ) -> Result<(), fmt::Error> {
     let help = sentence(help);
     let mut metric = encoder.encode_descriptor(name, &help, None, MetricType::Counter)?;
-    for (of, value) in values {
-        ConstCounter::new(*value).encode(metric.encode_family(&[(label, *of)])?)?;
+    for (label_value, value) in values {
+        ConstCounter::new(*value).encode(metric.encode_family(&[(label, *label_value)])?)?;
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ impl Call {
             | FileOperation::Rename { .. }
             | FileOperation::SetXattr { .. }
             | FileOperation::RemoveXattr { .. }
-            // The journal has none of these, because they change nothing.
+            // The journal has none of these: see `needs_journal`.
             | FileOperation::Lookup { .. }
             | FileOperation::Forget { .. }
             | FileOperation::GetAttr { .. }
