@@ -57,8 +57,8 @@ impl Files {
         directory: bool,
     ) -> Result<(), Errno> {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
-        let kept = HandleEntry { handle: handle.0, ino, request: self.request, directory };
-        ledger.insert_handle(kept).map_err(|failure| {
+        let entry = HandleEntry { handle: handle.0, ino, request: self.request, directory };
+        ledger.insert_handle(entry).map_err(|failure| {
             error!(%failure, "cannot record an open handle in the ledger");
             Errno::NFILE
         })
@@ -140,14 +140,14 @@ impl Files {
             }
             logs.entry(log.ino()).or_default().push(ReadLog { log, changes, flushed });
         }
-        let (kept, unused): (Vec<HandleEntry>, Vec<HandleEntry>) =
-            ledger.inherited_handles().iter().partition(|kept| kept.request != 0);
+        let (entries, unused): (Vec<HandleEntry>, Vec<HandleEntry>) =
+            ledger.inherited_handles().iter().partition(|entry| entry.request != 0);
         // The mount itself opened the handles without a request; no program has them.
-        unused.iter().for_each(|kept| ledger.remove_handle(kept.handle));
+        unused.iter().for_each(|entry| ledger.remove_handle(entry.handle));
         let (directories, files): (Vec<HandleEntry>, Vec<HandleEntry>) =
-            kept.iter().partition(|kept| kept.directory);
+            entries.iter().partition(|entry| entry.directory);
         let inos: BTreeSet<Ino> =
-            files.iter().map(|kept| kept.ino).chain(logs.keys().copied()).collect();
+            files.iter().map(|entry| entry.ino).chain(logs.keys().copied()).collect();
         let dirty = logs.len();
         let opening = inos.iter().map(|ino| {
             let logs = logs.remove(ino).unwrap_or_default();
@@ -164,14 +164,14 @@ impl Files {
         self.adopt(&files, reopened);
         self.take_over_claims().await;
         self.fail_lost(lost);
-        for kept in &directories {
-            self.reopen_directory(kept).await;
+        for entry in &directories {
+            self.reopen_directory(entry).await;
         }
         // All open files are restored: inherited pins without an open file can be dropped.
         self.volume.end_inheritance();
         let (files, directories) = (files.len(), directories.len());
         info!(files, directories, dirty, "restored the open files of the previous worker");
-        let handles = kept.iter().map(|kept| (kept.request, HandleId(kept.handle))).collect();
+        let handles = entries.iter().map(|entry| (entry.request, HandleId(entry.handle))).collect();
         let inherited = Inherited { executed: executed.into_iter().collect(), handles };
         if self.resent_requests.inherited.set(inherited).is_err() {
             warn!("the takeover of open files ran twice");
@@ -182,14 +182,14 @@ impl Files {
     /// Adds the inherited handles to the table. Dirty files without handles are flushed and closed.
     fn adopt(&self, handles: &[HandleEntry], mut reopened: HashMap<Ino, Arc<OpenFile>>) {
         let mut open = HashSet::new();
-        for kept in handles {
-            match reopened.get(&kept.ino) {
+        for entry in handles {
+            match reopened.get(&entry.ino) {
                 Some(file) => {
-                    self.open.adopt(kept.handle, file);
-                    open.insert(kept.ino);
+                    self.open.adopt(entry.handle, file);
+                    open.insert(entry.ino);
                 }
                 None => warn!(
-                    ino = kept.ino.0,
+                    ino = entry.ino.0,
                     "cannot restore an open file: its record was not found, and its handles return ESTALE"
                 ),
             }
@@ -265,8 +265,8 @@ impl Files {
         }
     }
 
-    async fn reopen_directory(&self, kept: &HandleEntry) {
-        let ino = kept.ino;
+    async fn reopen_directory(&self, entry: &HandleEntry) {
+        let ino = entry.ino;
         let found = self.volume.find_node(ino).await;
         found.iter().for_each(|node| self.remember_directory(node));
         let parent = match found {
@@ -287,7 +287,7 @@ impl Files {
         };
         let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
         let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);
-        cursors.1.insert(kept.handle, Arc::new(cursor));
+        cursors.1.insert(entry.handle, Arc::new(cursor));
     }
 }
 
@@ -307,7 +307,7 @@ fn node_of(ino: Ino, record: &[u8]) -> Option<FoundNode> {
 
 impl LockLedger for Ledger {
     fn store(&self, ino: Ino, held: &[RangeLock]) {
-        let kept = |lock: &RangeLock| LockEntry {
+        let entry = |lock: &RangeLock| LockEntry {
             start: lock.start,
             last: lock.last,
             owner: lock.owner,
@@ -315,22 +315,22 @@ impl LockLedger for Ledger {
             exclusive: lock.kind == RangeLockKind::Exclusive,
             flock: lock.flock,
         };
-        let held: Vec<LockEntry> = held.iter().map(kept).collect();
+        let held: Vec<LockEntry> = held.iter().map(entry).collect();
         if let Err(error) = self.set_locks(ino, &held) {
             error!(ino = ino.0, %error, "cannot record locks in the ledger");
         }
     }
 
     fn load(&self) -> Vec<(Ino, Vec<RangeLock>)> {
-        let lock = |kept: LockEntry| RangeLock {
-            start: kept.start,
-            last: kept.last,
-            kind: if kept.exclusive { RangeLockKind::Exclusive } else { RangeLockKind::Shared },
-            owner: kept.owner,
-            pid: kept.pid,
-            flock: kept.flock,
+        let lock = |entry: LockEntry| RangeLock {
+            start: entry.start,
+            last: entry.last,
+            kind: if entry.exclusive { RangeLockKind::Exclusive } else { RangeLockKind::Shared },
+            owner: entry.owner,
+            pid: entry.pid,
+            flock: entry.flock,
         };
         let locks = |locks: Vec<LockEntry>| locks.into_iter().map(lock).collect();
-        self.held_locks().into_iter().map(|(ino, kept)| (ino, locks(kept))).collect()
+        self.held_locks().into_iter().map(|(ino, entries)| (ino, locks(entries))).collect()
     }
 }

@@ -40,7 +40,7 @@ impl Files {
         if let Some(attribute) = ObjectAttribute::of(name) {
             return self.object_attribute(ino, &attribute).await;
         }
-        is_kept(name)?;
+        check_name(name)?;
         self.retry_until_deadline(|| self.volume.xattr(ino, name)).await
     }
 
@@ -75,7 +75,7 @@ impl Files {
             };
             return self.set_object_attribute(ino, &attribute, Some(value), must_exist).await;
         }
-        is_kept(name)?;
+        check_name(name)?;
         if name == CAPABILITIES
             && let Some(file) = self.open.get(ino)
         {
@@ -110,12 +110,14 @@ impl Files {
         if let Some(attribute) = ObjectAttribute::of(name) {
             return self.set_object_attribute(ino, &attribute, None, Some(true)).await;
         }
-        is_kept(name)?;
+        check_name(name)?;
         self.change_xattr(ino, name, &XattrChange::Remove).await
     }
 }
 
-fn is_kept(name: &[u8]) -> Result<(), Errno> {
+/// Fails with `ERANGE` if an attribute name is too long, and with `EOPNOTSUPP` if its name space is
+/// unknown or nothing follows the name space.
+fn check_name(name: &[u8]) -> Result<(), Errno> {
     if name.len() > XATTR_NAME_BYTES_MAX {
         return Err(Errno::RANGE);
     }
