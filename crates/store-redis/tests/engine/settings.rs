@@ -159,7 +159,7 @@ async fn another_format_or_foreign_keys_are_refused() {
         assert_eq!(error.kind(), StoreErrorKind::Corrupt);
     }
     run(&mut connection, &["HDEL", "{ashlar}:m", "format"]);
-    let error = refused(&server.url(), relaxed(), &["no volume"]).await;
+    let error = refused(&server.url(), relaxed(), &["not a volume"]).await;
     assert_eq!(error.kind(), StoreErrorKind::Corrupt);
     run(&mut connection, &["DEL", "{ashlar}:m"]);
     run(&mut connection, &["SET", "{ashlar}:m", "a string"]);
