@@ -8,12 +8,13 @@
 //! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server, and of a process with a mount |
 //! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | seconds of each outage of the stores below a mount |
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
-//! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | restores of a metadata store to an earlier moment, on each engine |
-//! | `ASHLAR_TEST_STEPS` | 400 | 100000 | acts on versions, in memory, on `SQLite` and the drawn engine |
-//! | `ASHLAR_TEST_VIEW_STEPS` | 400 | 20000 | acts of clients and programs in both views, on the same engines |
+//! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | restores of a metadata store to an earlier state, on each engine |
+//! | `ASHLAR_TEST_STEPS` | 400 | 100000 | operations on versions, in memory, on `SQLite` and the drawn engine |
+//! | `ASHLAR_TEST_VIEW_STEPS` | 400 | 20000 | operations of clients and programs in both views, on the same engines |
 //!
-//! `ASHLAR_TEST_SCALE=full` takes the column `full`; a variable of the table overrides its row. Each load
-//! also has a least number of answers, so a slow machine does the same work and takes longer for it.
+//! `ASHLAR_TEST_SCALE=full` selects the column `full`; a variable of the table overrides its row.
+//! Each load also has a least number of responses, so a slow machine does the same work and takes
+//! longer. For example, `ASHLAR_TEST_ROUNDS=1000` runs 1,000 races of creations on each engine.
 //!
 //! | variable | default | meaning |
 //! |---|---|---|
@@ -66,12 +67,13 @@ pub(crate) fn rounds() -> u64 {
     number("ASHLAR_TEST_ROUNDS", 100, 10_000)
 }
 
-/// Acts on versions on an engine, of which a plain run does `plain`.
+/// Operations on versions on an engine; a plain run executes `plain` of them.
 pub(crate) fn steps(plain: u64) -> u64 {
     number("ASHLAR_TEST_STEPS", plain, 100_000)
 }
 
-/// Acts of clients and programs in both views on an engine, of which a plain run does `plain`.
+/// Operations of clients and programs in both views on an engine; a plain run executes `plain` of
+/// them.
 pub(crate) fn view_steps(plain: u64) -> u64 {
     number("ASHLAR_TEST_VIEW_STEPS", plain, 20_000)
 }
