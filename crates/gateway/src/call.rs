@@ -1,11 +1,11 @@
 //! One authenticated request, as operations see it, and the checks of its permissions.
 //!
-//! [`Call`] has the parsed request, its sender, the rules of its bucket, and the demanded
+//! [`Call`] has the parsed request, its sender, the rules of its bucket, and the required
 //! permissions. Most operations check permissions before they start. Three cases check later or
 //! twice:
 //!
 //! - A policy that depends on the body (for example on the tags in it) is evaluated when the body
-//!   has arrived: [`Call::demand_with_body`].
+//!   has arrived: [`Call::require_permissions_with_body`].
 //! - A policy that depends on the replaced object is evaluated again after the body, because the
 //!   object may have changed meanwhile: [`Call::checks_after_body`].
 //! - An operation that looked up an object checks the permissions for this same object:
@@ -43,6 +43,7 @@ pub(crate) struct Call<'a> {
     pub(crate) sender: &'a Sender<'a>,
     /// The rules of the request's bucket; `None` if the request names no bucket or creates one.
     pub(crate) rules: Option<Arc<BucketRules>>,
+    /// The rules of all buckets, for the source bucket of a copy.
     pub(crate) all_rules: &'a RulesCache,
     pub(crate) settings: &'a Settings,
     pub(crate) sending: &'a Arc<OutgoingBodies>,
@@ -51,15 +52,16 @@ pub(crate) struct Call<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a S3Resource,
     pub(crate) query: &'a Query,
+    /// The HTTP version. HTTP/2 allows a body without a length.
     pub(crate) version: http::Version,
     pub(crate) headers: &'a HeaderMap,
     /// The host to which the request was sent.
     pub(crate) host: &'a RequestHost,
-    /// The permissions that the request demands.
+    /// The permissions that the request requires.
     pub(crate) demanded: &'a Demand,
     /// The parsed form, if the request is an HTML form upload.
     pub(crate) form: Option<&'a PostObject>,
-    /// The number of content bytes that arrived.
+    /// The number of content bytes that have arrived, without chunk headers and trailers.
     pub(crate) bytes_in: &'a AtomicU64,
 }
 
@@ -99,21 +101,25 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Fails with `AccessDenied` if the client lacks one of these permissions, or if it is
-    /// anonymous and S3 refuses this operation to anonymous clients.
-    pub(crate) async fn demand(&self, permissions: &[Permission]) -> Result<(), Fault> {
+    /// Fails with `AccessDenied` if the client lacks one of these permissions, if it is anonymous
+    /// and S3 refuses this operation to anonymous clients, or if the source bucket of a copy
+    /// belongs to another account than the request expects.
+    pub(crate) async fn require_permissions(
+        &self,
+        permissions: &[Permission],
+    ) -> Result<(), Fault> {
         // Cheap checks come first: the permissions may need a lookup of an object.
         self.check_signed()?;
         self.check_source_owner().await?;
         for permission in permissions {
-            self.demand_one(permission).await?;
+            self.require_permission(permission).await?;
         }
         Ok(())
     }
 
-    /// As [`Call::demand`], for an operation on one object that the caller has looked up; `None` if
-    /// it does not exist.
-    pub(crate) async fn demand_for_object(
+    /// As [`Call::require_permissions`], for an operation on one object that the caller has looked
+    /// up; `None` if it does not exist. Does not check the owner of a copy's source.
+    pub(crate) async fn require_permissions_for_object(
         &self,
         permissions: &[Permission],
         object: Option<&Object>,
@@ -122,7 +128,7 @@ impl<'a> Call<'a> {
         for permission in permissions {
             // A permission for another object, for example a copy source, needs its own lookup.
             if permission.resource != *self.resource {
-                self.demand_one(permission).await?;
+                self.require_permission(permission).await?;
             } else if !self.sender.is_allowed(permission, Some(self.rules()?), object) {
                 return Err(Code::AccessDenied.into());
             }
@@ -154,7 +160,7 @@ impl<'a> Call<'a> {
     }
 
     /// Fails with `AccessDenied` if the client lacks a permission.
-    pub(crate) async fn demand_one(&self, permission: &Permission) -> Result<(), Fault> {
+    pub(crate) async fn require_permission(&self, permission: &Permission) -> Result<(), Fault> {
         let own = self.rules.as_ref();
         let rules = match permission.resource.bucket() {
             None => None,
@@ -162,21 +168,17 @@ impl<'a> Call<'a> {
             // The source bucket of a copy.
             Some(bucket) => Some(self.all_rules.get(self.volume, bucket).await?),
         };
-        if self.sender.may(permission, rules.as_deref()).await? {
+        if self.sender.has_permission(permission, rules.as_deref()).await? {
             Ok(())
         } else {
             Err(Code::AccessDenied.into())
         }
     }
 
-    /// Returns true if the client has a permission for `object`, an object of the request's bucket.
-    pub(crate) fn may_with(&self, permission: &Permission, object: &Object) -> Result<bool, Fault> {
-        Ok(self.sender.is_allowed(permission, Some(self.rules()?), Some(object)))
-    }
-
-    /// Returns true if the client has a permission for the object that the request names. The
-    /// caller passes the object if the permission depends on it.
-    pub(crate) fn may_for_object(
+    /// Returns true if the client has a permission in the request's bucket. `object` is the object
+    /// of the permission. It may be `None` if the permission does not depend on the object, or if
+    /// the object does not exist.
+    pub(crate) fn is_allowed(
         &self,
         permission: &Permission,
         object: Option<&Object>,
@@ -188,7 +190,7 @@ impl<'a> Call<'a> {
     /// it gets `AccessDenied` instead: "If you don't have the `s3:ListBucket` permission, Amazon S3
     /// returns … 403" (API reference, `GetObject`).
     pub(crate) async fn hide_absence(&self, bucket: &BucketName, fault: Fault) -> Fault {
-        match self.demand_one(&Permission::on_bucket("s3:ListBucket", bucket)).await {
+        match self.require_permission(&Permission::on_bucket("s3:ListBucket", bucket)).await {
             Ok(()) => fault,
             Err(refusal) => refusal,
         }
@@ -197,16 +199,16 @@ impl<'a> Call<'a> {
     /// Adds the elements that S3 puts into an error: the missing key, version or upload.
     pub(crate) fn with_elements(&self, fault: Fault) -> Fault {
         let key = self.resource.key().map_or("", ObjectKey::as_str);
-        let asked = |name| self.query.get(name).ok().flatten().unwrap_or_default();
+        let parameter = |name| self.query.get(name).ok().flatten().unwrap_or_default();
         // The fault of a copy's source has its elements already.
         let has_elements = fault.extra.iter().any(|(element, _)| *element == "Key");
         #[expect(clippy::wildcard_enum_match_arm, reason = "no other code needs an element here")]
         match fault.code {
             Code::NoSuchKey if !has_elements => fault.with("Key", key),
             Code::NoSuchVersion if !has_elements => {
-                fault.with("Key", key).with("VersionId", asked("versionId"))
+                fault.with("Key", key).with("VersionId", parameter("versionId"))
             }
-            Code::NoSuchUpload => fault.with("UploadId", asked("uploadId")),
+            Code::NoSuchUpload => fault.with("UploadId", parameter("uploadId")),
             Code::MethodNotAllowed if is_about_marker(&fault) => {
                 let line = self.operation.request_line();
                 fault.with("Method", line.split(' ').next().unwrap_or_default())
@@ -215,7 +217,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Fails if the client lacks a demanded permission for `object`. The first check may have seen
+    /// Fails if the client lacks a required permission for `object`. The first check may have seen
     /// another object under the same key. `version` is the version that the request names.
     pub(crate) fn check_object(
         &self,
@@ -227,7 +229,7 @@ impl<'a> Call<'a> {
         if object.bucket != rules.ino {
             return Err(no_such_bucket(bucket));
         }
-        // `demand_with_body` checks permissions that depend on the body.
+        // `require_permissions_with_body` checks permissions that depend on the body.
         let (Demand::All(permissions) | Demand::WithUpload(permissions)) = self.demanded else {
             return Ok(());
         };
@@ -257,22 +259,25 @@ impl<'a> Call<'a> {
     pub(crate) async fn check_bucket_in_store(&self) -> Result<(), Fault> {
         let name = self.bucket()?;
         let now = self.volume.bucket(name.as_str()).await;
-        let now = now.map_err(|error| translate::on(name, error))?;
+        let now = now.map_err(|error| translate::bucket_fault(name, error))?;
         if now.ino == self.rules()?.ino { Ok(()) } else { Err(no_such_bucket(name)) }
     }
 
     /// Fails if the client lacks one of the permissions for a step of a multipart upload. A policy
     /// may depend on values of the request that created the upload; these come from the upload's
     /// record. If the upload does not exist, there are no such values.
-    pub(crate) async fn demand_for_upload(&self, permissions: &[Permission]) -> Result<(), Fault> {
+    pub(crate) async fn require_permissions_for_upload(
+        &self,
+        permissions: &[Permission],
+    ) -> Result<(), Fault> {
         if !self.sender.depends_on_upload(self.rules.as_deref()) {
-            return self.demand(permissions).await;
+            return self.require_permissions(permissions).await;
         }
         let (bucket, key) = self.object()?;
         let id = self.query.get("uploadId")?.and_then(|id| id.parse().ok());
         // A malformed id names no upload, so the policies see no values. The operation reports the
         // error to clients with the permission.
-        let Some(id) = id else { return self.demand(permissions).await };
+        let Some(id) = id else { return self.require_permissions(permissions).await };
         let upload = match self
             .volume
             .upload_in_any_state(bucket.as_str(), key.as_str().as_bytes(), id)
@@ -280,9 +285,9 @@ impl<'a> Call<'a> {
         {
             Ok(upload) => upload,
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
-                return self.demand(permissions).await;
+                return self.require_permissions(permissions).await;
             }
-            Err(error) => return Err(translate::on(bucket, error)),
+            Err(error) => return Err(translate::bucket_fault(bucket, error)),
         };
         let mut permissions = permissions.to_vec();
         for permission in &mut permissions {
@@ -291,27 +296,30 @@ impl<'a> Call<'a> {
                 permission.facts.continue_upload(&upload.asked);
             }
         }
-        self.demand(&permissions).await
+        self.require_permissions(&permissions).await
     }
 
     /// Checks permissions before the body is read, unless a policy depends on a value that the body
-    /// may contain. [`Call::demand_with_body`] checks after the body.
-    pub(crate) async fn demand_before_body(&self, permissions: &[Permission]) -> Result<(), Fault> {
+    /// may contain. [`Call::require_permissions_with_body`] checks after the body.
+    pub(crate) async fn require_permissions_before_body(
+        &self,
+        permissions: &[Permission],
+    ) -> Result<(), Fault> {
         if self.sender.depends_on_body(self.rules.as_deref())
             && !self.is_anonymous_in_private_bucket()
         {
             return Ok(());
         }
-        self.demand(permissions).await
+        self.require_permissions(permissions).await
     }
 
     /// Fails if the client lacks one of the permissions of its request. `learn` adds the values for
     /// condition keys that the body contains.
-    pub(crate) async fn demand_with_body(
+    pub(crate) async fn require_permissions_with_body(
         &self,
         learn: impl Fn(&mut RequestFacts),
     ) -> Result<(), Fault> {
-        self.demand(&self.permissions_with_body(learn)?).await
+        self.require_permissions(&self.permissions_with_body(learn)?).await
     }
 
     /// Returns the permissions of the request. `learn` adds the values for condition keys that the
@@ -405,14 +413,14 @@ impl<'a> Call<'a> {
         Arguments { query: self.query, fields: self.fields(), anonymous }
     }
 
-    /// Returns the owner for an object that this request creates. If ACLs are enabled in the
+    /// Returns the owner for an object that this request creates. `acl` is the ACL in the request's
+    /// headers. If ACLs are enabled in the
     /// bucket, the writer is the owner, unless the writer gives the object to the bucket's owner.
     /// Otherwise the bucket's owner is the owner.
-    pub(crate) fn owner(&self, asked: Option<&RequestedAcl>) -> Result<FileOwner, Fault> {
+    pub(crate) fn owner(&self, acl: Option<&RequestedAcl>) -> Result<FileOwner, Fault> {
         let rules = self.rules()?;
         let account = self.sender.account();
-        let to_bucket_owner =
-            asked == Some(&RequestedAcl::Canned(CannedAcl::BucketOwnerFullControl));
+        let to_bucket_owner = acl == Some(&RequestedAcl::Canned(CannedAcl::BucketOwnerFullControl));
         let writer_owns = match rules.settings.ownership {
             Some(ObjectOwnership::BucketOwnerEnforced) => false,
             Some(ObjectOwnership::BucketOwnerPreferred) => !to_bucket_owner,

@@ -232,8 +232,8 @@ impl Gateway {
         let (key, token) = (credentials.access_key(), credentials.session_token());
         let identity = self.identify(key, token)?;
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
-        let terms = self.terms(None, identity.as_deref());
-        let form = credentials.verify(secret, bucket, &terms)?;
+        let signature_rules = self.signature_rules(None, identity.as_deref());
+        let form = credentials.verify(secret, bucket, &signature_rules)?;
         let post = PostObject::parse(&form)?;
         let parsed = ParsedRequest {
             operation: Operation::PostObject,
@@ -305,9 +305,13 @@ impl Gateway {
         // This check needs no object, so it comes before the permissions, which may need a lookup.
         call.check_owners()?;
         match demand {
-            Demand::All(permissions) => call.demand(permissions).await?,
-            Demand::WithBody(permissions) => call.demand_before_body(permissions).await?,
-            Demand::WithUpload(permissions) => call.demand_for_upload(permissions).await?,
+            Demand::All(permissions) => call.require_permissions(permissions).await?,
+            Demand::WithBody(permissions) => {
+                call.require_permissions_before_body(permissions).await?;
+            }
+            Demand::WithUpload(permissions) => {
+                call.require_permissions_for_upload(permissions).await?;
+            }
             // The body decides which permissions are needed. If the bucket admits only its owner's
             // account, an unsigned request fails in any case, so its body is not read.
             Demand::FromBody if call.is_anonymous_in_private_bucket() => {
@@ -372,7 +376,11 @@ impl Gateway {
     }
 
     /// Returns the rules by which a signature is accepted.
-    fn terms(&self, claimed: Option<Operation>, identity: Option<&Identity>) -> SignatureRules<'_> {
+    fn signature_rules(
+        &self,
+        claimed: Option<Operation>,
+        identity: Option<&Identity>,
+    ) -> SignatureRules<'_> {
         SignatureRules {
             region: &self.settings.region,
             service: "s3",
@@ -399,9 +407,9 @@ impl Gateway {
         };
         let token = credentials.session_token(request)?;
         let identity = self.identify(credentials.access_key(), token)?;
-        let terms = self.terms(claimed, identity.as_deref());
+        let signature_rules = self.signature_rules(claimed, identity.as_deref());
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
-        let verified = credentials.verify(secret, request, &terms)?;
+        let verified = credentials.verify(secret, request, &signature_rules)?;
         Ok((verified, identity))
     }
 }

@@ -134,7 +134,7 @@ pub(crate) async fn content(
     expectation.verify(&digests, &trailers)?;
     if !matches!(placement, Placement::Blocks(_)) && call.checks_after_body()? {
         // Boxed, so that other requests do not reserve memory for this future.
-        Box::pin(call.demand(call.permissions())).await?;
+        Box::pin(call.require_permissions(call.permissions())).await?;
     }
     let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(bytes);

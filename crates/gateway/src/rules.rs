@@ -137,7 +137,8 @@ impl RulesCache {
         name: &BucketName,
     ) -> Result<Arc<BucketRules>, Fault> {
         let seen = volume.bucket_from_hints(name.as_str()).await;
-        let BucketStat { ino, bucket, .. } = seen.map_err(|error| translate::on(name, error))?;
+        let BucketStat { ino, bucket, .. } =
+            seen.map_err(|error| translate::bucket_fault(name, error))?;
         // The settings contain the version number of the configurations, so equal settings mean
         // current rules.
         if let Some(known) = self.0.get(&ino)
@@ -150,7 +151,7 @@ impl RulesCache {
             BucketRules::without_configs(ino, bucket)
         } else {
             let found = volume.bucket_configs(name.as_str()).await;
-            let found = found.map_err(|error| translate::on(name, error))?;
+            let found = found.map_err(|error| translate::bucket_fault(name, error))?;
             let mut rules = BucketRules::without_configs(found.ino, found.settings);
             for (kind, config) in &found.configs {
                 rules.add(name, *kind, config)?;

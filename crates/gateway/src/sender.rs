@@ -5,7 +5,7 @@
 //! combination; this module gives it the sources. `question` supplies the values of condition keys.
 //!
 //! For example, if a bucket policy allows `s3:GetObject` under the condition
-//! `s3:ExistingObjectTag/public`, the decision needs the object's tags, and [`Sender::may`] looks
+//! `s3:ExistingObjectTag/public`, the decision needs the object's tags, and [`Sender::has_permission`] looks
 //! the object up. If no policy and no ACL depends on the object, there is no lookup.
 
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Sender<'_> {
     /// exist yet.
     ///
     /// Fails if the decision depends on an object and the lookup fails.
-    pub(crate) async fn may(
+    pub(crate) async fn has_permission(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
@@ -96,7 +96,7 @@ impl Sender<'_> {
         Ok(self.is_allowed(permission, rules, object.as_ref()))
     }
 
-    /// As [`Sender::may`], for an object that the caller has looked up. An operation on an object
+    /// As [`Sender::has_permission`], for an object that the caller has looked up. An operation on an object
     /// must use this with the same object: after a lookup of its own, the check could see another
     /// object, because a client can replace the object between the two lookups.
     pub(crate) fn is_allowed(
@@ -179,7 +179,7 @@ impl Sender<'_> {
                 | FsError::Deleted(_)
                 | FsError::IsMarker(..),
             )) => Ok(None),
-            Err(error) => Err(translate::on(bucket, error)),
+            Err(error) => Err(translate::bucket_fault(bucket, error)),
         }
     }
 

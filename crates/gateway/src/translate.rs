@@ -118,7 +118,7 @@ pub(crate) fn version_text(version: VersionRef) -> String {
 }
 
 /// Returns the version that a write created, for its response. A null version is not shown.
-pub(crate) fn made(version: Option<VersionRef>) -> Option<VersionRef> {
+pub(crate) fn shown_new_version(version: Option<VersionRef>) -> Option<VersionRef> {
     version.filter(|version| *version != VersionRef::Null)
 }
 
@@ -326,13 +326,13 @@ pub(crate) fn acl(access: &Access, grants: &[AclGrant]) -> Result<S3Acl, Fault> 
 }
 
 /// Returns the ACL for which the headers of a request ask.
-pub(crate) fn asked_acl(
+pub(crate) fn requested_acl(
     access: &Access,
-    asked: &RequestedAcl,
+    requested: &RequestedAcl,
     owner: &str,
     bucket_owner: &str,
 ) -> Result<S3Acl, Fault> {
-    match asked {
+    match requested {
         RequestedAcl::Canned(canned) => acl(access, &canned.grants(owner, bucket_owner)),
         RequestedAcl::Grants(grants) => acl(access, grants),
     }
@@ -362,7 +362,7 @@ pub(crate) fn shown_grants(access: &Access, acl: &S3Acl) -> Vec<(AclGrant, Strin
 
 /// Converts an error of an operation on a bucket. Errors about the bucket itself get its name.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the table of `fault` has the others")]
-pub(crate) fn on(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
+pub(crate) fn bucket_fault(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
     match error.into() {
         VolumeError::Fs(FsError::NoSuchBucket) => {
             Fault::new(Code::NoSuchBucket).with("BucketName", bucket.as_str())

@@ -46,9 +46,10 @@ const AWS_POLICY_BYTES_MAX: usize = 2 << 10;
 
 /// Bytes of a user's token without its policy, before Base64: the secret, a user name of up to 128
 /// characters, a hash, a session name of up to 64 characters, times, and the seal.
-const SEALED_BYTES_BESIDE: usize = 512;
+const SEALED_BYTES_WITHOUT_POLICY: usize = 512;
 
-const _: () = assert!((AWS_POLICY_BYTES_MAX + SEALED_BYTES_BESIDE) / 3 * 4 <= TOKEN_BYTES_MAX);
+const _: () =
+    assert!((AWS_POLICY_BYTES_MAX + SEALED_BYTES_WITHOUT_POLICY) / 3 * 4 <= TOKEN_BYTES_MAX);
 
 /// The number of characters of a policy name that a refusal repeats. No policy has a longer name.
 const SHOWN_CHARS_MAX: usize = 64;

@@ -79,14 +79,14 @@ impl Gateway {
             Some(self.authenticate_sts(head, request, &bytes)?)
         };
         match (StsRequest::parse(parameters)?, identity) {
-            (StsRequest::AssumeRoleWithWebIdentity(asked), _) => {
+            (StsRequest::AssumeRoleWithWebIdentity(requested), _) => {
                 // The gateway may have to fetch the issuer's keys, and holds the token for this
                 // time.
                 let holder = holder(head.extensions.get().copied(), None);
                 let needed = TOKEN_MEMORY * bytes.len() as u64;
                 let memory = self.tokens.acquire_for(&holder, needed, TOKEN_MEMORY_WAIT).await;
                 let _memory = memory.map_err(translate::fault)?;
-                self.assume_role_with_web_identity(&asked, id).await
+                self.assume_role_with_web_identity(&requested, id).await
             }
             (_, None) => Err(Code::AccessDenied.into()),
             (StsRequest::GetCallerIdentity, Some(identity)) => {
@@ -94,8 +94,8 @@ impl Gateway {
                 let account = identity.account.to_string();
                 Ok(caller_identity(&arn, &identity.user_id(), &account, id))
             }
-            (StsRequest::AssumeRole(asked), Some(identity)) => {
-                self.assume_role(&identity, &asked, id)
+            (StsRequest::AssumeRole(requested), Some(identity)) => {
+                self.assume_role(&identity, &requested, id)
             }
         }
     }
@@ -122,16 +122,17 @@ impl Gateway {
         let token = credentials.session_token(&request)?;
         let identity = self.identify(credentials.access_key(), token)?;
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
-        let terms = self.terms(None, identity.as_deref());
-        let terms = SignatureRules { service: "sts", sigv2_presign: false, ..terms };
-        credentials.verify(secret, &request, &terms)?;
+        let signature_rules = self.signature_rules(None, identity.as_deref());
+        let signature_rules =
+            SignatureRules { service: "sts", sigv2_presign: false, ..signature_rules };
+        credentials.verify(secret, &request, &signature_rules)?;
         identity.ok_or(Code::AccessDenied.into())
     }
 
     fn assume_role(
         &self,
         identity: &Identity,
-        asked: &AssumeRole,
+        requested: &AssumeRole,
         id: &str,
     ) -> Result<String, Fault> {
         // Otherwise a session could renew itself beyond its expiration.
@@ -139,14 +140,14 @@ impl Gateway {
             let why = "Temporary credentials cannot be used to obtain others.";
             return Err(Fault::new(Code::AccessDenied).detail(why));
         }
-        check_session_policy(asked.policy.as_deref())?;
-        let (began, policy) = (translate::time(self.volume.now()), asked.policy.as_deref());
-        let expires = began + Duration::from_secs(u64::from(asked.seconds));
-        let new = NewSession { name: &asked.session, policy, began, expires };
+        check_session_policy(requested.policy.as_deref())?;
+        let (began, policy) = (translate::time(self.volume.now()), requested.policy.as_deref());
+        let expires = began + Duration::from_secs(u64::from(requested.seconds));
+        let new = NewSession { name: &requested.session, policy, began, expires };
         let credentials = self.access.begin_session(identity, &new)?;
         let (account, role) = (identity.account, &identity.access_key);
-        let arn = format!("arn:aws:sts::{account}:assumed-role/{role}/{}", asked.session);
-        let session = format!("{role}:{}", asked.session);
+        let arn = format!("arn:aws:sts::{account}:assumed-role/{role}/{}", requested.session);
+        let session = format!("{role}:{}", requested.session);
         Ok(assumed_role(&credentials, &arn, &session, id))
     }
 

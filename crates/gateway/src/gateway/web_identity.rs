@@ -24,23 +24,24 @@ impl Gateway {
     /// Returns temporary credentials for the holder of a token.
     pub(super) async fn assume_role_with_web_identity(
         &self,
-        asked: &AssumeRoleWithWebIdentity,
+        requested: &AssumeRoleWithWebIdentity,
         id: &str,
     ) -> Result<String, Fault> {
-        let token = UnverifiedToken::parse(&asked.token).map_err(refused)?;
+        let token = UnverifiedToken::parse(&requested.token).map_err(refused)?;
         // The role is chosen by unverified claims. The issuer of this role then verifies the token.
-        let role = choose(self.access.web_roles(), asked.role.as_deref(), &token)?;
-        check_session_policy(asked.session.policy.as_deref())?;
+        let role = choose(self.access.web_roles(), requested.role.as_deref(), &token)?;
+        check_session_policy(requested.session.policy.as_deref())?;
         let now = translate::time(self.volume.now());
         let claims = role.issuer.verify(&token, &role.audiences, now).await.map_err(refused)?;
         let web = identity(role, &claims)?;
         // Unusable policies are an error now, not at the first S3 request.
         self.access.web_policies(role, &web.policies)?;
 
-        let wanted = now + Duration::from_secs(u64::from(asked.session.seconds));
+        let wanted = now + Duration::from_secs(u64::from(requested.session.seconds));
         // The session must not outlive the token that proves the identity.
         let expires = wanted.min(claims.expires_at());
-        let (name, policy) = (asked.session.session.as_str(), asked.session.policy.as_deref());
+        let (name, policy) =
+            (requested.session.session.as_str(), requested.session.policy.as_deref());
         let new = NewSession { name, policy, began: now, expires };
         let credentials = self.access.begin_web_session(web, &new)?;
         let (account, role_name) = (role.account, &role.name);

@@ -31,13 +31,13 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let request = parse(call, &document)?;
     let owner = call.owner_of(None)?.id;
-    let Some(acl) = asked(call, &request, &owner, &owner)? else {
+    let Some(acl) = acl_of_request(call, &request, &owner, &owner)? else {
         return Ok(S3Response::empty(StatusCode::OK));
     };
     let (name, config) = (call.bucket()?, BucketConfig::of_acl(&acl));
     call.check_bucket_in_store().await?;
     let set = call.volume.set_bucket_config(name.as_str(), BucketConfigKind::Acl, Some(&config));
-    set.await.map_err(|error| translate::on(name, error))?;
+    set.await.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(StatusCode::OK))
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
         let object = object.ok_or(Code::InternalError)?;
         let owner = call.owner_of(object.file().writer)?.id;
         let bucket_owner = call.owner_of(None)?.id;
-        Ok(asked(call, &request, &owner, &bucket_owner)?.map(ObjectChange::Acl))
+        Ok(acl_of_request(call, &request, &owner, &bucket_owner)?.map(ObjectChange::Acl))
     };
     let version = change::object(call, call.permissions(), true, change).await?;
     let mut response = S3Response::empty(StatusCode::OK);
@@ -74,13 +74,13 @@ pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
 /// Returns the ACL of a new object from its headers; `None` if it gives access to the owner alone.
 pub(super) fn for_new_object(
     call: &Call<'_>,
-    asked: Option<&RequestedAcl>,
+    requested: Option<&RequestedAcl>,
     owner: &volume::FileOwner,
 ) -> Result<Option<S3Acl>, Fault> {
-    let Some(asked) = asked else { return Ok(None) };
+    let Some(requested) = requested else { return Ok(None) };
     let rules = call.rules()?;
     if !rules.acls_enabled() {
-        return if asked.grants_only_owners() {
+        return if requested.grants_only_owners() {
             Ok(None)
         } else {
             Err(Code::AccessControlListNotSupported.into())
@@ -89,14 +89,14 @@ pub(super) fn for_new_object(
     let access = call.sender.access;
     let bucket_owner = access.owner(rules.settings.owner).id;
     let owner = call.owner_of(owner.writer)?.id;
-    let acl = translate::asked_acl(access, asked, &owner, &bucket_owner)?;
+    let acl = translate::requested_acl(access, requested, &owner, &bucket_owner)?;
     refuse_public(call, &acl)?;
     Ok(Some(acl))
 }
 
 /// Returns the ACL that a request sets; `None` if ACLs are disabled and the request asks for the
 /// owner's access alone.
-fn asked(
+fn acl_of_request(
     call: &Call<'_>,
     request: &PutAcl,
     owner: &str,
@@ -111,7 +111,9 @@ fn asked(
         };
     }
     let acl = match request {
-        PutAcl::Headers(asked) => translate::asked_acl(access, asked, owner, bucket_owner)?,
+        PutAcl::Headers(requested) => {
+            translate::requested_acl(access, requested, owner, bucket_owner)?
+        }
         PutAcl::Document(AclDocument { owner: named, grants }) => {
             // An ACL cannot change the owner.
             if named != owner {
@@ -128,7 +130,7 @@ fn asked(
 /// owner and no other grants.
 fn asks_for_owner_only(request: &PutAcl, owner: &str) -> bool {
     match request {
-        PutAcl::Headers(asked) => asked.grants_only_owners(),
+        PutAcl::Headers(requested) => requested.grants_only_owners(),
         PutAcl::Document(document) => {
             let private = s3::acl::CannedAcl::Private.grants(owner, owner);
             document.owner == owner && document.grants == private

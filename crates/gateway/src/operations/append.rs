@@ -95,10 +95,10 @@ async fn find_at_offset(
 fn combined_sums(object: &Object, appended: &[Sum], bytes: u64) -> Vec<Sum> {
     let combine_one = |before: &Sum| {
         let is_same = |sum: &&Sum| sum.algorithm == before.algorithm;
-        let behind = appended.iter().find(is_same)?;
+        let after = appended.iter().find(is_same)?;
         let pieces = [
             Combined { sum: &before.bytes, length: object.size() },
-            Combined { sum: &behind.bytes, length: bytes },
+            Combined { sum: &after.bytes, length: bytes },
         ];
         let bytes = combine(checksum_algorithm(before.algorithm), pieces)?;
         Some(Sum { algorithm: before.algorithm, kind: SumKind::FullObject, bytes })

@@ -55,7 +55,8 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = document(call, body, s3::xml::XmlLimits::SMALL.bytes).await?;
     let request = CreateBucket::parse(&call.arguments(), &document, &call.settings.region)?;
-    call.demand_with_body(|facts| facts.location.clone_from(&request.location)).await?;
+    call.require_permissions_with_body(|facts| facts.location.clone_from(&request.location))
+        .await?;
     let (bucket, account) = (call.bucket()?, call.sender.account());
     let Some(identity) = &call.sender.identity else { return Err(Code::AccessDenied.into()) };
     let ownership = match request.ownership {
@@ -63,14 +64,14 @@ pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response
         None => call.settings.object_ownership,
     };
     let mut configs = Vec::new();
-    if let Some(asked) = &request.acl
-        && !(ownership == ObjectOwnership::BucketOwnerEnforced && asked.grants_only_owners())
+    if let Some(requested) = &request.acl
+        && !(ownership == ObjectOwnership::BucketOwnerEnforced && requested.grants_only_owners())
     {
         if ownership == ObjectOwnership::BucketOwnerEnforced {
             return Err(Code::InvalidBucketAclWithObjectOwnership.into());
         }
         let owner = call.sender.access.owner(account).id;
-        let acl = translate::asked_acl(call.sender.access, asked, &owner, &owner)?;
+        let acl = translate::requested_acl(call.sender.access, requested, &owner, &owner)?;
         configs.push((BucketConfigKind::Acl, BucketConfig::of_acl(&acl)));
     }
     if !request.tags.is_empty() {
@@ -90,7 +91,7 @@ pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response
         Ok(()) => {}
         Err(VolumeError::Fs(FsError::BucketExists)) => {
             let existing = call.volume.bucket(bucket.as_str()).await;
-            let existing = existing.map_err(|error| translate::on(bucket, error))?;
+            let existing = existing.map_err(|error| translate::bucket_fault(bucket, error))?;
             if existing.bucket.owner != account {
                 return Err(
                     Fault::new(Code::BucketAlreadyExists).with("BucketName", bucket.as_str())
@@ -102,7 +103,7 @@ pub(super) async fn create(call: &Call<'_>, body: HttpBody) -> Result<S3Response
                 );
             }
         }
-        Err(error) => return Err(translate::on(bucket, error)),
+        Err(error) => return Err(translate::bucket_fault(bucket, error)),
     }
     let mut response = S3Response::empty(StatusCode::OK);
     response.set(LOCATION, &format!("/{bucket}"));
@@ -121,7 +122,7 @@ pub(super) async fn head(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
     let bucket = call.bucket()?;
     let deleted = call.volume.delete_bucket(bucket.as_str()).await;
-    deleted.map_err(|error| translate::on(bucket, error))?;
+    deleted.map_err(|error| translate::bucket_fault(bucket, error))?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }
 
@@ -136,5 +137,5 @@ pub(super) async fn location(call: &Call<'_>) -> Result<S3Response, Fault> {
 pub(super) async fn found(call: &Call<'_>) -> Result<BucketStat, Fault> {
     let bucket = call.bucket()?;
     let found = call.volume.bucket(bucket.as_str()).await;
-    found.map_err(|error| translate::on(bucket, error))
+    found.map_err(|error| translate::bucket_fault(bucket, error))
 }

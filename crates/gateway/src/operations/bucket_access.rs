@@ -92,7 +92,7 @@ pub(super) async fn get_ownership(call: &Call<'_>) -> Result<S3Response, Fault> 
 pub(super) async fn put_ownership(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
     let ownership = s3::request::parse_ownership_controls(&document)?;
-    call.demand_with_body(|facts| facts.set_ownership(ownership.as_str())).await?;
+    call.require_permissions_with_body(|facts| facts.set_ownership(ownership.as_str())).await?;
     // Disabling ACLs would silently remove these grants, so S3 refuses it.
     if ownership == s3::request::OwnershipRule::BucketOwnerEnforced && grants_to_others(call)? {
         return Err(Code::InvalidBucketAclWithObjectOwnership.into());
@@ -204,7 +204,7 @@ pub(super) async fn config(
 ) -> Result<Option<BucketConfig>, Fault> {
     let name = call.bucket()?;
     let found = call.volume.bucket_config(name.as_str(), kind).await;
-    found.map_err(|error| translate::on(name, error))
+    found.map_err(|error| translate::bucket_fault(name, error))
 }
 
 /// Sets or removes a configuration of the bucket.
@@ -219,7 +219,7 @@ pub(super) async fn set(
     let (name, config) = (call.bucket()?, document.map(|bytes| BucketConfig { bytes }));
     call.check_bucket_in_store().await?;
     let set = call.volume.set_bucket_config(name.as_str(), kind, config.as_ref());
-    set.await.map_err(|error| translate::on(name, error))?;
+    set.await.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(StatusCode::NO_CONTENT))
 }
 
@@ -231,7 +231,7 @@ async fn change_bucket(
     let name = call.bucket()?;
     call.check_bucket_in_store().await?;
     let set = call.volume.set_bucket(name.as_str(), change).await;
-    set.map_err(|error| translate::on(name, error))?;
+    set.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(status))
 }
 

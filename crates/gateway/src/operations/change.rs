@@ -36,7 +36,7 @@ pub(super) async fn object<'c>(
         let found_or_absent =
             if needs_object { Some(find(call, key, version).await?) } else { None };
         let found = found_or_absent.as_ref().and_then(|found| found.as_ref().ok());
-        call.demand_for_object(permissions, found).await?;
+        call.require_permissions_for_object(permissions, found).await?;
         if let Some(Err(absent)) = found_or_absent {
             return Err(absent);
         }
@@ -44,7 +44,7 @@ pub(super) async fn object<'c>(
         match call.volume.change_object(bucket, bytes, version, found, change).await {
             Ok(version) => return Ok(version),
             Err(VolumeError::Fs(FsError::OtherObject)) if backoff.pause().await => {}
-            Err(error) => return Err(translate::no_object(translate::on(name, error))),
+            Err(error) => return Err(translate::no_object(translate::bucket_fault(name, error))),
         }
     }
 }
@@ -64,7 +64,7 @@ pub(super) async fn find(
             | FsError::Deleted(_)
             | FsError::IsMarker(..)),
         )) => Ok(Err(translate::no_object(translate::fault(error)))),
-        Err(error) => Err(translate::on(call.bucket()?, error)),
+        Err(error) => Err(translate::bucket_fault(call.bucket()?, error)),
     }
 }
 

@@ -22,7 +22,7 @@ use volume::{
 
 use super::lifecycle;
 use super::multipart::upload_id;
-use super::publish::{refusal, refuse_early};
+use super::publish::{check_precondition, refusal};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::document;
@@ -73,7 +73,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
         Ok(completed) => completed,
         Err(Refusal::Fault(fault)) => return Err(fault),
         Err(Refusal::Volume(VolumeError::Fs(FsError::PreconditionFailed))) => {
-            refuse_early(call, name, object, &request.condition).await?;
+            check_precondition(call, name, object, &request.condition).await?;
             return Err(Code::ConditionalRequestConflict.into());
         }
         Err(Refusal::Volume(error)) => return Err(refused(error, &request)),
@@ -86,7 +86,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
         checksum: shown_sum(&completed.sums).map(|sum| checksum(sum, part_count(&completed.tag))),
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
-    response.version(translate::made(completed.version));
+    response.version(translate::shown_new_version(completed.version));
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
 }

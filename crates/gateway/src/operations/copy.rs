@@ -34,7 +34,7 @@ async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Resu
     if tags.is_empty() {
         return Ok(());
     }
-    call.demand(&Permission::copy_tags(from, tags, bucket, key)).await
+    call.require_permissions(&Permission::copy_tags(from, tags, bucket, key)).await
 }
 
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
@@ -125,7 +125,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         checksum: sum.map(|sum| checksum(sum, part_count(object.tag()))),
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
-    response.version(translate::made(published.version));
+    response.version(translate::shown_new_version(published.version));
     describe_source(&mut response, &object);
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)

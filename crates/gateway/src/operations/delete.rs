@@ -187,11 +187,11 @@ impl<'d> CheckedDeletion<'d> {
             CheckedFor::Nothing => None,
         };
         for permission in &self.permissions {
-            if !call.may_for_object(permission, object)? {
+            if !call.is_allowed(permission, object)? {
                 return Err(Code::AccessDenied.into());
             }
         }
-        let may = |bypass| call.may_for_object(bypass, object);
+        let may = |bypass| call.is_allowed(bypass, object);
         self.may_bypass = self.bypass.as_ref().map(may).transpose()?.unwrap_or(false);
         Ok(())
     }

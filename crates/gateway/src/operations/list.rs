@@ -22,7 +22,7 @@ use volume::{
 
 use crate::call::Call;
 use crate::response::S3Response;
-use crate::translate::{self, checksum_algorithm, checksum_type, etag, on, time};
+use crate::translate::{self, bucket_fault, checksum_algorithm, checksum_type, etag, time};
 
 /// The parameters that all listings of objects have.
 struct PageQuery<'a> {
@@ -60,8 +60,11 @@ async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
         limit: query.limit as usize,
     };
     let bucket = call.bucket()?;
-    let Listing { entries, truncated } =
-        call.volume.list(bucket.as_str(), query).await.map_err(|error| on(bucket, error))?;
+    let Listing { entries, truncated } = call
+        .volume
+        .list(bucket.as_str(), query)
+        .await
+        .map_err(|error| bucket_fault(bucket, error))?;
     let mut page = Page { contents: Vec::new(), common_prefixes: Vec::new(), last: None };
     for entry in entries {
         match entry {
@@ -201,7 +204,8 @@ pub(super) async fn versions(call: &Call<'_>) -> Result<S3Response, Fault> {
         _ => call.volume.list_versions(call.named_bucket()?, &query).await,
     };
     let bucket = call.bucket()?;
-    let VersionsListing { entries, truncated } = listed.map_err(|error| on(bucket, error))?;
+    let VersionsListing { entries, truncated } =
+        listed.map_err(|error| bucket_fault(bucket, error))?;
     let (mut versions, mut common_prefixes) = (Vec::new(), Vec::new());
     let (mut next_key_marker, mut next_version_marker) = (None, None);
     for entry in entries {

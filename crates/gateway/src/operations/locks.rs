@@ -15,9 +15,9 @@ use crate::translate;
 /// bucket.
 pub(super) fn for_new_object(call: &Call<'_>) -> Result<ObjectLock, Fault> {
     let now = now(call);
-    let asked = ObjectLockHeaders::parse(call.fields(), now)?;
+    let requested = ObjectLockHeaders::parse(call.fields(), now)?;
     let Some(bucket) = call.rules()?.object_lock else {
-        return if asked.is_empty() {
+        return if requested.is_empty() {
             Ok(ObjectLock::default())
         } else {
             let why = "Bucket is missing ObjectLockConfiguration";
@@ -25,8 +25,8 @@ pub(super) fn for_new_object(call: &Call<'_>) -> Result<ObjectLock, Fault> {
         };
     };
     let retention =
-        asked.retention.or_else(|| bucket.default.map(|default| default.starting_at(now)));
-    Ok(ObjectLock { retention: retention.map(to_retain_until), legal_hold: asked.legal_hold })
+        requested.retention.or_else(|| bucket.default.map(|default| default.starting_at(now)));
+    Ok(ObjectLock { retention: retention.map(to_retain_until), legal_hold: requested.legal_hold })
 }
 
 /// Adds the lock headers of an object. Each needs its own permission.
@@ -41,7 +41,9 @@ pub(super) fn describe(
         return Ok(());
     }
     let (bucket, key) = call.object()?;
-    let may = |action| call.may_with(&Permission::on_version(action, bucket, key, version), object);
+    let may = |action| {
+        call.is_allowed(&Permission::on_version(action, bucket, key, version), Some(object))
+    };
     if let Some(retention) = lock.retention
         && may("s3:GetObjectRetention")?
     {

@@ -116,9 +116,9 @@ pub(super) async fn parts(call: &Call<'_>) -> Result<S3Response, Fault> {
     let limit = request.max_parts as usize;
     let page = call.volume.parts(bucket.as_str(), key.as_str().as_bytes(), id, after, limit);
     let page = page.await.map_err(translate::fault)?;
-    let promised = page.upload.checksum.map(|(algorithm, _)| algorithm);
+    let upload_algorithm = page.upload.checksum.map(|(algorithm, _)| algorithm);
     let entry = |found: volume::PartStat| {
-        let sum = found.part.sums.iter().find(|sum| Some(sum.algorithm) == promised);
+        let sum = found.part.sums.iter().find(|sum| Some(sum.algorithm) == upload_algorithm);
         PartEntry {
             number: u32::from(found.number),
             last_modified: time(found.part.arrived),
@@ -137,7 +137,7 @@ pub(super) async fn parts(call: &Call<'_>) -> Result<S3Response, Fault> {
         next_part_marker: last.filter(|_| page.truncated),
         max_parts: request.max_parts,
         parts: page.parts.into_iter().map(entry).collect(),
-        checksum: promised_checksum(&page.upload),
+        checksum: upload_checksum(&page.upload),
         url_encoded: request.url_encoded,
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
@@ -145,7 +145,7 @@ pub(super) async fn parts(call: &Call<'_>) -> Result<S3Response, Fault> {
     Ok(response)
 }
 
-fn promised_checksum(
+fn upload_checksum(
     upload: &Upload,
 ) -> Option<(s3::request::ChecksumAlgorithm, s3::request::ChecksumType)> {
     let (algorithm, kind) = upload.checksum?;
@@ -184,7 +184,7 @@ pub(super) async fn uploads(call: &Call<'_>) -> Result<S3Response, Fault> {
                     upload_id: id.to_string(),
                     initiated: time(upload.begun),
                     owner: call.owner_of(upload.writer)?,
-                    checksum: promised_checksum(&upload),
+                    checksum: upload_checksum(&upload),
                 });
             }
             UploadsEntry::Prefix(prefix) => {

@@ -25,21 +25,22 @@ pub(super) async fn get_bucket(call: &Call<'_>) -> Result<S3Response, Fault> {
     let name = call.bucket()?;
     let kind = BucketConfigKind::ObjectLock;
     let config = call.volume.bucket_config(name.as_str(), kind).await;
-    let config = config.map_err(|error| translate::on(name, error))?.ok_or_else(|| {
-        Fault::new(Code::ObjectLockConfigurationNotFoundError).with("BucketName", name.as_str())
-    })?;
+    let config =
+        config.map_err(|error| translate::bucket_fault(name, error))?.ok_or_else(|| {
+            Fault::new(Code::ObjectLockConfigurationNotFoundError).with("BucketName", name.as_str())
+        })?;
     let config = ObjectLockConfiguration::parse(&config.bytes)?;
     Ok(S3Response::xml(StatusCode::OK, config.to_xml()))
 }
 
 pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
-    let asked = ObjectLockConfiguration::parse(&document)?;
-    let default = asked.default.map(|default| RetentionDefault {
+    let requested = ObjectLockConfiguration::parse(&document)?;
+    let default = requested.default.map(|default| RetentionDefault {
         mode: to_mode(default.mode),
         days: default.period.days(),
     });
-    let (name, bytes) = (call.bucket()?, Bytes::from(asked.to_xml()));
+    let (name, bytes) = (call.bucket()?, Bytes::from(requested.to_xml()));
     call.check_bucket_in_store().await?;
     match call.volume.set_object_lock(name.as_str(), &BucketConfig { bytes }, default).await {
         Ok(()) => Ok(S3Response::empty(StatusCode::OK)),
@@ -47,7 +48,7 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
             Code::InvalidBucketState,
             "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
         )),
-        Err(error) => Err(translate::on(name, error)),
+        Err(error) => Err(translate::bucket_fault(name, error)),
     }
 }
 
@@ -66,7 +67,7 @@ pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3R
         legal_hold: None,
     };
     let permissions = call.permissions_with_body(|facts| facts.lock = Some(lock))?;
-    call.demand(&permissions).await?;
+    call.require_permissions(&permissions).await?;
     let bypass = bypass(call, Some(lock))?;
     let retention = retention.map(to_retain_until);
     let needs_object = match &bypass {
@@ -74,7 +75,7 @@ pub(super) async fn put_retention(call: &Call<'_>, body: HttpBody) -> Result<S3R
         None => false,
     };
     set(call, &permissions, needs_object, |object| {
-        let may = |bypass| call.may_for_object(bypass, object);
+        let may = |bypass| call.is_allowed(bypass, object);
         let bypasses_governance = bypass.as_ref().map(may).transpose()?.unwrap_or(false);
         Ok(Some(ObjectChange::Retention { retention, bypasses_governance }))
     })
@@ -92,7 +93,7 @@ pub(super) async fn put_legal_hold(call: &Call<'_>, body: HttpBody) -> Result<S3
     let hold = LegalHold::parse(&document)?;
     let lock = LockFacts { legal_hold: Some(hold.is_on()), ..LockFacts::default() };
     let permissions = call.permissions_with_body(|facts| facts.lock = Some(lock))?;
-    call.demand(&permissions).await?;
+    call.require_permissions(&permissions).await?;
     let change = |_: Option<&Object>| Ok(Some(ObjectChange::LegalHold(hold.is_on())));
     set(call, &permissions, false, change).await
 }

@@ -28,7 +28,7 @@ pub(super) async fn replace(
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
     let etag_kind = etag_kind(call)?;
-    refuse_early(call, bucket.as_str(), key, &request.condition).await?;
+    check_precondition(call, bucket.as_str(), key, &request.condition).await?;
 
     let received = receive::content(call, body, Placement::Any, etag_kind).await?;
     let tag = match (etag_kind, received.md5) {
@@ -62,7 +62,7 @@ pub(super) fn etag_kind(call: &Call<'_>) -> Result<EtagKind, Fault> {
 }
 
 /// Fails if the precondition of a write does not hold now.
-pub(super) async fn refuse_early(
+pub(super) async fn check_precondition(
     call: &Call<'_>,
     bucket: &str,
     key: &[u8],

@@ -239,7 +239,7 @@ fn describe_tags(
     let tags = object.file().object.tags.len();
     if tags > 0 {
         let (bucket, key) = call.object()?;
-        if call.may_with(&Permission::read_tags(bucket, key, version), object)? {
+        if call.is_allowed(&Permission::read_tags(bucket, key, version), Some(object))? {
             response.set_named("x-amz-tagging-count", &tags.to_string());
         }
     }
@@ -266,25 +266,25 @@ fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
 pub(super) async fn attributes(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = GetObjectAttributes::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
-    let asked = |attribute| request.attributes.contains(&attribute);
+    let requests = |attribute| request.attributes.contains(&attribute);
     let file = object.file();
     let sum = shown_sum(&file.sums);
-    let parts = if asked(ObjectAttribute::ObjectParts) && !file.parts.is_empty() {
+    let parts = if requests(ObjectAttribute::ObjectParts) && !file.parts.is_empty() {
         Some(object_parts(call, &request, &object).await?)
     } else {
         None
     };
     let output = GetObjectAttributesOutput {
-        etag: asked(ObjectAttribute::ETag).then(|| etag(object.tag())),
+        etag: requests(ObjectAttribute::ETag).then(|| etag(object.tag())),
         checksum: sum
-            .filter(|_| asked(ObjectAttribute::Checksum))
+            .filter(|_| requests(ObjectAttribute::Checksum))
             .map(|sum| checksum(sum, part_count(object.tag()))),
         parts,
-        storage_class: asked(ObjectAttribute::StorageClass).then(|| {
+        storage_class: requests(ObjectAttribute::StorageClass).then(|| {
             let class = file.object.header(record::Header::StorageClass);
             class.unwrap_or(s3::metadata::STANDARD).to_owned()
         }),
-        size: asked(ObjectAttribute::ObjectSize).then_some(object.size()),
+        size: requests(ObjectAttribute::ObjectSize).then_some(object.size()),
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.last_modified(time(object.changed()));

@@ -70,7 +70,7 @@ async fn stat(call: &Call<'_>, key: &ObjectKey) -> Result<Option<Object>, Fault>
     match call.volume.stat(call.named_bucket()?, key.as_str().as_bytes()).await {
         Ok(object) => Ok(Some(object)),
         Err(VolumeError::Fs(FsError::NoSuchKey | FsError::Deleted(_))) => Ok(None),
-        Err(error) => Err(translate::on(bucket, error)),
+        Err(error) => Err(translate::bucket_fault(bucket, error)),
     }
 }
 
@@ -111,7 +111,7 @@ async fn check_tags(call: &Call<'_>, object: &Object, source: &ObjectKey) -> Res
     }
     let (bucket, key) = call.object()?;
     let from = CopySource { bucket: bucket.clone(), key: source.clone(), version: None };
-    call.demand(&Permission::copy_tags(&from, tags, bucket, key)).await
+    call.require_permissions(&Permission::copy_tags(&from, tags, bucket, key)).await
 }
 
 /// Returns the token that identifies a request: a hash of the client token and of the source key.

@@ -42,6 +42,6 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
         )),
         Err(VolumeError::Fs(FsError::HasTrash)) => Err(Fault::new(Code::InvalidBucketState)
             .detail("A bucket has either a trash or versions. Turn the trash off with `ashlar bucket trash --none`.")),
-        Err(error) => Err(translate::on(name, error)),
+        Err(error) => Err(translate::bucket_fault(name, error)),
     }
 }

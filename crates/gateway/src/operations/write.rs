@@ -12,7 +12,7 @@ use super::{append, lifecycle, publish};
 use crate::call::Call;
 use crate::http::HttpBody;
 use crate::response::S3Response;
-use crate::translate::{etag, made, shown_sum};
+use crate::translate::{etag, shown_new_version, shown_sum};
 
 pub(super) async fn put_object(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
     let request = PutObject::parse(&call.arguments())?;
@@ -68,7 +68,7 @@ pub(super) async fn post_object(call: &Call<'_>, body: HttpBody) -> Result<S3Res
 /// Adds the headers that describe a written object.
 fn describe(response: &mut S3Response, published: &PublishedObject) {
     response.etag(&published.tag);
-    response.version(made(published.version));
+    response.version(shown_new_version(published.version));
     if let Some(sum) = shown_sum(&published.sums) {
         response.checksum(sum, 1);
     }

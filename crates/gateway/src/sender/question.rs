@@ -245,9 +245,9 @@ fn remaining_days(until: OffsetDateTime, now: OffsetDateTime) -> i64 {
     if !rest.is_positive() {
         return 0;
     }
-    let begun =
+    let partial_day =
         i64::from(rest.whole_seconds() % DAY_SECONDS != 0 || rest.subsec_nanoseconds() != 0);
-    rest.whole_seconds() / DAY_SECONDS + begun
+    rest.whole_seconds() / DAY_SECONDS + partial_day
 }
 
 /// Returns the lock of an object version.

@@ -153,7 +153,7 @@ impl World {
         };
         let bucket = permission.resource.bucket().unwrap();
         let rules = self.rules.get(&self.volume, bucket).await.unwrap();
-        sender.may(permission, Some(&rules)).await.unwrap()
+        sender.has_permission(permission, Some(&rules)).await.unwrap()
     }
 }
 
