@@ -440,7 +440,7 @@ impl BlockStore for BucketBlocks {
     }
 
     async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
-        let doing = Doing::Block("learning the checksums of", block.id);
+        let doing = Doing::Block("recomputing the checksums of", block.id);
         let learning = pin!(async {
             let _turn = self.recomputed.lock(block.id).await;
             match self.recomputed.sums(block.id) {

@@ -56,7 +56,7 @@ impl BlockError {
         BlockError { kind, doing: doing.into(), source: Some(source.into()) }
     }
 
-    /// The kind of the error.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> BlockErrorKind {
         self.kind
     }

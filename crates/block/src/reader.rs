@@ -116,18 +116,18 @@ impl<B: BlockStore> UncachedReader<B> {
         UncachedReader { blocks, second_reads: AtomicU64::new(0) }
     }
 
-    /// The block store below.
+    /// Returns the block store below.
     pub fn inner(&self) -> &B {
         &self.blocks
     }
 
-    /// Reads that were repeated because the block was missing or damaged.
+    /// Returns the number of reads that were repeated because the block was missing or damaged.
     pub fn second_reads(&self) -> u64 {
         self.second_reads.load(Ordering::Relaxed)
     }
 
-    /// Counts a second read of an arrival.
-    fn note(&self, arrival: &Arrival, before: u32) {
+    /// Counts the second reads of an arrival that were made since it had `before`.
+    fn count_second_reads(&self, arrival: &Arrival, before: u32) {
         let more = u64::from(arrival.second_reads() - before);
         self.second_reads.fetch_add(more, Ordering::Relaxed);
     }
@@ -179,14 +179,14 @@ impl<B: BlockStore> BlockReader for UncachedReader<B> {
     async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError> {
         let before = arrival.second_reads();
         let opened = arrival.open(&self.blocks).await;
-        self.note(arrival, before);
+        self.count_second_reads(arrival, before);
         opened
     }
 
     async fn advance(&self, arrival: &mut Arrival) -> Result<bool, BlockError> {
         let before = arrival.second_reads();
         let advanced = arrival.advance(&self.blocks, |_| ()).await;
-        self.note(arrival, before);
+        self.count_second_reads(arrival, before);
         advanced
     }
 }

@@ -203,7 +203,7 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
     }
 
     async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
-        let doing = format!("learning the checksums of block {}", block.id);
+        let doing = format!("recomputing the checksums of block {}", block.id);
         self.call(doing, self.limits.deadline, || self.inner.recompute_checksums(block)).await
     }
 

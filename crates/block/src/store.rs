@@ -86,7 +86,7 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// Fails with `Corrupt` if the whole block is not the record's, and as `get`. A store that
     /// cannot lose checksums fails with `Refused`.
     async fn recompute_checksums(&self, block: BlockRef) -> Result<u64, BlockError> {
-        let doing = format!("learning the checksums of block {}", block.id);
+        let doing = format!("recomputing the checksums of block {}", block.id);
         Err(BlockError::with_cause(BlockErrorKind::Refused, doing, "none can be lost here"))
     }
 
@@ -280,7 +280,8 @@ pub(crate) fn check_mark(mark: &[u8]) -> Result<(), BlockError> {
     if mark.len() <= MARK_BYTES_MAX {
         return Ok(());
     }
-    let error = format!("a mark has at most {MARK_BYTES_MAX} bytes, but this one {}", mark.len());
+    let error =
+        format!("a mark has at most {MARK_BYTES_MAX} bytes, but this one has {}", mark.len());
     Err(BlockError::with_cause(BlockErrorKind::Refused, SETTING_MARK, error))
 }
 
@@ -294,8 +295,8 @@ pub(crate) fn check_found_mark(mark: Bytes) -> Result<Bytes, BlockError> {
 }
 
 /// Compares a new mark with the existing one. Fails with `Conflict` if they differ.
-pub(crate) fn compare_marks(standing: &[u8], mark: &[u8]) -> Result<(), BlockError> {
-    if standing == mark {
+pub(crate) fn compare_marks(existing: &[u8], mark: &[u8]) -> Result<(), BlockError> {
+    if existing == mark {
         Ok(())
     } else {
         Err(BlockError::new(BlockErrorKind::Conflict, SETTING_MARK))

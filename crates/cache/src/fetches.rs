@@ -2,8 +2,8 @@
 //!
 //! Each page is fetched by one *lead* at a time. If the fetch fails, the lead notifies the waiters,
 //! and each of them fetches the page by itself. If the lead is dropped, one of the waiters becomes
-//! the lead. A page enters memory before its lead ends, so that no other reader fetches it again in
-//! between.
+//! the lead. If the cache keeps the page, it enters memory before its lead ends, so that no other
+//! reader fetches it again in between.
 //!
 //! For example, 100 clients request the same page at the same time. One of them sends the request,
 //! and 99 wait for its result.
@@ -101,7 +101,7 @@ impl Fetches {
 }
 
 impl Lead {
-    /// Gives the page to all waiters. The page must be in memory already.
+    /// Gives the page to all waiters. If the cache keeps the page, it must be in memory already.
     pub(crate) fn complete(self, page: Bytes) {
         self.state.send_replace(FetchState::Page(page));
     }

@@ -131,7 +131,7 @@ impl<B: BlockStore> Cache<B> {
         })
     }
 
-    /// The block store below the cache.
+    /// Returns the block store below the cache.
     pub fn inner(&self) -> &B {
         &self.blocks
     }

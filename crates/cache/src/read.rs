@@ -302,7 +302,7 @@ impl<B: BlockStore> Cache<B> {
                 Err(error) => failed = Some(error),
             }
         }
-        // The leads end only now, when their pages are in memory.
+        // The leads end only now, when the pages that the cache keeps are in memory.
         for lead in leads {
             let at = lead.key.index.saturating_sub(wanted.first) as usize;
             match wanted.found.get(at).cloned().flatten() {

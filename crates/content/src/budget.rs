@@ -123,7 +123,8 @@ impl ByteBudget {
         self.grant();
         let deadline = Instant::now() + timeout;
         loop {
-            // Holders are asked again at each interval: some can release memory only after a while.
+            // Holders are asked at the end of each interval, because some can release memory only
+            // after a while.
             let pause = deadline.min(Instant::now() + RELEASE_INTERVAL);
             match tokio::time::timeout_at(pause, &mut waiting).await {
                 Ok(granted) => return granted.map_err(|_| Overloaded),
@@ -164,17 +165,17 @@ impl ByteBudget {
         taken.then(|| self.granted(&holder, units))
     }
 
-    /// The bytes that are granted now.
+    /// Returns the bytes that are granted now.
     pub fn in_use(&self) -> u64 {
         self.0.in_use.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
-    /// The most bytes that were granted at one time since the start.
+    /// Returns the most bytes that were granted at one time since the start.
     pub fn peak(&self) -> u64 {
         self.0.peak.load(Ordering::Relaxed) * UNIT_BYTES
     }
 
-    /// The size of the budget in bytes.
+    /// Returns the size of the budget in bytes.
     pub fn total(&self) -> u64 {
         self.0.units * UNIT_BYTES
     }
@@ -234,8 +235,8 @@ struct QueueGuard<'a> {
 impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         // The removed request may have blocked requests behind it.
-        let left = self.budget.queue().leave(self.id);
-        if left {
+        let was_waiting = self.budget.queue().leave(self.id);
+        if was_waiting {
             self.budget.grant();
         }
     }

@@ -5,11 +5,11 @@ use block::{BlockError, BlockErrorKind};
 /// The reason why content could not be written or read.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ContentError {
-    /// The block store cannot be reached, or did not answer in time. Nothing was written; a retry
-    /// may succeed.
+    /// The block store cannot be reached, or did not answer in time. Nothing was published; blocks
+    /// that were put are deleted. A retry may succeed.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// The block store has no space for more blocks. Nothing was written. The operator must free
+    /// The block store has no space for more blocks. Nothing was published. The operator must free
     /// space.
     #[error("no space for blocks: {0}")]
     Full(String),

@@ -80,7 +80,7 @@ impl BlockIds {
         BlockId::bare(self.session, self.counter())
     }
 
-    /// The nonce of the session to which the ids belong.
+    /// Returns the nonce of the session to which the ids belong.
     pub fn session(&self) -> Nonce {
         self.session
     }

@@ -47,9 +47,10 @@ impl LateBlocks {
         noted
     }
 
-    fn add(&self, time: usize, id: BlockId) -> bool {
+    fn add(&self, retry: usize, id: BlockId) -> bool {
         let mut waiting = self.waiting();
-        let Some((queue, after)) = waiting.get_mut(time).zip(DELETE_RETRY_DELAYS.get(time)) else {
+        let Some((queue, after)) = waiting.get_mut(retry).zip(DELETE_RETRY_DELAYS.get(retry))
+        else {
             return false;
         };
         // The sweeper finds the blocks that are refused here.
@@ -70,18 +71,18 @@ impl LateBlocks {
         self.added.notified().await;
     }
 
-    /// Returns a block whose deletion is due at `now`. It also schedules the block's next deletion,
-    /// unless this is the last one.
+    /// Returns a block whose deletion is due at `now`; `None` if none is. It also schedules the
+    /// block's next deletion, unless this is the last one.
     pub fn take_due(&self, now: Instant) -> Option<BlockId> {
         let due = {
             let mut waiting = self.waiting();
             let mut queues = waiting.iter_mut().enumerate();
-            queues.find_map(|(time, queue)| {
-                queue.pop_front_if(|(due, _)| *due <= now).map(|(_, id)| (time, id))
+            queues.find_map(|(retry, queue)| {
+                queue.pop_front_if(|(due, _)| *due <= now).map(|(_, id)| (retry, id))
             })
         };
-        due.map(|(time, id)| {
-            self.add(time + 1, id);
+        due.map(|(retry, id)| {
+            self.add(retry + 1, id);
             id
         })
     }

@@ -11,10 +11,10 @@
 //! - A [`ByteBudget`] limits the memory that writers and streams hold. Each takes a permit before
 //!   it allocates.
 //!
-//! **Invariant.** Every block that a writer puts is either referenced by a committed record or
-//! owned by a claim that deletes it. The publisher calls [`StagedContent::disarm`] before it sends
-//! the plan that references the blocks. If a content is dropped without that call, its blocks are
-//! deleted.
+//! **Invariant.** Every block that a writer puts is owned by a claim. If the claim is dropped, it
+//! deletes the block, unless a plan that references the block was sent. The publisher calls
+//! [`StagedContent::disarm`] before it sends that plan. If the outcome of the plan stays unknown,
+//! the block stays too, and the sweeper deletes it later if no record references it.
 //!
 //! For example, a PUT of 20 MiB with blocks of 8 MiB puts three blocks. If the client disconnects
 //! after 18 MiB, the writer is dropped, and a background task deletes the blocks that were put.

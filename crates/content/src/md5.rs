@@ -72,7 +72,7 @@ pub struct Hashing {
 }
 
 impl Hashing {
-    /// Creates an empty account in front of a pool.
+    /// Creates the state without held bytes and without bodies, for this pool.
     pub fn new(pool: HashingPool) -> Hashing {
         Hashing { pool, held: AtomicUsize::new(0), bodies: AtomicUsize::new(0) }
     }
@@ -132,7 +132,7 @@ enum Running {
 }
 
 impl BodyMd5 {
-    /// Starts a body of which `expected` bytes are announced.
+    /// Starts a body. `expected` is the announced size in bytes; `None` if it is unknown.
     pub(crate) fn new(hashing: &Arc<Hashing>, expected: Option<u64>) -> BodyMd5 {
         let mode = match expected {
             Some(bytes) if bytes <= SHORT_BYTES as u64 => HashMode::Short,

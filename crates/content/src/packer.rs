@@ -106,7 +106,8 @@ impl Packer {
 /// is durable.
 ///
 /// # Errors
-/// Fails with `Unavailable` if the block could not be put.
+/// Fails with `Full` if the block store has no space, and with `Unavailable` if the block could not
+/// be put for another reason.
 pub(crate) async fn pack(
     packer: &Arc<Packer>,
     pieces: Vec<Bytes>,
@@ -229,8 +230,8 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }
-    // Drop it before the answers, so that the next pack is sent first and these bodies' clients
-    // join later.
+    // Dropping it allows the next pack. It is dropped before the answers, so that the bodies that
+    // wait are sent first. The next bodies of these clients go into a later pack.
     drop(under_way);
     for (offset, length, landed) in waiting {
         let answer = match put.as_ref().map(|(block, _)| block.reference()) {

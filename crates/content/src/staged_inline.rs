@@ -40,13 +40,13 @@ pub struct StagedBody {
 #[derive(Debug)]
 pub struct StagedInline {
     policy: Box<dyn PlacementPolicy>,
-    ledger: Mutex<Ledger>,
+    state: Mutex<State>,
     /// Notified when a body was added or put back.
     added: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Ledger {
+struct State {
     /// The total size of the bodies that are staged inline or have a reservation, in bytes.
     bytes: u64,
     /// True while a reservation exists, that is, while the writer of such a body has not ended.
@@ -66,35 +66,35 @@ pub(crate) enum Placed {
 }
 
 impl StagedInline {
-    /// Creates an empty list. `policy` chooses the bodies that are staged inline.
+    /// Creates the state without bodies. `policy` chooses the bodies that are staged inline.
     pub fn new(policy: impl PlacementPolicy + 'static) -> StagedInline {
-        let (ledger, added) = (Mutex::default(), Notify::new());
-        StagedInline { policy: Box::new(policy), ledger, added }
+        let (state, added) = (Mutex::default(), Notify::new());
+        StagedInline { policy: Box::new(policy), state, added }
     }
 
     /// Chooses the placement of a whole body of `bytes` bytes. `packing` is true if other bodies
     /// are being packed at this moment.
     pub(crate) fn place(self: &Arc<Self>, bytes: u64, packing: bool) -> Placed {
-        let (mut ledger, now) = (self.ledger(), Instant::now());
-        let since_concurrent = if packing || ledger.arriving {
+        let (mut state, now) = (self.state(), Instant::now());
+        let since_concurrent = if packing || state.arriving {
             Some(Duration::ZERO)
         } else {
-            ledger.concurrent_at.map(|at| now.duration_since(at))
+            state.concurrent_at.map(|at| now.duration_since(at))
         };
-        let staged_inline_bytes = ledger.bytes;
+        let staged_inline_bytes = state.bytes;
         let conditions = Conditions { bytes, since_concurrent, staged_inline_bytes };
         let placement = self.policy.choose(&conditions);
         // Bodies that are inline permanently do not count as concurrent, because they share no
         // block in any case.
         if placement != Placement::Inline && since_concurrent == Some(Duration::ZERO) {
-            ledger.concurrent_at = Some(now);
+            state.concurrent_at = Some(now);
         }
         match placement {
             Placement::Inline => Placed::Inline,
             Placement::Block => Placed::Block,
             Placement::StagedInline => {
-                ledger.bytes = ledger.bytes.saturating_add(bytes);
-                ledger.arriving = true;
+                state.bytes = state.bytes.saturating_add(bytes);
+                state.arriving = true;
                 let staged = Arc::clone(self);
                 Placed::StagedInline(Reservation { staged, bytes, ino: None })
             }
@@ -104,10 +104,10 @@ impl StagedInline {
     /// Returns the time at which the next body is due to be destaged; `None` if none is staged
     /// inline.
     pub fn next_due(&self) -> Option<Instant> {
-        self.ledger().bodies.front().map(|first| first.since + DESTAGE_DELAY)
+        self.state().bodies.front().map(|first| first.since + DESTAGE_DELAY)
     }
 
-    /// Waits until a body has been added since the last call.
+    /// Waits until a body has been added or put back since the last call.
     pub async fn added(&self) {
         self.added.notified().await;
     }
@@ -117,15 +117,15 @@ impl StagedInline {
     /// is taken alone. The caller must [remove](StagedInline::remove) or [put
     /// back](StagedInline::put_back) each of them.
     pub fn take(&self, until: Instant, count: usize, bytes: u64) -> Vec<StagedBody> {
-        let mut ledger = self.ledger();
+        let mut state = self.state();
         let (mut taken, mut sum) = (Vec::new(), 0);
-        while let Some(first) = ledger.bodies.front()
+        while let Some(first) = state.bodies.front()
             && first.since <= until
             && taken.len() < count
             && (taken.is_empty() || sum + first.bytes <= bytes)
         {
             sum += first.bytes;
-            taken.extend(ledger.bodies.pop_front());
+            taken.extend(state.bodies.pop_front());
         }
         taken
     }
@@ -133,20 +133,20 @@ impl StagedInline {
     /// Puts back a body that could not be destaged. Its delay starts again.
     pub fn put_back(&self, body: StagedBody) {
         // Its capacity stays reserved, because the body is still in its record.
-        self.ledger().bodies.push_back(StagedBody { since: Instant::now(), ..body });
+        self.state().bodies.push_back(StagedBody { since: Instant::now(), ..body });
         self.added.notify_one();
     }
 
     /// Records that this body is no longer staged inline, and frees its capacity.
     pub fn remove(&self, body: StagedBody) {
-        let mut ledger = self.ledger();
-        ledger.bytes = ledger.bytes.saturating_sub(body.bytes);
+        let mut state = self.state();
+        state.bytes = state.bytes.saturating_sub(body.bytes);
     }
 
-    /// Each method leaves the ledger consistent before it can panic, so a poisoned lock is still
+    /// Each method leaves the state consistent before it can panic, so a poisoned lock is still
     /// usable.
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -172,17 +172,17 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut ledger = self.staged.ledger();
+        let mut state = self.staged.state();
         // One flag is enough: the default policy places concurrent bodies in blocks.
-        ledger.arriving = false;
+        state.arriving = false;
         match self.ino {
             Some(ino) => {
                 let since = Instant::now();
-                ledger.bodies.push_back(StagedBody { ino, bytes: self.bytes, since });
-                drop(ledger);
+                state.bodies.push_back(StagedBody { ino, bytes: self.bytes, since });
+                drop(state);
                 self.staged.added.notify_one();
             }
-            None => ledger.bytes = ledger.bytes.saturating_sub(self.bytes),
+            None => state.bytes = state.bytes.saturating_sub(self.bytes),
         }
     }
 }

@@ -13,8 +13,8 @@
 //!   reader that stops early has cost little, and a reader that continues seldom waits. Runs that
 //!   are in memory are taken from there, without a task and without a permit.
 //!
-//! For example, a GET of a whole object of 20 MiB with cold caches is two arrivals, one for each
-//! block. A GET of 100 KiB out of it is one run.
+//! For example, an object of 20 MiB has one block of 16 MiB and one of 4 MiB. A GET of the whole
+//! object with cold caches is two arrivals, one for each block. A GET of 100 KiB out of it is one run.
 //!
 //! **Invariant.** Every byte was verified by the [`BlockReader`], and the stream never returns
 //! fewer bytes than the range has without an error. A block that is missing or damaged is an error.
@@ -78,7 +78,7 @@ const WINDOW_BYTES: u64 = 256 << 20;
 pub trait SliceSource: fmt::Debug + Send + Sync + 'static {
     /// Returns every slice that overlaps the range, in the order in which they were written: later
     /// ones hide earlier ones. Other slices may be among them. All calls must return slices of one
-    /// version of the file.
+    /// version of the file. Fails if the records of the slices cannot be read or decoded.
     async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError>;
 
     /// Returns true if bytes that no slice covers are zeros. In other files such bytes are damage.

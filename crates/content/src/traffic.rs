@@ -23,6 +23,6 @@ pub struct Traffic {
     pub second_gets: MetricCounter,
     /// Staged blocks that were deleted because no record came to reference them.
     pub abandoned: MetricCounter,
-    /// Staged blocks whose deletion failed, so that the sweeper has to delete them.
+    /// Staged blocks whose deletion failed. They are deleted again later: see [`crate::LateBlocks`].
     pub left_behind: MetricCounter,
 }

@@ -120,10 +120,11 @@ pub struct ContentWriter {
 #[derive(Debug, Default)]
 struct HeldMemory {
     holder: MemoryHolder,
-    /// The record of the memory held while the writer waits for its client. It is registered with
-    /// the budget at the first permit.
+    /// The bytes that the writer holds while it waits for its client. It is registered with the
+    /// budget when the writer first holds bytes.
     pressure: Arc<Pressure>,
-    is_known: bool,
+    /// True once `pressure` is registered with the budget.
+    is_registered: bool,
     /// True after a block was put short because the client is slow. The next block takes memory in
     /// smaller steps.
     is_slow: bool,
@@ -252,7 +253,7 @@ impl ContentWriter {
         self.md5.as_mut().ok_or_else(unwanted)?.digest().await
     }
 
-    /// Bytes that have arrived.
+    /// Returns the number of bytes that have arrived.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -395,8 +396,8 @@ impl ContentWriter {
         self.cut(bytes).await
     }
 
-    /// Takes memory for a whole body of `size` bytes. Returns false if the budget has too little to
-    /// grow.
+    /// Takes memory for a whole body of `size` bytes. Returns false if the body's memory cannot grow
+    /// within [`GROWTH_TIMEOUT`]. Fails with `Overloaded` if the body gets no memory at all.
     async fn grow_permit(&self, whole: &mut WholeBody, size: u64) -> Result<bool, ContentError> {
         // Inline bodies are small and short-lived, so they take no permit.
         if size <= u64::from(self.staging.inline_bytes_max) {
@@ -407,8 +408,9 @@ impl ContentWriter {
             let target = self.size_hint.filter(|hint| (size..=most).contains(hint)).unwrap_or(most);
             let target = u32::try_from(target).unwrap_or(u32::MAX);
             match &mut whole.permit {
-                // Only the first step waits with the short timeout and may fail the body: a body
-                // that was admitted should be finished.
+                // Only the first step may fail the body, after it has waited for the budget's
+                // deadline. If a later step gets no memory soon, the caller cuts the body into
+                // blocks: a body that was admitted should be finished.
                 None => {
                     whole.granted = target.min(PERMIT_STEP_BYTES);
                     let timeout = self.staging.deadlines.budget;

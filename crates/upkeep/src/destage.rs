@@ -61,7 +61,8 @@ pub struct Destaged {
     pub bytes: u64,
     /// Files that were no longer staged inline.
     pub gone: u64,
-    /// Bodies that stay in their records, because their files changed meanwhile.
+    /// Bodies that stay in their records, because their files changed meanwhile or their plans were
+    /// aborted.
     pub refused: u64,
 }
 

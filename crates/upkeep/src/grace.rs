@@ -43,14 +43,15 @@ pub(crate) struct PendingAges {
     since: HashMap<BlockId, Instant>,
     /// The blocks that the present pass has seen.
     seen: HashMap<BlockId, Instant>,
-    /// `full`: this pass has seen more blocks than `WAITING_MAX`. `was_full`: the pass before had.
+    /// True if the present pass has seen more blocks than `WAITING_MAX`.
     full: bool,
+    /// True if the previous pass had. Then the warning is not repeated.
     was_full: bool,
 }
 
 impl PendingAges {
     /// Records that a block awaits deletion. Returns true if this process has known that for at
-    /// least `grace`.
+    /// least `grace`, so that the block may be deleted.
     pub(crate) fn has_waited(&mut self, block: BlockId, grace: Duration) -> bool {
         if grace.is_zero() {
             return true;

@@ -10,14 +10,15 @@
 //! - The *late-block deleter* deletes blocks that a late put created after their deletion.
 //! - The *lock cleaner* removes file locks of ended sessions.
 //!
-//! All of them are throttled while requests are served. *fsck* checks records and blocks, and
-//! changes nothing.
+//! All of them except the late-block deleter are throttled while requests are served. If much work
+//! has piled up, or if a command waits for it, the work is not throttled. *fsck* checks records and
+//! blocks, and changes nothing.
 //!
 //! **Invariant.** A block is deleted only when no record references it, no plan that references it
 //! can still be committed, and no reader on any gateway can still be reading it. For example, a
 //! client downloads an object while another client deletes it. The reaper deletes the object's
-//! blocks only after the download has ended, or after the download holds the file by a record of
-//! its own and lets it go.
+//! blocks only after the download has ended. A long download holds the object's file by a record of
+//! its own, a *hold*, so that other deletions need not wait for it.
 //!
 //! The crate works on a session and a block store. It does not know file names, or the protocols by
 //! which objects are requested.

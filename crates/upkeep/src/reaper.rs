@@ -89,7 +89,7 @@ const PENDING_AT_ONCE: u32 = 64;
 /// Blocks deleted at the same time.
 const DELETES_AT_ONCE: usize = 8;
 
-/// The shortest and the longest pause between two checks whether all readers have ended.
+/// The shortest and the longest pause between two checks if all readers have ended.
 const READERS_PAUSE_MIN: Duration = Duration::from_millis(10);
 const READERS_PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -159,10 +159,12 @@ pub struct Reaped {
 impl Upkeep {
     /// Deletes everything that is dead. Waits for readers on every gateway, except those that hold
     /// their files by records, and for the deletion grace. Completed uploads that still answer
-    /// stay.
+    /// stay. Orphans that cannot be processed stay as well: it ends after [`IDLE_PASSES_MAX`] passes
+    /// without an effect.
     ///
     /// # Errors
-    /// Fails with `Unavailable` if new orphans keep coming for [`PASSES_MAX`] passes.
+    /// Fails with `Unavailable` if new orphans keep coming for [`PASSES_MAX`] passes or if the
+    /// volume is closing, and with the errors of the metadata store.
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
         let (mut all, mut idle_passes) = (Reaped::default(), 0);
         for _ in 0..PASSES_MAX {
@@ -189,7 +191,8 @@ impl Upkeep {
         ))
     }
 
-    /// Runs one pass. Returns `None` if nothing was dead.
+    /// Runs one pass, with pauses by `priority`. Returns `None` if there was nothing to process.
+    /// Fails with `Unavailable` if the volume is closing, and with the errors of the metadata store.
     pub async fn reap_once(&self, priority: Priority) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;

@@ -9,10 +9,10 @@
 //! - It also removes the staged records, the idempotency slots and the fence records of ended
 //!   sessions.
 //!
-//! *Trigger*: [`SWEEP_DELAY`] after the start or the end of a session, else every
-//! [`SWEEP_INTERVAL`]. *Limits*: a sweep deletes at most [`SWEEP_SHARE_PERCENT`] of the blocks that
-//! it listed, or [`SWEEP_BLOCKS_ALWAYS`]; if more are unreferenced, it deletes none and logs a
-//! warning. A scan that is incomplete deletes nothing.
+//! *Trigger*: [`SWEEP_DELAY`] after the start of this process; about as long after another session
+//! has begun or ended; else every [`SWEEP_INTERVAL`]. *Limits*: a sweep deletes at most
+//! [`SWEEP_SHARE_PERCENT`] of the blocks that it listed, or [`SWEEP_BLOCKS_ALWAYS`] blocks if that
+//! is more. If more are unreferenced, it deletes none and logs a warning. A scan that is incomplete deletes nothing.
 //!
 //! For example, a gateway is killed after it put 300 blocks of an upload. Its session is fenced,
 //! and the next sweep of another gateway finds these 300 blocks without a reference and deletes
@@ -74,7 +74,8 @@ use crate::reaper::{REPLACED_PAGES, Reaped};
 use crate::references;
 use crate::upkeep::Upkeep;
 
-/// The delay of the first sweep after the start, and of each sweep after the end of a session.
+/// The delay of the first sweep after the start, and the least delay of a sweep after another
+/// session has begun or ended.
 pub const SWEEP_DELAY: Duration = Duration::from_secs(5);
 
 /// The interval of sweeps without a notification.
@@ -171,13 +172,15 @@ pub struct Collected {
 
 impl Upkeep {
     /// Deletes everything that records mark as dead, and then the remains of ended sessions. A dry
-    /// run only counts the latter.
+    /// run only counts the latter. Fails as [`Upkeep::reap_now`] and [`Upkeep::sweep`] do.
     pub async fn gc(&self, options: SweepOptions) -> Result<Collected, VolumeError> {
         let reaped = if options.dry_run { Reaped::default() } else { self.reap_now().await? };
         Ok(Collected { reaped, swept: self.sweep(options).await? })
     }
 
-    /// Deletes the unreferenced blocks of ended sessions, and their other records.
+    /// Deletes the unreferenced blocks of ended sessions, and their other records. Fails if a store
+    /// fails, if a record cannot be decoded, or if the volume is closing; blocks that were deleted
+    /// before stay deleted.
     pub async fn sweep(&self, options: SweepOptions) -> Result<Swept, VolumeError> {
         self.sweep_at(options, Priority::Urgent).await
     }
@@ -242,8 +245,8 @@ impl Upkeep {
         }
     }
 
-    /// Returns the ended sessions that left anything, and those of them whose blocks are to be
-    /// looked at.
+    /// Returns the ended sessions that left blocks or records, and those of them whose blocks are
+    /// to be looked at.
     async fn ended_sessions(
         &self,
         scope: SweepScope,
@@ -481,7 +484,7 @@ impl Upkeep {
 /// Sessions that have ended.
 #[derive(Debug)]
 struct Ended {
-    /// Ended sessions that left anything to look at.
+    /// Ended sessions that left blocks or records.
     all: BTreeSet<Nonce>,
     /// Those of them whose blocks are to be looked at.
     with_blocks: Vec<Nonce>,

@@ -72,7 +72,7 @@ impl Upkeep {
         })
     }
 
-    /// The counters of the maintenance.
+    /// Returns the counters of the maintenance.
     pub fn meters(&self) -> &UpkeepMeters {
         &self.meters
     }

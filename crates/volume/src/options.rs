@@ -48,8 +48,7 @@ pub struct VolumeOptions {
     /// The reader of blocks, for example a cache over the same blocks. `None` reads from the block
     /// store each time.
     pub reader: Option<Arc<dyn BlockReader>>,
-    /// If true, the reaper, the sweeper, the rewriter of packs and the destager run in the
-    /// background.
+    /// If true, all maintenance tasks of [`upkeep`] run in the background.
     pub collect: bool,
     /// Options of the session.
     pub session: SessionOptions,
@@ -117,8 +116,8 @@ impl VolumeOptions {
         }
     }
 
-    /// Creates the state that all content writers share. Starts a thread that computes MD5s for
-    /// every three processors.
+    /// Creates the state that all content writers share, and starts the threads that compute MD5s:
+    /// see [`HashingPool::workers_for`].
     pub(crate) fn writers(&self, staging: &Arc<Staging>) -> Writers {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let pool = HashingPool::start(HashingPool::workers_for(processors));

@@ -20,7 +20,7 @@ pub struct Packing {
     pub body_bytes_max: u32,
     /// The size in bytes at which a pack is full.
     pub pack_bytes: u32,
-    /// The longest wait of a body of zero bytes for others.
+    /// The wait for other bodies, to which `window_per_mib` adds a time for the body's length.
     pub window: Duration,
     /// The additional wait for each MiB of a body. Bodies of the same size take longer to arrive,
     /// too.

@@ -69,7 +69,7 @@ impl ContentWriter {
         let held = permit.map_or(0, Permit::bytes);
         // Registered at the first permit only, so that bodies without memory do not lengthen the
         // budget's list.
-        if held > 0 && !std::mem::replace(&mut self.memory.is_known, true) {
+        if held > 0 && !std::mem::replace(&mut self.memory.is_registered, true) {
             let pressure: Weak<Pressure> = Arc::downgrade(&self.memory.pressure);
             self.staging.budget.register_holder(pressure);
         }
