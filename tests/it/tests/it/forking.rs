@@ -20,7 +20,7 @@ fn content(key: &str, length: usize) -> Vec<u8> {
 }
 
 /// Returns the entity tag, the modification time and the content of an object.
-fn told(client: &Client, bucket: &str, key: &str) -> (String, String, Vec<u8>) {
+fn headers_and_body(client: &Client, bucket: &str, key: &str) -> (String, String, Vec<u8>) {
     let answer = client.get(&format!("/{bucket}/{key}")).expect(200);
     let header = |name: &str| answer.header(name).to_owned();
     (header("etag"), header("last-modified"), answer.body.clone())
@@ -50,7 +50,11 @@ fn a_bucket_is_forked_under_running_gateways(engine: Engine) {
     fleet.check_consistency();
     for client in [&one, &other] {
         for (key, _) in OBJECTS {
-            assert_eq!(told(client, "copy", key), told(client, "box", key), "{key}");
+            assert_eq!(
+                headers_and_body(client, "copy", key),
+                headers_and_body(client, "box", key),
+                "{key}"
+            );
         }
         assert_eq!(client.keys("copy", "", 1000), client.keys("box", "", 1000));
     }
@@ -67,8 +71,8 @@ fn a_bucket_is_forked_under_running_gateways(engine: Engine) {
     // Changes of one bucket do not affect the other.
     one.put("/copy/d/blocks", b"another").expect(200);
     other.delete("/box/d/e/blocks").expect(204);
-    assert_eq!(told(&other, "box", "d/blocks").2, content("d/blocks", 300_000));
-    assert_eq!(told(&one, "copy", "d/e/blocks").2, content("d/e/blocks", 290_000));
+    assert_eq!(headers_and_body(&other, "box", "d/blocks").2, content("d/blocks", 300_000));
+    assert_eq!(headers_and_body(&one, "copy", "d/e/blocks").2, content("d/e/blocks", 290_000));
     for key in one.keys("copy", "", 1000) {
         one.delete(&format!("/copy/{key}")).expect(204);
     }

@@ -175,10 +175,15 @@ pub(crate) async fn version(
     };
     let wanted: Result<_, FsError> =
         wanted.map(|(id, content, lock)| (id, bytes(content).to_vec(), tag(content), lock));
-    assert!(found == wanted, "{name:?} {version:?}: {} and not {}", told(&found), told(&wanted));
+    assert!(
+        found == wanted,
+        "{name:?} {version:?}: {} and not {}",
+        describe(&found),
+        describe(&wanted)
+    );
 }
 
-fn told<A: std::fmt::Debug, B: std::fmt::Debug, C: std::fmt::Debug>(
+fn describe<A: std::fmt::Debug, B: std::fmt::Debug, C: std::fmt::Debug>(
     found: &Result<(A, Vec<u8>, B, C), FsError>,
 ) -> String {
     match found {

@@ -321,9 +321,9 @@ impl World {
         }
     }
 
-    fn failed(&mut self, mount: usize, file: FileId, told: Option<HandleId>) {
+    fn failed(&mut self, mount: usize, file: FileId, reported_to: Option<HandleId>) {
         for handle in &mut self.open.handles {
-            if handle.mount == mount && handle.file == file && Some(handle.id) != told {
+            if handle.mount == mount && handle.file == file && Some(handle.id) != reported_to {
                 handle.unreported_error = true;
             }
         }
