@@ -73,17 +73,17 @@ impl Arrival {
         }
     }
 
-    /// The id of the block.
+    /// Returns the id of the block.
     pub fn block_id(&self) -> BlockId {
         self.block.id
     }
 
-    /// The number of sub-blocks of the whole range, including those that have arrived.
+    /// Returns the number of sub-blocks of the whole range, including those that have arrived.
     pub fn sub_blocks(&self) -> u32 {
         self.sub_blocks
     }
 
-    /// Content bytes that the reader has not taken.
+    /// Returns the number of content bytes that the reader has not taken.
     pub fn left(&self) -> u32 {
         let waiting: usize = self.verified.iter().map(Bytes::len).sum();
         self.range.end - self.range.start + u32::try_from(waiting).unwrap_or(u32::MAX)
@@ -103,7 +103,8 @@ impl Arrival {
         self.opener.running_crc()
     }
 
-    /// The number of requests that were repeated because the block was missing or damaged: 0 or 1.
+    /// Returns the number of requests that were repeated because the block was missing or damaged: 0
+    /// or 1.
     pub fn second_reads(&self) -> u32 {
         self.second_reads
     }

@@ -82,12 +82,12 @@ impl<B: BlockStore> Retrying<B> {
         }
     }
 
-    /// The block store below.
+    /// Returns the block store below.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    /// The number of retries since the layer was created.
+    /// Returns the number of retries since the layer was created.
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }

@@ -194,10 +194,10 @@ impl Upkeep {
         options: CompactOptions,
     ) -> Result<FileDone, VolumeError> {
         let _one = self.compacting.round.lock().await;
-        let (mut done, mut share) = (FileDone::default(), 0);
+        let (mut done, mut part) = (FileDone::default(), 0);
         loop {
             let began = Instant::now();
-            let Some(mut selection) = self.select_blocks(ino, share, options.joins).await? else {
+            let Some(mut selection) = self.select_blocks(ino, part, options.joins).await? else {
                 break;
             };
             // A file whose map takes long to read is looked at less often.
@@ -211,8 +211,8 @@ impl Upkeep {
                 done.steps += 1;
                 from = self.step(ino, &mut selection, at, options, &mut done).await?;
             }
-            share += 1;
-            if share >= selection.shares || options.throttled && done.steps >= STEPS_AT_ONCE {
+            part += 1;
+            if part >= selection.parts || options.throttled && done.steps >= STEPS_AT_ONCE {
                 break;
             }
         }
@@ -250,7 +250,7 @@ impl Upkeep {
                 ControlFlow::Continue(()) => {}
                 ControlFlow::Break(damaged) => {
                     // A damaged block is skipped, and the step is repeated without it.
-                    selection.leave(damaged);
+                    selection.exclude_unreadable(damaged);
                     return Ok(Some(from));
                 }
             }

@@ -47,8 +47,8 @@ const OWNERS_MAX: u32 = 8;
 /// The selection of a file's blocks.
 #[derive(Debug)]
 pub(super) struct FileSelection {
-    /// The number of parts in which the file's blocks are counted.
-    pub(super) shares: u64,
+    /// The number of parts in which the file's blocks are counted, at least 1.
+    pub(super) parts: u64,
     /// The blocks that the file is to release.
     chosen: BTreeSet<BlockId>,
     /// Blocks that cannot be read.
@@ -74,8 +74,8 @@ impl FileSelection {
         self.chosen.is_empty() && !(self.joins && self.is_crowded)
     }
 
-    /// Excludes a block from the selection.
-    pub(super) fn leave(&mut self, block: BlockId) {
+    /// Excludes a block that cannot be read from the selection.
+    pub(super) fn exclude_unreadable(&mut self, block: BlockId) {
         self.chosen.remove(&block);
         self.unreadable.insert(block);
     }
@@ -98,38 +98,39 @@ fn is_crowded(slices: &[Slice]) -> bool {
         && slices.windows(2).filter(joint).count() > PAGE_JOINTS_MAX
 }
 
-/// Returns the part in which a block is counted.
-fn part_of(block: BlockId, shares: u64) -> u64 {
-    block.0.last_chunk().map_or(0, |last| u64::from_be_bytes(*last) % shares)
+/// Returns the part in which a block is counted, of `parts`.
+fn part_of(block: BlockId, parts: u64) -> u64 {
+    block.0.last_chunk().map_or(0, |last| u64::from_be_bytes(*last) % parts)
 }
 
 impl Upkeep {
-    /// Selects blocks of one part of a file's blocks. Returns `None` if the file has none.
+    /// Selects blocks of one part of a file's blocks. Returns `None` if the file has no blocks, is
+    /// gone or has lost its name.
     pub(super) async fn select_blocks(
         &self,
         ino: Ino,
-        share: u64,
+        part: u64,
         joins: bool,
     ) -> Result<Option<FileSelection>, VolumeError> {
         // The pin keeps pages from being deleted while they are read.
         let _reading = self.session.reading();
         let Some(content) = self.content_now(ino).await? else { return Ok(None) };
         let (mut visible, mut crowded) = (BTreeMap::new(), false);
-        let (shares, pages) = match &content {
+        let (parts, pages) = match &content {
             Content::Inline(_) => return Ok(None),
             Content::Slices(slices) => {
                 count(&mut visible, slices, |_| true);
                 (1, 0)
             }
             Content::Pages(pages) => {
-                let shares = (pages.len() * PAGE_SLICES_MAX).div_ceil(BLOCKS_MAX).max(1) as u64;
+                let parts = (pages.len() * PAGE_SLICES_MAX).div_ceil(BLOCKS_MAX).max(1) as u64;
                 for pages in pages.chunks(PAGES_AT_ONCE) {
                     for slices in self.load_pages(ino, pages).await? {
-                        count(&mut visible, &slices, |block| part_of(block, shares) == share);
+                        count(&mut visible, &slices, |block| part_of(block, parts) == part);
                         crowded |= is_crowded(&slices);
                     }
                 }
-                (shares, pages.len())
+                (parts, pages.len())
             }
         };
         let sum = |each: fn(&VisibleBytes) -> u64| visible.values().map(each).sum::<u64>();
@@ -144,11 +145,11 @@ impl Upkeep {
             chosen.extend(self.choose(ino, sparse, pages > 0).await?);
         }
         Ok(Some(FileSelection {
-            shares,
+            parts,
             chosen,
             unreadable: BTreeSet::new(),
             // All pages are read for each part, so the first part is enough to find crowded ones.
-            is_crowded: crowded && share == 0,
+            is_crowded: crowded && part == 0,
             joins: joins || pages > PAGES_MANY,
             is_urgent: stored * 100 > bytes * URGENT_PERCENT,
         }))

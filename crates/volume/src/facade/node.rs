@@ -65,7 +65,7 @@ pub struct FileWrite<'a> {
 }
 
 impl<'a> FileWrite<'a> {
-    /// A change of content alone, for any data version.
+    /// Creates the parameters of a change of content alone, for any data version.
     pub fn new(ino: Ino, known_name: Option<&'a NodeName>) -> FileWrite<'a> {
         FileWrite {
             ino,
@@ -154,7 +154,8 @@ impl Volume {
         self.session.run_as_watch(&SetAccessTime { ino, at }, None).await
     }
 
-    /// Returns the value of an extended attribute.
+    /// Returns the value of an extended attribute. Fails with
+    /// [`namespace::FsError::NoSuchAttribute`] if the node does not have it.
     pub async fn xattr(&self, ino: Ino, name: &[u8]) -> Result<Bytes, VolumeError> {
         if self.session.has_no_xattrs(ino) {
             return Err(FsError::NoSuchAttribute.into());
@@ -415,17 +416,18 @@ pub struct Journaled<'a> {
 }
 
 impl Journaled<'_> {
-    /// Creates a node under a name, or a file without a name.
+    /// Creates a node under a name. If `name` is `None`, creates a file without a name, as
+    /// `O_TMPFILE` does.
     pub async fn make_node(
         self,
         directory: Ino,
         name: Option<&[u8]>,
         node: &NewNode,
-        maker: Creator,
+        creator: Creator,
     ) -> Result<FoundNode, VolumeError> {
         let [ino] = self.volume.fresh().await?;
         self.note.creates(ino);
-        let Creator { mode, umask, uid, gid } = maker;
+        let Creator { mode, umask, uid, gid } = creator;
         let operation = MakeNode { directory, name, ino, node, mode, umask, uid, gid };
         let inode = self.volume.session.run_journaled(&operation, None, self.note).await?;
         Ok(FoundNode::made(ino, inode))
