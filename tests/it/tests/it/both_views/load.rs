@@ -229,12 +229,21 @@ fn may_be_of_another_file(history: &[Call<Operation>], call: &Call<Operation>) -
 }
 
 /// Returns the time from which a result of the cache may date. Acknowledged changes must be
-/// visible; changes in flight need not be.
+/// visible; changes in flight need not be. An acknowledged DELETE counts only if it overlaps no
+/// change in flight. For example, one DELETE removes the file and is not answered yet, and a second
+/// one finds nothing, changes nothing, and is answered at once.
 fn cached_since(history: &[Call<Operation>], at: u64) -> u64 {
     let changes =
         || history.iter().filter(|call| !call.operation.is_read_only() && call.began < at);
-    let acknowledged = changes().map(|call| call.ended).filter(|ended| *ended < at).max();
     let in_flight = changes().filter(|call| call.ended >= at).map(|call| call.began).min();
+    let may_be_without_effect = |call: &Call<Operation>| {
+        matches!(call.operation.invocation, Invocation::Delete)
+            && in_flight.is_some_and(|began| began < call.ended)
+    };
+    let acknowledged = changes()
+        .filter(|call| call.ended < at && !may_be_without_effect(call))
+        .map(|call| call.ended)
+        .max();
     in_flight.map_or(at, |began| began.max(acknowledged.unwrap_or(0)))
 }
 
