@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
         names
     }
 
-    /// Returns the values of a header that count.
+    /// Returns the values of a header without empty ones, unless `is_empty_significant` is true.
     fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
         // An empty value is skipped like an absent header, unless the header is one of the
         // exceptions.

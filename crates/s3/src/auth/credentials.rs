@@ -110,10 +110,15 @@ impl Credentials {
     /// this key does not exist or is disabled, pass `None`: the function then does the same work,
     /// so that its duration does not reveal which keys exist, and fails with `InvalidAccessKeyId`.
     ///
-    /// Fails, in the order of the checks, with `InvalidRequest` or `NotImplemented` (payload mode);
+    /// SigV4 fails, in the order of the checks, with the faults of [`PayloadMode::choose`];
     /// `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` (scope);
-    /// `RequestTimeTooSkewed`, or `AccessDenied` for an expired URL; `AccessDenied` for headers
-    /// that are not signed; `InvalidAccessKeyId`; `SignatureDoesNotMatch`; `InvalidToken`.
+    /// `RequestTimeTooSkewed`, or `AccessDenied` for a URL that is expired or not valid yet;
+    /// `AccessDenied` for headers that are not signed; `InvalidAccessKeyId`; `InvalidToken`;
+    /// `SignatureDoesNotMatch`; `XAmzContentSHA256Mismatch` for an empty body with another hash.
+    ///
+    /// SigV2 fails with the faults of [`PayloadMode::choose`]; `InvalidRequest` if it is disabled;
+    /// `AccessDenied` if the request is not about an object, the URL is expired, or a header
+    /// differs from the URL; `InvalidAccessKeyId`; `SignatureDoesNotMatch`; `InvalidToken`.
     pub fn verify(
         &self,
         secret: Option<&str>,

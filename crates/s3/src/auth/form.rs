@@ -157,8 +157,9 @@ impl<'a> FormCredentials<'a> {
     /// Verifies the credentials, and checks the fields against the signed policy. `bucket` is the
     /// bucket in the URL; `secret` is as in [`Credentials::verify`].
     ///
-    /// Fails, in the order of the checks, with `InvalidArgument` (scope); `RequestTimeTooSkewed`
-    /// for a time in the future; `AccessDenied` for a time more than seven days in the past;
+    /// Fails, in the order of the checks, with `InvalidRequest` if the form has a SigV2 signature
+    /// and SigV2 is disabled; `InvalidArgument` (scope); `RequestTimeTooSkewed` for a time in the
+    /// future; `AccessDenied` for a time more than seven days in the past;
     /// `InvalidAccessKeyId`; `SignatureDoesNotMatch`; `InvalidToken`; `InvalidPolicyDocument`;
     /// `AccessDenied` (policy).
     pub fn verify(

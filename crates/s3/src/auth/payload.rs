@@ -29,8 +29,8 @@ pub enum PayloadMode {
 
 impl PayloadMode {
     /// Returns the mode for a value of `x-amz-content-sha256`, a kind of credentials, and an
-    /// operation. `accepts_aws_chunked` is true if the operation accepts chunks. Nothing that may
-    /// be unsigned has an influence.
+    /// operation. `accepts_aws_chunked` is true if the operation accepts chunks. The signature
+    /// covers all of these, so a header that is not signed cannot change the mode.
     ///
     /// Fails with `InvalidArgument` for an unknown value; `InvalidRequest` for a value that is
     /// missing or not allowed here; `NotImplemented` for chunks that are signed with

@@ -208,8 +208,6 @@ impl Chunks {
                 .with("Chunk", self.count.to_string())
                 .with("BadChunkSize", bytes.to_string()));
         }
-        // A smaller chunk is allowed once, as the last one with content. The check therefore waits
-        // for the next chunk.
         self.undersized = (size < SIGNED_CHUNK_BYTES_MIN).then_some(size);
         Ok(Expected::Content { remaining: size, signature })
     }

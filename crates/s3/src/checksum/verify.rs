@@ -13,9 +13,9 @@ use crate::{Code, Fault};
 impl Expectation {
     /// Compares the announced checksums with the computed digests and with the trailer.
     ///
-    /// Fails with `XAmzContentSHA256Mismatch`; `BadDigest`; `InvalidRequest` for a trailer without
-    /// a valid checksum; or `InternalError` if the digests are not of this body or a needed one is
-    /// missing.
+    /// Fails with `XAmzContentSHA256Mismatch`; `BadDigest`; `InvalidRequest` for a malformed
+    /// checksum in the trailer; `MalformedTrailerError` if the trailer has no checksum; or
+    /// `InternalError` if the digests are not of this body or a needed one is missing.
     pub fn verify(&self, digests: &Digests, trailers: &Trailers) -> Result<(), Fault> {
         // A difference is a bug of the gateway: the hasher did not see the decoded content.
         if digests.bytes() != trailers.content_bytes() {

@@ -79,7 +79,8 @@ impl LifecycleConfiguration {
 
 impl LifecycleConfiguration {
     /// Returns the earliest time at which a multipart upload is aborted that began at `begun`, and
-    /// the rule that causes it, likewise.
+    /// the rule that causes it. Only enabled rules whose prefix matches the key count. If several
+    /// rules have the same time, returns the first of them.
     pub fn next_abort(
         &self,
         key: &str,
@@ -92,9 +93,9 @@ impl LifecycleConfiguration {
     }
 }
 
-/// The ASCII characters of a rule id that the header escapes, in addition to all other characters
-/// that are not ASCII: characters that end the quotes, that are not valid in a header, or that a
-/// decoder would change. S3's reference says that ids are URL-encoded, but S3 sends spaces
+/// The ASCII characters of a rule id that the header escapes, in addition to all characters that are
+/// not ASCII: characters that end the quotes, that are not valid in a header, or that a decoder
+/// would change. S3's reference says that ids are URL-encoded, but S3 sends spaces
 /// unescaped, and programs compare ids without decoding them.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'"').add(b'%').add(b'+').add(b'\\');
 

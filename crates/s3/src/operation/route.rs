@@ -70,7 +70,7 @@ pub fn route(
         if name != selector
             && !is_ignored(name, query, fields)
             && !parameters(operation).contains(&name)
-            && !may_carry_more(operation, name, &parameter.value)
+            && !accepts_unknown_parameter(operation, name, &parameter.value)
         {
             return Err(refused(name));
         }
@@ -334,7 +334,7 @@ fn parameters(operation: Operation) -> &'static [&'static str] {
 /// Returns true if an operation accepts an unknown parameter. Web pages add `?v=7` to an object's
 /// URL to bypass caches, and S3 ignores it. Only reads of objects accept such a parameter, and only
 /// with a value: a parameter without a value looks like the selector of a new operation.
-fn may_carry_more(operation: Operation, name: &str, value: &str) -> bool {
+fn accepts_unknown_parameter(operation: Operation, name: &str, value: &str) -> bool {
     matches!(operation, Operation::GetObject | Operation::HeadObject)
         && !value.is_empty()
         && !TABLE.iter().any(|row| row.selector == name)

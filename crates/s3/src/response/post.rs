@@ -16,7 +16,7 @@ pub struct PostObjectOutput {
 }
 
 impl PostObjectOutput {
-    /// Returns the document. It is the only document without a namespace.
+    /// Returns the document. Like the error document, it has no namespace.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.element("PostResponse", |out| {
