@@ -52,7 +52,7 @@ impl BodyHead {
     /// `x-amz-trailer`.
     ///
     /// Fails with `InvalidArgument` for a malformed length, or with `InvalidRequest` for more than
-    /// one trailer: a trailer only carries the one checksum of the body.
+    /// one name in `x-amz-trailer`: a trailer has only the checksum of the body.
     pub fn parse(version: Version, headers: &HeaderMap) -> Result<BodyHead, Fault> {
         // HTTP/2 and HTTP/3 mark the end of each body themselves.
         let http1 = matches!(version, Version::HTTP_09 | Version::HTTP_10 | Version::HTTP_11);
