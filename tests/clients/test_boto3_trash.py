@@ -107,7 +107,7 @@ def test_an_item_of_the_trash_is_restored(server, s3, trashing):
     found = s3.get_object(Bucket=trashing, Key="d/e/f")
     assert (found["Body"].read(), found["Metadata"]) == (b"first", metadata)
     assert keys_in_trash(server, trashing) == [("d/e/f", 6)], "what made way is in the trash"
-    assert "there is no such thing in the trash" in server.operate_refused(
+    assert "there is no such item in the trash" in server.operate_refused(
         "trash", "restore", trashing, "other"
     )
 
@@ -138,11 +138,11 @@ def test_a_bucket_with_items_in_its_trash_cannot_be_deleted(server, s3, trashing
     with refused("BucketNotEmpty"):
         s3.delete_bucket(Bucket=trashing)
     said = server.operate_refused("bucket", "trash", trashing, "--none")
-    assert "something is in its trash" in said
+    assert "its trash is not empty" in said
     enable = {"Status": "Enabled"}
     with refused("InvalidBucketState"):
         s3.put_bucket_versioning(Bucket=trashing, VersioningConfiguration=enable)
-    assert server.operate("trash", "empty", trashing) == "removed 1 objects for good\n"
+    assert server.operate("trash", "empty", trashing) == "deleted 1 items permanently\n"
     assert server.operate("bucket", "trash", trashing, "--none").split() == ["trash", "none"]
     put(s3, trashing, "a", b"1")
     s3.delete_object(Bucket=trashing, Key="a")

@@ -92,7 +92,8 @@ impl Admin {
     /// from the change feed, like of changes of each other.
     ///
     /// # Errors
-    /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store does not take it.
+    /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store refuses the
+    /// change.
     pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
         self.in_session(&SetBucket { name: name.as_str().as_bytes(), change }).await

@@ -1,7 +1,7 @@
 //! The error of an administrative operation. The variants differ by the next step of the caller.
 //!
 //! For example, after `Contended` the caller can repeat the operation, and after `Unknown` it must
-//! look first.
+//! first check whether the change was made.
 
 use namespace::{AccessError, FsError};
 use session::VolumeError;
@@ -73,10 +73,10 @@ pub enum AdminError {
     #[error("it has no trash")]
     HasNoTrash,
     /// The trash of the bucket is not empty.
-    #[error("something is in its trash")]
+    #[error("its trash is not empty")]
     TrashLeft,
-    /// The trash has no object of this key, or not this one.
-    #[error("there is no such thing in the trash")]
+    /// The trash has no item of this key, or none with this id.
+    #[error("there is no such item in the trash")]
     NotInTrash,
     /// The caller stopped the operation. The changes made before remain.
     #[error("it was interrupted")]
@@ -93,7 +93,7 @@ pub enum AdminError {
     /// The session of the change was fenced. Nothing happened.
     #[error("it took too long")]
     Late,
-    /// The outcome of the change is unknown. Look before you make it again.
+    /// The outcome of the change is unknown. The caller must check it before it repeats the change.
     #[error("the outcome is not known: {0}")]
     Unknown(String),
     /// The metadata store cannot be read. Nothing happened.

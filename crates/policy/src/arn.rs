@@ -92,13 +92,13 @@ impl ArnPattern {
 /// as in `${aws:username}`, does not separate components.
 fn components(text: &str, variables: bool) -> Vec<&str> {
     let mut components = Vec::new();
-    let (mut begin, mut depth, mut before) = (0, false, ' ');
+    let (mut begin, mut in_variable, mut before) = (0, false, ' ');
     for (at, found) in text.char_indices() {
         match found {
             // Braces without a dollar are literal, so their colons separate components.
-            '{' if variables && before == '$' => depth = true,
-            '}' => depth = false,
-            ':' if !depth && components.len() < COMPONENTS - 1 => {
+            '{' if variables && before == '$' => in_variable = true,
+            '}' => in_variable = false,
+            ':' if !in_variable && components.len() < COMPONENTS - 1 => {
                 components.extend(text.get(begin..at));
                 begin = at + 1;
             }

@@ -187,7 +187,7 @@ impl Wanted {
                 Wanted::Dates(order, each.map(one).collect::<Result<_, _>>()?)
             }
             Comparison::Truth | Comparison::Null => {
-                let one = |value: &String| truth(value).ok_or_else(|| bad(value, "truth"));
+                let one = |value: &String| truth(value).ok_or_else(|| bad(value, "Boolean"));
                 let truths = each.map(one).collect::<Result<_, _>>()?;
                 if comparison == Comparison::Null {
                     Wanted::Absent(truths)

@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut members: Vec<(String, Node)> = Vec::new();
         while let Some((name, node)) = map.next_entry::<String, Node>()? {
             if members.iter().any(|(other, _)| *other == name) {
-                return Err(A::Error::custom(format_args!("{name:?} is there twice")));
+                return Err(A::Error::custom(format_args!("the name {name:?} occurs twice")));
             }
             members.push((name, node));
         }

@@ -52,8 +52,9 @@ impl Policy {
 
     /// Returns a built-in policy: `readwrite`, `readonly` or `writeonly`. `None` for other names.
     ///
-    /// `readonly` reads and lists everything (MinIO's `readonly` does not list). `writeonly`
-    /// uploads everywhere and lists only the parts of uploads.
+    /// `readonly` reads objects with their versions and tags, and lists buckets, objects and
+    /// versions (MinIO's `readonly` does not list). `writeonly` uploads everywhere and lists only
+    /// the parts of uploads.
     pub fn canned(name: &str) -> Option<Policy> {
         let statement = canned::statement(name)?;
         Some(Policy { of_bucket: false, statements: vec![statement] })

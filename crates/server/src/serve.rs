@@ -107,7 +107,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
         tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
     }
     // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight
-    // any more. Access keys and metrics are served until then.
+    // any more or the drain timeout is over. Access keys and metrics are served until then.
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
     let accepting = stop.child_token();
     // Without its session the gateway can only fail requests. It stops, and its service manager

@@ -105,7 +105,7 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
         }
         TrashCommand::Empty { prefix, .. } => {
             let removed = trash.empty(prefix.as_bytes()).await?;
-            say(format_args!("removed {removed} objects for good"));
+            say(format_args!("deleted {removed} items permanently"));
             Ok(())
         }
     }
