@@ -43,9 +43,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The spaces whose records a full metadata store still accepts, so that deletes continue:
 ///
-/// - sessions, with their heartbeats and commits;
-/// - deleted names and uploads, until their blocks are deleted;
-/// - epochs, leases and holds, for which the deletion of blocks waits;
+/// - sessions: their heartbeats and idempotency slots, and the marks of ended ones;
+/// - the next inode number, which is one record;
+/// - removed inodes, buckets and references, and blocks that wait for deletion;
+/// - completed uploads that still answer a repeated request;
+/// - the epoch and holds, for which the deletion of blocks waits;
 /// - locks, because programs must be able to release files;
 /// - bucket configurations: lifecycle rules, and the positions of their passes.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
