@@ -55,8 +55,8 @@ pub struct CacheValidity {
 }
 
 impl CacheValidity {
-    /// Returns the remaining time.
-    pub fn left(self) -> Duration {
+    /// Returns the remaining time; zero if the data may not be cached.
+    pub fn remaining(self) -> Duration {
         self.until.map_or(Duration::ZERO, Moment::remaining)
     }
 

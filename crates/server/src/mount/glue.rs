@@ -205,7 +205,7 @@ impl Call {
             entry_timeout: if stat.volatile_name {
                 Duration::ZERO
             } else {
-                self.cache_validity.left()
+                self.cache_validity.remaining()
             },
             attributes_timeout: self.timeout(stat),
         }
@@ -214,7 +214,7 @@ impl Call {
     /// Returns the time for which the kernel may cache attributes. 0 if they may change without a
     /// notification, for example while the file has dirty data.
     fn timeout(&self, stat: &NodeStat) -> Duration {
-        if stat.volatile_attributes { Duration::ZERO } else { self.cache_validity.left() }
+        if stat.volatile_attributes { Duration::ZERO } else { self.cache_validity.remaining() }
     }
 
     /// Returns the attributes of a node. If the stores do not answer in time, those of the root are
@@ -563,7 +563,7 @@ impl Call {
             let name = DirectoryName { inode, cookie: *next, kind: kind_bits(*kind) >> 12, name };
             if plus {
                 // One value, so that the name and the attributes expire together.
-                let left = cache_validity.left();
+                let left = cache_validity.remaining();
                 let entry = attributes.as_ref().map(|stat| NodeEntry {
                     entry_timeout: left,
                     attributes_timeout: left,

@@ -52,19 +52,30 @@ fn plan() -> Plan {
 async fn with_peers_only_pushed_coherence_allows_caching() {
     for (coherence, pushed) in [(Coherence::Strict, false), (Coherence::Pushed, true)] {
         let (watches, _told) = watched(coherence);
-        assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "nothing was heard");
+        assert_eq!(watches.cache_validity(None).remaining(), Duration::ZERO, "nothing was heard");
         watches.feed_checked(Moment::now());
-        assert_eq!(watches.cache_validity(None).left() > Duration::ZERO, pushed, "{coherence:?}");
-        assert!(watches.cache_validity(Some(soon())).left() > Duration::ZERO, "alone it always is");
+        assert_eq!(
+            watches.cache_validity(None).remaining() > Duration::ZERO,
+            pushed,
+            "{coherence:?}"
+        );
+        assert!(
+            watches.cache_validity(Some(soon())).remaining() > Duration::ZERO,
+            "alone it always is"
+        );
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "the feed is not heard");
+        assert_eq!(
+            watches.cache_validity(None).remaining(),
+            Duration::ZERO,
+            "the feed is not heard"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_may_be_cached_without_a_watch() {
     let watches = Watches::default();
-    assert_eq!(watches.cache_validity(Some(soon())).left(), Duration::ZERO);
+    assert_eq!(watches.cache_validity(Some(soon())).remaining(), Duration::ZERO);
     assert!(watches.committed(&plan()).is_none());
 }
 
@@ -119,5 +130,5 @@ async fn changes_of_other_sessions_are_invalidated_without_waiting() {
     assert!(recorder.waiting.lock().unwrap().is_empty());
     watches.all_changed();
     assert_eq!(recorder.changes.lock().unwrap().len(), 2);
-    assert_eq!(watches.cache_validity(None).left(), Duration::ZERO, "the feed has a gap");
+    assert_eq!(watches.cache_validity(None).remaining(), Duration::ZERO, "the feed has a gap");
 }

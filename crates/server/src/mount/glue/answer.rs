@@ -43,7 +43,7 @@ impl Answer {
         match self {
             Answer::Ok => reply.ok(),
             Answer::Entry(entry) => reply.entry(&entry),
-            Answer::NoEntry(cache_validity) => reply.no_entry(cache_validity.left()),
+            Answer::NoEntry(cache_validity) => reply.no_entry(cache_validity.remaining()),
             Answer::Attributes(attributes, timeout) => reply.attributes(&attributes, timeout),
             Answer::StatX(attributes, birth, timeout) => {
                 reply.statx(&attributes, Some(birth), timeout);
