@@ -8,10 +8,10 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// The time one request works before other tasks of the thread may run.
+/// The CPU time that one request uses before other tasks of the thread may run.
 const WORK_STEP: Duration = Duration::from_millis(2);
 
-/// The total time one request may spend on permissions. Waits for a store do not count.
+/// The CPU time that one request may spend on permissions. Waits for a store do not count.
 const WORK_MAX: Duration = Duration::from_secs(2);
 
 /// The CPU time of one request.
@@ -27,8 +27,8 @@ impl BoundedWork {
         self.spent >= WORK_MAX
     }
 
-    /// Runs `work` and adds its CPU time. Yields to other tasks first, if the last yield is
-    /// [`WORK_STEP`] or longer ago.
+    /// Runs `work` and adds its CPU time. Yields to other tasks first, if the request has used
+    /// [`WORK_STEP`] of CPU time since its last yield.
     pub(crate) async fn run<F: Future>(&mut self, work: F) -> F::Output {
         if self.since_pause >= WORK_STEP {
             self.since_pause = Duration::ZERO;

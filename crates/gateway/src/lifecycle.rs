@@ -37,8 +37,8 @@ use crate::lifecycle_meters::count;
 use crate::rules::BucketRules;
 use crate::translate;
 
-/// The time between two checks for due passes. If days are shorter than usual, there are four
-/// checks a day.
+/// The time between two checks for due passes. If a day is shorter than four minutes, as in tests,
+/// there are four checks a day.
 const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The shortest time between two checks.
@@ -58,7 +58,8 @@ const REST_MAX: Duration = Duration::from_secs(2);
 /// The result of a bucket's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// No pass is due, another gateway does it, or it is complete.
+    /// No pass is due, another gateway does it, it is complete, or the bucket or its rules have
+    /// changed, so that a new pass begins later.
     Over,
     /// The pass has more pages and waits for the other buckets.
     Paused,
@@ -77,7 +78,8 @@ impl Gateway {
         }
     }
 
-    /// Does all due passes of all buckets, to their ends.
+    /// Does all due passes of all buckets, to their ends. Fails if the buckets cannot be listed; a
+    /// failure in one bucket is logged and counted instead.
     pub async fn follow_lifecycles_now(&self) -> Result<(), VolumeError> {
         let today = day_of(self.volume().passed(), self.settings().lifecycle_day);
         // Buckets that were deleted must not stay in memory for ever.
@@ -137,13 +139,13 @@ impl Gateway {
             let more = more.map_err(translate::fault)?;
             count(&self.lifecycles().pages, 1);
             // A gateway that continues from the record begins with the first version of a key.
-            let whole = || PassPosition::KeysAfter(pass.walk.complete_key.clone());
-            pass.next.position = if more { whole() } else { PassPosition::Finished };
+            let after_complete_key = || PassPosition::KeysAfter(pass.walk.complete_key.clone());
+            pass.next.position = if more { after_complete_key() } else { PassPosition::Finished };
             let config = pass.next.to_config();
-            let noted =
+            let saved =
                 self.volume().save_lifecycle_position(named, pass.stored.as_ref(), &config).await;
-            // Another gateway has written the record. It continues the pass.
-            if !noted.map_err(translate::fault)? {
+            // If another gateway has written the record, it continues the pass.
+            if !saved.map_err(translate::fault)? {
                 return Ok(Turn::Over);
             }
             pass.stored = Some(config);
@@ -206,11 +208,11 @@ impl Gateway {
                 position: PassPosition::KeysAfter(None),
             },
         };
-        let whole = match &next.position {
+        let complete_key = match &next.position {
             PassPosition::Finished => return Ok(None),
-            PassPosition::KeysAfter(whole) => whole.clone(),
+            PassPosition::KeysAfter(key) => key.clone(),
         };
-        Ok(Some(Pass { stored, next, walk: Walk::after_key(whole) }))
+        Ok(Some(Pass { stored, next, walk: Walk::after_key(complete_key) }))
     }
 }
 
@@ -220,6 +222,7 @@ struct Pass {
     stored: Option<BucketConfig>,
     /// The record that the next page will write.
     next: LifecyclePass,
+    /// The position among the versions of the bucket.
     walk: Walk,
 }
 

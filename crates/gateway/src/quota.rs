@@ -45,6 +45,7 @@ pub(crate) async fn refuse_early(
     if seen.quota.bytes.is_some_and(exceeds) {
         return Err(Code::QuotaExceeded.into());
     }
+    // `names` also counts the bucket itself.
     let full = seen.quota.objects.is_some_and(|most| held.names.saturating_sub(1) >= most);
     if incoming == Incoming::Object && full {
         // An object that replaces another does not add to the number of objects.

@@ -61,7 +61,8 @@ pub(crate) struct Received {
     /// The MD5 of the content; `None` only if entity tags are opaque and no MD5 was needed.
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) sums: Vec<Sum>,
-    /// The number of bytes that arrived. For an append, more bytes are staged.
+    /// The number of bytes that arrived. For an append, more bytes may be staged: the object's last
+    /// bytes precede them.
     pub(crate) bytes: u64,
 }
 
@@ -138,8 +139,8 @@ pub(crate) async fn content(
     }
     let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(bytes);
-    let wanted = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), upload_algorithm];
-    Ok(Received { md5: staged.md5(), staged, sums: stored_sums(&digests, &wanted), bytes })
+    let stored = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), upload_algorithm];
+    Ok(Received { md5: staged.md5(), staged, sums: stored_sums(&digests, &stored), bytes })
 }
 
 /// Returns the next frame of an upload. While it waits for the client, the writer releases memory
@@ -159,9 +160,9 @@ async fn next_upload_frame(
     }
 }
 
-/// Returns the checksums that are stored with the content.
-fn stored_sums(digests: &Digests, wanted: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
-    let sums = digests.sums().filter(|(algorithm, _)| wanted.contains(&Some(*algorithm)));
+/// Returns the checksums that are stored with the content: those of these algorithms.
+fn stored_sums(digests: &Digests, algorithms: &[Option<ChecksumAlgorithm>]) -> Vec<Sum> {
+    let sums = digests.sums().filter(|(algorithm, _)| algorithms.contains(&Some(*algorithm)));
     let sums = sums.map(|(algorithm, bytes)| Sum {
         algorithm: sum_algorithm(algorithm),
         kind: SumKind::FullObject,
@@ -213,9 +214,9 @@ pub(crate) async fn document(
     let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
     let decoder = BodyDecoder::new(call.sender.verified, &head, bytes_max as u64);
     let mut decoder = decoder.map_err(too_long)?;
-    let most = decoder.expected().unwrap_or(bytes_max as u64);
+    let announced_or_max = decoder.expected().unwrap_or(bytes_max as u64);
     let holder = holder(call.sender.client, call.sender.identity.as_deref());
-    let mut memory = DocumentMemory::new(call.documents, holder, most);
+    let mut memory = DocumentMemory::new(call.documents, holder, announced_or_max);
     let mut hasher = BodyHasher::new(&expectation, None);
     let patience = call.settings.body_patience;
     let mut frames = Frames::new(body, patience);
@@ -224,11 +225,11 @@ pub(crate) async fn document(
     while let Some(frame) = timeout_at(deadline, frames.next()).await.map_err(late)?? {
         decoder.push(frame, &mut pieces).map_err(too_long)?;
         for bytes in pieces.drain(..) {
-            let waits = Instant::now();
+            let wait_began = Instant::now();
             memory.grow((document.len() + bytes.len()) as u64).await?;
             // The gateway does not read from the client during the wait for memory, so this time
             // does not count.
-            deadline += waits.elapsed();
+            deadline += wait_began.elapsed();
             hasher.update(&bytes);
             document.extend_from_slice(&bytes);
         }

@@ -5,8 +5,9 @@
 //! combination; this module gives it the sources. `question` supplies the values of condition keys.
 //!
 //! For example, if a bucket policy allows `s3:GetObject` under the condition
-//! `s3:ExistingObjectTag/public`, the decision needs the object's tags, and [`Sender::has_permission`] looks
-//! the object up. If no policy and no ACL depends on the object, there is no lookup.
+//! `s3:ExistingObjectTag/public`, the decision needs the object's tags, and
+//! [`Sender::has_permission`] looks the object up. If no policy and no ACL depends on the object,
+//! there is no lookup.
 
 use std::sync::Arc;
 
@@ -63,15 +64,15 @@ impl Sender<'_> {
     }
 
     /// Returns true if a policy of the sender or of the bucket has a condition key for which
-    /// `wanted` is true.
+    /// `matches` is true.
     fn uses_key(
         &self,
         rules: Option<&BucketRules>,
-        wanted: impl Fn(&ConditionKey) -> bool,
+        matches: impl Fn(&ConditionKey) -> bool,
     ) -> bool {
         let bucket_policy = rules.and_then(|rules| rules.policy.as_ref());
         let mut policies = self.own_policies().chain(bucket_policy);
-        policies.any(|policy| policy.keys().any(&wanted))
+        policies.any(|policy| policy.keys().any(&matches))
     }
 
     /// Returns the sender's own policies and its session policy.
@@ -96,9 +97,9 @@ impl Sender<'_> {
         Ok(self.is_allowed(permission, rules, object.as_ref()))
     }
 
-    /// As [`Sender::has_permission`], for an object that the caller has looked up. An operation on an object
-    /// must use this with the same object: after a lookup of its own, the check could see another
-    /// object, because a client can replace the object between the two lookups.
+    /// As [`Sender::has_permission`], for an object that the caller has looked up. An operation on
+    /// an object must use this with the same object: after a lookup of its own, the check could see
+    /// another object, because a client can replace the object between the two lookups.
     pub(crate) fn is_allowed(
         &self,
         permission: &Permission,
@@ -154,8 +155,9 @@ impl Sender<'_> {
     }
 
     /// Returns the object of a permission, in the version that it names, if the decision depends on
-    /// the object: a policy uses its tags or its lock, or ACLs are enabled in the bucket. For a
-    /// delete marker returns `None`, so that the bucket alone decides.
+    /// the object: a policy uses its tags or its lock, or ACLs are enabled in the bucket. Returns
+    /// `None` if the decision does not depend on the object, and if the key has no object, the
+    /// version does not exist or is a delete marker. The bucket alone decides then.
     async fn object_of(
         &self,
         permission: &Permission,
@@ -203,16 +205,16 @@ impl Sender<'_> {
 
     /// Returns true if an ACL gives the sender a permission.
     ///
-    /// A grant to an account leaves it to the account's policies which of its users may use it. A
-    /// grant to the sender's own account therefore has no effect if that account owns the object or
-    /// bucket.
+    /// If the sender's account owns the object or bucket, grants to this account have no effect:
+    /// within an account, policies decide which users have a permission. Grants to all users and to
+    /// signed users also count within the owner's account.
     fn acl_permits(
         &self,
         permission: &Permission,
         rules: &BucketRules,
         object: Option<&Object>,
     ) -> bool {
-        let Some((of, wanted)) = required_acl(permission.action).filter(|_| rules.acls_enabled())
+        let Some((of, required)) = required_acl(permission.action).filter(|_| rules.acls_enabled())
         else {
             return false;
         };
@@ -224,12 +226,12 @@ impl Sender<'_> {
                 (file.writer.unwrap_or(rules.settings.owner), file.object.acl.as_ref())
             }
         };
-        // Within its own account, only policies decide about a sender.
+        // The owner's grant to its own account would give each of its users the permission.
         let own_account = owner == self.account();
         let Some(acl) = acl else { return false };
         let id = self.access.canonical_id(self.account()).filter(|_| !own_account);
         let public = !rules.public_access().ignore_public_acls;
-        grants(acl, wanted, id, self.identity.is_some(), public)
+        grants(acl, required, id, self.identity.is_some(), public)
     }
 }
 
@@ -261,17 +263,17 @@ fn foreign_writer(
     object.file().writer.filter(|_| own && rules.acls_enabled())
 }
 
-/// Returns true if an ACL grants a permission to an account, to all users, or to all users with a
-/// signature.
+/// Returns true if an ACL grants a permission to the sender: to `account`, to all users, or to all
+/// users with a signature if `signed` is true. Grants to all users count only if `public` is true.
 fn grants(
     acl: &S3Acl,
-    wanted: AclPermission,
+    required: AclPermission,
     account: Option<CanonicalId>,
     signed: bool,
     public: bool,
 ) -> bool {
     acl.grants.iter().any(|grant| {
-        translate::acl_permission(grant.permission).covers(wanted)
+        translate::acl_permission(grant.permission).covers(required)
             && match grant.grantee {
                 Grantee::Account(id) => account == Some(id),
                 Grantee::AllUsers => public,

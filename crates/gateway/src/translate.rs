@@ -27,15 +27,15 @@ pub(crate) fn etag(tag: &Tag) -> String {
     tag.to_string()
 }
 
-/// Returns the tags that this text may mean. A tag with a dash may be a multipart tag or an opaque
-/// one.
+/// Returns the tags that this text may mean: none if it is not a tag of this gateway, and two if it
+/// has a dash, because multipart tags and opaque tags have the same form.
 pub(crate) fn tags_of(etag: &str) -> Vec<Tag> {
     let (digits, count) = match etag.split_once('-') {
         Some((digits, count)) => (digits, Some(count)),
         None => (etag, None),
     };
     let mut bytes = [0; 16];
-    // A text that is no tag of ours matches no object.
+    // Another server may have made the text. It matches no object here.
     if hex::decode_to_slice(digits, &mut bytes).is_err() {
         return Vec::new();
     }
@@ -117,7 +117,8 @@ pub(crate) fn version_text(version: VersionRef) -> String {
     }
 }
 
-/// Returns the version that a write created, for its response. A null version is not shown.
+/// Returns the version that a write created, as its response shows it. `None` if the bucket has no
+/// versions, and for a null version, which S3 does not show here.
 pub(crate) fn shown_new_version(version: Option<VersionRef>) -> Option<VersionRef> {
     version.filter(|version| *version != VersionRef::Null)
 }
@@ -325,7 +326,8 @@ pub(crate) fn acl(access: &Access, grants: &[AclGrant]) -> Result<S3Acl, Fault> 
     Ok(S3Acl { grants: rows })
 }
 
-/// Returns the ACL for which the headers of a request ask.
+/// Returns the ACL for which the headers of a request ask. `owner` and `bucket_owner` are canonical
+/// ids. Fails with `InvalidArgument` if an account does not exist.
 pub(crate) fn requested_acl(
     access: &Access,
     requested: &RequestedAcl,
@@ -360,7 +362,8 @@ pub(crate) fn shown_grants(access: &Access, acl: &S3Acl) -> Vec<(AclGrant, Strin
     acl.grants.iter().map(row).collect()
 }
 
-/// Converts an error of an operation on a bucket. Errors about the bucket itself get its name.
+/// Converts an error of an operation on a bucket to a fault. Faults about the bucket itself get its
+/// name.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the table of `fault` has the others")]
 pub(crate) fn bucket_fault(bucket: &BucketName, error: impl Into<VolumeError>) -> Fault {
     match error.into() {
@@ -382,8 +385,8 @@ pub(crate) fn bucket_fault(bucket: &BucketName, error: impl Into<VolumeError>) -
     }
 }
 
-/// Converts an error of the volume. Logs the errors that an operator must see; no caller logs them
-/// again.
+/// Converts an error of the volume to a fault. Logs the errors that an operator must see; no caller
+/// logs them again.
 pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     match error.into() {
         VolumeError::Fs(error) => fs_fault(error),
@@ -418,8 +421,9 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
     }
 }
 
-/// Converts the fault of a delete marker for operations on tags and ACLs. A marker has neither,
-/// both if the request names it by its id and if it is the current version.
+/// Converts the fault of a delete marker for operations on tags, ACLs and locks, which a marker
+/// does not have. The result is `MethodNotAllowed`, also if the marker is the current version and
+/// the request names no version. Other faults stay as they are.
 pub(crate) fn no_object(fault: Fault) -> Fault {
     let is_marker = fault.headers.iter().any(|(name, _)| name == "x-amz-delete-marker");
     if !is_marker || fault.code != Code::NoSuchKey {
@@ -486,10 +490,11 @@ fn fs_fault(error: FsError) -> Fault {
         // Only a request with a condition reports a conflict; its operation handles that. Others
         // retry.
         FsError::Contended | FsError::OtherObject | FsError::SourceChanged => Code::SlowDown.into(),
-        // No S3 request causes these: the trash belongs to the operator, some concern only programs
-        // on a mount, and the session handles the others itself.
+        // `bucket_fault` handles these two, which only the deletion of a bucket causes.
         FsError::VersionsLeft
         | FsError::TrashLeft
+        // No S3 request causes the others, or its operation handles them: the trash belongs to the
+        // operator, some concern only programs on a mount, and some the session handles itself.
         | FsError::HasTrash
         | FsError::HasNoTrash
         | FsError::NotCurrent

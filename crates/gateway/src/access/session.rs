@@ -148,8 +148,9 @@ impl Access {
 
     /// Returns the identity of a session, with the current permissions of its user or role.
     ///
-    /// Faults: `InvalidToken` if the token does not belong to the access key, or if the user or
-    /// role is gone; `AccessDenied` if a policy of a web identity is gone; `ExpiredToken`.
+    /// Faults: `InvalidToken` if the token does not belong to the access key, if the user is gone,
+    /// disabled or has another secret, or if no role admits the web identity any more;
+    /// `AccessDenied` if a policy of a web identity is gone; `ExpiredToken`.
     pub(crate) fn session(
         &self,
         access_key: &str,

@@ -1,8 +1,8 @@
 //! A snapshot of accounts, access keys and policies in memory.
 //!
 //! A request looks up its access key without a round trip. When the records change, the owner of an
-//! [`Access`] reads them and replaces the whole snapshot, so a request sees one consistent state. A
-//! record that this release cannot decode grants nothing.
+//! [`Access`] reads them and replaces the whole snapshot, so a lookup never sees a half-replaced
+//! one. A record that this release cannot decode grants nothing.
 //!
 //! For example, a user has a policy that a newer release has written in an unknown form. The access
 //! key is then unusable, because this policy might deny an action that another policy allows.
@@ -145,7 +145,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns an access control with the operator's key alone. [`Access::replace`] adds users.
+    /// Creates a snapshot with the operator's key alone. [`Access::replace`] adds the records.
     pub fn new(root: Identity, master: MasterKey) -> Access {
         let (known, seen) = (RwLock::default(), Mutex::default());
         Access { root: Arc::new(root), master, known, seen, web_roles: Vec::new() }
@@ -192,7 +192,8 @@ impl Access {
                 Err(problem) => unusable.push(problem),
             }
         }
-        // Requests that hold the old tables continue with them, so each request sees one state.
+        // All tables are replaced in one step. A lookup that is running keeps the old tables, so it
+        // sees either all old records or all new ones.
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
         *seen = records;
         unusable
@@ -272,7 +273,8 @@ impl Access {
         }
     }
 
-    /// Returns true if the principal exists, so that a new policy may name it.
+    /// Returns true if the principal exists, so that a new policy may name it. For a role or a
+    /// session, the existence of its account is enough.
     pub(crate) fn exists(&self, principal: &PrincipalName) -> bool {
         let known = self.known();
         let account = |number: &str| {

@@ -66,8 +66,9 @@ impl Gateway {
         body: HttpBody,
         id: &str,
     ) -> Result<String, Fault> {
-        // No memory is reserved for a body before it arrives. A signed request is then answered
-        // without a wait, so it takes nothing from a memory budget.
+        // The body needs no memory budget: it is short, and a signed request is answered without a
+        // further wait. Only a request with a token, which may wait for its issuer, takes memory
+        // from a budget below.
         let bytes = self.small_body(body).await?;
         let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
         let sent = Query::parse(text)?;

@@ -158,8 +158,8 @@ impl Page<'_> {
             else {
                 continue;
             };
-            // The null version has no id, and a removal below may remove it. The next page
-            // therefore continues after its place in the order.
+            // The null version has no id, and `remove` may remove it before the next page is read.
+            // The next page therefore continues after its place in the order.
             let seen = place.map_or(*version, VersionRef::Id);
             walk.after = Some((key.clone(), Some(seen)));
             let made = match what {
@@ -198,7 +198,7 @@ impl Page<'_> {
     }
 
     /// Returns the entry after the last version of a page: the next version of the key, or the
-    /// first version of the next key with this key as a prefix.
+    /// first version of the next key with this key as a prefix; `None` if there is neither.
     async fn version_after(
         &self,
         key: &[u8],

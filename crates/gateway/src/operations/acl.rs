@@ -41,7 +41,7 @@ pub(super) async fn put_bucket(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
     Ok(S3Response::empty(StatusCode::OK))
 }
 
-/// Parses the ACL of a request. If ACLs are disabled, a malformed ACL is refused like each other
+/// Parses the ACL of a request. If ACLs are disabled, a malformed ACL is refused like any other
 /// ACL.
 fn parse(call: &Call<'_>, document: &[u8]) -> Result<PutAcl, Fault> {
     match PutAcl::parse(&call.arguments(), document) {
@@ -95,7 +95,9 @@ pub(super) fn for_new_object(
 }
 
 /// Returns the ACL that a request sets; `None` if ACLs are disabled and the request asks for the
-/// owner's access alone.
+/// owner's access alone. Fails with `AccessControlListNotSupported` if ACLs are disabled and the
+/// request asks for more, and with `AccessDenied` if the ACL names another owner or the bucket
+/// blocks it.
 fn acl_of_request(
     call: &Call<'_>,
     request: &PutAcl,

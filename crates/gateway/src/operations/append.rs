@@ -68,7 +68,9 @@ pub(super) async fn object(
     }
 }
 
-/// Returns the object if it exists. Fails if its size is not the offset.
+/// Returns the object; `None` if there is none and the offset is 0. Fails with `InvalidWriteOffset`
+/// if its size is not the offset, with `NoSuchKey` if there is none and the offset is not 0, and if
+/// the condition does not hold.
 async fn find_at_offset(
     call: &Call<'_>,
     condition: &WritePrecondition,
@@ -91,14 +93,15 @@ async fn find_at_offset(
     }
 }
 
-/// Returns the checksums of the extended object: those that can be combined from both parts.
+/// Returns the checksums of the extended object: those that can be combined from the object's
+/// checksum and the checksum of the appended bytes. `bytes` is the number of appended bytes.
 fn combined_sums(object: &Object, appended: &[Sum], bytes: u64) -> Vec<Sum> {
     let combine_one = |before: &Sum| {
         let is_same = |sum: &&Sum| sum.algorithm == before.algorithm;
-        let after = appended.iter().find(is_same)?;
+        let of_appended = appended.iter().find(is_same)?;
         let pieces = [
             Combined { sum: &before.bytes, length: object.size() },
-            Combined { sum: &after.bytes, length: bytes },
+            Combined { sum: &of_appended.bytes, length: bytes },
         ];
         let bytes = combine(checksum_algorithm(before.algorithm), pieces)?;
         Some(Sum { algorithm: before.algorithm, kind: SumKind::FullObject, bytes })

@@ -24,10 +24,10 @@ use crate::response::S3Response;
 use crate::settings::CONFIG_BYTES_MAX;
 use crate::translate;
 
-/// Fails if the sender is not of the bucket owner's account, even if a policy allows it: "if you
-/// have the correct permissions, but you're not using an identity that belongs to the bucket
-/// owner's account, Amazon S3 returns a 405" (API reference, `GetBucketPolicy`, `PutBucketPolicy`,
-/// `DeleteBucketPolicy`).
+/// Fails with `MethodNotAllowed` if the sender is not of the bucket owner's account, even if a
+/// policy allows it: "if you have the correct permissions, but you're not using an identity that
+/// belongs to the bucket owner's account, Amazon S3 returns a 405" (API reference,
+/// `GetBucketPolicy`, `PutBucketPolicy`, `DeleteBucketPolicy`).
 fn check_owner_account(call: &Call<'_>) -> Result<(), Fault> {
     if call.sender.account() == call.rules()?.settings.owner {
         return Ok(());
@@ -207,7 +207,8 @@ pub(super) async fn config(
     found.map_err(|error| translate::bucket_fault(name, error))
 }
 
-/// Sets or removes a configuration of the bucket.
+/// Sets a configuration of the bucket, or removes it if `document` is `None`. Responds with status
+/// 204. Fails with `NoSuchBucket` if the bucket was replaced meanwhile.
 pub(super) async fn set(
     call: &Call<'_>,
     kind: BucketConfigKind,

@@ -49,8 +49,8 @@ pub(super) async fn object<'c>(
     }
 }
 
-/// Finds the object. The inner error is the fault for a missing object. It is returned separately
-/// because only a client with the permission may see it.
+/// Finds the object. The inner error is the fault for a missing object, a missing version or a
+/// delete marker. It is returned separately because only a client with the permission may see it.
 pub(super) async fn find(
     call: &Call<'_>,
     key: &ObjectKey,

@@ -60,16 +60,16 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
             return Err(fault);
         }
     };
-    let wanted = CompleteUpload {
+    let completion = CompleteUpload {
         parts: &parts,
-        // `finish` compares it, with the sizes of the parts.
+        // The volume need not compare the size: `finish` below compares it with the parts.
         object_size: None,
         condition: write_condition(&request.condition),
     };
     let finish = |upload: &Upload, parts: &[FoundPart]| {
         finish(upload, parts, &request).map_err(Refusal::Fault)
     };
-    let completed = match call.volume.complete(name, object, id, wanted, finish).await {
+    let completed = match call.volume.complete(name, object, id, completion, finish).await {
         Ok(completed) => completed,
         Err(Refusal::Fault(fault)) => return Err(fault),
         Err(Refusal::Volume(VolumeError::Fs(FsError::PreconditionFailed))) => {
@@ -179,8 +179,9 @@ fn finish(
     Ok(ObjectDigests { tag, sums: sum.into_iter().collect(), part_sums })
 }
 
-/// Fails if a part in the list lacks the checksum algorithm of the upload. For a full-object
-/// checksum, the client may omit the checksums of parts.
+/// Fails with `BadDigest` if a part in the list has a checksum of another algorithm than the
+/// upload, and with `InvalidRequest` if a part of an upload with a composite checksum has none. For
+/// a full-object checksum, the client may omit the checksums of parts.
 fn check_parts(
     wanted: ChecksumAlgorithm,
     kind: SumKind,
@@ -230,7 +231,8 @@ fn check_size(parts: &[FoundPart], expected: Option<u64>) -> Result<(), Fault> {
     }
 }
 
-/// Compares the object's checksum with the one that the client sent.
+/// Fails if the object's checksum differs from the one that the client sent, in its algorithm, its
+/// value or its number of parts. `count` is the number of parts.
 fn check_whole(
     expected: &FinalChecksum,
     wanted: ChecksumAlgorithm,
@@ -272,7 +274,8 @@ fn check_type(stated: Option<ChecksumType>, upload: &Upload) -> Result<(), Fault
     }
 }
 
-/// Computes the checksum of the object from those of its parts.
+/// Computes the checksum of the object from those of its parts; `None` if the algorithm cannot
+/// combine them.
 fn whole(algorithm: SumAlgorithm, kind: SumKind, parts: &[FoundPart], sums: &[Sum]) -> Option<Sum> {
     let algorithm_name = checksum_algorithm(algorithm);
     let bytes = match kind {

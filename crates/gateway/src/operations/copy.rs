@@ -26,8 +26,8 @@ use crate::translate::{
 /// GiB.
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
-/// Checks if the client may copy the tags of the source to another key. The check needs the source,
-/// because a source without tags needs no permission.
+/// Fails with `AccessDenied` if the source has tags and the client must not copy them to the new
+/// key. The check needs the source, because a source without tags needs no permission.
 async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
     let (bucket, key) = call.object()?;
     let tags = &object.file().object.tags;
@@ -37,6 +37,8 @@ async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Resu
     call.require_permissions(&Permission::copy_tags(from, tags, bucket, key)).await
 }
 
+/// Returns the object to copy, after a check of the permissions for it. Faults: `NoSuchKey`,
+/// `NoSuchVersion`, or `AccessDenied` in their place if the client must not list the source bucket.
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     let key = source.key.as_str();
     let version = translate::version(source.version.as_ref())?;
@@ -106,7 +108,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         quota::refuse_early(call, Incoming::Object, Some(object.size())).await?;
         let sums = match request.checksum {
             None => None,
-            Some(wanted) => Some(sums_of_copy(call, &object, wanted).await?),
+            Some(algorithm) => Some(sums_of_copy(call, &object, algorithm).await?),
         };
         let copy_changes = CopyChanges { headers, tags, acl: acl.clone(), sums, lock };
         let condition = write_condition(&request.condition);
@@ -147,7 +149,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let number = PartNumber::get(request.part);
     // This early check saves work for requests that would fail. The commit checks again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
-    let wanted = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
+    let upload_algorithm = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
     let mut backoff = Backoff::default();
     let (object, part) = loop {
         let object = source(call, &request.source).await?;
@@ -164,7 +166,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
             return Err(Code::EntityTooLarge.into());
         }
         quota::refuse_early(call, Incoming::Bytes, Some(range.end - range.start)).await?;
-        let sum = match wanted {
+        let sum = match upload_algorithm {
             None => None,
             Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),
         };
@@ -174,8 +176,8 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
             Err(error) => return Err(translate::fault(error)),
         }
     };
-    let is_wanted = |sum: &&Sum| wanted == Some(checksum_algorithm(sum.algorithm));
-    let sum = part.sums.iter().find(is_wanted);
+    let is_of_upload = |sum: &&Sum| upload_algorithm == Some(checksum_algorithm(sum.algorithm));
+    let sum = part.sums.iter().find(is_of_upload);
     let output = CopyPartOutput {
         etag: etag(&part.tag.tag()),
         last_modified: time(part.arrived),

@@ -83,7 +83,8 @@ pub(super) fn not_locking() -> Fault {
     Fault::because(Code::InvalidRequest, "Bucket is missing Object Lock Configuration")
 }
 
-/// Returns the time by the clock that decides about locks.
+/// Returns the current time, at which a default retention begins. The end of a retention is
+/// compared with `Volume::passed` instead, so that no lock ends early.
 pub(super) fn now(call: &Call<'_>) -> OffsetDateTime {
     translate::time(call.volume.now())
 }

@@ -16,6 +16,7 @@ use crate::receive::{self, EtagKind, Placement};
 use crate::translate::{self, condition_name, etag, write_condition};
 
 /// Receives the content of an object and publishes it under its key. Replaces an existing object.
+/// Returns the object and its size in bytes.
 pub(super) async fn replace(
     call: &Call<'_>,
     request: PutObject,

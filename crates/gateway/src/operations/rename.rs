@@ -103,7 +103,8 @@ fn check_target(conditions: &ReadPreconditions, target: Option<&Object>) -> Resu
     }
 }
 
-/// Checks if the client may copy the object's tags, if it has any, to another key.
+/// Fails with `AccessDenied` if the object has tags and the client must not copy them to the new
+/// key.
 async fn check_tags(call: &Call<'_>, object: &Object, source: &ObjectKey) -> Result<(), Fault> {
     let tags = &object.file().object.tags;
     if tags.is_empty() {

@@ -16,6 +16,7 @@ use crate::translate;
 
 pub(super) async fn get(call: &Call<'_>) -> Result<S3Response, Fault> {
     let status = match bucket::found(call).await?.versioning {
+        // A trash keeps old objects for the operator only; S3 clients see no versions.
         Versioning::Off | Versioning::Trash => None,
         Versioning::Enabled => Some(VersioningStatus::Enabled),
         Versioning::Suspended => Some(VersioningStatus::Suspended),
