@@ -1,9 +1,9 @@
 //! Access keys.
 //!
 //! Access keys and policies are changed without a session. A gateway reads all of their records
-//! again when the change feed reports a change, so it never answers from cached records that are
-//! out of date. A change of a bucket's settings, in contrast, waits for gateways that answer from
-//! memory.
+//! again when the change feed reports a change, and uses the old ones until then. A change of a
+//! bucket's settings, in contrast, needs a session, because a gateway that is the only session of
+//! the volume answers from memory.
 //!
 //! For example, `set_user_owner("anna", (Some(1000), None, None))` changes the owner of the files
 //! that `anna` creates later, and leaves her existing files.
@@ -155,8 +155,8 @@ impl Admin {
         random.fill(&mut nonce).map_err(AdminError::Random)?;
         let user = new.record(sealer.seal(new.access_key, &secret, nonce));
         let add = AddUser { access_key: new.access_key, user: &user, built_in: is_built_in };
-        // The secret is returned only after the commit: an operator must not hand out a secret
-        // without a key.
+        // The secret is returned only after the commit, so that an operator hands out no secret
+        // whose key does not exist.
         self.run(&add, None).await??;
         Ok(IssuedKey { key: AccessKey::new(new.access_key.to_owned(), user), secret })
     }

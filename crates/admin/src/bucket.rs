@@ -1,7 +1,7 @@
 //! The settings of buckets and their usage.
 //!
-//! For example, an account that has locked itself out of a bucket by a policy is helped by
-//! [`Admin::clear_bucket`].
+//! For example, if an account has locked itself out of a bucket by a policy, an operator removes
+//! the policy with [`Admin::clear_bucket`].
 
 use namespace::{
     BucketChange, FindBucket, FoundBucket, Planner, ReadBuckets, SetBucket, SetBucketConfig,
@@ -13,7 +13,7 @@ use store::{Read, ReadResult};
 
 use crate::{Admin, AdminError};
 
-/// The number of buckets per read. The next read has two counters of each.
+/// The number of buckets per read. A second read then has two counters of each bucket.
 const BUCKETS_AT_ONCE: u32 = 500;
 
 /// A bucket with its usage, which its counters give.
@@ -88,8 +88,8 @@ impl Admin {
     /// Changes one setting of a bucket. The objects in the bucket do not change.
     ///
     /// The change runs in a session. A gateway that was the only session of the volume answers from
-    /// memory; the new session makes it stop, which may take a second. Gateways learn of the change
-    /// from the change feed, like of changes of each other.
+    /// memory; the new session ends this, which may take a second. Gateways learn of the change
+    /// from the change feed, as they learn of each other's changes.
     ///
     /// # Errors
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store refuses the

@@ -100,6 +100,8 @@ impl Admin {
         Err(AdminError::Corrupt("the store answered with too few results".to_owned()))
     }
 
+    /// Commits a plan and returns the outcome. Fails with `Unknown` if the outcome is unknown after
+    /// a second attempt, and with `Late` if the session of the change was fenced.
     async fn decide(
         &self,
         plan: Plan,
@@ -158,11 +160,11 @@ async fn records_match(store: &dyn MetaStore, writes: &[Write]) -> Result<bool, 
         // Counters are not compared, because other plans change them meanwhile.
         Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => None,
     };
-    let (keys, wanted): (Vec<_>, Vec<_>) = writes.iter().filter_map(record).unzip();
+    let (keys, expected): (Vec<_>, Vec<_>) = writes.iter().filter_map(record).unzip();
     let reads: Vec<Read> = keys.into_iter().map(|key| Read::Record { key, follow: None }).collect();
     let found = store.read(&reads).await;
     let found = found.map_err(|error| AdminError::Unknown(error.to_string()))?;
-    Ok(found.iter().map(|found| value(Some(found))).eq(wanted))
+    Ok(found.iter().map(|found| value(Some(found))).eq(expected))
 }
 
 pub(crate) fn corrupt(key: &store::Key, error: &record::DecodeError) -> AdminError {

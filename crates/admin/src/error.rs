@@ -67,7 +67,7 @@ pub enum AdminError {
     )]
     ForkTargetChanged,
     /// The bucket keeps versions, or has kept some.
-    #[error("it keeps versions, or did")]
+    #[error("it keeps versions, or has kept some")]
     KeepsVersions,
     /// The bucket has no trash.
     #[error("it has no trash")]
@@ -91,7 +91,7 @@ pub enum AdminError {
     #[error("another process changed the same record at the same time")]
     Contended,
     /// The session of the change was fenced. Nothing happened.
-    #[error("it took too long")]
+    #[error("it took too long, and its session was fenced")]
     Late,
     /// The outcome of the change is unknown. The caller must check it before it repeats the change.
     #[error("the outcome is not known: {0}")]

@@ -90,7 +90,8 @@ impl Admin {
     /// Returns the report about a node.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchNode`], and if the store cannot be read.
+    /// [`AdminError::NoSuchNode`], [`AdminError::Contended`] if another process writes to the file
+    /// meanwhile, and if the store cannot be read.
     pub async fn node(&self, ino: Ino) -> Result<NodeReport, AdminError> {
         let node = self.run(&FindNode { ino }, None).await.map_err(missing)?;
         let (mut place, mut slices, mut partial) = (None, Vec::new(), false);

@@ -24,7 +24,7 @@ use store::{
 use crate::read::{Piece, Reader};
 use crate::{DumpError, Phase, Summary, Watcher};
 
-/// The largest number of commits in flight.
+/// The number of commits in flight at which the load waits for one of them.
 const COMMITS_AT_ONCE: usize = 4;
 
 /// The largest number of records and counters per commit. It keeps the transactions of a database
@@ -339,7 +339,7 @@ async fn commit(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, StoreError
     for _ in 1..ATTEMPTS {
         match store.commit(&plans).await {
             Err(error) if may_pass(&error) => {}
-            // Other errors do not go away by a repetition.
+            // A repetition does not help against other errors.
             decided => return verdict(decided),
         }
         tokio::time::sleep(pause).await;
@@ -348,6 +348,7 @@ async fn commit(store: &dyn MetaStore, plan: Plan) -> Result<Verdict, StoreError
     verdict(store.commit(&plans).await)
 }
 
+/// Returns true if a repetition of the commit can succeed.
 fn may_pass(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Unknown | StoreErrorKind::Unavailable)
 }

@@ -12,7 +12,7 @@ use store::{CounterKey, Key, MetaStore};
 use crate::format::Pieces;
 use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 
-/// The number of records per read of the snapshot.
+/// The number of records or counters per read of the snapshot.
 const PAGE: u32 = 1_000;
 
 /// The number of bytes that are collected before a write.
@@ -25,7 +25,8 @@ const WRITE_BYTES: usize = 256 << 10;
 /// After `Ok` the output is a complete dump. It is flushed, but the caller must sync it.
 ///
 /// # Errors
-/// If the store or the writer fails. The output is then not a dump.
+/// [`DumpError::Store`] if the store fails, [`DumpError::Write`] if the writer fails or the label
+/// is too long, and [`DumpError::Undumpable`]. The output is then not a dump.
 pub async fn dump(
     store: &dyn MetaStore,
     label: &[u8],

@@ -2,7 +2,8 @@
 //!
 //! A CRC is the remainder of a polynomial division. If bytes follow a piece, the CRC of the piece
 //! is multiplied by a power of x, which depends only on the number of these bytes. The power is
-//! computed once per length, in about 60 multiplications, and applied in one multiplication. For
+//! computed once per length, in at most two multiplications for each bit of the length, and applied
+//! in one multiplication. For
 //! example, one [`CrcCombiner`] for 8 MiB joins all equal parts of an upload. The arithmetic is
 //! modulo two and modulo the polynomial of the CRC. Bits are reflected: the highest bit of a CRC is
 //! the constant term.
@@ -48,6 +49,7 @@ impl Crc {
         }
     }
 
+    /// Returns the product of two polynomials, modulo the polynomial of the CRC.
     const fn times(self, first: u64, second: u64) -> u64 {
         let (polynomial, mut bit) = (self.polynomial(), self.one());
         let (mut product, mut term) = (0, second);
@@ -82,7 +84,8 @@ impl CrcCombiner {
         self.bytes
     }
 
-    /// Returns the CRC of both pieces together.
+    /// Returns the CRC of both pieces together. `first` and `second` are the CRCs of the pieces;
+    /// the second piece has [`CrcCombiner::bytes`] bytes.
     pub const fn combine(&self, first: u64, second: u64) -> u64 {
         self.crc.times(self.power, first) ^ second
     }

@@ -29,8 +29,8 @@ pub use crc::{Crc, CrcCombiner};
 pub use job::Job;
 pub use md5::Md5;
 pub use pool::{
-    Gone, HashingPool, JOBS_WAITING_MAX, PROCESSORS_PER_WORKER, Patience, Pending,
-    WAITING_BYTES_MAX, WAITING_JOBS_MAX,
+    AWAITED_JOBS_MAX, Gone, HashingPool, PROCESSORS_PER_WORKER, Patience, Pending,
+    QUEUED_BYTES_MAX, QUEUED_JOBS_MAX,
 };
 pub use vectors::COLUMNS_MAX;
 pub use ways::Ways;

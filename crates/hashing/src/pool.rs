@@ -6,9 +6,9 @@
 //! other jobs, and stops waiting when all expected jobs are there. For example, with ten uploads in
 //! progress a job waits until ten jobs are queued or its time is over.
 //!
-//! The queue has limits. Beyond [`WAITING_JOBS_MAX`] jobs or [`WAITING_BYTES_MAX`] bytes the pool
+//! The queue has limits. Beyond [`QUEUED_JOBS_MAX`] jobs or [`QUEUED_BYTES_MAX`] bytes the pool
 //! returns the job, and the caller hashes it on its own thread. If a worker dies, each of its jobs
-//! gets an error.
+//! gets an error. If the last worker dies, the queued jobs get one, too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,19 +31,20 @@ use crate::ways::Ways;
 pub const PROCESSORS_PER_WORKER: usize = 3;
 
 /// The largest number of queued jobs.
-pub const WAITING_JOBS_MAX: usize = 1_024;
+pub const QUEUED_JOBS_MAX: usize = 1_024;
 
 /// The largest number of bytes of queued jobs.
-pub const WAITING_BYTES_MAX: usize = 32 << 20;
+pub const QUEUED_BYTES_MAX: usize = 32 << 20;
 
-/// The number of queued jobs at which a worker begins at once. The cost per job hardly falls with
-/// more.
-pub const JOBS_WAITING_MAX: usize = 12;
+/// The largest number of queued jobs for which a worker waits. The cost per job hardly falls with
+/// more jobs, so at this number a worker begins at once.
+pub const AWAITED_JOBS_MAX: usize = 12;
 
 /// The time that a job may wait for other jobs. Jobs that are hashed together cost less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest wait after the submission. Zero by default.
+    /// The longest wait after the submission. Zero by default: an idle worker takes the job at
+    /// once.
     pub wait: Duration,
     /// The number of expected jobs, including this one. The wait ends when so many are queued.
     pub jobs: usize,
@@ -57,12 +58,12 @@ pub struct HashingPool {
 
 /// A future of the MD5 after a job.
 ///
-/// Dropping it cancels the job.
+/// Dropping it cancels the job if no worker has taken it from the queue yet.
 #[derive(Debug)]
 pub struct Pending(oneshot::Receiver<Md5>);
 
-/// The worker of a job has ended before the job was done, which is a bug. The MD5 of the message is
-/// lost.
+/// The worker of a job, or the last worker of the pool, has ended before the job was done. This is
+/// a bug. The MD5 of the message is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the hashing thread has ended")]
 pub struct Gone;
@@ -100,8 +101,8 @@ impl HashingPool {
         let due = Instant::now() + patience.wait;
         let (answer, pending) = oneshot::channel();
         let mut waiting = self.queue.waiting();
-        let full = waiting.jobs.len() >= WAITING_JOBS_MAX
-            || waiting.bytes.saturating_add(bytes) > WAITING_BYTES_MAX;
+        let full = waiting.jobs.len() >= QUEUED_JOBS_MAX
+            || waiting.bytes.saturating_add(bytes) > QUEUED_BYTES_MAX;
         if full || waiting.workers == 0 {
             return Err(job);
         }
@@ -110,7 +111,7 @@ impl HashingPool {
         let first = waiting.due.is_none();
         waiting.due = Some(waiting.due.map_or(due, |other| other.min(due)));
         // The newest job knows best how many jobs are in progress.
-        waiting.awaited = patience.jobs.min(JOBS_WAITING_MAX);
+        waiting.awaited = patience.jobs.min(AWAITED_JOBS_MAX);
         // A worker that is busy takes the job at its next step, so only idle ones need a wake-up.
         let wake = waiting.idle > 0 && (first || waiting.is_due(Instant::now()));
         drop(waiting);

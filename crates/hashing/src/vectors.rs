@@ -21,10 +21,11 @@ pub const COLUMNS_MAX: usize = 16;
 ///
 /// The numbers of states and runs are equal, and at most [`COLUMNS_MAX`].
 ///
-/// Each kind of vectors has the two widths that are worth their code: one vector, and several
-/// vectors, which fill the time in which an addition waits for the one before. More widths would
-/// add seconds to each compilation. For a few messages [`Ways`](crate::ways::Ways) can choose
-/// ordinary registers instead.
+/// Each kind of vectors has the two numbers of columns that are worth their code: 4 and 16 for
+/// AVX-512, 8 and 16 for AVX2, 4 and 8 for narrow vectors. For the larger number, AVX2 and narrow
+/// vectors take two registers per word, which fill the time in which an addition waits for the one
+/// before. More numbers would add seconds to each compilation. For a few messages
+/// [`Ways`](crate::ways::Ways) can choose ordinary registers instead.
 pub(crate) fn in_vectors(level: Level, states: &mut [Md5State], runs: &[&[Block]]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = level.as_avx512() {

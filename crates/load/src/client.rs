@@ -377,6 +377,7 @@ impl Client {
         self.frames(&request, answer, |_| ()).await.map(drop)
     }
 
+    /// Reads a response as text, up to [`TEXT_BYTES_MAX`] bytes.
     async fn text(
         &mut self,
         request: &ClientRequest<'_>,

@@ -96,13 +96,14 @@ impl Connection {
     }
 }
 
-/// Waits for `wanted` and polls the connection meanwhile, without which `wanted` makes no progress.
-async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
-    let mut wanted = pin!(wanted);
+/// Waits for `work` and polls the connection meanwhile, because `work` makes no progress without
+/// the connection.
+async fn drive<T>(driver: &mut Option<Driver>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
     std::future::poll_fn(|context| {
-        // `wanted` is polled first, so that the connection gets its request, and once more at the
+        // `work` is polled first, so that the connection gets its request, and once more at the
         // end, so that it gets the bytes that the connection has just read.
-        if let Poll::Ready(done) = wanted.as_mut().poll(context) {
+        if let Poll::Ready(done) = work.as_mut().poll(context) {
             return Poll::Ready(done);
         }
         if let Some(running) = driver
@@ -111,7 +112,7 @@ async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) 
             // The connection has ended. The request in flight returns an error by itself.
             *driver = None;
         }
-        wanted.as_mut().poll(context)
+        work.as_mut().poll(context)
     })
     .await
 }

@@ -1,8 +1,8 @@
 //! System calls on many empty files, to measure the cost of names.
 //!
-//! Paths are computed beforehand, and only complete passes are timed, because a call that the
-//! kernel answers from its cache takes one microsecond. For example, a pass of `Stat` calls stat(2)
-//! once per file.
+//! Paths are computed beforehand, and the clock is read for a pass and not for each call, because a
+//! call that the kernel answers from its cache takes one microsecond. For example, a pass of `Stat`
+//! calls stat(2) once per file.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -168,7 +168,7 @@ fn call(verb: EntryVerb, path: &Path) -> io::Result<()> {
         EntryVerb::Missing => match stat(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => Err(io::Error::other("a name is there that nobody has made")),
+            Ok(()) => Err(io::Error::other("a name exists that was never created")),
         },
     }
 }

@@ -1,8 +1,8 @@
 //! Signatures of version 4 in the `Authorization` header.
 //!
 //! The signed headers are the host, the time, the hash of the body, and the session token if there
-//! is one. The signing key is derived once per day, so a signature costs two hashes. For example, a
-//! run over midnight UTC derives two keys.
+//! is one. The signing key is derived once per day, so a signature costs one SHA-256 and one HMAC.
+//! For example, a run over midnight UTC derives two keys.
 
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};

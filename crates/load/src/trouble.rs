@@ -39,7 +39,7 @@ pub enum Trouble {
         request: String,
         /// The status of the response.
         status: StatusCode,
-        /// The code and message of the body behind ": ", or empty.
+        /// The code and message of the body after ": ", or empty.
         said: String,
     },
     /// The response has the right status but the wrong content.

@@ -6,12 +6,12 @@
 //! - A condition holds if the request's value matches one of the condition's values. With a negated
 //!   operator it holds if the value matches none of them.
 //! - If the request has no value for the key, the condition does not hold. The exceptions are
-//!   negated operators and operators that end in `IfExists`. For example, `StringNotEquals` for
-//!   `s3:x-amz-acl` holds for a request without this header.
+//!   operators that end in `IfExists`, and negated operators without `ForAnyValue:`. For example,
+//!   `StringNotEquals` for `s3:x-amz-acl` holds for a request without this header.
 //! - `ForAllValues:` holds if each value of the request matches. It also holds if there is no
 //!   value, or if the only value is empty.
 //! - `ForAnyValue:` holds if at least one value of the request matches.
-//! - Policy variables are replaced with the operators of strings and ARNs only.
+//! - Policy variables are replaced only in the values of string and ARN operators.
 
 // From `core`, because `std::net` also has sockets, and this crate does no I/O.
 use core::net::IpAddr;
@@ -33,11 +33,12 @@ use crate::question::Question;
 pub(crate) struct Condition {
     pub(crate) key: ConditionKey,
     pub(crate) operator: Operator,
-    pub(crate) wanted: Wanted,
+    pub(crate) expected: PolicyValues,
 }
 
+/// The values of the policy, parsed for the type of the operator.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Wanted {
+pub(crate) enum PolicyValues {
     Texts(Vec<Pattern>),
     Arns(Vec<ArnPattern>),
     Numbers(Order, Vec<f64>),
@@ -51,7 +52,7 @@ pub(crate) enum Wanted {
 
 impl Condition {
     /// Parses the values for an operator. Fails with `CONDITION_VALUE` or `ADDRESS` if a value does
-    /// not have the operator's type, and if there is no value.
+    /// not have the operator's type, and with `CONDITION_VALUE` if there is no value.
     pub(crate) fn parse(
         key: ConditionKey,
         operator: Operator,
@@ -65,7 +66,7 @@ impl Condition {
         Ok(Condition {
             key,
             operator,
-            wanted: Wanted::parse(operator.comparison, values, variables)?,
+            expected: PolicyValues::parse(operator.comparison, values, variables)?,
         })
     }
 
@@ -75,8 +76,8 @@ impl Condition {
         let values = question.values(&self.key);
         let values = values.as_slice();
         // `Null` asks if there is a value, so it comes before the comparison of values.
-        if let Wanted::Absent(wanted) = &self.wanted {
-            return wanted.contains(&values.is_empty());
+        if let PolicyValues::Absent(expected) = &self.expected {
+            return expected.contains(&values.is_empty());
         }
         let Operator { quantifier, negated, if_exists, .. } = self.operator;
         let fits = |value: &str| self.fits(value, question, denies);
@@ -97,8 +98,8 @@ impl Condition {
     /// none of them does.
     fn fits(&self, value: &str, question: &Question<'_>, denies: bool) -> bool {
         let negated = self.operator.negated;
-        let covered = match &self.wanted {
-            Wanted::Texts(patterns) => {
+        let covered = match &self.expected {
+            PolicyValues::Texts(patterns) => {
                 // The patterns are folded once by the parser. The value is folded here, once for
                 // all patterns.
                 let folds = matches!(self.operator.comparison, Comparison::Text { fold: true, .. });
@@ -107,36 +108,39 @@ impl Condition {
                 let hits = patterns.iter().map(|pattern| pattern.covers(value, question));
                 return MatchResult::of_list(hits, negated, denies);
             }
-            Wanted::Arns(patterns) => {
+            PolicyValues::Arns(patterns) => {
                 let hits = patterns.iter().map(|pattern| pattern.covers(value, question));
                 return MatchResult::of_list(hits, negated, denies);
             }
-            Wanted::Numbers(order, numbers) => number(value).is_some_and(|value| {
-                let holds = |wanted| value.partial_cmp(wanted).is_some_and(|it| order.holds(it));
+            PolicyValues::Numbers(order, numbers) => number(value).is_some_and(|value| {
+                let holds =
+                    |expected| value.partial_cmp(expected).is_some_and(|it| order.holds(it));
                 numbers.iter().any(holds)
             }),
-            Wanted::Dates(order, dates) => instant(value)
-                .is_some_and(|value| dates.iter().any(|wanted| order.holds(value.cmp(wanted)))),
-            Wanted::Truths(truths) => truth(value).is_some_and(|value| truths.contains(&value)),
-            Wanted::Networks(networks) => value.parse().is_ok_and(|address: IpAddr| {
+            PolicyValues::Dates(order, dates) => instant(value)
+                .is_some_and(|value| dates.iter().any(|expected| order.holds(value.cmp(expected)))),
+            PolicyValues::Truths(truths) => {
+                truth(value).is_some_and(|value| truths.contains(&value))
+            }
+            PolicyValues::Networks(networks) => value.parse().is_ok_and(|address: IpAddr| {
                 networks.iter().any(|network| network.contains(address))
             }),
             // `holds` has answered `Null` before.
-            Wanted::Absent(_) => false,
+            PolicyValues::Absent(_) => false,
         };
         covered != negated
     }
 
     /// Returns the key of the condition and the keys of its variables.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
-        let (texts, arns): (&[Pattern], &[ArnPattern]) = match &self.wanted {
-            Wanted::Texts(patterns) => (patterns, &[]),
-            Wanted::Arns(patterns) => (&[], patterns),
-            Wanted::Numbers(..)
-            | Wanted::Dates(..)
-            | Wanted::Truths(_)
-            | Wanted::Networks(_)
-            | Wanted::Absent(_) => (&[], &[]),
+        let (texts, arns): (&[Pattern], &[ArnPattern]) = match &self.expected {
+            PolicyValues::Texts(patterns) => (patterns, &[]),
+            PolicyValues::Arns(patterns) => (&[], patterns),
+            PolicyValues::Numbers(..)
+            | PolicyValues::Dates(..)
+            | PolicyValues::Truths(_)
+            | PolicyValues::Networks(_)
+            | PolicyValues::Absent(_) => (&[], &[]),
         };
         let variables = texts.iter().flat_map(Pattern::variables);
         std::iter::once(&self.key)
@@ -145,14 +149,14 @@ impl Condition {
     }
 }
 
-impl Wanted {
+impl PolicyValues {
     fn parse(
         comparison: Comparison,
         values: &[String],
         variables: bool,
-    ) -> Result<Wanted, PolicyError> {
+    ) -> Result<PolicyValues, PolicyError> {
         let bad = |value: &str, what: &str| {
-            PolicyError::CONDITION_VALUE.because(format_args!("{value:?} is no {what}"))
+            PolicyError::CONDITION_VALUE.because(format_args!("{value:?} is not {what}"))
         };
         let texts = |wildcards, fold, variables| {
             let syntax = Syntax { wildcards, variables, fold };
@@ -160,7 +164,7 @@ impl Wanted {
                 Pattern::parse(value, syntax)
                     .map_err(|why| PolicyError::CONDITION_VALUE.because(why))
             };
-            values.iter().map(pattern).collect::<Result<_, _>>().map(Wanted::Texts)
+            values.iter().map(pattern).collect::<Result<_, _>>().map(PolicyValues::Texts)
         };
         let each = values.iter();
         Ok(match comparison {
@@ -176,23 +180,23 @@ impl Wanted {
                     ArnPattern::parse(value, variables)
                         .map_err(|why| PolicyError::CONDITION_VALUE.because(why))
                 };
-                Wanted::Arns(each.map(pattern).collect::<Result<_, _>>()?)
+                PolicyValues::Arns(each.map(pattern).collect::<Result<_, _>>()?)
             }
             Comparison::Number(order) => {
-                let one = |value: &String| number(value).ok_or_else(|| bad(value, "number"));
-                Wanted::Numbers(order, each.map(one).collect::<Result<_, _>>()?)
+                let one = |value: &String| number(value).ok_or_else(|| bad(value, "a number"));
+                PolicyValues::Numbers(order, each.map(one).collect::<Result<_, _>>()?)
             }
             Comparison::Date(order) => {
-                let one = |value: &String| instant(value).ok_or_else(|| bad(value, "date"));
-                Wanted::Dates(order, each.map(one).collect::<Result<_, _>>()?)
+                let one = |value: &String| instant(value).ok_or_else(|| bad(value, "a date"));
+                PolicyValues::Dates(order, each.map(one).collect::<Result<_, _>>()?)
             }
             Comparison::Truth | Comparison::Null => {
-                let one = |value: &String| truth(value).ok_or_else(|| bad(value, "Boolean"));
+                let one = |value: &String| truth(value).ok_or_else(|| bad(value, "true or false"));
                 let truths = each.map(one).collect::<Result<_, _>>()?;
                 if comparison == Comparison::Null {
-                    Wanted::Absent(truths)
+                    PolicyValues::Absent(truths)
                 } else {
-                    Wanted::Truths(truths)
+                    PolicyValues::Truths(truths)
                 }
             }
             Comparison::Address => {
@@ -200,7 +204,7 @@ impl Wanted {
                     let why = || PolicyError::ADDRESS.because(format_args!("{value:?}"));
                     Network::parse(value).ok_or_else(why)
                 };
-                Wanted::Networks(each.map(one).collect::<Result<_, _>>()?)
+                PolicyValues::Networks(each.map(one).collect::<Result<_, _>>()?)
             }
         })
     }
@@ -211,6 +215,7 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
+/// Parses `true` or `false`, in upper or lower case.
 fn truth(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)

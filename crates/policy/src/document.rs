@@ -234,7 +234,7 @@ impl Reader<'_> {
             }
         };
         match principals.names().iter().find(|name| !exists(name)) {
-            Some(name) => Err(PolicyError::PRINCIPAL.because(format_args!("no {name:?}"))),
+            Some(name) => Err(PolicyError::PRINCIPAL.because(format_args!("there is no {name:?}"))),
             None => Ok(Some(principals)),
         }
     }
@@ -343,11 +343,11 @@ impl Reader<'_> {
             return Ok(());
         }
         // A pattern of actions is not compared with the key: some of its actions may have the key.
-        let stranger = |action: &&String| {
+        let lacks_key = |action: &&String| {
             !action.contains(['*', '?']) && !key.applies_to(&action.to_ascii_lowercase())
         };
         if !actions.negated
-            && let Some(action) = actions.texts.iter().find(stranger)
+            && let Some(action) = actions.texts.iter().find(lacks_key)
         {
             let why = format_args!("{action} has no {}", key.name());
             return Err(PolicyError::CONDITION_MISMATCH.because(why));

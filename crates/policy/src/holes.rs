@@ -44,7 +44,8 @@ impl Holes {
         let chars = all.chunk_by(|(one, _), (other, _)| one == other).filter_map(|group| {
             let wanted = group.first()?.0;
             let of_char = group.iter().map(|(_, at)| *at);
-            // A list is smaller than bits while it has fewer entries than the bits have words.
+            // A list is no larger than bits while it has at most as many entries as the bits have
+            // words.
             let places = if group.len() > words {
                 let mut bits = any.clone();
                 of_char.for_each(|at| set(&mut bits, at));

@@ -35,7 +35,7 @@ impl Policy {
         Policy::read(json, kind, Vocabulary::Any)
     }
 
-    /// Parses a policy that is being added. As `parse`, but each action must be an S3 action or a
+    /// Parses a policy that is being added: as `parse`, but each action must be an S3 action or a
     /// pattern that covers one, because a misspelt action in a Deny would deny nothing.
     pub fn parse_new(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::S3)
@@ -101,8 +101,8 @@ impl Policy {
 
     /// Returns the pairs of actions, in both orders, of which the policy denies the first and not
     /// the second. S3 checks one action for a request that names a version and another one for a
-    /// request that does not. Each object also has the version `null`, so a Deny of one of the two
-    /// actions is easily evaded. For example, a Deny of `s3:GetObject` does not deny
+    /// request that does not. Most objects can be named in both ways, so a Deny of only one of the
+    /// two actions is easily evaded. For example, a Deny of `s3:GetObject` does not deny
     /// `?versionId=null`.
     pub fn half_denied<'a>(&self, pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let denied = |action: &str| {

@@ -6,7 +6,7 @@
 //! a few keys. Statements that deny do not make a policy less public.
 
 use crate::addresses::Network;
-use crate::conditions::{Condition, Wanted};
+use crate::conditions::{Condition, PolicyValues};
 use crate::keys::ConditionKey;
 use crate::operators::Quantifier;
 use crate::pattern::Pattern;
@@ -28,19 +28,22 @@ fn limits(condition: &Condition) -> bool {
     if operator.negated || operator.if_exists || operator.quantifier == Quantifier::All {
         return false;
     }
-    match &condition.wanted {
-        Wanted::Networks(networks) => {
+    match &condition.expected {
+        PolicyValues::Networks(networks) => {
             condition.key == ConditionKey::SourceIp && networks.iter().all(Network::is_narrow)
         }
-        Wanted::Texts(patterns) => {
+        PolicyValues::Texts(patterns) => {
             is_of_sender(&condition.key) && patterns.iter().all(|it| is_fixed(&condition.key, it))
         }
-        Wanted::Arns(arns) => {
+        PolicyValues::Arns(arns) => {
             is_of_sender(&condition.key)
                 && arns.iter().all(|arn| arn.patterns().iter().all(|it| it.literal().is_some()))
         }
         // A number or a date does not name a sender.
-        Wanted::Numbers(..) | Wanted::Dates(..) | Wanted::Truths(_) | Wanted::Absent(_) => false,
+        PolicyValues::Numbers(..)
+        | PolicyValues::Dates(..)
+        | PolicyValues::Truths(_)
+        | PolicyValues::Absent(_) => false,
     }
 }
 

@@ -121,12 +121,12 @@ pub enum Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// One value, if there is one.
+    /// Returns `One` for a value, and `Absent` for `None`.
     pub fn from_borrowed(value: Option<&'a str>) -> Values<'a> {
         value.map_or(Values::Absent, |value| Values::One(Cow::Borrowed(value)))
     }
 
-    /// One value, if there is one.
+    /// Returns `One` for a value, and `Absent` for `None`.
     pub fn from_owned(value: Option<String>) -> Values<'a> {
         value.map_or(Values::Absent, |value| Values::One(Cow::Owned(value)))
     }
@@ -164,7 +164,7 @@ impl ConditionValues for NoValues {
     }
 }
 
-/// The question whether a principal may do an action on a resource.
+/// The question of a policy evaluation: has a principal the permission for an action on a resource?
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// The sender.

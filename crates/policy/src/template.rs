@@ -23,7 +23,7 @@ pub(crate) enum Part {
     Variable { key: ConditionKey, default: Option<String> },
 }
 
-/// The reason why a variable is refused.
+/// The reason why the parser refuses a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadVariable {
     NotClosed,
@@ -43,9 +43,9 @@ impl std::fmt::Display for BadVariable {
     }
 }
 
-/// The largest number of characters of a pattern after the replacement of its variables. No
-/// compared text is longer than this. The limit is necessary because the sender chooses the values
-/// of its headers.
+/// The largest number of characters of a pattern after the replacement of its variables. A resource
+/// name, which is a bucket and a key, is shorter. The limit is necessary because the sender chooses
+/// the values of its headers. A longer pattern counts as unresolved.
 const RESOLVED_CHARS_MAX: usize = 2_048;
 
 /// The patterns that one request has resolved. A request with many keys resolves each pattern once.

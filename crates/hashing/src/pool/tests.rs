@@ -68,7 +68,7 @@ fn a_job_whose_future_was_dropped_is_skipped() {
 #[test]
 fn a_full_queue_returns_the_job() {
     let pool = at_rest();
-    let big = vec![Bytes::from(vec![0; WAITING_BYTES_MAX / 2])];
+    let big = vec![Bytes::from(vec![0; QUEUED_BYTES_MAX / 2])];
     let big = || Job { md5: Md5::new(), pieces: big.clone() };
     let kept = [
         pool.submit(big(), Patience::default()).unwrap(),
@@ -76,7 +76,7 @@ fn a_full_queue_returns_the_job() {
     ];
     let refused = pool.submit(job(1, 1_000), Patience::default()).unwrap_err();
     assert_eq!(refused.run().finish(), reference(&message(1, 1_000)));
-    let rest = WAITING_JOBS_MAX - kept.len();
+    let rest = QUEUED_JOBS_MAX - kept.len();
     let kept: Vec<Pending> =
         (0..rest).map(|_| pool.submit(Job::default(), Patience::default()).unwrap()).collect();
     assert!(
@@ -89,7 +89,7 @@ fn a_full_queue_returns_the_job() {
 #[test]
 fn a_taken_job_frees_its_place_in_the_queue() {
     let pool = at_rest();
-    let big = || Job { md5: Md5::new(), pieces: vec![Bytes::from(vec![0; WAITING_BYTES_MAX])] };
+    let big = || Job { md5: Md5::new(), pieces: vec![Bytes::from(vec![0; QUEUED_BYTES_MAX])] };
     let _kept = pool.submit(big(), Patience::default()).unwrap();
     assert!(pool.submit(big(), Patience::default()).is_err());
     assert_eq!(pool.queue.take(COLUMNS_MAX, false).len(), 1);
