@@ -32,7 +32,7 @@ use volume::{BucketStat, NamedBucket, VolumeError};
 use crate::gateway::Gateway;
 use crate::lifecycle::expire::{Page, Walk};
 pub(crate) use crate::lifecycle::schedule::KnownPasses;
-use crate::lifecycle::schedule::{Decision, Wanted, day_of};
+use crate::lifecycle::schedule::{Decision, OwnPass, day_of};
 use crate::lifecycle_meters::count;
 use crate::rules::BucketRules;
 use crate::translate;
@@ -198,7 +198,7 @@ impl Gateway {
         // A record that cannot be decoded is replaced by a new pass.
         let noted = stored.as_ref().and_then(|stored| LifecyclePass::of_config(stored).ok());
         let configs_version = rules.settings.configs_version;
-        let own = Wanted::at(volume.passed(), self.settings().lifecycle_day, configs_version);
+        let own = OwnPass::at(volume.passed(), self.settings().lifecycle_day, configs_version);
         let next = match self.known_passes().decide(rules.ino, noted.as_ref(), own) {
             Decision::Wait => return Ok(None),
             Decision::Continue(pass) => pass,

@@ -30,7 +30,7 @@ const SKEW_PART: u32 = 24;
 
 /// The pass that a gateway needs by its own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct OwnPass {
     /// The version number of the bucket's configurations that this gateway knows.
     pub(super) configs_version: u64,
     /// The day, counted from 1970.
@@ -39,12 +39,12 @@ pub(super) struct Wanted {
     pub(super) day_max: i64,
 }
 
-impl Wanted {
+impl OwnPass {
     /// Returns the pass that is due at `now`, for days of this length.
-    pub(super) fn at(now: Timestamp, day: Duration, configs_version: u64) -> Wanted {
+    pub(super) fn at(now: Timestamp, day: Duration, configs_version: u64) -> OwnPass {
         let skew = i64::try_from((day / SKEW_PART).as_nanos()).unwrap_or(i64::MAX);
         let day_max = day_of(Timestamp(now.0.saturating_add(skew)), day);
-        Wanted { configs_version, day: day_of(now, day), day_max }
+        OwnPass { configs_version, day: day_of(now, day), day_max }
     }
 }
 
@@ -83,7 +83,7 @@ impl KnownPasses {
         &self,
         bucket: Ino,
         noted: Option<&LifecyclePass>,
-        own: Wanted,
+        own: OwnPass,
     ) -> Decision {
         let Some(noted) = noted else { return Decision::Begin };
         if noted.configs_version > own.configs_version {
@@ -123,7 +123,7 @@ impl KnownPasses {
         self.lock().retain(|_, known| known.day == day);
     }
 
-    fn of(&self, bucket: Ino, own: Wanted) -> Option<Known> {
+    fn of(&self, bucket: Ino, own: OwnPass) -> Option<Known> {
         let known = self.lock().get(&bucket).copied()?;
         let is_own = (known.configs_version, known.day) == (own.configs_version, own.day);
         is_own.then_some(known)

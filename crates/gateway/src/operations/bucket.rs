@@ -25,7 +25,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<S3Response, Fault> {
     let limit = request.max_buckets.unwrap_or(BUCKETS_MAX) as usize;
     let region = &call.settings.region;
     // All buckets are in one region, so another region has none.
-    let elsewhere = request.region.as_ref().is_some_and(|wanted| wanted != region);
+    let elsewhere = request.region.as_ref().is_some_and(|requested| requested != region);
     let mut buckets = if elsewhere {
         Vec::new()
     } else {

@@ -64,8 +64,8 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
         }
     }
 
-    let wanted = Wanted::of(&request, &object, &tag)?;
-    let mut response = S3Response::empty(wanted.status());
+    let selection = Selection::of(&request, &object, &tag)?;
+    let mut response = S3Response::empty(selection.status());
     describe(&mut response, &object);
     describe_tags(call, &mut response, &object, request.version.as_ref())?;
     locks::describe(call, &mut response, &object, request.version.as_ref())?;
@@ -74,19 +74,19 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
         lifecycle::describe_object(call, &mut response, &object)?;
     }
     if request.checksum {
-        wanted.describe_checksum(call, &mut response, &object).await?;
+        selection.describe_checksum(call, &mut response, &object).await?;
     }
-    if let Wanted::Part { parts: Some(parts), .. } = &wanted {
+    if let Selection::Part { parts: Some(parts), .. } = &selection {
         response.set_named("x-amz-mp-parts-count", &parts.to_string());
     }
     // The `response-*` parameters of the request replace the stored headers.
     for (name, value) in &request.overrides {
         response.set_named(name, value);
     }
-    if let Some(span) = wanted.span() {
+    if let Some(span) = selection.span() {
         response.set(CONTENT_RANGE, &span.content_range());
     }
-    let range = wanted.range(object.size());
+    let range = selection.range(object.size());
     response.length(range.end - range.start);
     if !head {
         match &object.file().content {
@@ -104,7 +104,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
 
 /// The part of an object's content that a request reads.
 #[derive(Debug)]
-enum Wanted {
+enum Selection {
     Whole,
     Range(Span),
     Part {
@@ -117,8 +117,8 @@ enum Wanted {
     },
 }
 
-impl Wanted {
-    fn of(request: &GetObject, object: &Object, tag: &str) -> Result<Wanted, Fault> {
+impl Selection {
+    fn of(request: &GetObject, object: &Object, tag: &str) -> Result<Selection, Fault> {
         let size = object.size();
         if let Some(part) = request.part {
             let index = u32::from(part.get()) - 1;
@@ -131,33 +131,33 @@ impl Wanted {
             })?;
             let length = range.end - range.start;
             let span = (length > 0).then_some(Span { first: range.start, length, size });
-            return Ok(Wanted::Part { index, parts, span });
+            return Ok(Selection::Part { index, parts, span });
         }
         match request.range_for(tag, time(object.changed())) {
-            Some(range) => Ok(range.resolve(size)?.map_or(Wanted::Whole, Wanted::Range)),
-            None => Ok(Wanted::Whole),
+            Some(range) => Ok(range.resolve(size)?.map_or(Selection::Whole, Selection::Range)),
+            None => Ok(Selection::Whole),
         }
     }
 
     fn status(&self) -> StatusCode {
         match self {
-            Wanted::Whole => StatusCode::OK,
-            Wanted::Range(_) | Wanted::Part { .. } => StatusCode::PARTIAL_CONTENT,
+            Selection::Whole => StatusCode::OK,
+            Selection::Range(_) | Selection::Part { .. } => StatusCode::PARTIAL_CONTENT,
         }
     }
 
     fn span(&self) -> Option<Span> {
         match self {
-            Wanted::Whole => None,
-            Wanted::Range(span) => Some(*span),
-            Wanted::Part { span, .. } => *span,
+            Selection::Whole => None,
+            Selection::Range(span) => Some(*span),
+            Selection::Part { span, .. } => *span,
         }
     }
 
     fn range(&self, size: u64) -> Range<u64> {
         match (self, self.span()) {
             (_, Some(span)) => span.first..span.first + span.length,
-            (Wanted::Part { .. }, None) => 0..0,
+            (Selection::Part { .. }, None) => 0..0,
             (_, None) => 0..size,
         }
     }
@@ -172,8 +172,8 @@ impl Wanted {
     ) -> Result<(), Fault> {
         let whole = shown_sum(&object.file().sums);
         match self {
-            Wanted::Range(_) => {}
-            Wanted::Part { index, parts: Some(_), .. } => {
+            Selection::Range(_) => {}
+            Selection::Part { index, parts: Some(_), .. } => {
                 let sums = call.volume.part_sums(object).await.map_err(translate::fault)?;
                 if let Some(sum) = sums.get(*index as usize) {
                     response.checksum(sum, 1);
@@ -182,7 +182,7 @@ impl Wanted {
                     response.set_named("x-amz-checksum-type", kind.as_str());
                 }
             }
-            Wanted::Whole | Wanted::Part { .. } => {
+            Selection::Whole | Selection::Part { .. } => {
                 if let Some(sum) = whole {
                     response.checksum(sum, part_count(object.tag()));
                 }

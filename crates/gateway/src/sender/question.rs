@@ -234,8 +234,8 @@ impl PermissionQuestion<'_> {
     }
 }
 
-fn value_of<'t>(tags: &'t [(String, String)], wanted: &str) -> Values<'t> {
-    let found = tags.iter().find(|(name, _)| name == wanted);
+fn value_of<'t>(tags: &'t [(String, String)], tag: &str) -> Values<'t> {
+    let found = tags.iter().find(|(name, _)| name == tag);
     Values::from_borrowed(found.map(|(_, value)| value.as_str()))
 }
 

@@ -23,7 +23,7 @@ impl Clocked {
     /// Reads the record once at a true hour, and does one of the two pages of a pass.
     fn look(&mut self, record: &mut Option<LifecyclePass>, hour: i64) {
         let now = Timestamp((hour + self.ahead_hours) * HOUR);
-        let own = Wanted::at(now, DAY, 1);
+        let own = OwnPass::at(now, DAY, 1);
         let mut pass = match self.passes.decide(BUCKET, record.as_ref(), own) {
             Decision::Wait => return,
             Decision::Continue(pass) => pass,
@@ -104,7 +104,7 @@ fn a_clock_that_is_behind_by_less_than_an_hour_waits_at_midnight() {
         Some(LifecyclePass { configs_version, day, position: left })
     };
     let passes = KnownPasses::default();
-    let at = |now| Wanted::at(now, DAY, 1);
+    let at = |now| OwnPass::at(now, DAY, 1);
     assert_eq!(passes.decide(BUCKET, noted(2).as_ref(), at(half)), Decision::Wait);
     let noon = Timestamp(36 * HOUR);
     assert_eq!(passes.decide(BUCKET, noted(2).as_ref(), at(noon)), Decision::Begin);
@@ -117,7 +117,7 @@ fn a_gateway_waits_if_the_record_has_newer_rules() {
     let left = PassPosition::KeysAfter(None);
     let noted = LifecyclePass { configs_version: 2, day: -9, position: left };
     let passes = KnownPasses::default();
-    let own = |version| Wanted::at(Timestamp(36 * HOUR), DAY, version);
+    let own = |version| OwnPass::at(Timestamp(36 * HOUR), DAY, version);
     assert_eq!(passes.decide(BUCKET, Some(&noted), own(1)), Decision::Wait);
     assert_eq!(passes.decide(BUCKET, Some(&noted), own(3)), Decision::Begin);
 }
