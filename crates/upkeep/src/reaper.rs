@@ -159,11 +159,11 @@ pub struct Reaped {
 impl Upkeep {
     /// Deletes everything that is dead. Waits for readers on every gateway, except those that hold
     /// their files by records, and for the deletion grace. Completed uploads that still answer
-    /// stay. Orphans that cannot be processed stay as well: it ends after [`IDLE_PASSES_MAX`] passes
+    /// stay. Orphans that cannot be processed stay as well: it ends after `IDLE_PASSES_MAX` passes
     /// without an effect.
     ///
     /// # Errors
-    /// Fails with `Unavailable` if new orphans keep coming for [`PASSES_MAX`] passes or if the
+    /// Fails with `Unavailable` if new orphans keep coming for `PASSES_MAX` passes or if the
     /// volume is closing, and with the errors of the metadata store.
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
         let (mut all, mut idle_passes) = (Reaped::default(), 0);
