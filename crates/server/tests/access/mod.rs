@@ -68,7 +68,10 @@ fn policies_are_validated_and_assigned_ones_cannot_be_removed() {
         done.out
     };
     fails(&["policy", "add", "photos", &folder.path("broken.json")], "add the policy \"photos\":");
-    fails(&["policy", "add", "readonly", &folder.path("policy.json")], "built in");
+    fails(
+        &["policy", "add", "readonly", &folder.path("policy.json")],
+        "a built-in policy has this name",
+    );
     works(&["policy", "add", "photos", &folder.path("policy.json")]);
     assert!(works(&["policy", "list"]).ends_with("photos\n"));
     assert!(works(&["policy", "show", "photos"]).contains("s3:GetObject"));

@@ -149,7 +149,8 @@ fn an_unknown_outcome_is_reported_and_settled_later(engine: Engine) {
             let began = Instant::now();
             let (answer, content) = lose_sight(client, &proxy, cut, commit_of(engine), seed);
             let took = began.elapsed();
-            told = answer.status == 503 && answer.text().contains("not known");
+            told =
+                answer.status == 503 && answer.text().contains("outcome of the request is unknown");
             assert!(took < GIVEN_UP, "the client waited for {took:?}");
             proxy.close(false);
             let works = || client.send(&Request::new("PUT", "/box/probe")).status == 200;

@@ -398,7 +398,7 @@ impl Turn<'_> {
             | (Invocation::Delete, 204) => Response::Done,
             (Invocation::PutIfAbsent(_) | Invocation::PutIfMatch(..), 412) => Response::Refused,
             (Invocation::PutIfMatch(..), 404) => Response::Missing,
-            (_, 503) if !answer.text().contains("not known") => {
+            (_, 503) if !answer.text().contains("outcome of the request is unknown") => {
                 self.count("later");
                 return None;
             }

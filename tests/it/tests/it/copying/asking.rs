@@ -98,7 +98,7 @@ impl Turn<'_> {
                 self.count("contended");
                 return None;
             }
-            (_, 503) if !answer.text().contains("not known") => {
+            (_, 503) if !answer.text().contains("outcome of the request is unknown") => {
                 self.count("later");
                 std::thread::sleep(PAUSE);
                 return None;

@@ -178,7 +178,7 @@ impl Owner {
                     // The restore removed the source of the change, or the gateway is busy: the
                     // change was not executed.
                     (404 | 409 | 412, _) => continue,
-                    (503, _) if !answer.text().contains("not known") => {
+                    (503, _) if !answer.text().contains("outcome of the request is unknown") => {
                         std::thread::sleep(PAUSE);
                         continue;
                     }
