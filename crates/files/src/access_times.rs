@@ -22,17 +22,19 @@ use crate::files::Files;
 use crate::open::OpenedFile;
 use crate::pending_access_times::is_due;
 
-/// The maximum number of access times that wait for their commit.
+/// The maximum number of files and directories whose new access time waits for its commit. Beyond
+/// it, reads of further ones are not noted.
 const PENDING_MAX: usize = 4_096;
 
-/// The interval between commits of access times.
+/// The interval at which the noted access times are committed.
 const PERSIST_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The maximum number of these commits in flight.
+/// The maximum number of commits of access times in flight.
 const PERSISTS_AT_ONCE: usize = 16;
 
 impl Files {
-    /// Notes a read of a node, if its access time must be updated.
+    /// Notes that a program read a file or directory. If its access time must be updated by the
+    /// rules of `relatime`, the present time is kept for the next commit of access times.
     pub(crate) fn note_read(&self, node: &FoundNode) {
         if !self.options.updates_atime || self.options.read_only {
             return;
@@ -50,9 +52,9 @@ impl Files {
         }
     }
 
-    /// Sets whether reads through a new handle update the access time (`noted`). If the kernel may
-    /// have the file's pages (`known`), the open itself counts as a read, because later reads may
-    /// not reach this process.
+    /// Sets for a new handle if reads through it update the access time of the file (`noted`). If
+    /// the kernel may have the file's pages (`known`), the open itself counts as a read, because
+    /// later reads may not reach this process.
     pub async fn note_opened(&self, opened: &OpenedFile, noted: bool, known: bool) {
         let Ok(handle) = self.open.handle(opened.handle) else { return };
         handle.no_atime.store(!noted, Ordering::Relaxed);
@@ -62,13 +64,15 @@ impl Files {
         }
     }
 
-    /// Returns the attributes with the uncommitted access time, if there is one.
+    /// Returns the attributes with the access time that is noted for the node and not committed
+    /// yet, if there is one and it is later.
     pub(crate) fn with_access_time(&self, stat: NodeStat) -> NodeStat {
         let noted = self.access_times.lock().get(&stat.ino).copied();
         NodeStat { accessed: noted.map_or(stat.accessed, |at| at.max(stat.accessed)), ..stat }
     }
 
-    /// Commits access times every minute, until `end`.
+    /// Commits the noted access times every minute, until `end` is cancelled. One task runs this
+    /// for the life of a mount.
     pub async fn persist_access_times_until(self: Arc<Self>, end: CancellationToken) {
         loop {
             tokio::select! {
@@ -80,7 +84,8 @@ impl Files {
         }
     }
 
-    /// Commits all noted access times. A time that cannot be committed is dropped.
+    /// Commits all noted access times. A time that cannot be committed is dropped, and the error is
+    /// only logged.
     pub async fn persist_access_times(&self) {
         let noted: Vec<(Ino, Timestamp)> =
             self.access_times.lock().iter().map(|(ino, at)| (*ino, *at)).collect();

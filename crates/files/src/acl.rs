@@ -12,8 +12,9 @@ use volume::{Acl, AclKind, NotAnAcl};
 use crate::files::Files;
 
 impl Files {
-    /// Returns the list of a node in the format of its extended attribute. Fails with `ENODATA` if
-    /// the node has none.
+    /// Returns an access control list of a node (the access list or, by `kind`, the default list of
+    /// a directory) in the format of its extended attribute. Fails with `ENODATA` if the node has
+    /// none.
     pub(crate) async fn acl(&self, ino: Ino, kind: AclKind) -> Result<Bytes, Errno> {
         let Some(file) = self.open.get(ino) else {
             return self.retry_until_deadline(|| self.volume.xattr(ino, kind.attribute())).await;
@@ -23,8 +24,9 @@ impl Files {
         Ok(acl.with_mode(file.attributes(Some(&node)).await.mode).to_bytes())
     }
 
-    /// Sets the list of a node from the value of its extended attribute. Fails with `EINVAL`,
-    /// `EOPNOTSUPP` or `ENOSPC` if the value is not a list that can be kept.
+    /// Sets an access control list of a node from the value of its extended attribute. With
+    /// `drop_group_id`, the set-group-ID bit is cleared. Fails with `EINVAL`, `EOPNOTSUPP` or
+    /// `ENOSPC` if the value is not a list that can be kept.
     pub(crate) async fn set_acl(
         &self,
         ino: Ino,
@@ -36,8 +38,8 @@ impl Files {
         self.change_acl(ino, kind, acl.as_ref(), drop_group_id).await
     }
 
-    /// Sets the list of a node, or removes it if `acl` is `None`. With `drop_group_id`, the
-    /// set-group-ID bit is cleared.
+    /// Sets an access control list of a node, or removes it if `acl` is `None`. With
+    /// `drop_group_id`, the set-group-ID bit is cleared.
     pub(crate) async fn change_acl(
         &self,
         ino: Ino,

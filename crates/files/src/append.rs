@@ -15,8 +15,9 @@ use crate::open::{FileState, FlushingData};
 use crate::tail::AppendedTail;
 
 impl FileState {
-    /// Updates the tail for a write to `position..end`, which is at the end of the file if
-    /// `appends`.
+    /// Updates the tail, that is, the dirty bytes at the end of the file that were appended, for a
+    /// write to `position..end`. `appends` is true if the program asked to write at the end of the
+    /// file. Other writes can end the tail: then its bytes stay at their positions.
     pub(crate) fn note_write(&mut self, position: u64, end: u64, appends: bool) {
         self.tail = match self.tail {
             // After a truncation here, the end of the file is known. It does not move.
@@ -33,13 +34,14 @@ impl FileState {
         };
     }
 
-    /// Updates the tail for a change of the size to `size`. It stays only if the file shrinks
-    /// within it.
+    /// Updates the tail (the appended dirty bytes at the end of the file) for a change of the size
+    /// to `size`. The rest of the tail stays movable only if the file shrinks to a size within it.
     pub(crate) fn note_resize(&mut self, size: u64) {
         self.tail = self.tail.filter(|tail| tail.start < size && size <= self.size);
     }
 
-    /// Moves the tail to the end of the committed layer, if another client has extended that.
+    /// Moves the tail (the appended dirty bytes) to the end of the committed file, if another
+    /// client has extended the committed file beyond the start of the tail.
     pub(crate) fn follow_end(&mut self) {
         let Some(tail) = self.tail else { return };
         if self.found_size() > tail.start {
@@ -47,13 +49,16 @@ impl FileState {
         }
     }
 
-    /// Moves the tail after a flush committed the previous tail at `after` instead of `before`.
+    /// Moves the tail (the appended dirty bytes) by the same distance as a flush that has just
+    /// committed the previous tail: that one began at `after` instead of `before`, because another
+    /// client had appended.
     pub(crate) fn follow_tail(&mut self, before: u64, after: u64) {
         if let Some(tail) = self.tail.filter(|tail| tail.floor == 0) {
             self.move_tail((tail.start + after).saturating_sub(before));
         }
     }
 
+    /// Moves the tail to position `to`, and changes the file size accordingly.
     fn move_tail(&mut self, to: u64) {
         let Some(tail) = &mut self.tail else { return };
         self.dirty.shift(tail.start, to);
@@ -61,8 +66,9 @@ impl FileState {
         tail.start = to;
     }
 
-    /// Returns the common tail of a failed flush and the newer dirty data; `None` if they have
-    /// none.
+    /// Returns the tail (the appended bytes that may move to the end of the committed file) after a
+    /// flush has failed and its data is joined with the newer dirty data. `None` if the joined data
+    /// must stay at its positions.
     pub(crate) fn joined_tail(&self, flushing: &FlushingData) -> Option<AppendedTail> {
         match (flushing.tail, self.tail) {
             _ if self.cut.is_some() || flushing.cut.is_some() => None,
@@ -75,7 +81,9 @@ impl FileState {
 }
 
 impl DirtyExtents {
-    /// Moves all bytes from position `from` on to position `to`.
+    /// Moves dirty bytes to another position of the file: the bytes from position `from` on are
+    /// moved together, so that they begin at `to`. Bytes before `from` stay. If `to` is after
+    /// `from`, the gap between them has no dirty bytes then.
     fn shift(&mut self, from: u64, to: u64) {
         let all = std::mem::take(self);
         for (position, bytes) in all.iter() {
@@ -88,7 +96,8 @@ impl DirtyExtents {
 }
 
 impl FrozenExtents {
-    /// Returns these extents with all bytes from position `from` on moved to position `to`.
+    /// Returns these extents with the bytes from position `from` on moved together, so that they
+    /// begin at position `to`. Bytes before `from` stay.
     pub(crate) fn shifted(&self, from: u64, to: u64) -> FrozenExtents {
         let piece = |(position, bytes): &(u64, Bytes)| {
             let before = usize::try_from(from.saturating_sub(*position)).unwrap_or(usize::MAX);

@@ -50,11 +50,12 @@ pub struct NodeStat {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The number of a device, in the kernel's 32-bit encoding; 0 for other types.
+    /// The major and minor number of a device node, in the kernel's 32-bit encoding; 0 for other
+    /// types.
     pub device: u32,
     /// The size in bytes.
     pub size: u64,
-    /// The size of the stored content in units of 512 bytes, without holes.
+    /// The size of the content without its holes, in units of 512 bytes.
     pub blocks: u64,
     /// The number of names; for a directory 2 plus the number of its subdirectories.
     pub links: u32,
@@ -66,23 +67,25 @@ pub struct NodeStat {
     pub changed: Timestamp,
     /// The time of creation.
     pub created: Timestamp,
-    /// True if dirty data or a pending change is included. The commit may set other times, so the
-    /// kernel must not cache these attributes.
+    /// True if these attributes include dirty data (written and not committed) or an attribute
+    /// change that is not committed. The commit may set other times, so the kernel must not cache
+    /// these attributes.
     pub volatile_attributes: bool,
-    /// True if the name of the lookup is rebound faster than it can be opened. The kernel must not
-    /// cache the name.
+    /// True if these attributes answer the lookup of a name that other clients bind to new files
+    /// faster than the kernel can look it up and open it. The kernel must not cache the name.
     pub volatile_name: bool,
 }
 
 impl NodeStat {
-    /// Returns the attributes of a node as committed.
+    /// Returns the attributes of a node as its committed record has them, without dirty data.
     pub(crate) fn of(node: &FoundNode) -> NodeStat {
         let links = u32::try_from(node.links()).unwrap_or(u32::MAX);
         NodeStat { links, ..NodeStat::of_head(node.ino, &node.inode.head()) }
     }
 
-    /// Returns the attributes in the head of an inode. The times and links of a directory are not
-    /// in the head.
+    /// Returns the attributes in the head of an inode, the first part of its record. The times and
+    /// the number of links of a directory are counters outside the record, so those values are not
+    /// valid for a directory.
     pub(crate) fn of_head(ino: Ino, head: &InodeHead) -> NodeStat {
         use record::HeadBody;
         let at = &head.attributes;
@@ -117,7 +120,8 @@ impl NodeStat {
         }
     }
 
-    /// Returns these attributes with the size of the open file, and with `dirty_bytes` added to the
+    /// Returns these committed attributes as they are for an open file of `size` bytes that has
+    /// `dirty_bytes` bytes of dirty data (written and not committed), which are added to the
     /// blocks.
     pub(crate) fn with_dirty_bytes(self, size: u64, dirty_bytes: u64) -> NodeStat {
         let held = self.blocks.saturating_mul(STAT_BLOCK_BYTES).saturating_add(dirty_bytes);

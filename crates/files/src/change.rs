@@ -1,12 +1,13 @@
 //! Operations that change names and attributes: create, link, unlink, rename, setattr.
 //!
-//! Each is one commit of the volume, with the journal entry of the request, so that the next worker
-//! knows whether it was committed. On a read-only file system each fails with `EROFS`. Operations
-//! that add a name fail with `ENAMETOOLONG` if it has more than 255 bytes. Operations that create a
-//! node or a link fail with `EEXIST` if the name exists. Operations that remove or rename a name
-//! fail with `ENOENT` if it does not exist. For example, a worker is killed after the commit of a
-//! mkdir(2) and before the reply: the kernel sends the request again, and the next worker replies
-//! with the directory instead of `EEXIST`.
+//! Each is one commit of the volume, with the request's entry in the journal (the ledger's table of
+//! requests that are not answered). So the next worker, the process that serves the mount after
+//! this one, knows whether it was committed. On a read-only file system each fails with `EROFS`.
+//! Operations that add a name fail with `ENAMETOOLONG` if it has more than 255 bytes. Operations
+//! that create a node or a link fail with `EEXIST` if the name exists. Operations that remove or
+//! rename a name fail with `ENOENT` if it does not exist. For example, a worker is killed after the
+//! commit of a mkdir(2) and before the reply: the kernel sends the request again, and the next
+//! worker replies with the directory instead of `EEXIST`.
 
 use std::sync::Arc;
 
@@ -32,7 +33,8 @@ const MODE_BITS: u32 = 0o7777;
 pub struct CreateOptions {
     /// The requested permission bits.
     pub mode: u32,
-    /// The permission bits to clear. Ignored if the directory has a default access control list.
+    /// The umask of the program: the permission bits to clear. Ignored if the directory has a
+    /// default access control list.
     pub umask: u32,
     /// The owner.
     pub uid: u32,
@@ -47,7 +49,7 @@ impl CreateOptions {
     }
 }
 
-/// An attribute change, as of SETATTR.
+/// A change of the attributes and of the size of a node, as a SETATTR request of the kernel has it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetNode {
     /// The attributes to change.
@@ -108,6 +110,7 @@ impl Files {
         self.make(directory, name, &new_file(name), by).await
     }
 
+    /// Creates a node with a name in a directory. Returns its attributes.
     async fn make(
         &self,
         directory: Ino,
@@ -126,7 +129,8 @@ impl Files {
         Ok(NodeStat::of(&made))
     }
 
-    /// Creates an empty file and opens it. Fails with `EEXIST` if the name exists.
+    /// Creates an empty file with a name in a directory, and opens it. Fails with `EEXIST` if the
+    /// name exists.
     pub async fn create(
         &self,
         directory: Ino,
@@ -183,7 +187,8 @@ impl Files {
         self.look_up(Ino::ROOT, name.as_bytes()).await
     }
 
-    /// Removes a name of a node that is not a directory. Open handles keep the node.
+    /// Removes a name of a node that is not a directory. Programs that have the file open can use
+    /// it until they close it.
     pub async fn unlink(&self, directory: Ino, name: &[u8]) -> Result<(), Errno> {
         self.check_writable()?;
         let name = NodeName { directory, name: name.to_vec() };
@@ -209,7 +214,8 @@ impl Files {
         Ok(())
     }
 
-    /// Renames a node, as renameat2(2).
+    /// Renames a node, as renameat2(2) does. `from` and `to` are each a directory and a name in it;
+    /// `mode` says what may happen to a node that has the new name.
     pub async fn rename(
         &self,
         from: (Ino, &[u8]),
@@ -242,8 +248,9 @@ impl Files {
         Ok(())
     }
 
-    /// Renames a node and leaves a whiteout under the old name, which an overlay file system needs
-    /// of its upper layer. Fails with `EEXIST` if the new name exists and `replaces` is false.
+    /// Renames a node and leaves a whiteout under the old name: a device with number 0, by which an
+    /// overlay file system marks a name as deleted. `owner` is the user and group of the whiteout.
+    /// Fails with `EEXIST` if the new name exists and `replaces` is false.
     pub async fn rename_to_whiteout(
         &self,
         from: (Ino, &[u8]),
@@ -272,7 +279,7 @@ impl Files {
         Ok(())
     }
 
-    /// Adds a name to a node. Returns its attributes.
+    /// Adds a name (a hard link) to a node. Returns the attributes of the node.
     pub async fn link(&self, ino: Ino, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         self.check_new_name(name)?;
         if let Some(file) = self.open.get(ino) {
@@ -341,7 +348,8 @@ impl Files {
         if name.len() > NAME_BYTES_MAX { Err(Errno::NAMETOOLONG) } else { Ok(()) }
     }
 
-    /// Opens a file that another client created after the kernel had found no such name.
+    /// Opens a file by its name. Needed if the kernel asks to create a file, because it found no
+    /// such name before, and another client has created it meanwhile.
     pub async fn open_by_name(
         &self,
         directory: Ino,

@@ -1,8 +1,10 @@
-//! The log of uncommitted changes of open files, in the ledger.
+//! The log of uncommitted changes of each open file, in the ledger. The ledger is a file in memory
+//! that survives the worker, the process that serves the mount.
 //!
 //! Each change is logged before it is made, so that the next worker can replay it if this one is
 //! killed. Data that programs have written is then lost only with the machine. Replaying a change
-//! twice has the same result as once. A successful flush trims the log.
+//! twice has the same result as once. A successful flush trims the log, that is, removes the
+//! changes that it has committed.
 //!
 //! If a file loses its last name, its record may be deleted, and a flush may need a name. So the
 //! log also has names and, if necessary, a copy of the record. For example, a program writes to an
@@ -21,25 +23,27 @@ use volume::{AttributeChange, NodeName, Note, SetTime};
 use crate::files::Files;
 use crate::open::FileState;
 
-/// A logged change of an open file.
+/// A change of an open file, as it is written to the file's log in the ledger. `now` is the time of
+/// the change; `drop_rights` is true if the set-user-ID and set-group-ID bits are cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileChange<'a> {
     /// Bytes were written at `position`, or at the end of the file if `appends`.
     Write { position: u64, bytes: &'a [u8], appends: bool, drop_rights: bool, now: Timestamp },
-    /// The size was set.
+    /// The size was set to `size` bytes.
     Resize { size: u64, drop_rights: bool, now: Timestamp },
-    /// The size was set, but to no less than before.
+    /// The file was extended to `size` bytes, unless it was longer before.
     Extend { size: u64, now: Timestamp },
-    /// Attributes were changed.
+    /// Attributes, such as the mode or the owner, were changed.
     Set { attributes: &'a AttributeChange, now: Timestamp },
-    /// The last name was removed.
+    /// The last name of the file was removed. It stays usable for programs that have it open.
     Unlinked,
-    /// The file has this name.
+    /// The file has the name `name` in `directory`. The next flush may need it.
     Name { directory: Ino, name: &'a [u8] },
-    /// A copy of the file's record, which may be deleted with the last name.
+    /// A copy of the file's record in the store, which may be deleted with the last name.
     Record { record: &'a [u8] },
-    /// The request was executed, and its change was trimmed. Without this entry, the next worker
-    /// would execute the request again if the kernel sends it again.
+    /// The request that is logged with this entry was executed, and the entry of its change was
+    /// trimmed because it is committed. Without this entry, the next worker would execute the
+    /// request again if the kernel sends it again.
     Executed,
 }
 
@@ -62,10 +66,12 @@ const MODIFIED: u64 = 32;
 const MODIFIED_NOW: u64 = 64;
 const DROP_RIGHTS: u64 = 128;
 
+/// Returns a time as a word of the log.
 fn word(time: Timestamp) -> u64 {
     u64::from_le_bytes(time.0.to_le_bytes())
 }
 
+/// Returns the time that a word of the log has.
 fn time(word: u64) -> Timestamp {
     Timestamp(i64::from_le_bytes(word.to_le_bytes()))
 }
@@ -104,6 +110,8 @@ impl FileChange<'_> {
     }
 }
 
+/// Returns the parameters of a [`FileChange::Set`] as words: flags, mode, uid, gid, access time,
+/// modification time, present time.
 fn attribute_words(change: &AttributeChange, now: Timestamp) -> [u64; CHANGE_WORDS] {
     let mut words = [0; CHANGE_WORDS];
     let mut flags = if change.drop_rights { DROP_RIGHTS } else { 0 };
@@ -131,6 +139,7 @@ fn attribute_words(change: &AttributeChange, now: Timestamp) -> [u64; CHANGE_WOR
     words
 }
 
+/// Returns the attribute change that the words of a logged [`FileChange::Set`] have.
 fn attributes_of(words: &[u64; CHANGE_WORDS]) -> AttributeChange {
     let has = |flag: u64| words[0] & flag != 0;
     let number =
@@ -151,7 +160,9 @@ fn attributes_of(words: &[u64; CHANGE_WORDS]) -> AttributeChange {
 }
 
 impl FileState {
-    /// Replays a change on the state. Entries that do not change the state are ignored.
+    /// Replays a change from the log of an earlier worker (process of the mount) on the state of
+    /// the open file, as if the program made it again. Entries that do not change the state are
+    /// ignored.
     pub(crate) fn replay(&mut self, change: &LoggedChange) {
         let [first, second, third, ..] = change.words;
         let written = match change.kind {
@@ -194,7 +205,7 @@ impl FileState {
     }
 
     /// Returns the range that a replayed write covers; `None` for other changes. An append goes to
-    /// the end of the file at the time of the replay.
+    /// the end of the file as it is at this moment of the replay.
     pub(crate) fn replay_range(&self, change: &LoggedChange) -> Option<Range<u64>> {
         let appends = change.words[3] != 0;
         let start = if appends { self.size } else { change.words[0] };
@@ -203,27 +214,30 @@ impl FileState {
     }
 }
 
-/// Returns true for changes that a request makes and a flush commits.
+/// Returns true for log entries of changes that a request makes and a flush commits: writes, new
+/// sizes and attributes. Names, copies of the record and similar entries are not such changes.
 pub(crate) fn is_content_change(change: &LoggedChange) -> bool {
     matches!(change.kind, WRITE | RESIZE | EXTEND | SET)
 }
 
-/// Returns true if the entry proves that its request was executed.
+/// Returns true if the log entry proves that its request was executed, so that the request must
+/// only be answered if the kernel sends it again.
 pub(crate) fn marks_execution(change: &LoggedChange) -> bool {
     is_content_change(change) || change.kind == EXECUTED
 }
 
-/// Returns the copy of the record, if the entry has one.
+/// Returns the copy of the file's record, if the log entry has one.
 pub(crate) fn record_of(change: &LoggedChange) -> Option<&[u8]> {
     (change.kind == RECORD).then_some(&change.bytes)
 }
 
-/// Returns the name, if the entry has one.
+/// Returns the name of the file, if the log entry has one.
 pub(crate) fn name_of(change: &LoggedChange) -> Option<NodeName> {
     (change.kind == NAME)
         .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
 }
 
+/// Appends a change to the log of a file, as made by the request with this number.
 fn append_change(
     ledger: &Ledger,
     log: &mut DirtyLog,
@@ -235,8 +249,9 @@ fn append_change(
 }
 
 impl Files {
-    /// Logs a change, before it is made. Begins the log, with the name of the file, if necessary.
-    /// Does nothing without a ledger. Fails with `EIO` if the ledger cannot be written.
+    /// Appends a change of an open file to its log in the ledger. Call this before the change is
+    /// made. If the file has no log yet, begins one, with the name of the file. Does nothing if the
+    /// mount has no ledger. Fails with `EIO` if the ledger cannot be written.
     pub(crate) fn log(&self, state: &mut FileState, change: &FileChange<'_>) -> Result<(), Errno> {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
         let failed = |failure: std::io::Error| {
@@ -260,8 +275,10 @@ impl Files {
         append(change).map_err(failed)
     }
 
-    /// Trims the log up to `end`, after a flush committed the changes before it. Ends the log if
-    /// nothing else must be kept.
+    /// Removes the changes before offset `end` from the file's log in the ledger, after a flush has
+    /// committed them. Ends the log if it has nothing else that the next worker (process of the
+    /// mount) needs. Otherwise logs the name, the removal of the last name and the copy of the
+    /// record again, if they were logged.
     pub(crate) fn trim_log(&self, state: &mut FileState, end: u64) {
         let Some(ledger) = &self.options.ledger else { return };
         let has_record = state.log.has_record;
@@ -300,8 +317,9 @@ impl Files {
         }
     }
 
-    /// Enters a flush of the whole log into the journal, by which the next worker knows whether it
-    /// was committed.
+    /// Adds an entry to the ledger's journal for a flush that commits all changes in the file's
+    /// log. By the entry, the next worker (process of the mount) knows whether the flush was
+    /// committed. Returns an empty entry if there is no ledger or the file has no log.
     pub(crate) fn note_flush(&self, state: &FileState) -> Result<Note, Errno> {
         let (Some(ledger), Some(log)) = (&self.options.ledger, &state.log.log) else {
             return Ok(Note::none());
@@ -312,7 +330,7 @@ impl Files {
         })
     }
 
-    /// Ends the log, because the file is clean or closed.
+    /// Removes the file's log from the ledger, because the file has no dirty data or is closed.
     pub(crate) fn end_log(&self, state: &mut FileState) {
         let Some(ledger) = &self.options.ledger else { return };
         if let Some(log) = std::mem::take(&mut state.log).log {
@@ -320,13 +338,13 @@ impl Files {
         }
     }
 
-    /// Logs that the last name of a file was removed.
+    /// Appends to the log of an open file that its last name was removed.
     pub(crate) fn log_unlinked(&self, state: &mut FileState) {
         // If this fails, the next worker shows one link too many.
         let _reported = self.log(state, &FileChange::Unlinked);
     }
 
-    /// Logs a name of a file, if its log has begun.
+    /// Appends a name of an open file to its log in the ledger, if the file has a log.
     pub(crate) fn log_named(&self, state: &mut FileState, name: &NodeName) {
         if state.log.has_begun() {
             let NodeName { directory, name } = name;
@@ -335,8 +353,9 @@ impl Files {
         }
     }
 
-    /// Logs the name of a file that is opened for writing, if its dentry is marked self-contained
-    /// (`marked_in_dentry`): the first flush changes the dentry too, so it needs the name.
+    /// Logs the name of a file that is opened for writing, if its dentry (the record of the name)
+    /// is marked self-contained (`marked_in_dentry`). The first flush changes the dentry too, so
+    /// the next worker (process of the mount) needs the name to repeat it.
     pub(crate) fn log_self_contained_name(&self, state: &mut FileState) -> Result<(), Errno> {
         let is_self_contained = state.node.inode.file().is_some_and(|file| file.marked_in_dentry);
         if is_self_contained
@@ -348,7 +367,7 @@ impl Files {
         Ok(())
     }
 
-    /// Logs the new name of a renamed file.
+    /// Appends the new name of a renamed file to its log, if the file is open and has a log.
     pub(crate) async fn log_name(&self, ino: Ino, name: &NodeName) {
         if self.options.ledger.is_some()
             && let Some(file) = self.open.get(ino)
@@ -360,8 +379,10 @@ impl Files {
         }
     }
 
-    /// Logs the record of each open file that may lose its last name by removing `name`. The record
-    /// is then the only copy of inline content.
+    /// Logs a copy of the record of each open file that may lose its last name by removing `name`,
+    /// if the record contains the content (inline content). The store deletes the record then, and
+    /// programs that have the file open still need the content. Fails with `EIO` if the ledger
+    /// cannot be written.
     pub(crate) async fn log_record(&self, name: &NodeName) -> Result<(), Errno> {
         if self.options.ledger.is_none() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The commits of a flush, and the checksums that they set.
+//! The commits of a flush (the commit of a file's dirty data), and the checksums that they set.
 //!
 //! A flush commits its [`FlushingData`] in one of three ways:
 //!
@@ -36,47 +36,61 @@ use crate::zeros::zeros;
 /// [`FilesOptions::full_rewrite_bytes_max`](crate::FilesOptions::full_rewrite_bytes_max).
 pub const FULL_REWRITE_BYTES_MAX_DEFAULT: u64 = 16 << 20;
 
-/// The maximum number of content map pages that one plan deletes, not counting those that it
-/// rewrites. The plan lists each of their blocks.
+/// The maximum number of pages of a file's content map (the list of its extents) that one plan
+/// deletes, not counting those that it rewrites. A plan is one conditional commit, and lists each
+/// block of these pages.
 const PAGES_CUT_MAX: usize = 32;
 
-/// The maximum number of runs that one plan lays over a content map.
+/// The maximum number of runs, that is, contiguous ranges of new bytes, that one plan (one
+/// conditional commit) lays over a file's content map.
 const BATCH_RUNS_MAX: usize = 512;
 
-/// The maximum number of content map pages that one plan rewrites for its runs.
+/// The maximum number of pages of a file's content map that one plan (one conditional commit)
+/// rewrites for its new ranges.
 const BATCH_PAGES_MAX: usize = 32;
 
-/// How often one flush detaches noncurrent versions from its file. Another client may overwrite a
-/// hard link of the file in between, so once may not be enough.
+/// How often one flush gives the noncurrent S3 versions that share the inode of its file a copy of
+/// their own. Another client may overwrite a hard link of the file in between, so once may not be
+/// enough.
 const DETACH_ATTEMPTS_MAX: u32 = 16;
 
-/// Bytes, and their position in the file.
+/// New bytes, and the position in the file at which they begin.
 type Extent = (u64, Bytes);
 
-/// The committed file, and the checksums of all its content if they are known.
+/// The file as committed, and the running checksums of all its content if it was written from front
+/// to back.
 type Committed = (FoundNode, Option<SequentialSums>);
 
 /// The result of a flush that was committed.
 #[derive(Debug)]
 pub(crate) struct Flushed {
+    /// The file as committed.
     pub(crate) node: FoundNode,
-    /// The checksums of all the content, if they are known.
+    /// The running checksums of all the content, if the file was written from front to back.
     pub(crate) sums: Option<SequentialSums>,
-    /// For an append: the start of the tail as the caller expected it, and as it was committed.
+    /// For an append: the position of the appended bytes (the tail) as this mount expected it, and
+    /// the position at which they were committed. Both differ if another client appended meanwhile.
     pub(crate) tail: Option<(u64, u64)>,
-    /// The retention that flushes of this open file gave the object by the default of its bucket.
+    /// The S3 retention (the time until which an object is locked) that flushes of this open file
+    /// gave the object by the default of its bucket. Further flushes may change the object in spite
+    /// of it.
     pub(crate) own_retention: Option<RetainUntil>,
 }
 
-/// The input of one commit.
+/// The input of a flush's commit, computed from one version of the file.
 struct Commit<'a> {
+    /// The file, its new attributes, and the conditions of the commit.
     write: FileWrite<'a>,
+    /// The file as it was read. The commit fails if another client has changed it since, where that
+    /// matters.
     found: &'a File,
+    /// The dirty bytes to commit, at their final positions.
     extents: FrozenExtents,
     /// True for appends: extent positions are relative to the file size that was read, so they must
     /// be recomputed if another client changed it.
     is_append: bool,
-    /// The size up to which the content of `found` stays, in bytes.
+    /// The size up to which the committed content of `found` stays visible, in bytes. It is less
+    /// than the size of `found` if the flush truncates the file.
     base_end: u64,
     /// The file size after the commit, in bytes.
     size: u64,
@@ -84,9 +98,11 @@ struct Commit<'a> {
     sums: Option<SequentialSums>,
 }
 
-/// Extents that are written in one or more commits.
+/// Dirty extents that are written in one or more commits, because one plan (one conditional commit)
+/// may have a limited size.
 struct Batches<'a> {
     extents: &'a [Extent],
+    /// The size at which the file is cut before the extents are written, and its size at the end.
     shape: Resize,
     /// True if each batch is guarded by the data version of the one before it, so that no other
     /// client can write in between.
@@ -94,8 +110,11 @@ struct Batches<'a> {
 }
 
 impl Files {
-    /// Commits the data of a flush. `sums` are the checksums of the content before it. Fails as the
-    /// volume fails; then nothing of the last batch is committed, and the flush can be repeated.
+    /// Commits the data of a flush to the volume. `node` is the file as last read, `sums` are the
+    /// running checksums of its content if they are known, and `own_retention` is the S3 retention
+    /// that earlier flushes of this open file caused. If another client has committed meanwhile,
+    /// computes the commit again from the new version. Fails as the volume fails; then the last of
+    /// its commits has changed nothing, and the flush can be repeated.
     pub(crate) async fn commit(
         &self,
         file: &OpenFile,
@@ -161,6 +180,7 @@ impl Files {
         }
     }
 
+    /// Commits the data of a flush over the version of the file from which it was computed.
     async fn commit_onto(&self, commit: Commit<'_>) -> Result<Committed, VolumeError> {
         let Commit { write, found, extents, base_end, size, .. } = &commit;
         let size = *size;
@@ -194,7 +214,8 @@ impl Files {
         }
     }
 
-    /// Commits a file that consists of these extents and holes only.
+    /// Commits a file that consists of these extents and holes only; nothing of its previous
+    /// content stays.
     async fn rewrite(
         &self,
         commit: Commit<'_>,
@@ -296,7 +317,8 @@ impl Files {
     }
 
     /// Truncates a long content map in steps, until the part that is still to be removed fits into
-    /// one plan. Returns `write`, guarded by the data version of the last step.
+    /// one plan. Returns `write` with the data version after the last step as its condition. The
+    /// data version is a number of a file that grows with each commit of its content.
     async fn truncate_in_steps<'w>(
         &self,
         mut write: FileWrite<'w>,
@@ -356,8 +378,8 @@ impl Files {
         Ok((node, sums))
     }
 
-    /// Writes extents to blocks, one after the other. Returns the staged blocks and the file
-    /// positions.
+    /// Writes extents to blocks, one after the other. Returns the staged blocks (durable, and not
+    /// yet named by a record) and the ranges of the file to which their bytes belong.
     async fn stage_runs(
         &self,
         extents: &[Extent],
@@ -377,7 +399,8 @@ impl Files {
     }
 }
 
-/// Returns true if a commit changes the content or size of a file, and not only its attributes.
+/// Returns true if a commit changes the content or size of the file `found`, and not only its
+/// attributes: if it has extents, truncates the file to `base_end`, or sets another size.
 fn commit_changes_content(extents: &FrozenExtents, found: &File, base_end: u64, size: u64) -> bool {
     !extents.is_empty() || base_end != found.size || size != found.size
 }
@@ -390,8 +413,9 @@ fn tag_and_sums(sums: Option<&SequentialSums>) -> Result<(Tag, Vec<Sum>), Volume
     }
 }
 
-/// Splits off as many extents as one plan can apply to these content map pages. Each extent may
-/// become a slice, and each page that it touches is rewritten. The first part is never empty.
+/// Splits off as many extents as one plan (one conditional commit) can apply to a file with these
+/// pages of its content map. Returns them and the rest. Each extent may become a slice (an entry of
+/// the map), and each page that it touches is rewritten. The first part is never empty.
 fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &'a [Extent]) {
     let (mut count, mut touched, mut last) = (0, 0, None);
     for (position, bytes) in extents {
@@ -407,8 +431,8 @@ fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &
     extents.split_at(count)
 }
 
-/// Returns the position of the next truncation step; `None` if the pages after `base_end` fit into
-/// one plan.
+/// Returns the size to which the next step truncates a file with these pages of its content map;
+/// `None` if one plan can remove all pages after `base_end`.
 fn cut_step(pages: &[PageRef], base_end: u64) -> Option<u64> {
     let kept = pages.partition_point(|page| page.start < base_end);
     let first = pages.len().checked_sub(PAGES_CUT_MAX).filter(|first| *first > kept)?;

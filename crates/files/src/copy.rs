@@ -29,7 +29,8 @@ const ATTEMPTS_MAX: usize = 4;
 
 /// The result of a copy by reference.
 enum ShareOutcome {
-    /// The target after the commit, and the number of bytes copied.
+    /// The blocks are shared. The values are the target file after the commit, and the number of
+    /// bytes copied.
     Done(FoundNode, u64),
     /// The source was changed by another client: find it again and retry.
     Changed,
@@ -115,6 +116,8 @@ impl Files {
         Ok(None)
     }
 
+    /// Makes one attempt to copy a range by reference, from the version of the source that was
+    /// read.
     async fn share_once(
         &self,
         source: &FoundNode,

@@ -10,10 +10,11 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// The length up to which writes extend an extent, in bytes.
+/// The length up to which writes extend a dirty extent, in bytes. Further bytes make a new extent.
 const EXTENT_BYTES_MAX: usize = 4 << 20;
 
-/// Dirty extents, ordered by position.
+/// The dirty extents of an open file, that is, the bytes that were written and are not committed,
+/// by their position in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirtyExtents {
     extents: BTreeMap<u64, Vec<u8>>,
@@ -41,7 +42,8 @@ impl DirtyExtents {
         FrozenExtents(self.extents.into_iter().map(frozen).collect())
     }
 
-    /// Returns how many bytes of memory a write to `range` adds.
+    /// Returns the number of bytes of `range` that are not dirty yet. A write to the range takes
+    /// this much more memory.
     pub(crate) fn growth(&self, range: Range<u64>) -> u64 {
         let length = range.end - range.start;
         length - self.pieces(range).map(|(_, bytes)| bytes.len() as u64).sum::<u64>()
@@ -59,7 +61,7 @@ impl DirtyExtents {
         })
     }
 
-    /// Writes bytes at a position, over dirty bytes that are there.
+    /// Adds dirty bytes at a position of the file. They replace dirty bytes that are there.
     pub(crate) fn write(&mut self, position: u64, mut bytes: &[u8]) {
         let mut at = position;
         while !bytes.is_empty() {
@@ -69,7 +71,8 @@ impl DirtyExtents {
         }
     }
 
-    /// Writes the first of these bytes, as many as go into one extent. Returns their number.
+    /// Adds the first of these bytes at position `at`, as many as go into one extent. Returns their
+    /// number. The caller adds the rest.
     fn write_some(&mut self, at: u64, bytes: &[u8]) -> usize {
         let next = self.extents.range(at..).next().map(|(position, _)| *position);
         if let Some((position, extent)) = self.extents.range_mut(..=at).next_back() {
@@ -105,7 +108,7 @@ impl DirtyExtents {
         length
     }
 
-    /// Drops all dirty bytes from `end` on.
+    /// Drops all dirty bytes from position `end` on, because the file is truncated there.
     pub(crate) fn cut(&mut self, end: u64) {
         let dropped = self.extents.split_off(&end);
         self.bytes -= dropped.values().map(|bytes| bytes.len() as u64).sum::<u64>();
@@ -118,8 +121,8 @@ impl DirtyExtents {
         }
     }
 
-    /// Adds older extents below these: bytes of `older` are visible before `end` where nothing
-    /// newer is.
+    /// Adds older extents below these dirty ones: where these have no bytes, the bytes of `older`
+    /// become dirty, up to position `end`. The bytes of `older` from `end` on are dropped.
     pub(crate) fn insert_below(&mut self, older: &FrozenExtents, end: u64) {
         let newer = std::mem::take(self);
         for (position, bytes) in older.pieces(0..end) {
@@ -131,7 +134,8 @@ impl DirtyExtents {
     }
 }
 
-/// Extents that do not change any more, ordered by position.
+/// Dirty extents of a file that a flush has taken and that do not change any more, ordered by
+/// position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrozenExtents(Vec<(u64, Bytes)>);
 
@@ -167,7 +171,8 @@ impl FrozenExtents {
         })
     }
 
-    /// Returns these extents laid over `base`, which is the beginning of the file.
+    /// Returns these extents together with the parts of `base` that they do not cover. `base` is
+    /// the content from the beginning of the file.
     pub(crate) fn over(&self, base: &Bytes) -> FrozenExtents {
         let (mut all, mut at) = (Vec::with_capacity(2 * self.0.len() + 1), 0_u64);
         let end = base.len() as u64;

@@ -4,7 +4,8 @@ use rustix::io::Errno;
 use tracing::warn;
 use volume::{FsError, VolumeError};
 
-/// Returns the error number for an error of the volume. Logs errors that have no exact number.
+/// Returns the error number that a program gets for an error of the volume. Logs errors that have
+/// no exact number, which become `EIO`, and a full volume.
 pub(crate) fn errno(error: &VolumeError) -> Errno {
     match error {
         VolumeError::Fs(error) => of_namespace(*error),

@@ -1,10 +1,12 @@
-//! The log of an open file in the ledger.
+//! The log of an open file's uncommitted changes in the ledger, the file in memory that survives
+//! this process.
 
 use ledger::DirtyLog;
 
-/// The log of one open file, if it has begun.
+/// The log of one open file's uncommitted changes in the ledger, if the file has one.
 #[derive(Debug, Default)]
 pub(crate) struct FileLog {
+    /// The log; `None` if the file has none, because it has no dirty data.
     pub(crate) log: Option<DirtyLog>,
     /// True if the log has a copy of the file's record, because the record may be deleted with the
     /// last name.
@@ -12,17 +14,18 @@ pub(crate) struct FileLog {
 }
 
 impl FileLog {
-    /// Returns the position at which the next log entry will begin; 0 without a log.
+    /// Returns the offset in the log at which the next entry will begin; 0 if the file has no log.
     pub(crate) fn end(&self) -> u64 {
         self.log.as_ref().map_or(0, DirtyLog::end)
     }
 
-    /// Continues the log of an earlier worker.
+    /// Returns the log that an earlier worker (process of the mount) left, to be continued.
+    /// `has_record` is true if the log has a copy of the file's record.
     pub(crate) fn inherited(log: DirtyLog, has_record: bool) -> FileLog {
         FileLog { log: Some(log), has_record }
     }
 
-    /// Returns true if the log has begun.
+    /// Returns true if the file has a log in the ledger.
     pub(crate) fn has_begun(&self) -> bool {
         self.log.is_some()
     }

@@ -37,16 +37,21 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 const HANDLES_SHIFT: u32 = 40;
 const DIRECTORY_HANDLES: u64 = 1 << 39;
 
-/// The maximum number of nodes remembered as "found by inode number alone".
+/// The maximum number of nodes of which the mount remembers that they were looked up by inode
+/// number alone. Without that, an open by number can fail with `ESTALE`.
 const BY_NUMBER_MAX: usize = 1 << 16;
 
-/// The maximum number of files whose last seen data version is remembered.
+/// The maximum number of files whose data version at the last open is remembered. The data version
+/// is a number of a file that grows with each commit of its content; by it, the kernel's cached
+/// pages stay valid at the next open.
 const SEEN_VERSIONS_MAX: usize = 1 << 17;
 
-/// The time limit of a cache invalidation that an operation waits for.
+/// The time for which an operation waits until the kernel has dropped its cached pages and
+/// attributes of a file.
 const INVALIDATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The memory limit for dirty data of all deleted files together, in bytes. It is separate from
+/// The memory limit for the dirty data (written and not committed) of all deleted files together,
+/// in bytes. Programs still have these files open. It is separate from
 /// [`FilesOptions::write_memory`], because no flush can free it: it is held until the files are
 /// closed.
 const DELETED_MEMORY_BYTES: u64 = 32 << 20;
@@ -58,7 +63,8 @@ pub struct FilesOptions {
     pub root: Ino,
     /// True for a read-only file system: each change fails with `EROFS`.
     pub read_only: bool,
-    /// The memory limit for dirty data, in bytes. Writes that exceed it wait for flushes.
+    /// The memory limit for the dirty data (written and not committed) of all files, in bytes.
+    /// Writes that exceed it wait until flushes have committed some.
     pub write_memory: u64,
     /// The largest file, in bytes, that a flush writes completely and in order when all its content
     /// is in memory. The result has an MD5 entity tag and the same block layout as a PUT. For
@@ -68,8 +74,9 @@ pub struct FilesOptions {
     pub io_timeout: Duration,
     /// True if reads update access times (`relatime`).
     pub updates_atime: bool,
-    /// The ledger that records open handles, locks and dirty data for the process that follows this
-    /// one. `None` if no process follows.
+    /// The ledger, a file in memory that records open handles, locks and dirty data for the process
+    /// that continues this mount after a crash or an upgrade. `None` if no process follows; then
+    /// unsynced data is lost with this one.
     pub ledger: Option<Arc<Ledger>>,
 }
 
@@ -82,35 +89,45 @@ pub struct Files {
     pub(crate) request: u64,
     /// The thread that made the request, as the kernel numbers it; 0 if unknown.
     pub(crate) thread: u32,
-    /// The entry of the request in the journal of replies. It is empty if the request changes
-    /// nothing.
+    /// The entry of the request in the ledger's journal, by which the next worker (process of the
+    /// mount) knows whether the request was executed. It is empty if the request changes nothing.
     pub(crate) note: Note,
 }
 
-/// The state that all requests share.
+/// The state of the file system that all requests share: open files, locks, memory limits and
+/// caches.
 #[derive(Debug)]
 pub struct SharedFiles {
+    /// The background tasks and the flushes, which continue if their caller stops waiting.
     pub(crate) tasks: TaskTracker,
     pub(crate) volume: Arc<Volume>,
     pub(crate) options: FilesOptions,
+    /// The name by which each node was last found.
     pub(crate) names: KnownNames,
-    /// Nodes that were looked up by number without a name, for example for an NFS file handle.
+    /// Nodes that were looked up by inode number without a name, for example for an NFS file
+    /// handle.
     pub(crate) by_number: Cache<Ino, ()>,
-    /// The data version of each file for which the kernel may hold cached pages.
+    /// The data version at the last open of each file whose pages the kernel may have in its cache.
+    /// The data version grows with each commit of the content, so an equal one means that the pages
+    /// are valid.
     pub(crate) seen_versions: Cache<Ino, u64>,
     pub(crate) open: OpenFiles,
-    /// Names that are rebound faster than the kernel can look them up and open them.
+    /// Names that other clients bind to new files faster than the kernel can look them up and open
+    /// them.
     pub(crate) volatile_names: VolatileNames,
+    /// The threads that got `ESTALE` from an open a short time ago and are expected to try again.
     pub(crate) stale_retries: StaleRetries,
     pub(crate) directories: Directories,
     pub(crate) seen_directories: SeenDirectories,
     pub(crate) locks: Arc<Locks>,
+    /// Memory of the dirty data of all files that are not deleted, up to `write_memory`.
     pub(crate) memory: ByteBudget,
     /// Memory of the dirty data of deleted files, up to [`DELETED_MEMORY_BYTES`].
     pub(crate) deleted_memory: ByteBudget,
     /// The receiver of cache invalidations, normally the kernel's notification queue.
     watch: Mutex<Option<Arc<dyn NodeWatch>>>,
-    /// Permits of the read-ahead streams, at most [`STREAMS_MAX`].
+    /// One permit for each read-ahead stream (the background read of a sequentially read file) that
+    /// may still begin, at most [`STREAMS_MAX`].
     pub(crate) streams: Arc<Semaphore>,
     /// Notified when a file has its `flush_requested` flag set.
     pub(crate) flushes: Notify,
@@ -130,8 +147,9 @@ impl Deref for Files {
 }
 
 impl Files {
-    /// Returns the file system of `volume`. With a ledger, the locks of the previous worker are
-    /// loaded here; open files are restored by [`Files::take_over`].
+    /// Returns the file system of `volume`, for background work. With a ledger, the locks that the
+    /// previous worker (process of the mount) left are loaded here; its open files are restored by
+    /// [`Files::take_over`].
     pub fn new(volume: Arc<Volume>, options: FilesOptions) -> Arc<Files> {
         let ledger = options.ledger.as_ref();
         // Handle numbers of an earlier worker stay valid, so they must differ from those of this
@@ -166,44 +184,48 @@ impl Files {
         Arc::new(Files { shared, request: 0, thread: 0, note: Note::none() })
     }
 
-    /// Returns the same files for one request. `note` is its entry in the journal if it changes
-    /// something.
+    /// Returns this file system as seen by the kernel request with this number; 0 for background
+    /// work. `note` is the request's entry in the ledger's journal, by which the next worker knows
+    /// whether it was executed. It is empty if the request changes nothing.
     #[must_use]
     pub fn for_request(&self, request: u64, note: Note) -> Files {
         Files { shared: Arc::clone(&self.shared), request, thread: self.thread, note }
     }
 
-    /// Returns the same files for a request of `thread`, in the kernel's numbering; 0 if unknown.
+    /// Returns this file system as seen by a request of a thread, as the kernel numbers it; 0 if
+    /// unknown. The thread decides how an open is answered after `ESTALE`.
     #[must_use]
     pub fn for_thread(&self, thread: u32) -> Files {
         Files { shared: Arc::clone(&self.shared), request: 0, thread, note: Note::none() }
     }
 
-    /// Returns the inode number of the root.
+    /// Returns the inode number of the directory that is the root of this file system.
     pub fn root(&self) -> Ino {
         self.options.root
     }
 
-    /// Returns the lock tables of this mount.
+    /// Returns the locks that programs of this mount hold, and their waiters.
     pub fn locks(&self) -> &Arc<Locks> {
         &self.locks
     }
 
-    /// Returns how long the kernel may cache replies to requests that begin now. It holds only
-    /// while a receiver is set with [`Files::watch`], and not for attributes that are
-    /// [volatile](NodeStat::volatile_attributes).
+    /// Returns how long the kernel may cache replies to requests that begin now. This time is valid
+    /// only while a receiver of invalidations is set with [`Files::watch`], and not for attributes
+    /// that are [volatile](NodeStat::volatile_attributes).
     pub fn cache_validity(&self) -> CacheValidity {
         self.volume.cache_validity()
     }
 
-    /// Sets the receiver of invalidations. It is notified of each change that was not made through
-    /// these files, so that the kernel drops its cached entries.
+    /// Sets the receiver of cache invalidations, normally the queue of notifications to the kernel.
+    /// It is notified of each change that was not made through these files, so that the kernel
+    /// drops its cached entries.
     pub fn watch(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&watch));
         self.volume.watch_nodes(watch, coherence);
     }
 
-    /// Removes the receiver of invalidations.
+    /// Removes the receiver of cache invalidations. From then on the kernel is not notified of
+    /// changes.
     pub fn unwatch(&self) {
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.volume.unwatch_nodes();
@@ -238,8 +260,9 @@ impl Files {
         }
     }
 
-    /// Returns the node to which a name is bound. If the name is watched as volatile, the node is
-    /// pinned for a few seconds, so that an open that follows can still succeed.
+    /// Returns the node to which a name is bound. If the name is watched, because other clients
+    /// bind it to new files too fast, the node is pinned for a few seconds: its data is not
+    /// deleted, so an open that follows can still succeed.
     pub(crate) async fn find(&self, name: &NodeName) -> Result<FoundNode, Errno> {
         if self.stale_retries.note_lookup(self.thread) {
             self.volatile_names.watch(name.clone());
@@ -254,7 +277,8 @@ impl Files {
         Ok(node)
     }
 
-    /// Returns the attributes of a node, from its open file if there is one.
+    /// Returns the attributes of a node. If programs have it open, its dirty data and pending
+    /// changes are included.
     ///
     /// # Errors
     /// `ESTALE` if the node does not exist any more and no program has it open.
@@ -279,8 +303,9 @@ impl Files {
         }
     }
 
-    /// Notes that this thread gets `ESTALE` for a node, and watches the name of the node. Returns
-    /// `ESTALE`.
+    /// Notes that this request's thread gets `ESTALE` for a node and is expected to try again.
+    /// Watches the name of the node: nodes to which it leads from now on are kept for the retry.
+    /// Returns `ESTALE`.
     pub(crate) fn stale(&self, ino: Ino) -> Errno {
         self.stale_retries.insert(self.thread, StaleReply::of(ino, Instant::now()));
         self.names.get(ino).into_iter().for_each(|name| self.volatile_names.watch(name));
@@ -312,9 +337,10 @@ impl Files {
         target_of(&node).map(<[u8]>::to_vec).ok_or(Errno::INVAL)
     }
 
-    /// Runs `operation` again while the stores do not answer, up to `io_timeout`. A failed try must
-    /// have changed nothing. If the session ended and a worker follows, this waits for ever: the
-    /// kernel sends the request again to that worker.
+    /// Runs an operation of the volume again while the stores do not answer, up to `io_timeout`. A
+    /// failed try must have changed nothing. If the session with the store has ended and a worker
+    /// (process of the mount) follows, this waits for ever: the kernel sends the request again to
+    /// that worker.
     pub(crate) async fn retry_until_deadline<T, F>(
         &self,
         operation: impl Fn() -> F,
@@ -334,8 +360,8 @@ impl Files {
         retry_until_deadline(self.options.io_timeout, operation).await
     }
 
-    /// Flushes the dirty data of a file. The flush runs in a task of its own, so it continues if
-    /// the caller stops waiting.
+    /// Flushes a file, that is, commits its dirty data. The flush runs in a task of its own, so it
+    /// continues if the caller stops waiting.
     pub(crate) async fn flush_file(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
         let files = self.for_request(0, Note::none());
         let file = Arc::clone(file);
@@ -343,7 +369,7 @@ impl Files {
         flush.await.unwrap_or(Err(Errno::IO))
     }
 
-    /// Runs `work` in the background.
+    /// Runs `work` in a background task, which is not awaited.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         drop(self.tasks.spawn(work));
     }
@@ -360,7 +386,8 @@ impl Files {
         matches!(tokio::time::timeout(INVALIDATION_TIMEOUT, forgotten).await, Ok(Ok(())))
     }
 
-    /// As [`Files::invalidate_cache`], without waiting.
+    /// Asks the kernel to drop the cached pages and attributes of a file, without waiting until it
+    /// has.
     pub(crate) fn invalidate_cache_soon(&self, ino: Ino) {
         let watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(watch) = watch {
@@ -381,8 +408,9 @@ impl ReleaseMemory for SharedFiles {
     }
 }
 
-/// Returns the hook that flushes all dirty data before another session can get locks that were
-/// released here. Flush errors are reported to the descriptors of each file.
+/// Returns the hook that flushes all dirty data before another session (another process on the
+/// volume) can get locks that were released in this one's memory. Flush errors are reported to the
+/// descriptors of each file.
 fn before_sharing(files: &Weak<SharedFiles>) -> BeforeSharing {
     let files = files.clone();
     BeforeSharing(Box::new(move || {

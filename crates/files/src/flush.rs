@@ -22,19 +22,21 @@ use crate::files::Files;
 use crate::open::{FileState, FlushingData, HandleId, OpenFile};
 use crate::read_ahead::STREAM_IDLE;
 
-/// The age at which dirty data is flushed without a request. A shorter time would split changes: a
-/// program that truncates a file and rewrites it within this time makes one commit.
+/// The age at which dirty data (written and not committed) is flushed without a request of a
+/// program. A shorter time would split changes: a program that truncates a file and rewrites it
+/// within this time makes one commit.
 const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// How often the background flusher looks for old dirty data.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of checks after which expired volatile names and `ESTALE` replies are dropped.
+/// The number of checks after which the flusher also drops expired entries of two tables: names
+/// that change too fast to be opened, and threads that got `ESTALE`.
 const CHECKS_PER_EXPIRY: u32 = 5;
 
 impl Files {
-    /// Flushes the dirty data of a handle's file, written through any handle. After that it is
-    /// durable and visible to all clients.
+    /// Flushes the file of a handle, that is, commits its dirty data, also if it was written
+    /// through other handles. After that the data is durable and visible to all clients.
     ///
     /// # Errors
     /// The error of this flush, or of an earlier one that this handle has not returned yet.
@@ -45,14 +47,16 @@ impl Files {
         flushed.and(earlier)
     }
 
-    /// Asks the background flusher to flush a file.
+    /// Asks the background flusher to commit the dirty data of a file soon. Does not wait.
     pub(crate) fn flush_soon(&self, file: &Arc<OpenFile>) {
         file.flush_requested.store(true, Ordering::Relaxed);
         self.flushes.notify_one();
     }
 
-    /// Flushes files that are requested or whose data is old, until `end`. Ends idle read-ahead
-    /// streams and drops expired volatile names. One task runs this for the life of a mount.
+    /// Runs the background flusher until `end` is cancelled. It flushes files for which a flush was
+    /// requested or whose dirty data is 5 seconds old. It also ends idle read-ahead streams and
+    /// drops expired entries of names that change too fast to be opened. One task runs this for the
+    /// life of a mount.
     pub async fn flush_until(self: Arc<Self>, end: CancellationToken) {
         let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         let mut checks = 0_u32;
@@ -91,15 +95,17 @@ impl Files {
         }
     }
 
-    /// Flushes all open files. Returns the first error.
+    /// Flushes all open files, that is, commits their dirty data. If some fail, the others are
+    /// flushed nevertheless; returns the first error in the order of the table.
     pub async fn flush_all(&self) -> Result<(), Errno> {
         let files = self.open.all();
         let flushed = futures::future::join_all(files.iter().map(|file| self.flush_file(file)));
         flushed.await.into_iter().collect()
     }
 
-    /// Flushes the dirty data of a file. The future must run to its end: dropped halfway, it would
-    /// leave the data in `flushing`.
+    /// Flushes a file, that is, commits its dirty data. If the commit fails, the data is dirty
+    /// again, and each handle returns the error once. The future must run to its end: dropped
+    /// halfway, it would leave the data in `flushing`, where no later flush finds it.
     pub(crate) async fn flush_now(&self, file: &OpenFile) -> Result<(), Errno> {
         // Held until the end: a second flush of the file waits here and then finds it clean.
         let mut sums = file.flush_lock.lock().await;
@@ -169,13 +175,16 @@ impl Files {
         }
     }
 
-    /// Returns true if the record of a file is deleted.
+    /// Returns true if the store has no record of the file any more, so that nothing can be
+    /// committed to it.
     async fn is_deleted(&self, ino: Ino) -> bool {
         self.retry_until_deadline(|| self.volume.find_node(ino)).await.err() == Some(Errno::STALE)
     }
 
-    /// Notes a data version that this process committed. The kernel's cached pages stay valid for
-    /// it, unless another client committed in between: then the version is higher by more than 1.
+    /// Notes that this process has committed a new data version of a file, a number that grows with
+    /// each commit of its content. `before` is the file before the commit, `now` the file after it.
+    /// The kernel's cached pages stay valid for it, unless another client committed in between:
+    /// then the version is higher by more than 1.
     pub(crate) fn note_own_version(&self, before: &FoundNode, now: &FoundNode) {
         let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
         if let (Some(before), Some(version)) = (version(before), version(now))
@@ -188,8 +197,8 @@ impl Files {
 }
 
 impl FileState {
-    /// Returns how long the file has been dirty, as far as the background flusher knows; `None` if
-    /// clean.
+    /// Returns the time since the background flusher first saw the file with dirty data; `None` if
+    /// it has none.
     fn dirty_age(&mut self, now: Instant) -> Option<Duration> {
         if !self.is_dirty() {
             self.dirty_since = None;
@@ -199,7 +208,8 @@ impl FileState {
         Some(now.saturating_duration_since(since))
     }
 
-    /// Moves all dirty data and pending changes into the flush. The file is clean after that.
+    /// Moves all dirty data and pending attribute changes into the data of a flush. `note` is the
+    /// flush's entry in the ledger's journal. The file has no dirty data after that.
     fn start_flush(&mut self, note: Note) -> FlushingData {
         self.dirty_since = None;
         FlushingData {
@@ -215,8 +225,8 @@ impl FileState {
         }
     }
 
-    /// Puts the data of a failed flush back below the newer dirty data, so that the next flush
-    /// commits both.
+    /// Makes the data of a failed flush dirty again, below the data that was written since, so that
+    /// the next flush commits both.
     fn restore_dirty(&mut self, flushing: &FlushingData) {
         self.tail = self.joined_tail(flushing);
         self.dirty.insert_below(&flushing.extents, self.cut.unwrap_or(u64::MAX));
@@ -231,7 +241,7 @@ impl FileState {
     }
 }
 
-/// Returns one change with the effect of both, `then` after `first`.
+/// Returns one attribute change with the effect of two: of `first`, and of `then` after it.
 fn merged(first: &AttributeChange, then: &AttributeChange) -> AttributeChange {
     AttributeChange {
         mode: then.mode.or(first.mode),

@@ -21,7 +21,8 @@ impl Files {
         Ok(self.with_access_time(file.attributes(node.as_ref()).await))
     }
 
-    /// Refreshes an open file from the volume. The kernel asks for attributes before it reads
+    /// Reads an open file again from the volume, so that commits of other clients are visible. A
+    /// file with dirty data is left as it is. The kernel asks for attributes before it reads
     /// through its page cache, but not before reads that bypass it.
     pub(crate) async fn refresh_open(&self, file: &Arc<OpenFile>) -> Result<(), Errno> {
         if let (Some(node), _) = self.find_open(file).await? {
@@ -30,8 +31,8 @@ impl Files {
         Ok(())
     }
 
-    /// Finds the present node of an open file; `None` if its record is deleted. The flag is true if
-    /// this call found out that the last name was removed.
+    /// Reads the present node of an open file from the volume; `None` if its record is deleted. The
+    /// flag is true if this call found out that the last name was removed.
     pub(crate) async fn find_open(
         &self,
         file: &Arc<OpenFile>,

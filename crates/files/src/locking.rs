@@ -13,15 +13,16 @@ use rustix::io::Errno;
 use crate::files::Files;
 
 impl Files {
-    /// Takes a lock without waiting. Fails with `EAGAIN` if it conflicts with another one.
+    /// Takes a lock on a range of a file, or with flock(2) on the whole file, without waiting.
+    /// Fails with `EAGAIN` if it conflicts with another one.
     pub async fn try_lock(&self, ino: Ino, requested: RangeLock) -> Result<(), Errno> {
         self.locks.try_lock(ino, requested).await?;
         self.refresh_under_lock(ino).await;
         Ok(())
     }
 
-    /// Takes a lock, and waits until it is free. If the future is dropped before, no trace of the
-    /// request stays.
+    /// Takes a lock on a range of a file, or with flock(2) on the whole file, and waits until it is
+    /// free. If the future is dropped before that, the lock is not taken.
     ///
     /// # Errors
     /// `EDEADLK` if programs of this mount would wait for each other in a circle, for range locks
@@ -33,8 +34,9 @@ impl Files {
         Ok(())
     }
 
-    /// Releases a range of an owner's locks on a file. Takes no round trip if the owner holds none
-    /// of it.
+    /// Releases the locks of one owner on a range of a file. `flock` selects its locks of flock(2),
+    /// otherwise those of fcntl(2). Other sessions see the data that was written under the locks.
+    /// Takes no round trip if the owner holds none of it.
     pub async fn unlock(
         &self,
         ino: Ino,
@@ -65,9 +67,10 @@ impl Files {
         self.locks.conflicting(ino, requested).await
     }
 
-    /// Refreshes an open file after a lock was granted: another mount may have written to it before
-    /// it released the lock. If the kernel does not drop its cached pages in time, the version is
-    /// not noted, so that the next open or lock tries again.
+    /// Reads an open file again from the volume after a lock on it was granted: another mount may
+    /// have written to it before it released the lock. If the kernel does not drop its cached pages
+    /// in time, the new data version is not noted as the one of the cache, so that the next open or
+    /// lock tries again.
     async fn refresh_under_lock(&self, ino: Ino) {
         if !self.locks.is_shared().await {
             return;

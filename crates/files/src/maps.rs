@@ -40,41 +40,46 @@ use crate::files::Files;
 use crate::map_claim::{Claim, PageAccess};
 use crate::open::{Handle, HandleId};
 
-/// How long an open waits to learn whether another session has the claim. An open must not wait
-/// long for a mount that does not answer.
+/// The time for which an open waits to learn whether another session has the claim on the file,
+/// that is, the right to have pages of it in the kernel's cache. An open must not wait long for a
+/// mount that does not answer.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a page waits for the claim: longer than the claim of a killed session lasts.
+/// The time for which a page request waits until this session has the claim on the file. It is
+/// longer than the claim of a killed session lasts.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The pause before the kernel is asked again for pages that it did not give back.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// The bytes whose locks represent the maps of a file. Programs can lock bytes below `1 << 63`
-/// only.
+/// The bytes of a file on which sessions take locks to agree about its maps: the claim, the request
+/// for the claim, and the mark of a session that takes part. Programs can lock bytes below `1 <<
+/// 63` only.
 const CLAIMED_BYTE: u64 = u64::MAX;
 const WANTED_BYTE: u64 = u64::MAX - 1;
 const JOINED_BYTE: u64 = u64::MAX - 2;
 
-/// Returns a lock that belongs to a session. Other sessions identify it by the session, so its
-/// owner is a constant.
+/// Returns a lock on one byte that belongs to a session and not to a program. Other sessions
+/// identify it by the session, so its owner is a constant.
 const fn lock_of_session(byte: u64, kind: RangeLockKind) -> RangeLock {
     RangeLock { start: byte, last: byte, kind, owner: u64::MAX, pid: 0, flock: false }
 }
 
-/// The claim itself.
+/// The lock that is the claim: its session has the right to have pages of the file in the kernel's
+/// cache.
 const CLAIM: RangeLock = lock_of_session(CLAIMED_BYTE, RangeLockKind::Exclusive);
-/// The request of a session that waits for the claim.
+/// The lock by which a session shows that it waits for the claim (the right to have pages of the
+/// file).
 const WANTED: RangeLock = lock_of_session(WANTED_BYTE, RangeLockKind::Shared);
-/// The mark of a session that shares the claim with others. No lock conflicts with it: it records
-/// for the next worker which files take part in hand-overs.
+/// The lock by which a session marks a file whose claim passes between it and others. No lock
+/// conflicts with it: it records for the next worker which files take part in hand-overs.
 const JOINED: RangeLock = lock_of_session(JOINED_BYTE, RangeLockKind::Shared);
 
 impl Files {
-    /// Claims the maps of a file that was opened for reading and writing. Returns true if the
-    /// kernel may cache its pages for this handle. Returns false if another session has the claim,
-    /// or if that is not known within 3 seconds; then reads through the handle look for changes of
-    /// other sessions.
+    /// Takes the claim on a file that was opened for reading and writing, that is, this session's
+    /// right to have pages of it in the kernel's cache. Returns true if the kernel may cache its
+    /// pages for this handle. Returns false if another session has the claim, or if that is not
+    /// known within 3 seconds; then reads through the handle look for changes of other sessions.
     pub async fn claim_map(&self, handle: HandleId) -> bool {
         let may_map = self.claim_in_time(handle).await;
         if !may_map && let Ok(handle) = self.open.handle(handle) {
@@ -83,9 +88,10 @@ impl Files {
         may_map
     }
 
-    /// Returns true if another session has the claim on a file that was not opened for reading and
-    /// writing. Then reads through the handle look for changes of other sessions. A session that
-    /// has not used locks does not ask: asking would make locks slower for all others.
+    /// Returns true if another session has the claim (the right to have pages in the kernel's
+    /// cache) on a file that was opened in another way than for reading and writing. Then reads
+    /// through the handle look for changes of other sessions. A session that has not used locks
+    /// does not ask: asking would make locks slower for all others.
     pub async fn is_claimed_elsewhere(&self, handle: HandleId) -> bool {
         if !self.locks.is_in_records().await {
             return false;
@@ -107,6 +113,8 @@ impl Files {
         is_claimed
     }
 
+    /// Takes the claim on the file of a handle, as `Files::claim_map`. Returns false if another
+    /// session has it or if that takes longer than `CLAIM_TIMEOUT`.
     async fn claim_in_time(&self, handle: HandleId) -> bool {
         let files = self.for_request(0, Note::none());
         let mut claim = Box::pin(async move { files.claim(handle).await });
@@ -119,6 +127,8 @@ impl Files {
         matches!(tokio::time::timeout(CLAIM_TIMEOUT, claim).await, Ok(Ok(true)))
     }
 
+    /// Takes the claim on the file of a handle, if no other session has it, and counts the handle
+    /// as one that may be mapped. Returns false if the claim was not taken.
     async fn claim(&self, id: HandleId) -> bool {
         let Ok(handle) = self.open.handle(id) else { return false };
         let (ino, maps) = (handle.file.ino, &handle.file.maps);
@@ -142,7 +152,8 @@ impl Files {
         true
     }
 
-    /// Notes that the session has got the claim of a file.
+    /// Notes that this session has got the claim on a file (the right to have pages of it in the
+    /// kernel's cache), and listens for sessions that want it.
     async fn claim_acquired(&self, handle: &Handle) {
         let ino = handle.file.ino;
         handle.file.maps.set(Claim::Held);
@@ -155,7 +166,9 @@ impl Files {
         }
     }
 
-    /// Releases the claim if this was the last handle of its file that may be mapped.
+    /// Ends the use of a file's claim by a handle that is closed. If no other handle of the file
+    /// may be mapped, releases the claim, that is, this session's right to have pages of the file
+    /// in the kernel's cache, so that other sessions can take it.
     pub(crate) async fn end_claim(&self, handle: &Handle) {
         let (ino, maps) = (handle.file.ino, &handle.file.maps);
         // A claim that is being taken for this handle completes first.
@@ -167,8 +180,8 @@ impl Files {
         }
     }
 
-    /// Has the kernel write back dirty pages of all shared maps. Call this before an unmount, which
-    /// discards them.
+    /// Has the kernel write back the changed pages of all files that programs map shared. Call this
+    /// before an unmount, which discards them.
     pub async fn write_back_maps(&self) {
         let files = self.open.all();
         let mapped = files.iter().filter(|file| file.maps.is_joined());
@@ -178,7 +191,8 @@ impl Files {
         }
     }
 
-    /// Releases the session's locks on some of the bytes that represent maps.
+    /// Releases this session's own locks on some of the bytes by which sessions agree about the
+    /// maps of a file. If this fails, it is retried in the background.
     async fn release_session_locks(&self, ino: Ino, bytes: std::ops::RangeInclusive<u64>) {
         let (owner, flock) = (CLAIM.owner, CLAIM.flock);
         let unlocked = self.locks.unlock(ino, owner, flock, *bytes.start(), *bytes.end()).await;
@@ -187,9 +201,11 @@ impl Files {
         }
     }
 
-    /// Takes over the claims of the previous worker. Its handles of a claimed file count as mapped.
-    /// A claim on a file without handles is released. Handles of other files may have been refused
-    /// a claim, so their pages wait for one.
+    /// Takes over the claims of the previous worker (process of the mount), that is, the session's
+    /// rights to have pages of files in the kernel's cache. The handles of a claimed file count as
+    /// mapped. A claim on a file without handles is released. If there were claims or locks at all,
+    /// handles of other files may have been refused a claim, so requests for their pages wait for
+    /// one.
     pub(crate) async fn take_over_claims(&self) {
         let exported = self.locks.export();
         let has = |held: &[RangeLock], byte: u64| held.iter().any(|lock| lock.start == byte);
@@ -219,9 +235,10 @@ impl Files {
         }
     }
 
-    /// Returns access to the pages of an open file, for one read or write. Keep it until the kernel
-    /// is answered. `fills` is true if the kernel reads pages for its cache. If several sessions
-    /// map the file, this waits until no other session has pages of it.
+    /// Waits until this session may have pages of an open file in the kernel's cache, and counts
+    /// one read or write as a use of them. Keep the returned access until the kernel is answered.
+    /// `fills` is true if the kernel reads pages for its cache. If several sessions map the file,
+    /// this waits until no other session has pages of it.
     ///
     /// # Errors
     /// `EIO` if another session does not hand over its pages in time.
@@ -231,6 +248,7 @@ impl Files {
         self.access(&handle, fills).await
     }
 
+    /// As `Files::access_pages`, for a handle that was found.
     pub(crate) async fn access(
         &self,
         handle: &Arc<Handle>,

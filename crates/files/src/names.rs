@@ -14,7 +14,8 @@ use volume::NodeName;
 /// The maximum number of nodes with a known name.
 const NAMES_MAX: usize = 1 << 17;
 
-/// The last known name of each node.
+/// The name (directory and name in it) by which each node was last found, as far as it is still
+/// remembered.
 #[derive(Debug)]
 pub(crate) struct KnownNames(Cache<Ino, NodeName>);
 
@@ -30,12 +31,12 @@ impl KnownNames {
         }
     }
 
-    /// Forgets a name of a node, if it is the known one.
+    /// Forgets the name by which a node was last found, if it is this one.
     pub(crate) fn remove(&self, ino: Ino, name: &NodeName) {
         self.0.remove_if(&ino, |known| known == name);
     }
 
-    /// Returns the name by which a node was last found.
+    /// Returns the name by which a node was last found; `None` if it is not known any more.
     pub(crate) fn get(&self, ino: Ino) -> Option<NodeName> {
         self.0.get(&ino)
     }

@@ -14,7 +14,8 @@ use volume::FoundNode;
 use crate::attributes::NodeStat;
 use crate::files::Files;
 
-/// The maximum number of ancestors that are checked for the root.
+/// The maximum number of parent directories that are followed to find out if a node is below the
+/// root of the mount. A deeper node counts as not below it.
 const ANCESTORS_MAX: usize = 2_048;
 
 impl Files {
@@ -45,7 +46,8 @@ impl Files {
         self.look_up_number(directory.parent).await
     }
 
-    /// Returns the node for an open, if it was looked up by number before; otherwise `None`.
+    /// Returns the node for an open by inode number, if the number was looked up without a name
+    /// before; otherwise `None`.
     pub(crate) async fn found_by_number(&self, ino: Ino) -> Result<Option<FoundNode>, Errno> {
         if self.by_number.get(&ino).is_none() {
             return Ok(None);

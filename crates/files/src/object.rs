@@ -25,7 +25,7 @@ const USER: &str = "meta.";
 const TAG: &str = "tag.";
 const ETAG: &str = "etag";
 
-/// The meaning of an attribute name in this name space.
+/// The meaning of the name of an extended attribute that begins with `user.ashlar.`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectAttribute {
     /// The entity tag, read-only.
@@ -37,7 +37,8 @@ pub(crate) enum ObjectAttribute {
 }
 
 impl ObjectAttribute {
-    /// Parses an attribute name. Returns `None` if it is not in this name space.
+    /// Parses the name of an extended attribute. Returns `None` if it does not begin with
+    /// `user.ashlar.`.
     pub(crate) fn of(attribute: &[u8]) -> Option<ObjectAttribute> {
         let name = attribute.strip_prefix(PREFIX)?;
         let Ok(name) = std::str::from_utf8(name) else { return Some(ObjectAttribute::Unknown) };
@@ -74,7 +75,8 @@ pub(crate) fn names(object: &ObjectHeaders) -> Vec<Vec<u8>> {
 }
 
 impl Files {
-    /// Returns the value of an attribute. Fails with `ENODATA` if the file does not have it.
+    /// Returns the value of an extended attribute that shows S3 metadata. Fails with `ENODATA` if
+    /// the file does not have it.
     pub(crate) async fn object_attribute(
         &self,
         ino: Ino,
@@ -92,8 +94,9 @@ impl Files {
         }
     }
 
-    /// Sets an attribute, or removes it if `value` is `None`. `must_exist` is true if it must exist
-    /// before, false if it must not, and `None` if either is fine.
+    /// Sets an extended attribute that shows S3 metadata, or removes it if `value` is `None`.
+    /// `must_exist` is true if it must exist before, false if it must not, and `None` if either is
+    /// fine.
     ///
     /// # Errors
     /// `EPERM` for the entity tag; `EINVAL` if S3 does not accept the name or the value; `ENODATA`
@@ -117,7 +120,8 @@ impl Files {
     }
 }
 
-/// Returns the value as text. Fails with `EINVAL` if S3 would not accept it.
+/// Returns the new value of an S3 metadata item as text. Fails with `EINVAL` if S3 would not accept
+/// it.
 fn text<'v>(item: &ObjectItem, value: &'v [u8]) -> Result<&'v str, Errno> {
     let text = std::str::from_utf8(value).map_err(|_| Errno::INVAL)?;
     let is_legal = match item {

@@ -44,10 +44,11 @@ use crate::read_ahead::ReadAhead;
 use crate::sequential::SequentialSums;
 use crate::tail::AppendedTail;
 
-/// The limit of the dirty data of one deleted file, in bytes. No flush can commit it.
+/// The limit of the dirty data of one deleted file that programs have open, in bytes. It stays in
+/// memory, because no flush can commit it.
 pub(crate) const DELETED_FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The number of a file handle.
+/// The number of an open file handle, which the kernel sends with each request that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandleId(pub u64);
 
@@ -71,23 +72,26 @@ pub struct OpenMode {
 pub struct OpenedFile {
     /// The number of the new handle.
     pub handle: HandleId,
-    /// True if the data version is that of the previous open, so that the kernel may keep its
-    /// cached pages.
+    /// True if the data version (a number that grows with each commit of the content) is that of
+    /// the previous open on this mount, so that the kernel may keep its cached pages.
     pub unchanged: bool,
     /// The attributes of the file after the open.
     pub attributes: NodeStat,
 }
 
-/// A file with at least one handle, or pinned by `VolatileNames`.
+/// A file with at least one open handle, or one that `VolatileNames` keeps because its name is
+/// rebound too fast to be opened.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
+    /// Keeps the file's record and blocks from being deleted.
     _pin: OpenNode,
     pub(crate) state: tokio::sync::Mutex<FileState>,
     /// Held by the flush of the file; only one runs at a time. The value is the running checksums
     /// of the committed content, if the file was written from front to back.
     pub(crate) flush_lock: tokio::sync::Mutex<Option<SequentialSums>>,
-    /// This session's claim on the page cache of the file; see `maps`.
+    /// This session's claim on the file: its right to have pages of the mapped file in the kernel's
+    /// cache. See `maps`.
     pub(crate) maps: MapClaim,
     /// True if the background flusher should flush this file soon.
     pub(crate) flush_requested: AtomicBool,
@@ -95,16 +99,18 @@ pub(crate) struct OpenFile {
     pub(crate) failures: Mutex<(u64, Option<Errno>)>,
 }
 
-/// The layers of an open file; see the module's documentation.
+/// The state of an open file: the committed file, and the layers of uncommitted data over it. See
+/// the module's documentation.
 #[derive(Debug)]
 pub(crate) struct FileState {
     /// The node as last committed, as far as this mount knows.
     pub(crate) node: Arc<FoundNode>,
-    /// True if the record is deleted: nothing can be committed any more.
+    /// True if the store has no record of the file any more. Nothing can be committed then, but the
+    /// open handles still work.
     pub(crate) deleted: bool,
-    /// True if the last name is removed.
+    /// True if the last name of the file is removed.
     pub(crate) unlinked: bool,
-    /// The data that the current flush commits.
+    /// The data that a running flush commits; `None` if no flush runs.
     pub(crate) flushing: Option<Arc<FlushingData>>,
     /// The size up to which the layers below `dirty` are visible, if the file was truncated since
     /// the last flush began.
@@ -113,9 +119,10 @@ pub(crate) struct FileState {
     pub(crate) dirty: DirtyExtents,
     /// When the background flusher first saw this file dirty.
     pub(crate) dirty_since: Option<Instant>,
-    /// The part of `dirty` that was appended at the end of the file.
+    /// The bytes of `dirty` that were appended at the end of the file. They move if another client
+    /// appends first. `None` if there are none.
     pub(crate) tail: Option<AppendedTail>,
-    /// The memory that `dirty` takes.
+    /// The permit for the memory that `dirty` takes.
     pub(crate) permit: Option<Permit>,
     /// The size of the file as programs see it, in bytes.
     pub(crate) size: u64,
@@ -123,32 +130,41 @@ pub(crate) struct FileState {
     pub(crate) change: AttributeChange,
     /// The time of the last write that is not committed.
     pub(crate) write_time: Option<Timestamp>,
-    /// The retention that the flushes of this file gave the object by the default of its bucket.
-    /// Writes by the programs that have the file open are allowed in spite of it.
+    /// The S3 retention (the time until which an object is locked) that the flushes of this file
+    /// gave the object by the default of its bucket. Writes by the programs that have the file open
+    /// are allowed in spite of it.
     pub(crate) own_retention: Option<RetainUntil>,
-    /// The log of dirty data in the ledger.
+    /// The log of the uncommitted changes in the ledger, from which the next worker (process of the
+    /// mount) restores them.
     pub(crate) log: FileLog,
-    /// Requests that appended and are not answered yet. Their effect must not be repeated by the
-    /// next worker.
+    /// The numbers of requests that appended and are not answered yet. If the kernel sends them to
+    /// the next worker (process of the mount) again, it must not append again.
     pub(crate) unanswered_appends: Vec<u64>,
 }
 
 /// Dirty data and attribute changes that a flush is committing.
 #[derive(Debug)]
 pub(crate) struct FlushingData {
+    /// The dirty bytes, by their positions in the file.
     pub(crate) extents: FrozenExtents,
-    /// The part of `extents` that was appended at the end of the file.
+    /// The bytes of `extents` that were appended at the end of the file. They move if another
+    /// client appends first. `None` if there are none.
     pub(crate) tail: Option<AppendedTail>,
     /// The size up to which `node` is visible, if the file was truncated.
     pub(crate) cut: Option<u64>,
+    /// The file size after the flush, in bytes, as programs saw it when the flush began.
     pub(crate) size: u64,
+    /// The attribute changes that the flush commits.
     pub(crate) change: AttributeChange,
+    /// The time of the last write to this data.
     pub(crate) write_time: Option<Timestamp>,
-    /// The memory that `extents` take; freed when the flush ends.
+    /// The permit for the memory that `extents` take; freed when the flush ends.
     pub(crate) permit: Mutex<Option<Permit>>,
-    /// The end of the log that describes this data. A successful flush trims the log up to it.
+    /// The offset in the ledger's log after the last change of this data. A successful flush trims
+    /// the log up to it, that is, removes these changes from it.
     pub(crate) log_end: u64,
-    /// The journal entry of the flush, by which the next worker knows whether it was committed.
+    /// The entry of the flush in the ledger's journal, by which the next worker (process of the
+    /// mount) knows whether it was committed.
     pub(crate) note: Note,
 }
 
@@ -174,17 +190,19 @@ impl FileState {
         }
     }
 
-    /// Returns the committed data version; `None` if the node is not a file.
+    /// Returns the data version of the committed file, a number that grows with each commit of its
+    /// content; `None` if the node is not a file.
     pub(crate) fn data_version(&self) -> Option<u64> {
         self.node.inode.file().map(|file| file.data_version)
     }
 
-    /// Returns the committed size in bytes.
+    /// Returns the size of the committed file, in bytes.
     pub(crate) fn found_size(&self) -> u64 {
         self.node.inode.file().map_or(0, |file| file.size)
     }
 
-    /// Returns the size of the layers below `dirty`, in bytes.
+    /// Returns the file size as of the layers below `dirty`, in bytes: that of the running flush,
+    /// or otherwise that of the committed file.
     pub(crate) fn base_size(&self) -> u64 {
         self.flushing.as_ref().map_or(self.found_size(), |flushing| flushing.size)
     }
@@ -198,8 +216,9 @@ impl FileState {
             || self.write_time.is_some()
     }
 
-    /// Replaces the committed layer by `node` and keeps the dirty data on top. Returns false, and
-    /// changes nothing, if `node` is older or the same.
+    /// Replaces the committed file below the dirty data by `node`, a newer version that was read,
+    /// and keeps the dirty data on top. Returns false, and changes nothing, if `node` is older or
+    /// the same.
     pub(crate) fn rebase(&mut self, node: &FoundNode) -> bool {
         if is_older(node, &self.node) || node.record == self.node.record {
             return false;
@@ -213,7 +232,8 @@ impl FileState {
         true
     }
 
-    /// Replaces the committed layer by `node` if the file is clean and `node` is not older.
+    /// Replaces the committed file by `node`, which was just read, if there is no dirty data, no
+    /// flush runs and `node` is not older. Otherwise does nothing.
     pub(crate) fn refresh(&mut self, node: &FoundNode) {
         if self.flushing.is_none() && !self.is_dirty() && !is_older(node, &self.node) {
             // Most lookups return the same node: compare first, and spare the allocation.
@@ -248,7 +268,7 @@ impl FileState {
         }
     }
 
-    /// Adds memory to the permit that this file holds.
+    /// Adds memory to the permit that this file holds for its dirty data. `None` adds nothing.
     pub(crate) fn add_permit(&mut self, permit: Option<Permit>) {
         match (&mut self.permit, permit) {
             (Some(held), Some(permit)) => held.merge(permit),
@@ -257,9 +277,9 @@ impl FileState {
         }
     }
 
-    /// Marks the file as deleted. The dirty data stays readable for the open handles if it fits
-    /// into `memory` and into [`DELETED_FILE_BYTES_MAX`]. Returns false if it did not fit and was
-    /// dropped.
+    /// Marks the file as deleted: the store has no record of it any more. The dirty data stays
+    /// readable for the open handles if it fits into `memory` and into [`DELETED_FILE_BYTES_MAX`].
+    /// Returns false if it did not fit and was dropped.
     pub(crate) fn mark_deleted(&mut self, memory: &ByteBudget) -> bool {
         self.deleted = true;
         let bytes = self.dirty.bytes();
@@ -338,20 +358,22 @@ impl FileState {
     }
 }
 
-/// Returns the retention of the object, if it has one.
+/// Returns the S3 retention of a file, the time until which its object is locked, if it has one.
 pub(crate) fn retention(node: &FoundNode) -> Option<RetainUntil> {
     node.inode.file().and_then(|file| file.object.lock.retention)
 }
 
-/// Returns true if `this` has a lower data version than `that`. Replies can arrive out of order, so
-/// a newly received node can be older than the cached one.
+/// Returns true if `this` has a lower data version (a number that grows with each commit of the
+/// content) than `that`. Replies can arrive out of order, so a newly received node can be older
+/// than the cached one.
 fn is_older(this: &FoundNode, that: &FoundNode) -> bool {
     let version = |node: &FoundNode| node.inode.file().map(|file| file.data_version);
     version(this) < version(that)
 }
 
 impl OpenFile {
-    /// Returns a clean open file. `pin` keeps its record and blocks from being deleted.
+    /// Returns an open file without dirty data. `pin` keeps its record and blocks from being
+    /// deleted.
     pub(crate) fn new(pin: OpenNode, node: FoundNode) -> OpenFile {
         OpenFile {
             ino: node.ino,
@@ -374,13 +396,13 @@ impl OpenFile {
         state.attributes()
     }
 
-    /// Returns the number of failed flushes, and the error of the last one.
+    /// Returns the number of failed flushes of this file so far, and the error of the last one.
     pub(crate) fn last_failure(&self) -> (u64, Option<Errno>) {
         *self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a failure. Each open handle returns it once, from its next fsync(2), close(2) or
-    /// write(2).
+    /// Records that a flush failed. Each open handle returns it once, from its next fsync(2),
+    /// close(2) or write(2).
     pub(crate) fn fail(&self, error: Errno) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         *failures = (failures.0 + 1, Some(error));
@@ -391,20 +413,23 @@ impl OpenFile {
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) file: Arc<OpenFile>,
-    /// The read-ahead stream of this handle.
+    /// The read-ahead of this handle: the detection of sequential reads, and the stream that
+    /// fetches the next bytes.
     pub(crate) ahead: ReadAhead,
     /// True if reads through this handle do not update the access time (`O_NOATIME`).
     pub(crate) no_atime: AtomicBool,
     /// True if the kernel opened the file to execute it, so it must not be truncated.
     pub(crate) executes: AtomicBool,
-    /// True if a program may have mapped the file shared through it.
+    /// True if a program may have mapped the file shared and writable through this handle.
     pub(crate) may_map: AtomicBool,
-    /// True if the kernel reads and writes through it without its page cache.
+    /// True if the kernel may read and write through this handle without its page cache, because
+    /// another session has the claim on the file.
     pub(crate) uncached: AtomicBool,
     /// True after other sessions may have changed data or locks that the program relies on. Each
     /// operation fails with `EIO` from then on.
     failed: AtomicBool,
-    /// The number of failures that this handle has returned.
+    /// The number of failed flushes of the file up to the last one that this handle has returned as
+    /// an error.
     reported: AtomicU64,
 }
 
@@ -415,7 +440,8 @@ impl Handle {
         Arc::new(Handle { file, ahead, no_atime, executes, may_map, uncached, failed, reported })
     }
 
-    /// Returns the last failure of the file as an error, if this handle has not returned it yet.
+    /// Fails with the error of the file's last failed flush, if this handle has not returned it
+    /// yet.
     pub(crate) fn failure(&self) -> Result<(), Errno> {
         let (count, error) = self.file.last_failure();
         match error {
@@ -425,19 +451,21 @@ impl Handle {
     }
 }
 
-/// The tables of open files and handles.
+/// The tables of the open files of the mount and of their handles.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     tables: Mutex<Tables>,
-    /// The largest number that an earlier worker can have given to a handle.
+    /// The largest number that an earlier worker (process of the mount) can have given to a handle.
     first: u64,
 }
 
 #[derive(Debug, Default)]
 struct Tables {
+    /// The number of the last handle that was added.
     next: u64,
     /// The open files, each with the number of its handles.
     files: HashMap<Ino, (Arc<OpenFile>, u64)>,
+    /// The handles by their numbers.
     handles: HashMap<u64, Arc<Handle>>,
 }
 
@@ -448,7 +476,8 @@ impl OpenFiles {
         OpenFiles { tables, first }
     }
 
-    /// Adds a handle that an earlier worker gave to a program, under the same number.
+    /// Adds a handle that an earlier worker (process of the mount) gave to a program, under the
+    /// same number.
     pub(crate) fn adopt(&self, handle: u64, file: &Arc<OpenFile>) {
         let mut tables = self.tables();
         tables.files.entry(file.ino).or_insert_with(|| (Arc::clone(file), 0)).1 += 1;
@@ -488,7 +517,7 @@ impl OpenFiles {
         self.tables().handles.values().cloned().collect()
     }
 
-    /// Returns a handle by its number.
+    /// Returns an open handle by its number.
     ///
     /// # Errors
     /// `EIO` if the handle has [failed](OpenFiles::fail_adopted); `ESTALE` if an earlier worker
@@ -500,8 +529,8 @@ impl OpenFiles {
         if found.failed.load(Ordering::Relaxed) { Err(Errno::IO) } else { Ok(found) }
     }
 
-    /// Makes all handles of a file that earlier workers gave fail with `EIO`. Returns true if any
-    /// of them did not fail before.
+    /// Makes all handles of a file that earlier workers (processes of the mount) gave to programs
+    /// fail with `EIO`. Returns true if any of them did not fail before.
     pub(crate) fn fail_adopted(&self, ino: Ino) -> bool {
         let tables = self.tables();
         let adopted = tables.handles.iter().filter(|(number, _)| **number <= self.first);
@@ -509,7 +538,8 @@ impl OpenFiles {
         of_file.fold(false, |any, (_, handle)| any | !handle.failed.swap(true, Ordering::Relaxed))
     }
 
-    /// Adds a handle for a file. `new` makes the open file if it has no handle yet.
+    /// Adds a handle for a file. `new` makes the open file if the inode has no handle yet. Returns
+    /// the number of the handle and the open file.
     pub(crate) fn add(
         &self,
         ino: Ino,
@@ -518,8 +548,8 @@ impl OpenFiles {
         self.add_shared(ino, || Arc::new(new()))
     }
 
-    /// Adds a handle for a file that was restored or pinned. If the file has other handles, theirs
-    /// is used.
+    /// Adds a handle for an open file that was restored or kept. If the inode has other handles,
+    /// the open file of these is used instead. Returns the number of the handle and the open file.
     pub(crate) fn add_file(&self, ino: Ino, file: Arc<OpenFile>) -> (HandleId, Arc<OpenFile>) {
         self.add_shared(ino, || file)
     }
@@ -540,13 +570,14 @@ impl OpenFiles {
         (HandleId(handle), file)
     }
 
-    /// Removes a handle. Its file stays in the table until [`OpenFiles::leave`].
+    /// Removes a handle, and returns it if it was there. Its open file stays in the table until
+    /// [`OpenFiles::leave`].
     pub(crate) fn remove(&self, handle: HandleId) -> Option<Arc<Handle>> {
         self.tables().handles.remove(&handle.0)
     }
 
-    /// Removes one handle from the count of a file. Returns the file, and removes it, if that was
-    /// its last handle.
+    /// Removes one handle from the count of a file. If that was its last handle, removes the open
+    /// file from the table and returns it; otherwise returns `None`.
     pub(crate) fn leave(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         let mut tables = self.tables();
         let (_, count) = tables.files.get_mut(&ino)?;

@@ -19,10 +19,11 @@ use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
 use crate::stale_retries::StaleReply;
 
-/// The node that an open found.
+/// The node that an open found for the requested inode number.
 struct FoundToOpen {
     node: FoundNode,
-    /// The pinned open file of the node, which may be all that keeps the node from being deleted.
+    /// The open file that was kept for the node because its name changes too fast. It may be all
+    /// that keeps the node from being deleted. `None` if there is none.
     kept: Option<Arc<OpenFile>>,
 }
 
@@ -102,7 +103,7 @@ impl Files {
         Err(Errno::STALE)
     }
 
-    /// Applies the flags of the open to its handle: truncates the file with `O_TRUNC`.
+    /// Applies the flags of an open to its new handle: with `O_TRUNC` the file gets size 0.
     async fn apply_mode(&self, opened: OpenedFile, mode: OpenMode) -> Result<OpenedFile, Errno> {
         let handle = self.open.handle(opened.handle)?;
         handle.executes.store(mode.executes, Ordering::Relaxed);
@@ -121,7 +122,10 @@ impl Files {
         Ok(OpenedFile { attributes: state.attributes(), unchanged: false, ..opened })
     }
 
-    /// Adds a handle for a node that was just found or created.
+    /// Adds a handle for a node that was just found or created, and records it in the ledger.
+    /// `reading` must have begun before the node was read, so that its blocks are not deleted.
+    /// Fails with `EISDIR`, `ELOOP` or `ENXIO` if the node is not a file, and with `ENFILE` if the
+    /// ledger is full.
     pub(crate) async fn add_handle(
         &self,
         node: FoundNode,
@@ -130,7 +134,8 @@ impl Files {
         self.add_handle_of(node, reading, None).await
     }
 
-    /// As [`Files::add_handle`]; `before` is the pinned open file of the node, if there is one.
+    /// As [`Files::add_handle`]; `before` is the open file that was kept for the node, if there is
+    /// one.
     async fn add_handle_of(
         &self,
         node: FoundNode,
@@ -162,8 +167,8 @@ impl Files {
         Ok(OpenedFile { handle, unchanged, attributes: state.attributes() })
     }
 
-    /// Notes that a name of a file was removed. If it was the last one, the file counts as
-    /// unlinked.
+    /// Notes that a name of a file was removed. If it was the last one (`last`), an open file shows
+    /// 0 links from then on.
     pub(crate) async fn note_unlinked(&self, ino: Ino, name: &NodeName, last: bool) {
         self.names.remove(ino, name);
         if last && let Some(file) = self.open.get(ino) {
@@ -173,7 +178,8 @@ impl Files {
         }
     }
 
-    /// Closes a handle, and flushes the dirty data of its file.
+    /// Closes a handle, and flushes its file, that is, commits its dirty data. If that fails and
+    /// the file has no other handle, the data is lost.
     pub async fn release(&self, handle: HandleId) {
         // Removed from the ledger first: the kernel does not send a release twice.
         self.end_handle(handle);

@@ -9,7 +9,7 @@ use record::{Attributes, Ino, Timestamp};
 /// `relatime`.
 const ATIME_AGE_MAX: i64 = 24 * 60 * 60 * 1_000_000_000;
 
-/// The uncommitted access time of each node that was read.
+/// The access time of each node that was read, until it is committed.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAccessTimes(Mutex<HashMap<Ino, Timestamp>>);
 
@@ -18,7 +18,7 @@ impl PendingAccessTimes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Drops the time of a node, because a program sets it.
+    /// Drops the uncommitted access time of a node, because a program sets the time explicitly.
     pub(crate) fn forget(&self, ino: Ino) {
         self.lock().remove(&ino);
     }

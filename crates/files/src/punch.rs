@@ -20,8 +20,8 @@ use crate::zeros::zeros;
 const HOLE_BYTES_MIN: u64 = 64 << 10;
 
 impl Files {
-    /// Zeroes a range. If it ends beyond the end of the file, the file grows, unless `keeps_size`
-    /// is true.
+    /// Makes `length` bytes of a file from `position` read as zeros. If the range ends beyond the
+    /// end of the file, the file grows, unless `keeps_size` is true.
     pub async fn zero(
         &self,
         handle: HandleId,

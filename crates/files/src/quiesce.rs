@@ -19,14 +19,16 @@ use crate::files::Files;
 use crate::open::{FileState, OpenFile, retention};
 use crate::sequential::SequentialSums;
 
-/// How often the flush is repeated if programs write again before the mutexes are taken.
+/// The number of times that a file is flushed until no dirty data is left, if programs write to it
+/// again before its mutexes are taken.
 const ATTEMPTS_MAX: usize = 4;
 
-/// The maximum number of content map pages that one such change touches. The plan lists each of
-/// their blocks.
+/// The maximum number of pages of a file's content map (the list of its extents) that one change of
+/// a quiesced file touches. The plan of the change lists each of their blocks.
 const PAGES_CHANGED_MAX: usize = 64;
 
-/// A file without dirty data, held by both of its mutexes.
+/// A quiesced file: it has no dirty data, and both of its mutexes are held, so no read or write of
+/// this mount runs.
 #[derive(Debug)]
 pub(crate) struct Quiesced<'f> {
     _flush_lock: MutexGuard<'f, Option<SequentialSums>>,
@@ -34,8 +36,8 @@ pub(crate) struct Quiesced<'f> {
 }
 
 impl Files {
-    /// Flushes a file and holds it. Returns `None` if programs keep writing to it, or if it is
-    /// deleted.
+    /// Quiesces a file: commits its dirty data, and holds its mutexes so that no read or write of
+    /// this mount runs. Returns `None` if programs keep writing to it, or if it is deleted.
     pub(crate) async fn quiesce<'f>(
         &self,
         file: &'f Arc<OpenFile>,
@@ -64,14 +66,16 @@ impl Files {
 }
 
 impl Quiesced<'_> {
-    /// Returns the description of a content change by the programs that have the file open here.
+    /// Returns the conditions of a change of the content by the programs that have the file open
+    /// here.
     pub(crate) fn write<'w>(&self, ino: Ino, known_name: Option<&'w NodeName>) -> FileWrite<'w> {
         let own_retention = self.state.own_retention;
         FileWrite { own_retention, ..FileWrite::new(ino, known_name) }
     }
 
     /// Returns the end of a change that begins at `start` and should end at `end`: earlier than
-    /// `end` if it would touch more content map pages than one plan may.
+    /// `end` if it would touch more pages of the content map than one plan (one conditional commit)
+    /// may.
     pub(crate) fn change_end(&self, start: u64, end: u64) -> u64 {
         let Some(Content::Pages(pages)) = self.state.node.inode.file().map(|file| &file.content)
         else {

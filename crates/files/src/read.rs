@@ -19,7 +19,8 @@ use crate::open::{FileState, Handle, HandleId};
 use crate::read_ahead::ReadAhead;
 use crate::zeros::zeros;
 
-/// The bytes of a range that were found so far, and the gaps.
+/// The bytes of a read that were found so far, and the gaps: the parts of the range for which no
+/// layer of the open file had bytes yet.
 #[derive(Debug, Default)]
 struct Assembled {
     found: Vec<(u64, Bytes)>,
@@ -32,8 +33,9 @@ impl Assembled {
         Assembled { found: Vec::new(), gaps: std::iter::once(range).collect() }
     }
 
-    /// Fills gaps from a layer, which `pieces` describes. From `cut` on, the layers below are not
-    /// visible: zeros fill the rest.
+    /// Fills gaps from the next lower layer of an open file. `pieces` returns the bytes that the
+    /// layer has in a range. From position `cut` on, the layers below are not visible because the
+    /// file was truncated there: zeros fill the gaps.
     fn add_layer<P: Iterator<Item = (u64, Bytes)>>(
         &mut self,
         pieces: impl Fn(Range<u64>) -> P,
@@ -62,7 +64,7 @@ impl Assembled {
         }
     }
 
-    /// Returns the bytes in ascending order.
+    /// Returns the found bytes in the order of their positions.
     fn into_bytes(mut self) -> Vec<Bytes> {
         self.found.sort_unstable_by_key(|(position, _)| *position);
         self.found.into_iter().map(|(_, bytes)| bytes).collect()
@@ -70,8 +72,8 @@ impl Assembled {
 }
 
 impl FileState {
-    /// Fills a range from the layers in memory. The remaining gaps are inside the committed
-    /// content.
+    /// Assembles a range of the file from the dirty data and the data that a flush is committing.
+    /// The gaps that remain must be read from the committed content.
     fn assemble(&self, range: Range<u64>) -> Assembled {
         let mut assembled = Assembled::new(range);
         let copied = |(at, bytes): (u64, &[u8])| (at, Bytes::copy_from_slice(bytes));
@@ -117,7 +119,7 @@ impl Files {
         read().await
     }
 
-    /// Reads from the version of the file that is known here.
+    /// Reads from the version of the file that this mount knows, with its dirty data.
     async fn read_once(
         &self,
         handle: &Handle,
@@ -170,8 +172,8 @@ impl Files {
         Ok(assembled.into_bytes())
     }
 
-    /// Reads a clean range from the memory cache or from the read-ahead stream. Returns `None` if
-    /// the caller must read it from the volume.
+    /// Reads a range of a file without dirty data from the memory cache or from the read-ahead
+    /// stream. Returns `None` if the caller must read it from the volume.
     async fn read_sequential(
         &self,
         ahead: &ReadAhead,

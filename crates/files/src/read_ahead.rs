@@ -31,31 +31,35 @@ use volume::{ContentStream, FoundNode, ReaderGuard, Volume, VolumeError};
 
 use self::pattern::Pattern;
 
-/// The maximum number of streams of a mount. Beyond it, reads are direct.
+/// The maximum number of read-ahead streams (background reads of sequentially read files) of a
+/// mount. Beyond it, reads are direct.
 pub(crate) const STREAMS_MAX: usize = 16;
 
-/// The minimum time without reads after which a stream ends.
+/// The minimum time without reads after which a read-ahead stream ends.
 pub(crate) const STREAM_IDLE: Duration = Duration::from_secs(4);
 
-/// The number of bytes that a stream keeps after it has passed them, because requests arrive
-/// slightly out of order.
+/// The number of bytes that a read-ahead stream keeps although it has passed them and no request
+/// has asked for them, because requests arrive slightly out of order.
 const SKIPPED_BYTES_MAX: u64 = 2 << 20;
 
-/// The reach of a stream as a multiple of the sequential run, and its limits in bytes.
+/// The reach of a read-ahead stream, that is, the length of the range that it fetches: a multiple
+/// of the sequential reads so far, within these limits in bytes.
 const REACH_FACTOR: u64 = 4;
 const REACH_BYTES_MIN: u64 = 256 << 10;
 const REACH_BYTES_MAX: u64 = 256 << 20;
 
-/// The read pattern of one handle, and its stream if it has one.
+/// The read-ahead of one handle: its recent reads, and the stream that fetches the next bytes if it
+/// reads sequentially.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     pattern: Mutex<Pattern>,
     stream: tokio::sync::Mutex<Option<Stream>>,
 }
 
-/// A stream of one version of a file.
+/// A stream: a background read of a range of one version of a file, in ascending order.
 #[derive(Debug)]
 struct Stream {
+    /// The data version that the stream reads, a number that grows with each commit of the content.
     version: u64,
     content: ContentStream,
     /// The range that the stream has still to deliver.
@@ -72,14 +76,16 @@ impl ReadAhead {
         self.pattern.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a read. Returns the length of the sequential run in bytes if the read continues one.
+    /// Notes a read of a range through this handle. Returns the length of the sequential reads so
+    /// far, in bytes, if the read continues a run that is long enough for read-ahead.
     pub(crate) fn note(&self, range: &Range<u64>) -> Option<u64> {
         self.pattern().note(range)
     }
 
-    /// Takes a range of a clean file from the stream, and begins a stream if necessary. `run_bytes`
-    /// is the length of the sequential run. Returns `None` if the caller must read the range
-    /// directly. `reading` must have begun before `node` was known to be the present version.
+    /// Takes a range of a file without dirty data from the handle's read-ahead stream, and begins a
+    /// stream if necessary. `run_bytes` is the length of the sequential reads so far. `slots` has
+    /// one permit for each stream that may still begin. Returns `None` if the caller must read the
+    /// range directly. `reading` must have begun before `node` was known to be the present version.
     pub(crate) async fn take(
         &self,
         (volume, slots): (&Volume, &Arc<Semaphore>),
@@ -128,14 +134,15 @@ impl ReadAhead {
         (length as u64 == range.end - range.start).then_some(taken)
     }
 
-    /// Ends the stream, if there is one and no read is taking from it.
+    /// Ends the read-ahead stream and frees its memory, if there is one and no read is taking from
+    /// it.
     pub(crate) fn end(&self) {
         if let Ok(mut stream) = self.stream.try_lock() {
             *stream = None;
         }
     }
 
-    /// Ends the stream if the last read from it is at least `idle` ago.
+    /// Ends the read-ahead stream if the last read from it is at least `idle` ago.
     pub(crate) fn end_idle(&self, idle: Duration) {
         if let Ok(mut stream) = self.stream.try_lock() {
             stream.take_if(|stream| stream.used.elapsed() >= idle);
@@ -144,7 +151,8 @@ impl ReadAhead {
 }
 
 impl Stream {
-    /// Begins a stream of a range. Returns `None` if there is no free slot or no memory.
+    /// Begins a read-ahead stream of a range. Returns `None` if the mount has the maximum number of
+    /// streams, or if readers need the memory.
     fn begin(
         volume: &Volume,
         slots: &Arc<Semaphore>,
@@ -166,25 +174,27 @@ impl Stream {
         })
     }
 
-    /// Returns the range of positions that the stream has, or will soon have.
+    /// Returns the range of file positions whose bytes the stream has, or will soon have.
     fn reach(&self) -> Range<u64> {
         let first = self.skipped.first().map_or(self.remaining.start, |(position, _)| *position);
         first..self.remaining.start.saturating_add(SKIPPED_BYTES_MAX).min(self.remaining.end)
     }
 
-    /// Returns true if a position is near the stream's own, also if it is a little before it.
+    /// Returns true if a file position is near the one up to which the stream has read, also if it
+    /// is a little before it. A read there continues the stream.
     fn is_near(&self, position: u64) -> bool {
         let first = self.reach().start.saturating_sub(SKIPPED_BYTES_MAX);
         (first..self.reach().end).contains(&position)
     }
 
-    /// Returns true if the whole range was taken.
+    /// Returns true if reads have taken the whole range of the stream.
     fn is_finished(&self) -> bool {
         self.remaining.is_empty() && self.skipped.is_empty()
     }
 
-    /// Takes a range, which ends at the end of the stream at most. Returns `None` if a part of it
-    /// was taken before.
+    /// Takes a range from the stream, which ends at the end of the stream at most, and waits for
+    /// its bytes. Returns `None` if the stream does not have a part of it any more, because it was
+    /// taken or dropped before.
     async fn take(&mut self, range: Range<u64>) -> Result<Option<Vec<Bytes>>, VolumeError> {
         self.used = Instant::now();
         while self.remaining.start < range.end {
@@ -208,7 +218,8 @@ impl Stream {
     }
 }
 
-/// Removes a range from pieces that are in ascending order, and returns its bytes.
+/// Removes a range from pieces of a file that are in ascending order, and returns its bytes. The
+/// other bytes of the pieces stay.
 fn extract_range(pieces: &mut Vec<(u64, Bytes)>, range: &Range<u64>) -> Vec<Bytes> {
     let mut taken = Vec::new();
     for (position, mut bytes) in std::mem::take(pieces) {

@@ -15,10 +15,11 @@ use crate::directories::{Cursor, DirectoryEntry, Page, Pages};
 use crate::files::Files;
 use crate::open::HandleId;
 
-/// The number of names that one page reads from the volume.
+/// The number of names that are read from the volume at once, as one page of a directory.
 const PAGE_NAMES: u32 = 1_000;
 
-/// The maximum number of page beginnings that a handle remembers.
+/// The maximum number of pages of a directory whose first names a handle remembers. By them, a
+/// program can go back to an earlier position.
 const PAGES_MAX: usize = 4_096;
 
 /// How long an open of the root waits for stores that do not answer.
@@ -80,8 +81,9 @@ impl Files {
         cursors.1.remove(&handle.0);
     }
 
-    /// Passes entries to `take` from a position on, until `take` returns false. Passes none at the
-    /// end of the directory, and not always all that remain.
+    /// Reads entries of an open directory from a position on, and passes each to `take`, until
+    /// `take` returns false. Passes none at the end of the directory, and not always all that
+    /// remain.
     pub async fn read_directory(
         &self,
         handle: HandleId,
@@ -128,6 +130,7 @@ impl Files {
         Ok(())
     }
 
+    /// Returns the entry for a name that was read. `next` is the position after it.
     fn entry(
         &self,
         cursor: &Cursor,
@@ -155,7 +158,7 @@ impl Files {
     }
 
     /// Reads pages until the current one contains the position `wanted`. Sets no page if the
-    /// directory ends before it.
+    /// directory ends before that position.
     async fn seek_page(
         &self,
         cursor: &Cursor,

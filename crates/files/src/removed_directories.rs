@@ -15,7 +15,8 @@ use crate::files::Files;
 use crate::stale_retries::StaleReply;
 
 impl Files {
-    /// Remembers the attributes of a directory that a program has seen.
+    /// Remembers the attributes of a directory that a program has seen, for the case that the
+    /// directory is removed while the program uses it.
     pub(crate) fn remember_directory(&self, node: &FoundNode) {
         self.seen_directories.note(&NodeStat::of(node));
     }

@@ -16,9 +16,10 @@ use crate::errno::errno;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Runs an operation again while the stores do not answer, up to `io_timeout`. If other writers
-/// keep it from committing, it is retried up to [`CONTENTION_DEADLINE`] only, because the volume
-/// has already waited that long. In both cases the failed try has changed nothing.
+/// Runs an operation of the volume again while the metadata store or the block store does not
+/// answer, up to `io_timeout`. If other writers keep it from committing, it is retried up to
+/// [`CONTENTION_DEADLINE`] only, because the volume has already waited that long. In both cases the
+/// failed try has changed nothing.
 pub(crate) async fn retry_until_deadline<T, F>(
     io_timeout: Duration,
     operation: impl Fn() -> F,

@@ -15,22 +15,26 @@ use crate::open::{FileState, HandleId};
 /// The kind of a range of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RangeKind {
+    /// Bytes that were written.
     Data,
+    /// Not written; reads as zeros.
     Hole,
     /// Part of the committed content: the volume decides.
     Committed,
 }
 
-/// Ranges whose kind is known, and the rest.
+/// The ranges of an open file that are known to be data or holes, and the rest.
 #[derive(Debug)]
 struct RangeKinds {
     known: Vec<(Range<u64>, RangeKind)>,
-    /// The ranges whose kind is not known yet.
+    /// The ranges for which no layer of the open file has decided yet.
     gaps: Vec<Range<u64>>,
 }
 
 impl RangeKinds {
-    /// Marks the ranges that a layer has as data, and the rest from `cut` on as holes.
+    /// Marks the ranges that the next lower layer of an open file has as data. `held` returns these
+    /// within a range. The rest from position `cut` on is a hole, because the file was truncated
+    /// there.
     fn add_layer<P: Iterator<Item = Range<u64>>>(
         &mut self,
         held: impl Fn(Range<u64>) -> P,

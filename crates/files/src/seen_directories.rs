@@ -10,8 +10,8 @@ use crate::attributes::{NodeKind, NodeStat};
 /// program in it gets `ESTALE`.
 const SEEN_MAX: usize = 1 << 15;
 
-/// The mode of a directory that was removed while no worker served the mount: each program may
-/// learn that it has no names.
+/// The permission bits that are shown for a directory that was removed while no process served the
+/// mount, so that its own are not known: each program may learn that it has no names.
 const LOST_MODE: u32 = 0o777;
 
 /// The attributes of each directory as last returned to a program.
@@ -32,7 +32,8 @@ impl SeenDirectories {
         }
     }
 
-    /// Remembers an open directory of which nothing is known any more.
+    /// Remembers an open directory whose record was deleted while no process served the mount. Its
+    /// attributes are not known, so programs see empty ones.
     pub(crate) fn note_lost(&self, ino: Ino) {
         let at = Timestamp(0);
         self.note(&NodeStat {

@@ -16,12 +16,14 @@ use crate::dirty::FrozenExtents;
 /// The number of bytes that are hashed before the task yields.
 const STEP_BYTES: usize = 256 << 10;
 
-/// The checksums of all bytes of a file so far.
+/// The running MD5 and CRC of all bytes of a file that is written from front to back. They can be
+/// continued with the next bytes.
 #[derive(Clone)]
 pub(crate) struct SequentialSums {
     /// The number of bytes that were hashed.
     bytes: u64,
-    /// The data version of the file that has this content.
+    /// The data version of the file that has exactly the hashed content: a number that grows with
+    /// each commit of the content. `None` before the commit.
     version: Option<u64>,
     md5: Md5,
     crc: Digest,

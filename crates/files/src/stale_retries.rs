@@ -22,11 +22,12 @@ const RETRY_WITHIN: Duration = Duration::from_secs(5);
 /// An `ESTALE` that a thread got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StaleReply {
-    /// The node that it asked for.
+    /// The node that the thread asked for.
     pub(crate) ino: Ino,
     /// The start of the request: the program has been waiting since then.
     pub(crate) at: Instant,
-    /// True if the thread has looked up a name since. Then it does not come by a descriptor.
+    /// True if the thread has looked up a name since. Then it did not ask for the node by a
+    /// descriptor.
     pub(crate) looked_up_name: bool,
     /// True if the last lookup of the thread found nothing. Then its call may be over, unless it
     /// looks up another name.
@@ -34,6 +35,7 @@ pub(crate) struct StaleReply {
 }
 
 impl StaleReply {
+    /// Returns the reply for a request for this node that began at this time.
     pub(crate) fn of(ino: Ino, at: Instant) -> StaleReply {
         StaleReply { ino, at, looked_up_name: false, found_nothing: false }
     }
@@ -48,7 +50,8 @@ pub(crate) struct StaleRetries {
 }
 
 impl StaleRetries {
-    /// Notes that a thread gets `ESTALE`.
+    /// Notes that a thread gets `ESTALE` and is expected to try again. If the table is full of
+    /// recent ones, does nothing; the thread's retry then may fail too.
     pub(crate) fn insert(&self, thread: u32, reply: StaleReply) {
         let mut threads = self.threads();
         if threads.len() >= THREADS_MAX {
@@ -60,9 +63,10 @@ impl StaleRetries {
         }
     }
 
-    /// Removes and returns the reply to which this thread reacts now. Returns `None` if it got no
-    /// `ESTALE` a short time ago, or if a lookup since then has found nothing: its program's call
-    /// may have ended with `ENOENT`, and a later call must not be given an earlier file.
+    /// Removes and returns the `ESTALE` to which this thread reacts with its present request.
+    /// Returns `None` if it got no `ESTALE` a short time ago, or if a lookup since then has found
+    /// nothing: its program's call may have ended with `ENOENT`, and a later call must not be given
+    /// an earlier file.
     pub(crate) fn take(&self, thread: u32) -> Option<StaleReply> {
         if !self.any.load(Ordering::Relaxed) {
             return None;
@@ -73,7 +77,8 @@ impl StaleRetries {
         reply.filter(|reply| !reply.found_nothing && reply.at.elapsed() < RETRY_WITHIN)
     }
 
-    /// Notes that a thread looks up a name. Returns true if it got `ESTALE` before.
+    /// Notes that a thread looks up a name. Returns true if it got `ESTALE` a short time before, so
+    /// that the lookup is probably its retry.
     pub(crate) fn note_lookup(&self, thread: u32) -> bool {
         if !self.any.load(Ordering::Relaxed) {
             return false;
@@ -100,7 +105,7 @@ impl StaleRetries {
         }
     }
 
-    /// Removes replies to which no thread can react any more.
+    /// Removes the entries of threads whose `ESTALE` is too old: no retry is expected.
     pub(crate) fn expire(&self) {
         if !self.any.load(Ordering::Relaxed) {
             return;

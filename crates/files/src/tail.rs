@@ -1,20 +1,23 @@
-//! The appended tail of an open file.
+//! The appended tail of an open file: dirty bytes at its end that move if another client appends
+//! first.
 
 use crate::dirty::FrozenExtents;
 
-/// Dirty bytes at the end of a file that were appended, from `start` on.
+/// The dirty bytes of an open file that were appended, from `start` to the end of the file. At
+/// commit they go to the end of the committed file, which another client may have extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AppendedTail {
     /// The position at which the tail begins, as far as this mount knows.
     pub(crate) start: u64,
-    /// The minimum start of the tail: this mount has extended the file to this size before the
-    /// append.
+    /// The minimum position of the tail at commit: before the append, this mount had extended the
+    /// file to this size. 0 if there is no minimum.
     pub(crate) floor: u64,
 }
 
 impl AppendedTail {
-    /// Returns the start of the tail over a committed file of `found_size` bytes. Other extents of
-    /// the same flush may end after that.
+    /// Returns the position at which the tail is committed, if the committed file has `found_size`
+    /// bytes: its end, or a later position if other bytes in `extents`, which the same flush
+    /// commits, end after that.
     pub(crate) fn place(&self, found_size: u64, extents: &FrozenExtents) -> u64 {
         let before = extents.iter().take_while(|(at, _)| *at < self.start);
         let end = before.map(|(at, bytes)| (at + bytes.len() as u64).min(self.start)).max();

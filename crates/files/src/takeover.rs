@@ -31,11 +31,13 @@ use crate::locks::LockLedger;
 use crate::open::{HandleId, OpenFile, OpenedFile, retention};
 use crate::resent_requests::{EXECUTED_MAX, Inherited};
 
-/// The number of files that are reopened at the same time.
+/// The number of files of the previous worker (process of the mount) that are restored at the same
+/// time.
 const FILES_AT_ONCE: usize = 64;
 
-/// The log of a file: its changes that are not committed, and the end of the committed part with
-/// the journal entry that proves it.
+/// The log of a file's dirty data that an earlier worker (process of the mount) left: its changes
+/// that are not committed, and the offset up to which a flush committed it, with the journal entry
+/// that proves it. `flushed` is `None` if no such flush was found.
 struct ReadLog {
     log: DirtyLog,
     changes: Vec<LoggedChange>,
@@ -43,13 +45,15 @@ struct ReadLog {
 }
 
 impl Files {
-    /// Returns the volume as seen by this request: its changes carry the request's journal entry.
+    /// Returns the volume as seen by this request: each change records in the request's journal
+    /// entry that it was sent and how it ended, so that the next worker (process of the mount)
+    /// knows whether the request was executed.
     pub(crate) fn changing(&self) -> Journaled<'_> {
         self.volume.journaled(&self.note)
     }
 
-    /// Records a handle in the ledger, before it is given to a program. Fails with `ENFILE` if the
-    /// ledger is full.
+    /// Records a handle in the ledger, before it is given to a program, so that the next worker
+    /// (process of the mount) can restore it. Fails with `ENFILE` if the ledger is full.
     pub(crate) fn keep_handle(
         &self,
         handle: HandleId,
@@ -73,8 +77,8 @@ impl Files {
         }
     }
 
-    /// Returns the handle that an earlier worker opened for this request, if the kernel has sent
-    /// the request again.
+    /// Returns the handle that an earlier worker (process of the mount) opened for this request, if
+    /// the kernel has sent the request again and the handle was restored.
     pub(crate) async fn reopened_handle(&self) -> Option<OpenedFile> {
         let handle = self.resent_requests.get_handle(self.request)?;
         let file = Arc::clone(&self.open.handle(handle).ok()?.file);
@@ -82,7 +86,8 @@ impl Files {
         Some(OpenedFile { handle, unchanged: false, attributes })
     }
 
-    /// Opens the file that an earlier worker created for this request.
+    /// Opens the file that an earlier worker (process of the mount) created for this request before
+    /// it ended. The kernel has sent the request again.
     pub async fn open_created(&self, ino: Ino) -> Result<OpenedFile, Errno> {
         if let Some(opened) = self.reopened_handle().await {
             return Ok(opened);
@@ -92,8 +97,9 @@ impl Files {
         self.add_handle(node, reading).await
     }
 
-    /// Returns the attributes of the node that an earlier worker created or linked for this
-    /// request.
+    /// Returns the attributes of the node that an earlier worker (process of the mount) created or
+    /// linked for this request before it ended. The kernel has sent the request again. `directory`
+    /// and `name` are the new name of the node.
     pub async fn created_node(
         &self,
         ino: Ino,
@@ -104,8 +110,10 @@ impl Files {
         self.attributes(ino).await
     }
 
-    /// Restores the files of the earlier workers: open files and directories, dirty data, locks and
-    /// claims. Must finish before the first request is served.
+    /// Restores the state of the earlier workers (processes of the mount) from the ledger: open
+    /// files and directories, dirty data, locks, and claims (rights to have pages of mapped files
+    /// in the kernel's cache). Does nothing without a ledger. Must finish before the first request
+    /// is served.
     ///
     /// # Errors
     /// `EIO` if the ledger or the stores cannot be read.
@@ -179,7 +187,8 @@ impl Files {
         Ok(())
     }
 
-    /// Adds the inherited handles to the table. Dirty files without handles are flushed and closed.
+    /// Adds the handles that programs got from earlier workers to the table of open files. Restored
+    /// files without handles are flushed and closed.
     fn adopt(&self, handles: &[HandleEntry], mut reopened: HashMap<Ino, Arc<OpenFile>>) {
         let mut open = HashSet::new();
         for entry in handles {
@@ -202,7 +211,9 @@ impl Files {
         }
     }
 
-    /// Reopens a file and replays its log. Returns `None` if the file does not exist any more.
+    /// Restores an open file of an earlier worker (process of the mount): reads it, and replays the
+    /// changes in its log over it. Returns `None` if the file does not exist any more and the log
+    /// has no copy of its record.
     async fn reopen_file(
         &self,
         ino: Ino,
@@ -259,12 +270,15 @@ impl Files {
         Ok(Some(Arc::new(file)))
     }
 
+    /// Removes a log that an earlier worker left and that is not needed any more.
     fn end_inherited_log(&self, log: &DirtyLog) {
         if let Some(ledger) = &self.options.ledger {
             ledger.end_log(log);
         }
     }
 
+    /// Restores an open directory of an earlier worker under its handle. Its reader begins with the
+    /// first page again, and then seeks its position.
     async fn reopen_directory(&self, entry: &HandleEntry) {
         let ino = entry.ino;
         let found = self.volume.find_node(ino).await;
@@ -296,7 +310,7 @@ fn ledger_error(error: &std::io::Error) -> Errno {
     Errno::IO
 }
 
-/// Returns a deleted file from the copy of its record in the log.
+/// Returns a deleted file from the copy of its record in its log; `None` if the copy is damaged.
 fn node_of(ino: Ino, record: &[u8]) -> Option<FoundNode> {
     let (at, record) = (key::inode(ino), Bytes::copy_from_slice(record));
     let inode = Inode::decode(&at, &record)

@@ -31,7 +31,8 @@ const KEPT_MAX: usize = 64;
 /// How long a name is watched and a node pinned after it was last seen.
 const KEPT_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// The watched names, and the nodes that they have led to.
+/// The watched names (names that led to `ESTALE`, because other clients rebind them too fast), and
+/// the pinned nodes to which they have led.
 #[derive(Debug, Default)]
 pub(crate) struct VolatileNames {
     /// False if both tables are empty: then lookups take no lock.
@@ -39,7 +40,7 @@ pub(crate) struct VolatileNames {
     tables: Mutex<Tables>,
 }
 
-/// Each entry with the time at which it was last seen.
+/// The watched names and the pinned nodes, each with the time at which it was last seen.
 #[derive(Debug, Default)]
 struct Tables {
     names: HashMap<NodeName, ((), Instant)>,
@@ -57,17 +58,18 @@ impl VolatileNames {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the nodes of a name must be pinned.
+    /// Returns true if a name is watched, so that each node to which it leads must be pinned.
     pub(crate) fn is_watched(&self, name: &NodeName) -> bool {
         self.any.load(Ordering::Relaxed) && self.tables().names.contains_key(name)
     }
 
-    /// Pins a node to which a watched name has just led.
+    /// Pins a node to which a watched name has just led: keeps it as if it were open, so that an
+    /// open that follows can succeed.
     pub(crate) fn keep(&self, file: OpenFile) {
         insert(&mut self.tables().nodes, file.ino, Arc::new(file), Instant::now());
     }
 
-    /// Returns a pinned node.
+    /// Returns the node with this number if it is pinned.
     pub(crate) fn get(&self, ino: Ino) -> Option<Arc<OpenFile>> {
         self.find(ino, |_| true)
     }
@@ -86,7 +88,7 @@ impl VolatileNames {
         tables.nodes.get(&ino).filter(|(_, at)| accepts(*at)).map(|(file, _)| Arc::clone(file))
     }
 
-    /// Drops the names and nodes that were last seen too long ago.
+    /// Drops the watched names and pinned nodes that were last seen more than [`KEPT_MAX_AGE`] ago.
     pub(crate) fn expire(&self) {
         if !self.any.load(Ordering::Relaxed) {
             return;

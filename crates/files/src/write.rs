@@ -17,31 +17,34 @@ use crate::change_log::FileChange;
 use crate::files::Files;
 use crate::open::{DELETED_FILE_BYTES_MAX, HandleId, OpenFile, OpenMode};
 
-/// The size of a file's dirty data at which a flush is requested, in bytes.
+/// The size of a file's dirty data, in bytes, at which a write requests a flush in the background.
 const FLUSH_BYTES: u64 = 32 << 20;
 
 /// The largest file size in bytes: 16 TiB, as of ext4 with blocks of 4 KiB.
 pub(crate) const FILE_BYTES_MAX: u64 = 1 << 44;
 
-/// How long a write waits for memory before it requests flushes of all files again.
+/// The time for which a write waits for memory before it requests flushes of all files again.
 const MEMORY_WAIT: Duration = Duration::from_millis(200);
 
-/// A write whose bytes are in memory, and which may have to wait until the memory limit allows
-/// them.
+/// A write whose bytes are part of the file's dirty data already, and whose answer may have to wait
+/// until the memory limit for dirty data allows them.
 #[derive(Debug)]
 #[must_use = "wait for its memory, reply, and then call `finish_write`"]
 pub struct AcceptedWrite {
     file: Arc<OpenFile>,
     written: u32,
-    /// Bytes of dirty data that this write added beyond the memory limit.
+    /// The number of bytes of dirty data that this write added beyond the memory limit; 0 if it
+    /// need not wait.
     unreserved: u64,
-    /// The number of the request if it appended: repeated, an append would have an effect twice.
+    /// The number of the request if it appended, and otherwise `None`. Until it is answered, the
+    /// ledger must show that it was executed: repeated, an append would have an effect twice.
     appended_by: Option<u64>,
 }
 
 impl Files {
     /// Writes bytes at `position`, or at the end of the file if `appends` is true. Returns the
-    /// number of bytes, which is all of them. They are committed by the next flush.
+    /// number of bytes, which is all of them. They are dirty data then, which the next flush
+    /// commits. With `drop_rights`, the set-user-ID and set-group-ID bits are cleared.
     ///
     /// # Errors
     /// `EFBIG` beyond the largest file size, 16 TiB; `ENOSPC` or `EDQUOT` if memory is full and
@@ -61,9 +64,9 @@ impl Files {
         written
     }
 
-    /// The first step of a write: takes the bytes, even if the memory limit is reached. So each
-    /// program can exceed the limit by at most one request, which would need the same memory if it
-    /// waited.
+    /// The first step of a write: adds the bytes to the file's dirty data, even if the memory limit
+    /// is reached. The parameters and errors are those of `Files::write`. So each program can
+    /// exceed the limit by at most one request, which would need the same memory if it waited.
     pub async fn accept_write(
         &self,
         handle: HandleId,
@@ -120,8 +123,8 @@ impl Files {
         Ok(AcceptedWrite { file, written, unreserved, appended_by })
     }
 
-    /// The second step of a write: waits for memory, if the write exceeded the limit. Returns the
-    /// number of bytes written.
+    /// The second step of a write: if the write exceeded the memory limit for dirty data, waits
+    /// until flushes have freed enough. Returns the number of bytes written, for the reply.
     pub async fn wait_for_write_memory(&self, taken: &AcceptedWrite) -> Result<u32, Errno> {
         let AcceptedWrite { file, written, unreserved, .. } = taken;
         if *unreserved > 0 {
@@ -136,7 +139,8 @@ impl Files {
         Ok(*written)
     }
 
-    /// The last step of a write, after its reply was sent.
+    /// The last step of a write, after its reply was sent. From then on the kernel does not send
+    /// the request again, so the ledger need not show any more that it was executed.
     pub async fn finish_write(&self, taken: AcceptedWrite) {
         let AcceptedWrite { file, appended_by, .. } = taken;
         if let Some(request) = appended_by {
@@ -144,9 +148,9 @@ impl Files {
         }
     }
 
-    /// Waits for `bytes` of write memory, and has all files flushed to free some. Fails with the
-    /// flush error of `file`, with `ENOSPC` if any flush found the volume full, and with `ENOMEM`
-    /// after `io_timeout`.
+    /// Waits until the memory limit for dirty data has capacity for `bytes` bytes, and has all
+    /// files flushed to free some. Fails with the flush error of `file`, with `ENOSPC` if any flush
+    /// found the volume full, and with `ENOMEM` after `io_timeout`.
     async fn wait_for_memory(&self, file: &OpenFile, bytes: u64) -> Result<Permit, Errno> {
         let began = tokio::time::Instant::now();
         let (failures, _) = file.last_failure();
@@ -207,8 +211,8 @@ impl Files {
         flushed
     }
 
-    /// Ensures that the file has at least the size `end`. Does nothing if `keeps_size` is true:
-    /// blocks are not reserved.
+    /// Extends a file to `end` bytes if it is shorter, as `fallocate` does. The new range is a
+    /// hole. Does nothing if `keeps_size` is true: blocks are not reserved.
     pub async fn allocate(
         &self,
         handle: HandleId,

@@ -19,7 +19,7 @@ const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// The file capabilities of a program. A write to the file removes them.
 const CAPABILITIES: &[u8] = b"security.capability";
 
-/// The condition for setting an attribute.
+/// The condition under which an extended attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrWrite {
     /// Creates or replaces the attribute.
@@ -44,7 +44,8 @@ impl Files {
         self.retry_until_deadline(|| self.volume.xattr(ino, name)).await
     }
 
-    /// Returns the names of all extended attributes of a node.
+    /// Returns the names of all extended attributes of a node, including those that show S3
+    /// metadata. `user.ashlar.etag` is not among them.
     pub async fn xattr_names(&self, ino: Ino) -> Result<Vec<Vec<u8>>, Errno> {
         let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
         let object = node.inode.file().map(|file| object::names(&file.object)).unwrap_or_default();
@@ -95,6 +96,7 @@ impl Files {
         self.change_xattr(ino, name, &change).await
     }
 
+    /// Commits a change of an extended attribute of a program.
     async fn change_xattr(&self, ino: Ino, name: &[u8], change: &XattrChange) -> Result<(), Errno> {
         let known_name = self.names.get(ino);
         let set = || self.changing().set_xattr(ino, known_name.as_ref(), name, change);

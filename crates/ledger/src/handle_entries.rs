@@ -8,8 +8,9 @@ use crate::handles::HandleEntry;
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// Records a handle, before it is given to a program. Fails with `StorageFull` if the table is
-    /// full.
+    /// Records an open handle of a file or directory in the ledger, before it is given to a
+    /// program. So the next worker (process of the mount) can restore it. Fails with `StorageFull`
+    /// if `HANDLES_MAX` handles are open.
     pub fn insert_handle(&self, entry: HandleEntry) -> io::Result<()> {
         let HandleEntry { handle, ino, request, directory } = entry;
         let words = [handle, ino.0, request, u64::from(directory)];
@@ -18,7 +19,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Removes a handle that was closed.
+    /// Removes a handle that was closed, by its number. A failure to write is only logged; the next
+    /// worker then restores a handle that no program has.
     pub fn remove_handle(&self, handle: u64) {
         let index = self.handles.slots().remove(&handle);
         if let Some(index) = index
@@ -28,7 +30,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the handles that earlier workers gave.
+    /// Returns the handles that were open when this worker (process of the mount) began. Earlier
+    /// workers gave them to programs, which go on using their numbers.
     pub fn inherited_handles(&self) -> &[HandleEntry] {
         &self.handles.inherited
     }

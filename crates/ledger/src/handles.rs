@@ -1,4 +1,5 @@
-//! The table of open handles.
+//! The ledger's table of open handles, from which the next worker (process of the mount) restores
+//! the open files and directories.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,22 +11,27 @@ use record::Ino;
 use crate::layout::HANDLES_AT;
 use crate::table::Table;
 
-/// The maximum number of open handles.
+/// The maximum number of open handles of a mount. Beyond it, an open fails.
 pub const HANDLES_MAX: u32 = 1 << 20;
 
+/// The number of the table of handles among the ledger's tables.
 pub(crate) const TABLE: u64 = 1;
+/// The number of 64-bit words in an entry. They are: handle, inode, request, 1 for a directory and
+/// 0 for a file.
 pub(crate) const WORDS: usize = 4;
 
-/// An open handle.
+/// An open handle of a file or directory, as recorded in the ledger for the next worker (process of
+/// the mount).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandleEntry {
-    /// The number of the handle.
+    /// The number of the handle, which the kernel sends with each request that uses it.
     pub handle: u64,
     /// The inode number of the open file or directory.
     pub ino: Ino,
-    /// The request that opened it; 0 if the mount itself opened it.
+    /// The number of the kernel's request that opened it. If the kernel sends this request again,
+    /// it is answered with this handle. 0 if the mount opened it for itself.
     pub request: u64,
-    /// True for a directory.
+    /// True if the handle is of a directory; false for a file.
     pub directory: bool,
 }
 

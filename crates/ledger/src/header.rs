@@ -1,4 +1,6 @@
-//! The header of the ledger: format, worker count, session, and the kernel's negotiated options.
+//! The header of the ledger: its format, the number of workers (processes that have served the
+//! mount, one after the other), their session with the store, and the options that were negotiated
+//! with the kernel.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -18,20 +20,26 @@ pub(crate) const BLOCKS_AT: u64 = 32;
 pub(crate) const SLOTS_AT: u64 = 40;
 pub(crate) const NEGOTIATED_AT: u64 = 64;
 
-/// The byte after a session's nonce that makes it valid.
+/// The byte after the nonce (the name of the session). Only with this byte is the nonce valid: a
+/// new ledger has zeros there.
 pub(crate) const SESSION_MARK: u8 = 1;
 
-/// The maximum length of the negotiated options, in bytes.
+/// The maximum length of the options that were negotiated with the kernel, in bytes. One more byte
+/// has the length.
 pub(crate) const NEGOTIATED_BYTES_MAX: usize = 191;
 
-/// The number of block numbers that are reserved at a time.
+/// The number of block numbers that one reservation takes. A block number names a block of data
+/// that this session writes, and must never be given twice.
 pub const BLOCKS_RESERVED: u64 = 1 << 20;
 
+/// The header of the ledger, with the values that change during the life of a worker (the process
+/// that serves the mount).
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) file: Arc<File>,
     pub(crate) worker: u64,
-    /// The end of the reserved block numbers.
+    /// The first block number that is not reserved. Numbers below it may have been used, also by
+    /// earlier workers.
     pub(crate) blocks: Mutex<u64>,
     pub(crate) slots: AtomicU64,
 }

@@ -1,10 +1,11 @@
 //! The journal of replies: requests that may have changed something and are not answered yet.
 //!
 //! A request gets an entry before it changes anything. The entry says where the change can be
-//! looked up in the store: the idempotency slot and its step. When the outcome is known, it is
-//! written to the entry before the slot is used for another change. The entry is removed after the
-//! reply. So the next worker knows for each request that the kernel sends again whether it was
-//! executed.
+//! looked up in the store: the *idempotency slot* and the *step*. A slot is a record of the session
+//! in which each plan (one conditional commit) writes its step, a number. So the record proves
+//! whether the plan happened. When the outcome is known, it is written to the entry before the slot
+//! is used for another change. The entry is removed after the reply. So the next worker knows for
+//! each request that the kernel sends again whether it was executed.
 //!
 //! In each state of its [`Progress`], the entry is removed when the request is answered.
 //!
@@ -12,9 +13,9 @@
 //! the store: if its step is the entry's step, the change was committed, and the request is
 //! answered without executing it again.
 //!
-//! A flush has an entry too. By it, the next worker knows whether the changes in a file's log up to
-//! some position are committed. The key of a flush is the generation of the log instead of a
-//! request.
+//! A flush (the commit of a file's dirty data) has an entry too. By it, the next worker knows
+//! whether the changes in a file's log up to some position are committed. Instead of a request
+//! number, its key is the generation of the log, a number that no other log has.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,32 +30,32 @@ use tracing::warn;
 use crate::layout::JOURNAL_AT;
 use crate::table::Table;
 
-/// The maximum number of entries. Further requests wait.
+/// The maximum number of entries of the journal, the ledger's table of requests that may have
+/// changed something and are not answered. Further requests wait until one is answered.
 pub const JOURNAL_MAX: u32 = 8_192;
 
+/// The number of the journal among the ledger's tables.
 pub(crate) const TABLE: u64 = 0;
 
-/// The words of an entry: request; created node, or end of the flushed log; slot and state; step.
+/// The number of 64-bit words in an entry. They are: request, or the generation of a log for a
+/// flush; inode of the created node, or offset up to which a flush commits the log; slot, with the
+/// progress above it; step.
 pub(crate) const WORDS: usize = 4;
 
-/// The progress is stored above the slot's number.
+/// The position of the first bit of the progress in the third word. The number of the idempotency
+/// slot is below it.
 pub(crate) const PROGRESS_SHIFT: u32 = 32;
 
-/// The progress of a request's change.
-///
-/// ```text
-///   NotSent ──sent──▶ Sent ──settled(true)──▶ Done
-///      ▲                │
-///      └─settled(false)─┘
-/// ```
+/// The progress of the change that a request or a flush makes in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The change was not sent, or was not committed.
+    /// The change was not sent to the store, or the store did not commit it.
     #[default]
     NotSent,
-    /// The change was sent, and its outcome is unknown: see the slot.
+    /// The change was sent to the store, and its outcome is unknown. The record of the idempotency
+    /// slot shows it.
     Sent,
-    /// The change was committed.
+    /// The change was committed. If the kernel sends the request again, it is only answered.
     Done,
 }
 
@@ -76,15 +77,18 @@ impl Progress {
     }
 }
 
+/// The journal: the table of requests that may have changed something and are not answered yet.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(crate) table: Table<WORDS>,
+    /// One permit for each place in the table that is free.
     pub(crate) permits: Arc<Semaphore>,
-    /// The entries of earlier workers, by request.
+    /// The entries that earlier workers (processes of the mount) left, by request.
     pub(crate) inherited: Mutex<HashMap<u64, InheritedEntry>>,
 }
 
-/// An entry of an earlier worker.
+/// A journal entry that an earlier worker (process of the mount) left because it ended before it
+/// answered the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InheritedEntry {
     pub(crate) index: u32,
@@ -94,32 +98,41 @@ pub(crate) struct InheritedEntry {
     pub(crate) step: u64,
 }
 
-/// A request whose outcome the earlier worker did not know. Its change was sent as this step of
-/// this slot.
+/// A request or flush of an earlier worker (process of the mount) whose outcome is unknown: that
+/// worker sent the change to the store and ended before it got an answer. The record of the
+/// idempotency slot shows whether the change happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InDoubt {
-    /// The request.
+    /// The number of the kernel's request, or the key of a flush.
     pub request: u64,
-    /// The idempotency slot.
+    /// The idempotency slot: the number of the session's record in which the change writes its
+    /// step.
     pub slot: u16,
-    /// The step of the slot.
+    /// The step: the number that the record of the slot has if the change happened and no later one
+    /// used the slot.
     pub step: u64,
 }
 
-/// The journal entry of a request. When this and all clones are dropped, the request is answered
-/// and the entry is removed. A request that needs no entry has an empty note.
+/// The journal entry of one request, by which the next worker (process of the mount) knows whether
+/// the request was executed. When this and all its clones are dropped, the entry is removed,
+/// because the request has been answered. A request that needs no entry has an empty note, whose
+/// methods do nothing.
 #[derive(Clone, Default)]
 pub struct Note(pub(crate) Option<Arc<NotedRequest>>);
 
+/// A request or flush with an entry in the journal. The entry is removed when this is dropped.
 pub(crate) struct NotedRequest {
     pub(crate) journal: Arc<Journal>,
     pub(crate) index: u32,
     pub(crate) request: u64,
     pub(crate) state: Mutex<State>,
-    /// The permit of the entry; `None` for an entry of an earlier worker.
+    /// The permit for the entry's place in the journal. `None` for an entry of an earlier worker,
+    /// whose place was never free.
     pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
+/// The part of a journal entry that changes: the created node, and the progress of the change with
+/// its idempotency slot and step. Slot and step are 0 unless the progress is `Sent`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
     pub(crate) node: u64,
@@ -175,24 +188,28 @@ impl Journal {
 }
 
 impl Note {
-    /// Returns an empty note.
+    /// Returns an empty note, for a request that needs no journal entry. Its methods do nothing.
     pub const fn none() -> Note {
         Note(None)
     }
 
-    /// Returns the request; 0 for an empty note.
+    /// Returns the number of the request that the journal entry is for; 0 for an empty note.
     pub fn request(&self) -> u64 {
         self.0.as_ref().map_or(0, |noted| noted.request)
     }
 
-    /// Sets the node that the request creates.
+    /// Sets the inode number of the node that the request creates. It is written to the journal
+    /// with the next change of the entry, and the next worker answers with it if the request is
+    /// sent again.
     pub fn creates(&self, node: Ino) {
         let Some(noted) = &self.0 else { return };
         noted.state.lock().unwrap_or_else(PoisonError::into_inner).node = node.0;
     }
 
-    /// Records that the change is about to be sent, as a step of a slot. Call this before sending
-    /// it.
+    /// Records in the journal that the request's change is about to be sent to the store, as step
+    /// `step` of the idempotency slot `slot` (the session's record that proves whether the change
+    /// happened). Call this before sending it. Fails if the ledger cannot be written; then do not
+    /// send the change.
     pub fn sent(&self, slot: u16, step: u64) -> io::Result<()> {
         let Some(noted) = &self.0 else { return Ok(()) };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -201,7 +218,8 @@ impl Note {
         noted.journal.table.put(noted.index, state.entry(noted.request))
     }
 
-    /// Records the outcome of the change. Call this before the slot is used again.
+    /// Records in the journal whether the store has committed the request's change. Call this
+    /// before the idempotency slot, the record that proves it, is used for another change.
     pub fn settled(&self, is_committed: bool) {
         let Some(noted) = &self.0 else { return };
         let mut state = noted.state.lock().unwrap_or_else(PoisonError::into_inner);

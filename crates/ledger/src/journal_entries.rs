@@ -1,4 +1,5 @@
-//! Writing the journal, and resolving the entries of earlier workers.
+//! Writing the journal (the table of requests that may have changed something and are not
+//! answered), and resolving the entries that earlier workers (processes of the mount) left in it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,8 @@ use crate::journal::{InDoubt, InheritedEntry, Note, NotedRequest, Progress, Stat
 use crate::ledger::Ledger;
 
 impl Ledger {
-    /// Enters a request before it changes anything. Waits while the journal has
+    /// Adds an entry for a request to the journal. Call this before the request changes anything.
+    /// The entry stays until the returned note is dropped. Waits while the journal has
     /// [`JOURNAL_MAX`](crate::JOURNAL_MAX) entries.
     pub async fn note(&self, request: u64) -> io::Result<Note> {
         let permit = Arc::clone(&self.journal.permits).acquire_owned().await;
@@ -19,9 +21,10 @@ impl Ledger {
         self.enter(request, State::default(), permit)
     }
 
-    /// Enters a flush of all changes in a log, before the flush begins. The entry stays until the
-    /// log is trimmed. If the journal is full, returns an empty note: the next worker may then
-    /// commit the changes again, which has the same result.
+    /// Adds an entry for a flush to the journal, which commits all changes that the log of a file
+    /// has now. Call this before the flush begins, and keep the note until the log is trimmed. If
+    /// the journal is full, returns an empty note: the next worker may then commit the changes
+    /// again, which has the same result.
     pub fn note_flush(&self, log: &DirtyLog) -> io::Result<Note> {
         let permit = Arc::clone(&self.journal.permits).try_acquire_owned();
         // This runs under the lock of the file's state, so it must not wait.
@@ -36,13 +39,16 @@ impl Ledger {
         Ok(Note(Some(Arc::new(NotedRequest { journal, index, request, state, permit }))))
     }
 
-    /// Returns the position up to which an inherited log was committed. The entry stays while the
-    /// note lives; drop the note after the log is trimmed.
+    /// Returns the offset up to which the changes in an inherited log (a log that an earlier worker
+    /// left) were committed by a flush whose log was not trimmed before that worker ended. `None`
+    /// if there was no such flush. The journal entry stays while the note lives; drop the note
+    /// after the log is trimmed.
     pub fn flushed(&self, log: &DirtyLog) -> Option<(u64, Note)> {
         self.take_executed(flush_of(log)).map(|(end, note)| (end.0, note))
     }
 
-    /// Returns the requests of earlier workers whose outcome is unknown.
+    /// Returns the requests and flushes of earlier workers whose outcome is unknown: their change
+    /// was sent to the store, and the worker ended before it got an answer.
     pub fn in_doubt(&self) -> Vec<InDoubt> {
         let inherited = self.journal.inherited();
         let in_doubt =
@@ -56,9 +62,10 @@ impl Ledger {
             .collect()
     }
 
-    /// Resolves requests with an unknown outcome. `is_committed` returns true if the change was
-    /// committed, false if not, and `None` if it does not know. Requests that were not executed are
-    /// removed.
+    /// Resolves the requests and flushes of earlier workers whose outcome is unknown.
+    /// `is_committed` returns true if the change was committed, false if not, and `None` if it does
+    /// not know, which leaves the entry as it is. The entries of requests that were not executed
+    /// are removed, so these requests are executed if the kernel sends them again.
     pub fn settle_in_doubt(
         &self,
         is_committed: impl Fn(&InDoubt) -> Option<bool>,
@@ -89,8 +96,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns the node that a resent request created (0 if none), if an earlier worker executed
-    /// it. The entry stays while the note lives; drop the note after the reply.
+    /// Takes over the entry of a resent request from the journal, if an earlier worker executed the
+    /// request. Returns the inode number of the node that the request created (0 if none). `None`
+    /// if the request must be executed. The entry stays while the note lives; drop the note after
+    /// the reply.
     pub fn take_executed(&self, request: u64) -> Option<(Ino, Note)> {
         let InheritedEntry { index, node, .. } = self.journal.inherited().remove(&request)?;
         let journal = Arc::clone(&self.journal);
@@ -99,8 +108,8 @@ impl Ledger {
         Some((Ino(node), Note(Some(Arc::new(noted)))))
     }
 
-    /// Removes entries that the kernel has not asked for: their programs were killed and do not
-    /// wait for a reply.
+    /// Removes the remaining journal entries of earlier workers. The kernel has not sent these
+    /// requests again: their programs were killed and do not wait for a reply.
     pub fn forget_unclaimed(&self) {
         let inherited: Vec<InheritedEntry> =
             self.journal.inherited().drain().map(|(_, inherited)| inherited).collect();
@@ -111,9 +120,11 @@ impl Ledger {
     }
 }
 
-/// A bit that no request number has, because the kernel counts them up.
+/// The bit that marks the key of a flush in the journal. No request number has it, because the
+/// kernel counts them up from small numbers.
 const FLUSH_BIT: u64 = 1 << 62;
 
+/// Returns the key of a flush in the journal, made of the generation of the file's log.
 fn flush_of(log: &DirtyLog) -> u64 {
     FLUSH_BIT | log.generation()
 }

@@ -12,7 +12,9 @@ use crate::header::Header;
 use crate::journal::Journal;
 use crate::locks::Locks;
 
-/// The ledger of a mount, opened by its worker.
+/// The ledger of a mount, opened by its worker (the process that serves the mount). It is a file in
+/// memory with the state that the next worker needs: session, unanswered requests, open handles,
+/// dirty data and locks.
 #[derive(Debug)]
 pub struct Ledger {
     pub(crate) header: Header,
@@ -23,14 +25,15 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Creates an empty ledger in memory, to be passed to workers. It exists while a descriptor is
-    /// open.
+    /// Creates the file of an empty ledger in memory. The keeper, the process that holds the mount,
+    /// passes its descriptor to each worker. The file exists while a descriptor is open.
     pub fn make() -> io::Result<File> {
         let made = rustix::fs::memfd_create("ashlar-mount", rustix::fs::MemfdFlags::CLOEXEC)?;
         Ok(File::from(made))
     }
 
-    /// Opens the ledger as the next worker of its mount. Fails with [`LedgerError::Format`] if
+    /// Opens the ledger as the next worker (the process that serves the mount from now on), and
+    /// reads the state that earlier workers left in it. Fails with [`LedgerError::Format`] if
     /// another release created it.
     pub fn open(descriptor: OwnedFd) -> Result<Ledger, LedgerError> {
         let file = Arc::new(File::from(descriptor));

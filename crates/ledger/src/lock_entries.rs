@@ -1,4 +1,4 @@
-//! Writing and reading the table of locks.
+//! Writing and reading the ledger's table of the locks that programs hold.
 
 use std::io;
 use std::sync::PoisonError;
@@ -10,8 +10,10 @@ use crate::ledger::Ledger;
 use crate::locks::{FileLocks, LockEntry};
 
 impl Ledger {
-    /// Replaces the locks of a file by `held`. Locks that stay keep their entries. Fails with the
-    /// error of the last lock that could not be written, for example `StorageFull`.
+    /// Replaces the recorded locks of a file by `held`, for the next worker (process of the mount).
+    /// Locks that stay keep their entries. If a lock cannot be written, the others are written
+    /// nevertheless; fails with the error of the last one, for example `StorageFull` if `LOCKS_MAX`
+    /// locks are recorded.
     pub fn set_locks(&self, ino: Ino, held: &[LockEntry]) -> io::Result<()> {
         let mut files = self.locks.by_file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = files.remove(&ino).unwrap_or_default();
@@ -41,7 +43,8 @@ impl Ledger {
         written
     }
 
-    /// Returns the held locks by file, including those of the earlier workers.
+    /// Returns the recorded locks by file, including those that earlier workers (processes of the
+    /// mount) recorded. Files without locks are not included.
     pub fn held_locks(&self) -> Vec<(Ino, Vec<LockEntry>)> {
         let files = self.locks.by_file.lock().unwrap_or_else(PoisonError::into_inner);
         let locks = |by_file: &FileLocks| by_file.iter().map(|(lock, _)| *lock).collect();

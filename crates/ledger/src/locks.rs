@@ -1,4 +1,5 @@
-//! The table of locks that programs hold.
+//! The ledger's table of locks that programs hold, from which the next worker (process of the
+//! mount) takes them over.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,26 +11,29 @@ use record::Ino;
 use crate::layout::LOCKS_AT;
 use crate::table::Table;
 
-/// The maximum number of held locks, of all files together.
+/// The maximum number of recorded locks, of all files of the mount together.
 pub const LOCKS_MAX: u32 = 1 << 20;
 
+/// The number of the table of locks among the ledger's tables.
 pub(crate) const TABLE: u64 = 3;
+/// The number of 64-bit words in an entry. They are: inode, first byte, last byte, owner, process,
+/// kind as bits, 0, 0.
 pub(crate) const WORDS: usize = 8;
 
-/// A lock on a range of a file.
+/// A lock on a range of bytes of a file, as recorded in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockEntry {
-    /// The first byte.
+    /// The first byte of the range.
     pub start: u64,
-    /// The last byte, inclusive.
+    /// The last byte of the range, inclusive.
     pub last: u64,
-    /// The owner.
+    /// The owner of the lock, as the kernel numbers it. Locks of one owner do not conflict.
     pub owner: u64,
-    /// The process; 0 if unknown.
+    /// The process that took the lock; 0 if unknown.
     pub pid: u32,
-    /// True for an exclusive lock.
+    /// True for an exclusive lock (a write lock), false for a shared one.
     pub exclusive: bool,
-    /// True for a lock of flock(2).
+    /// True for a lock of flock(2), false for one of fcntl(2).
     pub flock: bool,
 }
 
@@ -51,9 +55,10 @@ impl LockEntry {
     }
 }
 
-/// The locks of a file, each with its slot in the table.
+/// The recorded locks of a file, each with the index of its entry in the table.
 pub(crate) type FileLocks = Vec<(LockEntry, u32)>;
 
+/// The table of locks, and its entries by file.
 #[derive(Debug)]
 pub(crate) struct Locks {
     pub(crate) table: Table<WORDS>,

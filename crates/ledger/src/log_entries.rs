@@ -1,4 +1,5 @@
-//! Writing and reading logs of dirty data.
+//! Writing and reading the logs of dirty data, one for each file with changes that are not
+//! committed.
 
 use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
@@ -16,16 +17,18 @@ use crate::ledger::Ledger;
 use crate::table::read_or_zeros;
 
 impl Ledger {
-    /// Begins the log of a file that is about to become dirty. Fails with `StorageFull` if
-    /// [`LOGS_MAX`](crate::LOGS_MAX) files are dirty.
+    /// Begins the log of a file that is about to get dirty data (changes that are not committed).
+    /// Fails with `StorageFull` if [`LOGS_MAX`](crate::LOGS_MAX) files are dirty.
     pub fn begin_log(&self, ino: Ino) -> io::Result<DirtyLog> {
         let generation = self.dirty.next_generation.fetch_add(1, Ordering::Relaxed);
         let region = self.dirty.table.insert([ino.0, 0, generation, 0])?;
         Ok(DirtyLog { ino, region, generation, start: 0, end: 0, next: 0 })
     }
 
-    /// Appends a change to a log. Call this before the change is reported as made. Fails with
-    /// `StorageFull` if the log is full.
+    /// Appends a change of a file to the log of its dirty data: its kind, the number of the request
+    /// that makes it, its parameters and its bytes. Call this before the program gets the answer,
+    /// so that the change survives this process. Fails with `StorageFull` if the log would exceed
+    /// `LOG_BYTES_MAX`; then nothing is appended.
     pub fn log(
         &self,
         log: &mut DirtyLog,
@@ -62,7 +65,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Trims a log, after the changes before `end` were committed.
+    /// Trims a log: removes the changes before offset `end`, after a flush has committed them.
+    /// Later changes stay. The memory of the removed part is freed.
     pub fn trim_log(&self, log: &mut DirtyLog, end: u64) -> io::Result<()> {
         // The table first: memory must not be freed while the log still begins in it.
         self.dirty.table.put(log.region, [log.ino.0, end, log.generation, 0])?;
@@ -71,7 +75,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends a log, because its file is clean. Its region can be reused.
+    /// Ends a log with all its changes, because its file has no dirty data any more. Its region,
+    /// the range of the ledger that contains it, can be used for another file.
     pub fn end_log(&self, log: &DirtyLog) {
         // Small regions keep their memory: most files write little, and freeing costs a system
         // call.
@@ -83,6 +88,7 @@ impl Ledger {
         }
     }
 
+    /// Frees the memory of a range of a region, in whole pages. The bytes read as zeros afterwards.
     fn free_range(&self, region: u32, range: std::ops::Range<u64>) {
         // Only whole pages can be freed. The page at the end also has the first bytes of the next
         // change.
@@ -99,13 +105,15 @@ impl Ledger {
         }
     }
 
-    /// Returns the logs of earlier workers.
+    /// Returns the logs that earlier workers (processes of the mount) left, one for each file with
+    /// dirty data. Each is at its start.
     pub fn inherited_logs(&self) -> Vec<DirtyLog> {
         self.dirty.inherited.clone()
     }
 
-    /// Reads the next change of an inherited log. Returns `None` at the end of the log. Read the
-    /// log to its end before you append to it.
+    /// Reads the next change of a log that an earlier worker left. Returns `None` at the end of the
+    /// log. A change that the worker had not written completely when it was killed is not part of
+    /// the log. Read the log to its end before you append to it.
     pub fn next_change(&self, log: &mut DirtyLog) -> io::Result<Option<LoggedChange>> {
         let at = region_at(log.region) + log.end;
         let mut head = [0; (HEAD_WORDS + CHANGE_WORDS) * 8];

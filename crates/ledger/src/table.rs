@@ -1,4 +1,5 @@
-//! A table of entries of fixed length. An entry whose first word is 0 is free.
+//! A table in the ledger, with entries of fixed length. An entry is in a *slot*, a numbered place.
+//! A slot whose first word is 0 is free.
 //!
 //! The lowest free slot is used first, so the table takes memory only for the largest number of
 //! entries that it ever had. For example, a table with entries in slots 0 and 2 puts the next one
@@ -11,17 +12,19 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The offset of the tables' lengths, one word each.
+/// The offset in the ledger of the lengths of all tables, one 64-bit word for each table, in the
+/// order of their numbers.
 const LENGTHS_AT: u64 = 1024;
 
-/// The number of bytes that are read at a time.
+/// The number of bytes that are read at a time when a table is opened.
 const PIECE_BYTES: usize = 64 << 10;
 
 const WORD_BYTES: usize = 8;
 
-/// An entry.
+/// An entry of a table, as 64-bit words. The first word is never 0.
 pub(crate) type Entry<const WORDS: usize> = [u64; WORDS];
 
+/// A table, and which of its slots are free.
 #[derive(Debug)]
 pub(crate) struct Table<const WORDS: usize> {
     file: Arc<File>,
@@ -31,17 +34,21 @@ pub(crate) struct Table<const WORDS: usize> {
     slots: Mutex<Slots>,
 }
 
+/// The free slots of a table.
 #[derive(Debug, Default)]
 struct Slots {
     free: BinaryHeap<Reverse<u32>>,
-    /// The number of slots that were ever used.
+    /// The number of slots that were ever used. The slots from this number on are free and were
+    /// never written.
     high_water: u32,
 }
 
 impl<const WORDS: usize> Table<WORDS> {
     const ENTRY_BYTES: usize = WORDS * WORD_BYTES;
 
-    /// Opens a table, and returns its entries with their slots.
+    /// Opens the table with this number, which begins at offset `at` of the ledger and has
+    /// `slots_max` slots. Returns it, and the entries that earlier workers (processes of the mount)
+    /// left, each with its slot.
     pub(crate) fn open(
         file: &Arc<File>,
         number: u64,
@@ -110,13 +117,13 @@ impl<const WORDS: usize> Table<WORDS> {
         put.map(|()| index)
     }
 
-    /// Writes an entry into a slot that is in use.
+    /// Replaces the entry in a slot that is in use.
     pub(crate) fn put(&self, index: u32, entry: Entry<WORDS>) -> io::Result<()> {
         let bytes: Vec<u8> = entry.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.file.write_all_at(&bytes, self.position(index))
     }
 
-    /// Frees a slot. If the write fails, the slot stays in use.
+    /// Removes the entry in a slot, which is free then. If the write fails, the entry stays.
     pub(crate) fn clear(&self, index: u32) -> io::Result<()> {
         // One word of 0 frees the entry, so a crash leaves it complete or free.
         self.file.write_all_at(&[0; WORD_BYTES], self.position(index))?;
@@ -124,6 +131,7 @@ impl<const WORDS: usize> Table<WORDS> {
         Ok(())
     }
 
+    /// Returns the offset of a slot in the ledger.
     fn position(&self, index: u32) -> u64 {
         self.at + u64::from(index) * Self::ENTRY_BYTES as u64
     }
@@ -139,14 +147,15 @@ fn words<const WORDS: usize>(bytes: &[u8]) -> Entry<WORDS> {
     entry
 }
 
-/// Returns a word of the file; 0 after its end.
+/// Reads a 64-bit word of the ledger at offset `at`. Returns 0 if it is after the end of the file.
 pub(crate) fn read_word(file: &File, at: u64) -> io::Result<u64> {
     let mut bytes = [0; WORD_BYTES];
     read_or_zeros(file, &mut bytes, at)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Reads bytes of the file; zeros after its end.
+/// Fills `bytes` from the ledger at offset `at`. The part after the end of the file is filled with
+/// zeros.
 pub(crate) fn read_or_zeros(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {

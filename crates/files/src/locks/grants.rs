@@ -13,14 +13,17 @@ use super::state::{Change, Changed, Location, Locks};
 use super::table::{FileTable, WaitState};
 use crate::retry::retry_until_deadline;
 
-/// The maximum number of waiters for locks of one file. Beyond it, `ENOLCK`.
+/// The maximum number of waiters for locks of one file. Further lock requests that would wait fail
+/// with `ENOLCK`.
 const LOCKS_WAITED_FOR_MAX: usize = 1 << 16;
 
-/// How long a waiter for another mount's lock waits for a notification before it checks again.
+/// The time for which a waiter for a lock that another mount holds waits for a notification. After
+/// it, the waiter tries again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Locks {
-    /// Returns a lock that conflicts with `requested`. Its `pid` is 0 if another mount holds it.
+    /// Returns a held lock that conflicts with `requested`; `None` if there is none. Its `pid` is 0
+    /// if a program of another mount holds it.
     pub(crate) async fn conflicting(
         &self,
         ino: Ino,
@@ -54,8 +57,10 @@ impl Locks {
         }
     }
 
-    /// Takes a lock, and waits until it is free. Fails with `EDEADLK` or `ENOLCK`. If the future,
-    /// or the returned grant, is dropped before [`LockGrant::keep`], the lock is given up.
+    /// Takes a lock, and waits until it is free. Fails with `EDEADLK` if programs of this mount
+    /// would wait for each other in a circle, and with `ENOLCK` if there are too many waiters or
+    /// locks. If the future, or the returned grant, is dropped before [`LockGrant::keep`], the lock
+    /// is given up.
     pub(crate) async fn lock(
         &self,
         ino: Ino,
@@ -101,7 +106,8 @@ impl Locks {
         }
     }
 
-    /// Releases a range of an owner's locks on a file. Takes no round trip if the owner holds none
+    /// Releases the locks of one owner on the bytes `start..=last` of a file. `flock` selects its
+    /// locks of flock(2), otherwise those of fcntl(2). Takes no round trip if the owner holds none
     /// of it.
     pub(crate) async fn unlock(
         &self,
@@ -117,12 +123,13 @@ impl Locks {
         self.change(ino, Change::Unlock { owner, flock, start, last }).await.map(|_changed| ())
     }
 
-    /// Returns the number of waiters for locks.
+    /// Returns the number of lock requests of this mount's programs that wait, for all files.
     pub fn waiting(&self) -> usize {
         self.tables().files.values().map(FileTable::waiting).sum()
     }
 
-    /// Returns true if an owner holds a lock on any byte of the range.
+    /// Returns true if an owner holds a lock on any byte of the range: a lock of flock(2) if
+    /// `flock` is true, otherwise one of fcntl(2).
     pub(crate) fn holds(
         &self,
         ino: Ino,
@@ -139,18 +146,21 @@ impl Locks {
         self.tables().files.get(&ino).is_some_and(|table| table.held().iter().any(is_of))
     }
 
-    /// Returns true if programs of other mounts may get a lock that is released here.
+    /// Returns true if programs of other mounts may get a lock that is released here. Then dirty
+    /// data must be flushed before the release.
     pub(crate) async fn is_shared(&self) -> bool {
         *self.location.read().await != Location::Memory
     }
 
-    /// Returns true if this session shares locks with others.
+    /// Returns true if this session keeps its locks in records that it shares with other sessions,
+    /// and not in its own memory.
     pub(crate) async fn is_in_records(&self) -> bool {
         matches!(*self.location.read().await, Location::Records { .. })
     }
 
-    /// Returns all held locks by file, for another process that continues this session. Files whose
-    /// records may list locks of this session are included, even if it holds none.
+    /// Returns all held locks by file, for another process that continues this session. Files
+    /// without locks are included if their lock records may list locks of this session; the next
+    /// process corrects these records.
     pub fn export(&self) -> Vec<(Ino, Vec<RangeLock>)> {
         let tables = self.tables();
         let held = tables.files.iter().filter(|(_, table)| !table.held().is_empty());
@@ -169,7 +179,8 @@ impl Locks {
         }
     }
 
-    /// Changes the locks of a file, in memory or in its record.
+    /// Changes the locks of a file: in the memory of this session, or by a commit of the file's
+    /// lock record, which sessions share.
     async fn change(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
         loop {
             let location = match self.current_location().await {
@@ -201,8 +212,8 @@ impl Locks {
         }
     }
 
-    /// Changes this session's locks in the record of a file. Must run to its end. If its waiter has
-    /// given up in the meantime, the lock is released again.
+    /// Changes this session's locks in the lock record of a file, which sessions share. The future
+    /// must run to its end. If its waiter has given up in the meantime, the lock is released again.
     async fn change_in_records(&self, ino: Ino, change: Change) -> Result<Changed, Errno> {
         let location = self.location.read().await;
         if !matches!(*location, Location::Records { .. }) {
@@ -244,8 +255,10 @@ impl Locks {
         }
     }
 
-    /// Commits this session's locks of a file to its record. The caller holds the record lock. If
-    /// the outcome is a failure or unknown, the record is doubtful and is repaired later.
+    /// Commits `own`, all locks of this session on a file, to the file's lock record. `requested`
+    /// is the new one among them, which must not conflict with locks of other sessions. The caller
+    /// holds the mutex of the record. If the commit fails or its outcome is unknown, the record is
+    /// *doubtful*: it may differ from the locks held, and is rewritten later.
     async fn set_in_records(
         &self,
         ino: Ino,
@@ -280,7 +293,8 @@ impl Locks {
         set
     }
 
-    /// Returns the mutex that serialises commits of a file's lock record.
+    /// Returns the mutex that this session holds while it commits the lock record of a file, so
+    /// that its commits do not overtake each other.
     pub(super) fn record_lock(&self, ino: Ino) -> Arc<tokio::sync::Mutex<()>> {
         let mut tables = self.tables();
         tables.record_locks.retain(|_, lock| lock.strong_count() > 0);
@@ -293,7 +307,8 @@ impl Locks {
     }
 }
 
-/// A waiter, and later the lock that it got. Dropping it gives up both.
+/// A request that waits for a lock, and later the lock that it got. Dropping it gives up both, so
+/// that a program that was interrupted does not keep the lock.
 #[derive(Debug)]
 pub(crate) struct LockGrant<'a> {
     locks: &'a Locks,
@@ -303,7 +318,8 @@ pub(crate) struct LockGrant<'a> {
 }
 
 impl LockGrant<'_> {
-    /// Leaves the lock with its owner. Call this just before the reply.
+    /// Leaves the lock with its owner, so that it is not given up when this is dropped. Call this
+    /// just before the reply.
     pub(crate) fn keep(self) {
         self.locks.tables().change(self.ino, |table| table.remove_granted(self.number));
     }

@@ -1,4 +1,6 @@
-//! The location of locks: finding it, publishing locks, and repairing doubtful records.
+//! The location of locks, which is the memory of one session or records that sessions share:
+//! finding it, publishing the locks in memory to records, and repairing records that may differ
+//! from the locks held.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +15,20 @@ use volume::{LockUse, VolumeError};
 use super::state::{Location, Locks};
 use crate::retry::retry_until_deadline;
 
-/// How long a session that asked for locks waits for a notification before it checks again. The
-/// granter may have ended without one.
+/// The time for which a session that asked another one to publish its locks waits for a
+/// notification. After it, the session checks again: the other one, which grants locks from its
+/// memory, may have ended without one.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pause between two attempts to repair doubtful records or to publish.
+/// The pause between two attempts to rewrite records that may differ from the locks held, or to
+/// publish the locks in memory to records.
 const DOUBT_PAUSE: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Returns the location of locks. It cannot change while the returned guard is held. Waits
-    /// until another session has published the locks that it keeps in memory. Fails with `EIO`
-    /// after `io_timeout` or if this session has ended, and with `ENOLCK` if too many sessions use
-    /// locks.
+    /// Returns the location of locks: the memory of this session, or records that sessions share.
+    /// It cannot change while the returned guard is held. Waits until another session has published
+    /// the locks that it keeps in memory. Fails with `EIO` after `io_timeout` or if this session
+    /// has ended, and with `ENOLCK` if too many sessions use locks.
     pub(super) async fn current_location(&self) -> Result<RwLockReadGuard<'_, Location>, Errno> {
         let began = Instant::now();
         loop {
@@ -59,7 +63,8 @@ impl Locks {
         self.volume.lock_notices().session_changes()
     }
 
-    /// Finds the location of locks. Returns false if another session still keeps them in memory.
+    /// Finds out from the store whether locks are in the memory of this session or in records that
+    /// sessions share. Returns false if another session still keeps them in memory.
     async fn find_location(&self) -> Result<bool, Errno> {
         let mut location = self.location.write().await;
         let sessions = self.session_changes();
@@ -104,12 +109,14 @@ impl Locks {
         Ok(true)
     }
 
-    /// Sets the location to unknown, because a commit showed that it has changed.
+    /// Sets the location of locks to unknown, because a commit showed that it has changed. The next
+    /// operation finds it again.
     pub(super) async fn forget_location(&self) {
         *self.location.write().await = Location::Unknown;
     }
 
-    /// Publishes the locks in memory if another session asks for locks.
+    /// Commits the locks in this session's memory to records if another session asks for locks.
+    /// From then on both sessions grant locks by commits of these records.
     async fn publish_if_asked(&self) -> Result<(), VolumeError> {
         if !self.volume.has_lock_askers().await? {
             return Ok(());
@@ -143,8 +150,8 @@ impl Locks {
         Ok(())
     }
 
-    /// Starts the task that publishes locks when other sessions ask, until the volume closes. Does
-    /// nothing if it runs already.
+    /// Starts the task that commits the locks in memory to records when another session asks for
+    /// locks. It runs until the volume closes. Does nothing if it runs already.
     fn start_answering(&self) {
         {
             let mut tables = self.tables();
@@ -179,8 +186,9 @@ impl Locks {
         });
     }
 
-    /// Starts the task that repairs doubtful records, until none is left. Does nothing if it runs
-    /// already.
+    /// Starts the task that rewrites doubtful lock records, which may differ from the locks held
+    /// because a commit failed or its outcome is unknown. It runs until none is left. Does nothing
+    /// if it runs already.
     pub(super) fn repair_doubtful_soon(&self) {
         {
             let mut tables = self.tables();
@@ -203,7 +211,9 @@ impl Locks {
         });
     }
 
-    /// Rewrites each doubtful record once. Returns true if any is still doubtful.
+    /// Rewrites each doubtful lock record once with the locks that are held. Returns true if any
+    /// record may still differ from them, because the rewrite failed or an earlier commit may still
+    /// arrive.
     async fn repair(self: Arc<Self>) -> bool {
         let doubtful: Vec<(Ino, Instant)> =
             self.tables().doubtful.iter().map(|(ino, until)| (*ino, *until)).collect();

@@ -1,4 +1,5 @@
-//! The state of locks: the tables of all files, and the location of locks.
+//! The state of locks: the tables of all files, and the location of locks (the memory of this
+//! session, or records that sessions share).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -14,15 +15,15 @@ use volume::Volume;
 
 use super::table::{FileTable, WaitState};
 
-/// How long a record is rewritten after a commit with an unknown outcome: the plan may still
-/// arrive.
+/// The time for which a lock record is rewritten again and again after a commit with an unknown
+/// outcome, because that commit may still arrive at the store.
 const DOUBT_DURATION: Duration = Duration::from_secs(30);
 
 /// The maximum number of owners that a deadlock search visits.
 const DEADLOCK_OWNERS_MAX: usize = 64;
 
-/// The hook that runs before other mounts can get locks that were released in memory. It flushes
-/// files.
+/// The hook that runs before other mounts can get locks that this session released in its memory.
+/// It flushes all files, so that the programs there see the data that was written under the locks.
 pub(crate) struct BeforeSharing(pub(crate) Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>);
 
 impl fmt::Debug for BeforeSharing {
@@ -31,56 +32,66 @@ impl fmt::Debug for BeforeSharing {
     }
 }
 
-/// Persistent storage of held locks, for the process that follows this one.
+/// Storage of held locks that survives this process, for the process that follows it.
 pub(crate) trait LockLedger: Send + Sync + fmt::Debug {
-    /// Replaces the stored locks of a file by `held`.
+    /// Replaces the stored locks of a file by `held`. A failure is only logged.
     fn store(&self, ino: Ino, held: &[RangeLock]);
 
     /// Returns all stored locks by file.
     fn load(&self) -> Vec<(Ino, Vec<RangeLock>)>;
 }
 
-/// The location of locks; see the diagram in `locks`.
+/// The place from which locks are granted: the memory of one session, or records that sessions
+/// share. The module `locks` has the diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
     /// Not known: no lock is granted.
     Unknown,
     /// In the memory of this session, which is the granter.
     Memory,
-    /// In records that this session shares. `sessions` is the count of session changes at that
-    /// time; if it has changed, the location must be found again.
+    /// In records that this session shares with others. `sessions` is the number of times that
+    /// sessions of the volume had begun or ended when this was found out; if the number has
+    /// changed, the location must be found again.
     Records { sessions: u64 },
 }
 
 /// The locks of one mount's programs.
 #[derive(Debug)]
 pub struct Locks {
+    /// This value, for tasks that outlive a call.
     pub(super) me: Weak<Locks>,
-    /// Flushes the files of this mount before other mounts get locks.
+    /// The hook that flushes the files of this mount before other mounts get locks.
     pub(super) before_sharing: BeforeSharing,
     pub(super) volume: Arc<Volume>,
+    /// The time limit of an operation while the store does not answer.
     pub(super) io_timeout: Duration,
     pub(super) tasks: TaskTracker,
-    /// The location of locks. Held for reading while a lock is granted or released, and for writing
-    /// while the location changes. Lock order: this, then a record lock, then `tables`.
+    /// The location of locks (this session's memory, or shared records). Held for reading while a
+    /// lock is granted or released, and for writing while the location changes. Lock order: this,
+    /// then a record lock, then `tables`.
     pub(super) location: tokio::sync::RwLock<Location>,
     tables: Mutex<Tables>,
 }
 
+/// The locks of all files, and the files whose lock records need a rewrite.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
+    /// The locks and waiters of each file that has any.
     pub(super) files: HashMap<Ino, FileTable>,
     /// Files whose lock records may contain locks of this session.
     pub(super) in_records: HashSet<Ino>,
-    /// Files whose records may differ from the locks held, and until when they are rewritten.
+    /// Files whose lock records may differ from the locks held, each with the time until which the
+    /// record is rewritten.
     pub(super) doubtful: HashMap<Ino, Instant>,
     /// The mutexes that serialise commits of each file's lock record.
     pub(super) record_locks: HashMap<Ino, Weak<tokio::sync::Mutex<()>>>,
-    /// True if the task that answers other sessions is running.
+    /// True if the task is running that publishes the locks in memory when another session asks for
+    /// locks.
     pub(super) answering: bool,
-    /// True if the task that repairs doubtful records is running.
+    /// True if the task is running that rewrites records which may differ from the locks held.
     pub(super) repairing: bool,
-    /// The last known data version of each file with locks.
+    /// The last known data version of each file with locks: a number that grows with each commit of
+    /// its content.
     versions: HashMap<Ino, u64>,
     /// Storage of the held locks for the next worker.
     ledger: Option<Arc<dyn LockLedger>>,
@@ -89,47 +100,55 @@ pub(super) struct Tables {
 /// A change of the locks of a file.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
-    /// Takes a lock, for the waiter of this number, or without waiting if `None`.
+    /// Takes a lock. The number is that of the waiting request for which it is taken; `None` for a
+    /// request that does not wait.
     Lock(RangeLock, Option<u64>),
-    /// Releases a range of an owner's locks.
+    /// Releases the locks of an owner on the bytes `start..=last`: those of flock(2) if `flock` is
+    /// true, otherwise those of fcntl(2).
     Unlock { owner: u64, flock: bool, start: u64, last: u64 },
-    /// Gives up a lock that was granted. The list has the locks of its owner on that range before
-    /// it.
+    /// Gives up a lock that was granted to a program that does not wait any more. The list has the
+    /// locks that its owner had on that range before the grant, and gets back.
     Restore(RangeLock, Vec<RangeLock>),
 }
 
-/// The result of a change.
+/// The result of a change of the locks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changed {
+    /// The change was made.
     Done,
     /// Another program of this mount holds a conflicting lock.
     BlockedHere,
     /// A program of another mount holds a conflicting lock.
     BlockedElsewhere,
-    /// The location of locks has changed: find it, and try again.
+    /// The change was not made, because locks are not where they were (this session's memory, or
+    /// shared records). Find their location, and try again.
     Relocated,
 }
 
-/// The byte whose stored lock carries the data version of the file as its owner. No program can
-/// lock it.
+/// The byte of a file whose lock in the ledger is no lock: its owner is the data version of the
+/// file, a number that grows with each commit of its content. No program can lock this byte.
 const VERSION_BYTE: u64 = u64::MAX - 3;
 
-/// Returns the stored lock that carries a data version.
+/// Returns the pseudo-lock by which the ledger stores a data version of a file.
 fn version_mark(version: u64) -> RangeLock {
     let (kind, pid, flock) = (RangeLockKind::Shared, 0, false);
     RangeLock { start: VERSION_BYTE, last: VERSION_BYTE, kind, owner: version, pid, flock }
 }
 
-/// The locks of an earlier worker on one file, and the data version that the file had.
+/// The locks that programs held on one file under the previous worker (process of the mount), whose
+/// session has ended.
 #[derive(Debug)]
 pub(crate) struct InheritedLocks {
     pub(crate) ino: Ino,
     pub(crate) held: Vec<RangeLock>,
+    /// The data version that the file had while these locks were held: a number that grows with
+    /// each commit of its content. `None` if it is not known.
     pub(crate) version: Option<u64>,
 }
 
 impl Tables {
-    /// Changes the table of a file, and stores the new locks in the ledger if they differ.
+    /// Changes the locks and waiters of a file, and stores the held locks in the ledger if they
+    /// differ. Returns the result of `change`.
     pub(super) fn change<T>(&mut self, ino: Ino, change: impl FnOnce(&mut FileTable) -> T) -> T {
         let table = self.files.entry(ino).or_default();
         let before = self.ledger.as_ref().map(|_| table.held().to_vec());
@@ -148,6 +167,7 @@ impl Tables {
         done
     }
 
+    /// Stores the held locks of a file, and its data version, in the ledger.
     fn update_ledger(&self, ino: Ino) {
         let Some(ledger) = &self.ledger else { return };
         let mut held = self.held(ino);
@@ -155,14 +175,15 @@ impl Tables {
         ledger.store(ino, &held);
     }
 
+    /// Returns the locks that programs of this mount hold on a file.
     pub(super) fn held(&self, ino: Ino) -> Vec<RangeLock> {
         self.files.get(&ino).map(|table| table.held().to_vec()).unwrap_or_default()
     }
 }
 
 impl Locks {
-    /// Returns the locks of a mount. Locks that the ledger has from the previous worker count as
-    /// held.
+    /// Returns the locks of a mount. Locks that the previous worker (process of the mount) left in
+    /// the ledger count as held.
     pub(crate) fn new(
         before_sharing: BeforeSharing,
         volume: &Arc<Volume>,
@@ -183,7 +204,7 @@ impl Locks {
         locks
     }
 
-    /// Imports the locks and data versions that the ledger has.
+    /// Takes over the locks and data versions of files that the ledger has.
     fn import_kept(&self, kept: Vec<(Ino, Vec<RangeLock>)>) {
         let is_mark = |lock: &RangeLock| lock.start == VERSION_BYTE;
         for (ino, kept) in kept {
@@ -195,8 +216,9 @@ impl Locks {
         }
     }
 
-    /// Notes the data version of a file with locks. If the session ends, the next worker uses it to
-    /// find out whether another session has changed the file since.
+    /// Notes the data version of a file with locks, a number that grows with each commit of its
+    /// content. Does nothing for a file without locks. If the session ends, the next worker uses it
+    /// to find out whether another session has changed the file since.
     pub(crate) fn note_version(&self, ino: Ino, version: u64) {
         let mut tables = self.tables();
         if tables.held(ino).is_empty() || tables.versions.insert(ino, version) == Some(version) {
@@ -255,8 +277,9 @@ impl Tables {
         false
     }
 
-    /// Returns the locks held after a change, and the new lock among them; or the reason why it
-    /// cannot be made now. Fails with `ENOLCK` if the file would have too many locks.
+    /// Computes a change of the locks of a file, without making it. Returns the locks held after
+    /// it, and the new lock among them if there is one; or the reason why it cannot be made now.
+    /// Fails with `ENOLCK` if the file would have too many locks.
     #[expect(clippy::type_complexity, reason = "three outcomes, of which one is an error")]
     pub(super) fn plan_change(
         &mut self,
@@ -289,7 +312,8 @@ impl Tables {
         after
     }
 
-    /// Applies a change in memory.
+    /// Computes and makes a change of the locks of a file, while this session grants locks from its
+    /// memory.
     pub(super) fn apply_in_memory(&mut self, ino: Ino, change: &Change) -> Result<Changed, Errno> {
         match self.plan_change(ino, change)? {
             Ok((after, _)) => {
@@ -300,8 +324,8 @@ impl Tables {
         }
     }
 
-    /// Sets the held locks to `after`. Returns false, and changes nothing, if the waiter has given
-    /// up.
+    /// Makes a change of the locks of a file: sets the held locks to `after`. Returns false, and
+    /// changes nothing, if the waiter has given up.
     pub(super) fn apply(&mut self, ino: Ino, change: &Change, after: Vec<RangeLock>) -> bool {
         self.change(ino, |table| {
             if let Change::Lock(_, Some(number)) = change {
@@ -312,8 +336,9 @@ impl Tables {
         })
     }
 
-    /// Applies a release that could not be committed. This session then holds less than its record
-    /// says; the record is doubtful and is repaired later.
+    /// Makes a release of locks although it could not be committed to the file's lock record. This
+    /// session then holds less than the record says, so the record is marked as doubtful and is
+    /// rewritten later. Does nothing for a change that takes a lock.
     pub(super) fn release_unwritten(&mut self, ino: Ino, change: &Change) {
         if matches!(change, Change::Lock(..)) {
             return;
@@ -326,13 +351,15 @@ impl Tables {
 }
 
 impl Tables {
-    /// Marks the record of a file as doubtful.
+    /// Marks the lock record of a file as doubtful: it may differ from the locks held, and is
+    /// rewritten for 30 seconds.
     pub(super) fn mark_doubtful(&mut self, ino: Ino) {
         self.in_records.insert(ino);
         self.doubtful.insert(ino, Instant::now() + DOUBT_DURATION);
     }
 
-    /// Returns all held locks by file, and the files whose records may still list locks.
+    /// Returns all held locks by file. Files without locks are included if their lock records may
+    /// still list locks of this session.
     pub(super) fn locks_to_publish(&self) -> Vec<(Ino, Vec<RangeLock>)> {
         let held = self.files.iter().filter(|(_, table)| !table.held().is_empty());
         let mut files: Vec<Ino> =

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use record::RangeLock;
 use tokio::sync::Notify;
 
-/// The locks and waiters of one file.
+/// The locks that programs of this mount hold on one file, and the requests that wait for locks.
 #[derive(Debug, Default)]
 pub(super) struct FileTable {
     held: Vec<RangeLock>,
@@ -26,18 +26,19 @@ pub(super) struct FileTable {
     next: u64,
 }
 
-/// A waiter for a lock.
+/// A request that waits for a lock.
 #[derive(Debug)]
 struct Waiting {
     number: u64,
     lock: RangeLock,
     state: WaitState,
-    /// The locks of its owner on that range before the grant.
+    /// The locks that its owner had on that range before the grant. It gets them back if the
+    /// request gives up.
     before: Vec<RangeLock>,
     wake: Arc<Notify>,
 }
 
-/// The state of a waiter; see the diagram in the module's documentation.
+/// The state of a request that waits for a lock; see the diagram in the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitState {
     /// A program of this mount holds a conflicting lock.
@@ -50,12 +51,13 @@ pub(super) enum WaitState {
     Granted,
 }
 
-/// Returns true if two locks of one mount's programs conflict.
+/// Returns true if two locks of one mount's programs conflict: their owners differ, and the modes
+/// and ranges exclude each other.
 fn conflict(one: &RangeLock, other: &RangeLock) -> bool {
     one.owner != other.owner && one.excludes(other)
 }
 
-/// Returns the part of a lock inside the range of another one.
+/// Returns the part of a lock inside the range of another one; `None` if the ranges do not overlap.
 fn clip(lock: &RangeLock, range: &RangeLock) -> Option<RangeLock> {
     let (start, last) = (lock.start.max(range.start), lock.last.min(range.last));
     (start <= last).then_some(RangeLock { start, last, ..*lock })
@@ -67,7 +69,8 @@ impl FileTable {
         &self.held
     }
 
-    /// Replaces the held locks, and serves the waiters.
+    /// Replaces the locks that are held on the file, and reserves locks that are free now for the
+    /// requests that wait.
     pub(super) fn set_held(&mut self, held: Vec<RangeLock>) {
         self.held = held;
         for index in 0..self.waiting.len() {
@@ -81,7 +84,7 @@ impl FileTable {
         self.serve();
     }
 
-    /// Returns the number of waiters.
+    /// Returns the number of requests that wait for a lock on the file.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -90,7 +93,7 @@ impl FileTable {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Returns a held lock that conflicts with `requested`.
+    /// Returns a held lock that conflicts with `requested`; `None` if there is none.
     pub(super) fn conflicting_held(&self, requested: &RangeLock) -> Option<RangeLock> {
         self.held.iter().find(|held| conflict(held, requested)).copied()
     }
@@ -106,7 +109,8 @@ impl FileTable {
         waiting.map(|waiting| &waiting.lock).filter(move |lock| lock.owner == owner && !lock.flock)
     }
 
-    /// Returns true if `requested` conflicts with a held lock or a reserved one.
+    /// Returns true if `requested` conflicts with a held lock, or with one that is reserved for a
+    /// waiting request.
     pub(super) fn has_conflict(&self, requested: &RangeLock) -> bool {
         let reserved = |waiting: &Waiting| {
             waiting.state == WaitState::Reserved && conflict(&waiting.lock, requested)
@@ -114,7 +118,8 @@ impl FileTable {
         self.conflicting_held(requested).is_some() || self.waiting.iter().any(reserved)
     }
 
-    /// Returns the locks held after an owner released a range.
+    /// Returns the locks that would be held on the file after an owner released the bytes
+    /// `start..=last`.
     pub(super) fn without(&self, owner: u64, flock: bool, start: u64, last: u64) -> Vec<RangeLock> {
         let mut after = Vec::with_capacity(self.held.len() + 1);
         for held in &self.held {
@@ -133,14 +138,16 @@ impl FileTable {
         after
     }
 
-    /// Returns the locks held after an owner took a lock, which replaces its locks on that range.
+    /// Returns the locks that would be held on the file after an owner took `lock`, which replaces
+    /// the locks of this owner on that range.
     pub(super) fn with(&self, lock: &RangeLock) -> Vec<RangeLock> {
         let mut after = self.without(lock.owner, lock.flock, lock.start, lock.last);
         after.push(*lock);
         after
     }
 
-    /// Adds a waiter. Returns its number, and the notification that wakes it.
+    /// Adds a request that waits for a lock. Returns its number, and the notification that wakes
+    /// it.
     pub(super) fn wait(&mut self, lock: RangeLock) -> (u64, Arc<Notify>) {
         self.next += 1;
         let (number, wake) = (self.next, Arc::new(Notify::new()));
@@ -155,18 +162,20 @@ impl FileTable {
         (number, wake)
     }
 
-    /// Returns the state of a waiter; `None` if it has given up.
+    /// Returns the state of a waiting request by its number; `None` if it has given up.
     pub(super) fn wait_state(&self, number: u64) -> Option<WaitState> {
         self.waiting.iter().find(|waiting| waiting.number == number).map(|waiting| waiting.state)
     }
 
-    /// Sets a waiter to [`WaitState::BlockedElsewhere`].
+    /// Sets a waiting request to [`WaitState::BlockedElsewhere`], because a program of another
+    /// mount holds a conflicting lock.
     pub(super) fn set_blocked_elsewhere(&mut self, number: u64) {
         self.set_state(number, WaitState::BlockedElsewhere);
         self.serve();
     }
 
-    /// Sets a waiter back to [`WaitState::BlockedHere`]: the lock of the other mount may be free.
+    /// Sets a waiting request back to [`WaitState::BlockedHere`], so that it tries again: the lock
+    /// of the other mount may be free.
     pub(super) fn recheck(&mut self, number: u64) {
         self.set_state(number, WaitState::BlockedHere);
         self.serve();
@@ -179,8 +188,8 @@ impl FileTable {
         }
     }
 
-    /// Grants a waiter its lock; `after` are the locks held then. Returns false, and changes
-    /// nothing, if the waiter has given up.
+    /// Grants a waiting request its lock. `after` are the locks held on the file then. Returns
+    /// false, and changes nothing, if the waiter has given up.
     pub(super) fn grant(&mut self, number: u64, after: Vec<RangeLock>) -> bool {
         let Some(index) = self.waiting.iter().position(|waiting| waiting.number == number) else {
             return false;
@@ -198,8 +207,9 @@ impl FileTable {
         self.held.iter().filter(is_own).filter_map(|held| clip(held, lock)).collect()
     }
 
-    /// Returns the locks held after a granted lock is given up: its owner gets back `before`, but
-    /// no more than it still holds of that range.
+    /// Returns the locks that would be held on the file after the granted `lock` is given up. Its
+    /// owner gets back `before`, the locks that it had on that range, but no more than it still
+    /// holds of that range.
     pub(super) fn restored(&self, lock: &RangeLock, before: &[RangeLock]) -> Vec<RangeLock> {
         let mut after = self.without(lock.owner, lock.flock, lock.start, lock.last);
         for now in self.own_within(lock) {
@@ -211,7 +221,8 @@ impl FileTable {
         after
     }
 
-    /// Removes a waiter. If it was granted its lock, returns the locks to restore.
+    /// Removes a waiting request that gives up. If it was granted its lock, returns the locks that
+    /// its owner had before and must get back; otherwise `None`.
     pub(super) fn give_up(&mut self, number: u64) -> Option<Vec<RangeLock>> {
         let index = self.waiting.iter().position(|waiting| waiting.number == number)?;
         let Waiting { state, before, .. } = self.waiting.remove(index);
@@ -219,12 +230,13 @@ impl FileTable {
         (state == WaitState::Granted).then_some(before)
     }
 
-    /// Removes a waiter that got its lock, before the reply.
+    /// Removes a request that got its lock. The lock stays with its owner.
     pub(super) fn remove_granted(&mut self, number: u64) {
         self.waiting.retain(|waiting| waiting.number != number);
     }
 
-    /// Reserves free locks for waiters, in order of arrival.
+    /// Reserves locks that are free for the requests that wait for them, in order of arrival, and
+    /// wakes these requests.
     fn serve(&mut self) {
         for index in 0..self.waiting.len() {
             let (lock, state) = (self.waiting[index].lock, self.waiting[index].state);

@@ -1,4 +1,5 @@
-//! Hand-over of a claim from one session to another.
+//! Hand-over of a claim from one session to another. A claim is the right of one session to have
+//! pages of a mapped file in the kernel's cache.
 //!
 //! The session that wants the claim takes a shared lock on the byte beside it, and waits for the
 //! claim as for any lock. The holder is notified that the locks of the file changed, and hands
@@ -26,16 +27,17 @@ use crate::locks::LockGrant;
 use crate::map_claim::Claim;
 use crate::open::{Handle, OpenFile};
 
-/// The minimum time that a session keeps a claim which others want. With less, its programs would
-/// make no progress.
+/// The minimum time that a session keeps a claim (its right to have pages of a mapped file) which
+/// others want. With less, its programs would make no progress.
 const HELD_MIN: Duration = Duration::from_millis(100);
 
-/// How often the pages are taken back before this session gives up for [`RETRY_PAUSE`].
+/// The number of times that the kernel is asked to drop its pages of a file, if programs access
+/// them again each time. After that, the hand-over fails and is retried after [`RETRY_PAUSE`].
 const ATTEMPTS_MAX: usize = 16;
 
 impl Files {
-    /// Hands over claims that other sessions want, until `end`. One task runs this for the life of
-    /// a mount.
+    /// Hands over claims (rights to have pages of mapped files in the kernel's cache) that other
+    /// sessions want, until `end` is cancelled. One task runs this for the life of a mount.
     pub async fn hand_over_until(self: Arc<Self>, end: CancellationToken) {
         self.drain_until(&end);
         loop {
@@ -53,8 +55,10 @@ impl Files {
         }
     }
 
-    /// Takes the claim for a handle that may be mapped from then on. The attempt continues if the
-    /// caller stops waiting.
+    /// Waits for the claim on the file of a handle, and takes it: the right of this session to have
+    /// pages of the file in the kernel's cache. The handle counts as one that may be mapped from
+    /// then on. The attempt continues if the caller stops waiting. Fails with `EIO` if another
+    /// session does not hand it over in time.
     pub(super) async fn take_claim(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
         let (files, handle) = (self.for_request(0, Note::none()), Arc::clone(handle));
         let taking = self.tasks.spawn(async move {
@@ -67,6 +71,8 @@ impl Files {
         taking.await.unwrap_or(Err(Errno::IO))
     }
 
+    /// Takes the claim as `Files::take_claim`, while no other operation changes the claim of the
+    /// file.
     async fn take_claim_serialised(&self, handle: &Arc<Handle>) -> Result<(), Errno> {
         let (file, ino) = (&handle.file, handle.file.ino);
         self.wait_until_drained(file).await?;
@@ -99,7 +105,9 @@ impl Files {
         Ok(())
     }
 
-    /// Hands over the claim of a file if another session wants it.
+    /// Hands over the claim of a file (the right to have pages of it in the kernel's cache) if
+    /// another session wants it. If the kernel does not drop its pages or the flush fails, the
+    /// claim stays, and the hand-over is retried after a pause.
     async fn hand_over(&self, file: &Arc<OpenFile>) {
         // The operation that runs now checks for other sessions when it ends.
         let Ok(_operation) = file.maps.operation_lock.try_lock() else { return };
@@ -134,7 +142,8 @@ impl Files {
         }
     }
 
-    /// Returns true if another session waits for the claim.
+    /// Returns true if another session waits for the claim on the file, the right to have pages of
+    /// it in the kernel's cache.
     async fn is_wanted(&self, ino: Ino) -> bool {
         if !self.locks.is_shared().await {
             return false;
@@ -159,7 +168,8 @@ impl Files {
         false
     }
 
-    /// Flushes all files. Returns false if the flush of `file` failed.
+    /// Flushes all files, that is, commits their dirty data. Returns false if the flush of `file`
+    /// failed.
     async fn flush_all_and_check(&self, file: &Arc<OpenFile>) -> bool {
         // Descriptors of other files return the errors of their own flushes.
         let _reported = self.flush_all().await;

@@ -31,16 +31,20 @@ use crate::files::Files;
 use crate::locks::InheritedLocks;
 use crate::open::{HandleId, OpenFile};
 
-/// How often a page access checks whether the kernel has given back the old pages.
+/// The interval at which a request for a page checks whether the kernel has dropped the pages that
+/// it got under an ended session.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Files whose locks could not be taken again, each with true if it is lost.
+/// Files whose locks could not be taken again after the session had ended. Each has true if it is
+/// lost: its uncommitted data is dropped, and the handles that programs have fail with `EIO`.
 #[derive(Debug, Default)]
 pub(crate) struct LostClaims(Vec<(Arc<OpenFile>, bool)>);
 
 impl Files {
-    /// Takes the locks of the previous worker again if its session has ended. Runs before any file
-    /// is in the table, so that nothing is flushed meanwhile.
+    /// Takes the locks of the previous worker (process of the mount) again if its session has
+    /// ended, because locks end with their session. Returns the files for which that failed. Runs
+    /// before any of `files`, the restored open files, is in the table, so that nothing is flushed
+    /// meanwhile.
     pub(crate) async fn retake_locks(&self, files: &HashMap<Ino, Arc<OpenFile>>) -> LostClaims {
         let mut lost = LostClaims::default();
         if self.volume.is_session_resumed() {
@@ -68,8 +72,9 @@ impl Files {
         lost
     }
 
-    /// Takes the locks of one file again. Returns false, and holds none of them, if another session
-    /// holds a conflicting lock or the file has changed.
+    /// Takes the locks that programs and the previous session held on one file again. Returns
+    /// false, and holds none of them, if another session holds a conflicting lock or the file has
+    /// changed.
     async fn retake(&self, inherited: &InheritedLocks) -> bool {
         let mut succeeded = true;
         // The request for a claim ended with the worker that waited for it.
@@ -93,7 +98,8 @@ impl Files {
         succeeded
     }
 
-    /// Makes the handles of lost files fail. Runs after all handles are in the table.
+    /// Makes the handles of lost files fail with `EIO`: files whose locks or uncommitted data were
+    /// lost with the session. Runs after all handles are in the table.
     pub(crate) fn fail_lost(&self, lost: LostClaims) {
         for handle in self.open.handles().iter().filter(|handle| handle.file.maps.is_draining()) {
             // Count the handle as mapped, so that its page accesses wait until the old pages are
@@ -113,6 +119,8 @@ impl Files {
         }
     }
 
+    /// Makes the handles of a file that programs got from earlier workers fail with `EIO`, and logs
+    /// that once.
     fn fail_handles(&self, ino: Ino) {
         if self.open.fail_adopted(ino) {
             error!(
@@ -125,8 +133,8 @@ impl Files {
 
     /// Checks that the kernel may write back a page through a handle.
     ///
-    /// # Errors
-    /// `EIO` if the page is from before a session ended.
+    /// # Errors `EIO` if the kernel got the page under a session that has ended. From then on all
+    /// inherited handles of the file fail with `EIO`.
     pub fn check_written_back(&self, handle: HandleId) -> Result<(), Errno> {
         let handle = self.open.handle(handle)?;
         // The page may cover bytes that another session has written since.
@@ -137,7 +145,8 @@ impl Files {
         Ok(())
     }
 
-    /// Has the kernel give back the old pages of each affected file, until `end`.
+    /// Has the kernel write back and drop the pages that it got under an ended session, of each
+    /// affected file. Repeats this until the kernel has done it or `end` is cancelled.
     pub(super) fn drain_until(&self, end: &CancellationToken) {
         for file in self.open.all().into_iter().filter(|file| file.maps.is_draining()) {
             let (files, end) = (self.for_request(0, Note::none()), end.clone());
@@ -152,7 +161,7 @@ impl Files {
         }
     }
 
-    /// Waits until the kernel has no pages of an ended session.
+    /// Waits until the kernel has no pages of the file that it got under an ended session.
     ///
     /// # Errors
     /// `EIO` if that takes too long.

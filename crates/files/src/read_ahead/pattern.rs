@@ -5,30 +5,33 @@
 
 use std::ops::Range;
 
-/// The number of reads that must continue a run before read-ahead begins.
+/// The number of reads that must continue a run (reads that follow each other) before read-ahead
+/// begins.
 const RUN_READS_MIN: u32 = 2;
 
-/// The maximum number of reads that arrived before their predecessor, and their maximum distance
-/// from the end of the run, in bytes.
+/// The maximum number of early reads (reads that arrived before the read in front of them), and
+/// their maximum distance from the end of the run, in bytes. Beyond either, a read begins a new
+/// run.
 const EARLY_MAX: usize = 4;
 const EARLY_BYTES_MAX: u64 = 4 << 20;
 
-/// The recent reads of a handle.
+/// The recent reads of a handle, from which sequential reading is detected.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
-    /// The range of the sequential run.
+    /// The range of the run: the reads that followed each other without a gap.
     run: Range<u64>,
     /// The number of reads that continued the run.
     reads: u32,
     /// Reads beyond the end of the run, with a gap between.
     early: Vec<Range<u64>>,
-    /// The range in which a read continues the present stream.
+    /// The range of positions in which a read continues the present read-ahead stream; empty if
+    /// there is none.
     pub(super) reach: Range<u64>,
 }
 
 impl Pattern {
-    /// Notes a read. Returns the length of the run in bytes if the read continues a run that is
-    /// long enough for read-ahead.
+    /// Notes a read. If it continues a run (reads that follow each other) that is long enough for
+    /// read-ahead, returns the length of the run in bytes.
     pub(super) fn note(&mut self, range: &Range<u64>) -> Option<u64> {
         let is_ahead = self.reach.contains(&range.start);
         if is_ahead || self.has_read() && range.start == self.run.end {
@@ -58,7 +61,7 @@ impl Pattern {
         distance.is_some_and(|distance| distance <= EARLY_BYTES_MAX) && self.early.len() < EARLY_MAX
     }
 
-    /// Joins early reads that are no longer separated from the run.
+    /// Adds the early reads to the run that are no longer separated from it.
     fn take_early(&mut self) {
         self.early.retain(|early| early.end > self.run.end);
         while let Some(at) = self.early.iter().position(|early| early.start <= self.run.end) {
