@@ -110,7 +110,7 @@ impl FileChange<'_> {
     }
 }
 
-/// Returns the parameters of a [`FileChange::Set`] as words: flags, mode, uid, gid, access time,
+/// Returns the parameters of a `FileChange::Set` as words: flags, mode, uid, gid, access time,
 /// modification time, present time.
 fn attribute_words(change: &AttributeChange, now: Timestamp) -> [u64; CHANGE_WORDS] {
     let mut words = [0; CHANGE_WORDS];
@@ -139,7 +139,7 @@ fn attribute_words(change: &AttributeChange, now: Timestamp) -> [u64; CHANGE_WOR
     words
 }
 
-/// Returns the attribute change that the words of a logged [`FileChange::Set`] have.
+/// Returns the attribute change that the words of a logged `FileChange::Set` have.
 fn attributes_of(words: &[u64; CHANGE_WORDS]) -> AttributeChange {
     let has = |flag: u64| words[0] & flag != 0;
     let number =

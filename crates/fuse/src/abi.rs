@@ -31,12 +31,12 @@ macro_rules! structs {
 }
 
 structs! {
-    /// Precedes each request.
+    /// The header in front of each request of the kernel.
     InHeader {
         len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32,
         total_extlen: u16, padding: u16,
     }
-    /// Precedes each reply and notification.
+    /// The header in front of each reply and notification to the kernel.
     OutHeader { len: u32, error: i32, unique: u64, }
     /// The attributes of a node.
     Attr {
@@ -67,7 +67,7 @@ structs! {
     }
     /// FORGET.
     ForgetIn { nlookup: u64, }
-    /// One node of `BATCH_FORGET`.
+    /// One node in the list of a `BATCH_FORGET`.
     ForgetOne { nodeid: u64, nlookup: u64, }
     /// `BATCH_FORGET`.
     BatchForgetIn { count: u32, dummy: u32, }
@@ -242,7 +242,7 @@ pub(crate) mod init {
     pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 
-/// Flags for the fields of a SETATTR that are valid.
+/// Flags in a SETATTR: each says that the field of this name is valid, that is, must be set.
 pub(crate) mod fattr {
     pub(crate) const MODE: u32 = 1;
     pub(crate) const UID: u32 = 1 << 1;
@@ -275,7 +275,7 @@ pub(crate) mod bits {
     pub(crate) const UNIQUE_RESEND: u64 = 1 << 63;
 }
 
-/// Codes of notifications.
+/// Codes of notifications, which the file system sends to the kernel without a request.
 pub(crate) mod notice {
     pub(crate) const INVAL_INODE: i32 = 2;
     pub(crate) const INVAL_ENTRY: i32 = 3;

@@ -11,10 +11,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The size up to which a request is copied into a small buffer, in bytes.
 pub(crate) const SMALL_BYTES: usize = 4096;
 
-/// The maximum number of free small buffers that are kept. Further ones are freed.
+/// The maximum number of small buffers (of 4 KiB each) that the pool keeps for reuse. Further ones
+/// are freed when they are returned.
 const SMALL_KEPT: usize = 512;
 
-/// A pool of buffers.
+/// A pool of buffers for requests of the kernel.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     large_bytes: usize,
@@ -23,6 +24,7 @@ pub(crate) struct BufferPool {
     returned: Condvar,
 }
 
+/// The buffers that the pool has for reuse, and the number of large ones that are lent.
 #[derive(Debug, Default)]
 struct FreeBuffers {
     small: Vec<Vec<u8>>,
@@ -30,7 +32,7 @@ struct FreeBuffers {
     large_lent: usize,
 }
 
-/// A lent buffer. Dropping it returns it to the pool.
+/// A buffer that the pool has lent, with its content. Dropping it returns it to the pool.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer {
     bytes: Vec<u8>,
@@ -46,7 +48,8 @@ impl BufferPool {
         Arc::new(BufferPool { large_bytes, large_max, free, returned })
     }
 
-    /// Returns an empty large buffer. Waits until one is free.
+    /// Lends an empty large buffer, which has capacity for the largest request. Waits while the
+    /// maximum number is lent.
     pub(crate) fn large(self: &Arc<BufferPool>) -> PooledBuffer {
         let mut free = self.lock();
         while free.large_lent >= self.large_max {
@@ -60,7 +63,8 @@ impl BufferPool {
         PooledBuffer { bytes, is_large: true, pool: Arc::clone(self) }
     }
 
-    /// Returns a small buffer with a copy of `content`, which has at most `SMALL_BYTES` bytes.
+    /// Lends a small buffer with a copy of `content`, which must have at most `SMALL_BYTES` bytes.
+    /// Does not wait.
     pub(crate) fn small_copy(self: &Arc<BufferPool>, content: &[u8]) -> PooledBuffer {
         let bytes = self.lock().small.pop();
         let mut bytes = bytes.unwrap_or_else(|| Vec::with_capacity(SMALL_BYTES));
@@ -75,7 +79,7 @@ impl BufferPool {
 }
 
 impl PooledBuffer {
-    /// Empties the buffer and returns it as the target of a read.
+    /// Empties the buffer and returns it as the target of a read from the device.
     pub(crate) fn clear_for_read(&mut self) -> &mut Vec<u8> {
         self.bytes.clear();
         &mut self.bytes

@@ -14,12 +14,14 @@ use crate::device::Device;
 use crate::errno::Errno;
 use crate::in_flight::InFlight;
 
-/// The number of parts up to which a reply needs no allocation.
+/// The number of parts (separate byte slices, with the header) up to which a reply needs no
+/// allocation.
 const PARTS_ON_STACK: usize = 16;
-/// The number of parts up to which a reply is not copied into one buffer: `IOV_MAX` of Linux.
+/// The number of parts (separate byte slices, with the header) up to which a reply is sent without
+/// copying the parts into one buffer: `IOV_MAX` of Linux.
 const PARTS_MAX: usize = 1024;
 
-/// The shared state of a session.
+/// The state that the parts of a session with the kernel share.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) device: Device,
@@ -27,7 +29,7 @@ pub(crate) struct Channel {
     pub(crate) counts: Counts,
 }
 
-/// Counters of a session.
+/// The counters of a session with the kernel, as `SessionCounters` but changeable.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) requests: AtomicU64,
@@ -39,18 +41,19 @@ pub(crate) struct Counts {
     pub(crate) refused: AtomicU64,
 }
 
-/// A snapshot of a session's counters.
+/// A snapshot of the counters of a session with the kernel, since its start in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionCounters {
-    /// Requests that were read, including those without a reply.
+    /// Requests that were read from the kernel, including those that need no reply.
     pub requests: u64,
-    /// Malformed requests; answered with EIO.
+    /// Requests whose bytes do not match their header; answered with EIO.
     pub malformed: u64,
-    /// Replies that were dropped by their handler; answered with EIO.
+    /// Requests whose handler in the file system dropped the reply without answering; answered with
+    /// EIO.
     pub unanswered: u64,
-    /// Panics of handlers.
+    /// Panics in methods and actions of the file system. The session continues after each.
     pub panics: u64,
-    /// Interrupts that were read.
+    /// Interrupts that were read: a program that waits for a request got a signal.
     pub interrupts: u64,
     /// Replies to requests that the kernel had dropped, because the program was killed or the mount
     /// ended.
@@ -84,14 +87,17 @@ impl Channel {
         Channel { device, in_flight: InFlight::default(), counts: Counts::default() }
     }
 
-    /// Removes a request from the table and replies to it. `error` is 0 or a negative error number.
+    /// Removes a request from the table of requests in flight and replies to it. `unique` is the
+    /// number of the request, `error` is 0 or a negative error number, and `parts` are the bytes
+    /// after the header.
     pub(crate) fn finish(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
         // The request leaves the table first, so that no interrupt action runs after the reply.
         self.in_flight.end(unique);
         self.reply(unique, error, parts);
     }
 
-    /// Replies to a request that is not in the table.
+    /// Replies to a request that is not in the table of requests in flight. If the kernel does not
+    /// take the reply, that is counted and is no error.
     pub(crate) fn reply(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) {
         match self.send(unique, error, parts) {
             Ok(()) => {}
@@ -108,7 +114,9 @@ impl Channel {
         }
     }
 
-    /// Writes one message: a header and these parts.
+    /// Writes one message to the kernel: a header with `unique` and `error`, and these parts. A
+    /// reply has the number of its request as `unique`; a notification has 0, and its code as
+    /// `error`.
     pub(crate) fn send(&self, unique: u64, error: i32, parts: &[IoSlice<'_>]) -> Result<(), Errno> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let len = u32::try_from(size_of::<OutHeader>() + bytes).map_err(|_| Errno::E2BIG)?;

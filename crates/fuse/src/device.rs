@@ -26,16 +26,17 @@ use crate::errno::Errno;
 /// The maximum number of bytes that can be sent together with a descriptor.
 pub const HANDOVER_BYTES_MAX: usize = 1 << 20;
 
-/// The descriptor of a mount. Clones share the same descriptor.
+/// The open descriptor of `/dev/fuse` through which one mount is served. Clones share the same
+/// descriptor.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<OwnedFd>);
 
-/// The result of a read.
+/// The result of a read from the device of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
     /// The buffer contains a request.
     Request,
-    /// There was no request, or the kernel dropped it. Read again.
+    /// There was no request, or the kernel dropped it before it was read. Read again.
     Nothing,
     /// The mount has ended.
     Unmounted,
@@ -47,8 +48,8 @@ impl Device {
         Device(Arc::new(descriptor))
     }
 
-    /// Reads the next request into `buffer`. Does not wait if the descriptor is in non-blocking
-    /// mode.
+    /// Reads the next request of the kernel into `buffer`, whose earlier content is dropped. Does
+    /// not wait if the descriptor is in non-blocking mode.
     pub(crate) fn read(&self, buffer: &mut PooledBuffer) -> result::Result<ReadOutcome, Errno> {
         match rustix::io::read(&*self.0, spare_capacity(buffer.clear_for_read())) {
             Ok(0) | Err(SystemErrno::NODEV | SystemErrno::CONNABORTED) => {
@@ -63,7 +64,8 @@ impl Device {
         }
     }
 
-    /// Writes one message. The kernel accepts all of it or nothing.
+    /// Writes one message (a reply or a notification), made of these parts, to the kernel. The
+    /// kernel accepts all of it or nothing.
     pub(crate) fn write(&self, parts: &[IoSlice<'_>]) -> result::Result<(), Errno> {
         loop {
             match rustix::io::writev(&*self.0, parts) {
@@ -94,7 +96,7 @@ impl Device {
         Ok((Device::new(descriptor), bytes))
     }
 
-    /// Returns true if the mount has ended, as far as poll(2) knows.
+    /// Returns true if the mount of this device has ended, as far as poll(2) knows. Does not wait.
     pub fn is_unmounted(&self) -> bool {
         let mut device = [PollFd::new(&*self.0, PollFlags::empty())];
         // POLLERR is reported without being requested, so the set of events is empty.

@@ -31,7 +31,7 @@ pub struct DirectoryName<'a> {
     pub name: &'a OsStr,
 }
 
-/// The entries of one reply.
+/// The entries of a directory for one reply to READDIR or READDIRPLUS, in the kernel's format.
 #[derive(Clone, Debug)]
 pub struct DirectoryBuffer {
     bytes: Vec<u8>,
@@ -45,14 +45,17 @@ impl DirectoryBuffer {
         DirectoryBuffer { bytes: Vec::with_capacity(capacity.min(RESERVED_BYTES_MAX)), capacity }
     }
 
-    /// Adds an entry for READDIR. Returns false, and adds nothing, if it does not fit.
+    /// Adds an entry for a reply to READDIR. Returns false, and adds nothing, if it does not fit;
+    /// reply then, and the kernel asks for the rest.
     #[must_use]
     pub fn push(&mut self, name: DirectoryName<'_>) -> bool {
         self.append(None, name)
     }
 
-    /// Adds an entry for READDIRPLUS. Returns false, and adds nothing, if it does not fit. An
-    /// `entry` counts as a lookup of its node; pass `None` for `.` and `..`.
+    /// Adds an entry for a reply to READDIRPLUS, which has the node of each name. Returns false,
+    /// and adds nothing, if it does not fit; reply then, and the kernel asks for the rest. An
+    /// `entry` counts as a lookup of its node, which the kernel takes back with a FORGET. Pass
+    /// `None` for `.` and `..`.
     #[must_use]
     pub fn push_plus(&mut self, entry: Option<&NodeEntry>, name: DirectoryName<'_>) -> bool {
         let entry = entry.map(NodeEntry::encode).unwrap_or_default();

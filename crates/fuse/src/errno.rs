@@ -7,7 +7,7 @@
 use std::fmt;
 use std::io;
 
-/// A Linux error number from 1 to 511.
+/// A Linux error number from 1 to 511, as a reply to the kernel carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(u16);
 

@@ -23,13 +23,14 @@ pub const BACKGROUND_MIN: u16 = 64;
 /// The maximum of [`KernelOptions::background_max`].
 pub const BACKGROUND_MAX: u16 = 256;
 
-/// The options of a session.
+/// The options of a session with the kernel. Values outside their limits are moved into them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelOptions {
     /// The number of threads that read requests, at least 2.
     pub readers: usize,
-    /// The maximum number of requests of more than 4 KiB in this process. Each holds a buffer a
-    /// little larger than `write_bytes_max`. At least `readers + 1`.
+    /// The maximum number of requests of more than 4 KiB that this process has read and not
+    /// finished. Each holds a buffer a little larger than `write_bytes_max`. At least `readers +
+    /// 1`.
     pub large_requests_max: usize,
     /// The largest WRITE in bytes: a multiple of 4096, at most [`WRITE_BYTES_MAX`].
     pub write_bytes_max: u32,
@@ -69,7 +70,7 @@ impl KernelOptions {
         }
     }
 
-    /// Returns the flags to request, if the kernel offers them.
+    /// Returns the feature flags that the reply to INIT has if the kernel offers them.
     fn wanted(self) -> u64 {
         let always = init::ASYNC_READ
             | init::POSIX_LOCKS
@@ -94,25 +95,26 @@ impl KernelOptions {
     }
 }
 
-/// The result of the negotiation. A process that takes over the mount needs it, because the kernel
-/// sends INIT only once.
+/// The result of the negotiation with the kernel, from its INIT request and the reply. A process
+/// that takes over the mount needs it, because the kernel sends INIT only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The minor version of the protocol.
+    /// The minor version of the protocol that both sides use; the major version is 7.
     pub minor: u32,
-    /// The largest WRITE, in bytes.
+    /// The largest WRITE that the kernel sends, in bytes.
     pub write_bytes_max: u32,
-    /// How far the kernel reads ahead, in bytes, unless it is changed after the mount.
+    /// The number of bytes that the kernel reads ahead, unless `raise_read_ahead` changes it.
     pub read_ahead_bytes: u32,
-    /// The maximum number of background requests in flight.
+    /// The maximum number of background requests in flight, that is, of requests for which no
+    /// program waits, such as read-ahead.
     pub background_max: u16,
     /// The feature flags that both sides have, as numbers of the protocol.
     pub flags: u64,
 }
 
-/// The format of the encoded [`Negotiated`].
+/// The number of the format in which a `Negotiated` is encoded, as its first byte.
 const FORMAT: u8 = 1;
-/// The length of the encoding, in bytes.
+/// The length of an encoded [`Negotiated`], in bytes.
 const NEGOTIATED_BYTES: usize = 1 + 4 + 4 + 4 + 2 + 8;
 
 /// The bytes are not an encoded [`Negotiated`], or have a later format.
@@ -121,7 +123,7 @@ const NEGOTIATED_BYTES: usize = 1 + 4 + 4 + 4 + 2 + 8;
 pub struct NotNegotiated;
 
 impl Negotiated {
-    /// Encodes the result, to hand it over.
+    /// Encodes the result of the negotiation, to hand it to a process that takes over the mount.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(NEGOTIATED_BYTES);
         bytes.push(FORMAT);
@@ -133,7 +135,8 @@ impl Negotiated {
         bytes
     }
 
-    /// Decodes a result that was handed over.
+    /// Decodes the result of a negotiation that another process made. Fails with `NotNegotiated`
+    /// if the bytes have another length or format, or sizes beyond the limits of this process.
     pub fn from_bytes(bytes: &[u8]) -> Result<Negotiated, NotNegotiated> {
         let bytes: &[u8; NEGOTIATED_BYTES] = bytes.try_into().map_err(|_| NotNegotiated)?;
         let [FORMAT, rest @ ..] = bytes else { return Err(NotNegotiated) };
@@ -155,7 +158,7 @@ impl Negotiated {
     }
 }
 
-/// The reaction to an INIT.
+/// The reaction to an INIT, the request by which the kernel offers its version and features.
 ///
 /// ```text
 ///   INIT ──a version that we speak────▶ Agree       (the session begins)
@@ -164,11 +167,12 @@ impl Negotiated {
 /// ```
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Send this reply; the session begins.
+    /// Both sides have a common version: send this reply, and the session begins.
     Agree(Negotiated, Box<InitOut>),
-    /// Send this reply with our version; the kernel then sends INIT once more.
+    /// The kernel's major version is newer: send this reply with our version, and the kernel sends
+    /// INIT once more in it.
     SpeakOlder(Box<InitOut>),
-    /// Reply with EPROTO: the kernel's version is too old.
+    /// The kernel's version is too old: reply with EPROTO, and the mount fails.
     Refuse {
         /// The major version of the kernel.
         major: u32,
@@ -177,8 +181,9 @@ pub(crate) enum Answer {
     },
 }
 
-/// Decides the reaction to an INIT. An older kernel sends a shorter body; missing fields count as
-/// 0.
+/// Decides the reaction to an INIT. `body` are the bytes of the request after its header, and
+/// `options` are the wishes of the file system. An older kernel sends a shorter body; missing
+/// fields count as 0.
 pub(crate) fn decide(body: &[u8], options: KernelOptions) -> Answer {
     let mut padded = [0; size_of::<abi::InitIn>()];
     let known = body.len().min(padded.len());
@@ -223,7 +228,7 @@ pub(crate) fn decide(body: &[u8], options: KernelOptions) -> Answer {
     Answer::Agree(negotiated, Box::new(answer))
 }
 
-/// Sends the reply to an INIT.
+/// Sends the reply to the INIT with the number `unique`.
 pub(crate) fn send(channel: &Channel, unique: u64, answer: &Answer) -> Result<(), Errno> {
     match answer {
         Answer::Agree(_, body) | Answer::SpeakOlder(body) => {

@@ -19,13 +19,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The number of shards of the table. Each has its own lock.
+/// The number of shards (independent parts) of the table of requests. Each has its own lock, so
+/// that threads seldom wait for each other.
 const SHARDS: usize = 16;
 
-/// The action that runs when a request is interrupted.
+/// The action that runs when the kernel interrupts a request, for example because its program got a
+/// signal.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
 
-/// The table of requests in flight.
+/// The table of requests in flight, that is, read from the kernel and not answered.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     shards: [Mutex<Shard>; SHARDS],
@@ -35,35 +37,37 @@ pub(crate) struct InFlight {
     emptied: Condvar,
 }
 
+/// One part of the table: the interrupt state of each request, by the number of the request.
 type Shard = HashMap<u64, InterruptState, BuildHasherDefault<IdHasher>>;
 
-/// The interrupt state of a request; see the module's documentation.
+/// The interrupt state of a request in flight; the module's documentation has the diagram.
 enum InterruptState {
-    /// No action is registered, and no interrupt has come.
+    /// The handler has registered no action, and no interrupt has come.
     None,
-    /// An interrupt has come.
+    /// An interrupt has come. If an action was registered, it has run or runs now.
     Interrupted,
-    /// The action to run at an interrupt.
+    /// The handler has registered this action, to run at an interrupt.
     Registered(Action),
 }
 
-/// The result of an interrupt.
+/// The result of an interrupt of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interruption {
-    /// The request is not in the table: not yet, or no longer.
+    /// The request is not in the table: it was not entered yet, or is already answered.
     Unknown,
-    /// The action ran, or will run as soon as it is registered.
+    /// The request is marked as interrupted. Its action ran, or will run as soon as it is
+    /// registered.
     Recorded,
 }
 
 impl InFlight {
-    /// Adds a request that was read.
+    /// Adds a request, by its number, before its handler is called.
     pub(crate) fn begin(&self, unique: u64) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.shard(unique).insert(unique, InterruptState::None);
     }
 
-    /// Removes a request that is about to be answered.
+    /// Removes a request that is about to be answered. Its action does not run after that.
     pub(crate) fn end(&self, unique: u64) {
         let removed = self.shard(unique).remove(&unique);
         // The action is dropped after the lock is released, because dropping it may run code of the
@@ -78,7 +82,9 @@ impl InFlight {
         }
     }
 
-    /// Registers the action of a request. If the request is already interrupted, runs it at once.
+    /// Registers the action that runs when a request is interrupted, in place of an earlier one. If
+    /// the request is already interrupted, runs the action at once. If the request is already
+    /// answered, drops it.
     pub(crate) fn register(&self, unique: u64, action: Action) {
         let mut shard = self.shard(unique);
         let Some(state) = shard.get_mut(&unique) else { return };
@@ -106,12 +112,13 @@ impl InFlight {
         Interruption::Recorded
     }
 
-    /// Returns the number of requests in flight.
+    /// Returns the number of requests in flight, that is, read and not answered.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Waits until no request is in flight, or until `timeout`. Returns the number of those left.
+    /// Waits until no request is in flight, at most for `timeout`. Returns the number of requests
+    /// that are still in flight.
     pub(crate) fn wait_until_empty(&self, timeout: Duration) -> usize {
         let deadline = Instant::now() + timeout;
         // Announce the wait first: without waiters, `end` skips the gate.

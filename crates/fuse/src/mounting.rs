@@ -26,8 +26,9 @@ use failure::DEVICE;
 pub use failure::{MountError, UnmountError, UnmountMode};
 pub use options::MountOptions;
 
-/// Mounts on an empty folder. Operations on the mount wait until a session starts. The mount ends
-/// when the last duplicate of the device is closed.
+/// Mounts a FUSE file system on an empty folder, and returns the device through which the kernel
+/// sends its requests. Operations on the mount wait until a session starts. The mount ends when the
+/// last duplicate of the device is closed.
 pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError> {
     if !options.is_well_formed() {
         return Err(MountError::Options);
@@ -53,7 +54,7 @@ pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), Moun
     }
 }
 
-/// Returns the full path of a folder on which a mount is possible.
+/// Returns the full path of a folder on which a mount is possible; otherwise fails with the reason.
 fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> {
     let folder = resolve(folder).map_err(|error| folder_error(error, "resolving the folder"))?;
     // The table of mounts is read first, because every access to a dead mount fails or hangs.
@@ -74,6 +75,7 @@ fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, M
     if names.next().is_some() { Err(MountError::NotEmpty) } else { Ok(folder) }
 }
 
+/// Returns the reason why a mount failed, for an error of accessing the folder in this step.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the kinds of `std::io` errors grow")]
 fn folder_error(error: io::Error, step: &'static str) -> MountError {
     match error.kind() {
@@ -145,7 +147,7 @@ fn mount_as_root(folder: &Path, options: &MountOptions) -> Result<Device, MountE
     }
 }
 
-/// Removes a mount. Never accesses it, so this works if its server does not answer.
+/// Removes the mount on a folder. Never accesses it, so this works if its server does not answer.
 pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     let failed = |step| move |source| UnmountError::Other { step, source };
     let folder = resolve(folder).map_err(failed("resolving the folder"))?;
@@ -171,8 +173,8 @@ pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     }
 }
 
-/// Returns the device number of the mount on a folder, as `MAJOR:MINOR`; `None` if there is no
-/// mount. Never accesses it.
+/// Returns the number that the kernel gave the file system mounted on a folder (`st_dev`), as text
+/// `MAJOR:MINOR`; `None` if there is no mount. Never accesses it.
 pub fn device_of(folder: &Path) -> io::Result<Option<String>> {
     Ok(table::find(&resolve(folder)?)?.map(|mounted| mounted.device))
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::abi::{Attr, EntryOut, Statx, SxTime};
 
-/// The number of a node in the kernel's requests. 0 is not a node.
+/// The number by which the kernel's requests name a node (a file, directory, link or special file).
+/// 0 is not a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u64);
 
@@ -16,7 +17,8 @@ impl NodeId {
     pub const ROOT: NodeId = NodeId(1);
 }
 
-/// The number of an open file. The file system chose it in its reply to OPEN.
+/// The number of an open file or directory. The file system chose it in its reply to OPEN, and the
+/// kernel sends it with each request on the open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileHandle(pub u64);
 
@@ -42,7 +44,7 @@ pub struct NodeAttributes {
     pub atime: FileTime,
     /// The time of the last change of the content.
     pub mtime: FileTime,
-    /// The time of the last change of the node.
+    /// The time of the last change of the content, of a name or of an attribute.
     pub ctime: FileTime,
     /// The type and the permission bits, as in `st_mode`.
     pub mode: u32,
@@ -52,14 +54,15 @@ pub struct NodeAttributes {
     pub uid: u32,
     /// The group.
     pub gid: u32,
-    /// The number of a device: 12 bits of major number between 8 and 12 bits of minor number.
+    /// The number of a device node; 0 for other types. Bits 8 to 19 are the major number; the other
+    /// bits, below and above them, are the minor number.
     pub rdev: u32,
     /// The preferred size of reads and writes, in bytes.
     pub block_bytes: u32,
 }
 
 impl NodeAttributes {
-    /// Returns the type as in a directory entry (`DT_REG` and so on).
+    /// Returns the type of the node as a directory entry has it (`DT_REG` and so on).
     pub fn directory_entry_kind(&self) -> u32 {
         (self.mode & 0o170_000) >> 12
     }
@@ -119,19 +122,20 @@ fn encode_time(time: FileTime) -> SxTime {
     SxTime { tv_sec: time.seconds, tv_nsec: time.nanoseconds, reserved: 0 }
 }
 
-/// A node with the cache timeouts of its name and attributes.
+/// A node as the answer to a lookup of its name, with the times for which the kernel may cache the
+/// name and the attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeEntry {
     /// The number of the node.
     pub node: NodeId,
-    /// Distinguishes nodes that had the same number at different times; 0 if numbers are never
-    /// reused.
+    /// The generation, a number that distinguishes nodes which had the same node number at
+    /// different times; 0 if numbers are never reused.
     pub generation: u64,
     /// The attributes of the node.
     pub attributes: NodeAttributes,
-    /// How long the kernel may cache the name.
+    /// The time for which the kernel may cache that the name leads to this node.
     pub entry_timeout: Duration,
-    /// How long the kernel may cache the attributes.
+    /// The time for which the kernel may cache the attributes of the node.
     pub attributes_timeout: Duration,
 }
 

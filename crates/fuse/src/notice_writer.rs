@@ -22,11 +22,12 @@ use nix::sys::signal::SigSet;
 use crate::device::Device;
 use crate::errno::Errno;
 
-/// Writes messages to the device, one at a time.
+/// Writes notifications to the kernel through a thread of its own, one at a time.
 #[derive(Debug)]
 pub(crate) struct NoticeWriter(Mutex<WriterChannels>);
 
-/// The channels to the thread: messages, and the result of each write.
+/// The channels between the callers and the writing thread: the messages to write, and the result
+/// of each write.
 #[derive(Debug)]
 struct WriterChannels {
     messages: SyncSender<Vec<u8>>,
@@ -64,7 +65,8 @@ impl NoticeWriter {
         is_ready.map(|()| NoticeWriter(Mutex::new(WriterChannels { messages, results })))
     }
 
-    /// Writes one message, and waits until the kernel has processed it.
+    /// Writes one notification to the device, and waits until the kernel has processed it. Fails
+    /// with ENODEV if the thread has ended.
     pub(crate) fn write(&self, message: Vec<u8>) -> Result<(), Errno> {
         let channels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         channels.messages.send(message).map_err(|_| Errno::ENODEV)?;
@@ -72,8 +74,8 @@ impl NoticeWriter {
     }
 }
 
-/// Gives the calling thread its own file table with only the device in it. Returns the device in
-/// it.
+/// Gives the calling thread its own file table (the set of open descriptors) with only the device
+/// in it. Returns the device as a descriptor of that table. Blocks all signals for the thread.
 fn isolate_descriptors(device: Device) -> io::Result<Device> {
     // Signals of the process are for its other threads.
     SigSet::all().thread_block()?;

@@ -27,13 +27,16 @@ use crate::errno::Errno;
 use crate::node::NodeId;
 use crate::notice_writer::NoticeWriter;
 
-/// The maximum number of queued notifications.
+/// The maximum number of notifications that wait in the queue for the kernel. Beyond it,
+/// `NoticeQueue::push` fails.
 pub const NOTICES_WAITING_MAX: usize = 4096;
 
-/// Sends notifications to the kernel. Clones belong to the same session.
+/// Sends notifications (invalidations of its cache) to the kernel. Clones belong to the same
+/// session.
 ///
 /// Each method may wait for requests in flight: never call one from a request handler, or from code
-/// on which a reply depends. Entries that the kernel does not know are no error.
+/// on which a reply depends. If the kernel does not have the node or name in its cache, that is no
+/// error.
 #[derive(Clone, Debug)]
 pub struct Notifier(Arc<Transport>);
 
@@ -42,7 +45,8 @@ pub struct Notifier(Arc<Transport>);
 enum Transport {
     /// By the calling thread.
     Direct(Device),
-    /// By a thread with a file table of its own.
+    /// By a thread with a file table (set of open descriptors) of its own, so that the process can
+    /// end while the thread is blocked.
     Thread(NoticeWriter),
 }
 
@@ -59,34 +63,34 @@ impl Notifier {
         Ok(Notifier(Arc::new(Transport::Thread(NoticeWriter::start(device)?))))
     }
 
-    /// Invalidates a name in the kernel's cache.
+    /// Makes the kernel drop a name of the directory `parent` from its cache.
     pub fn inval_entry(&self, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
         self.entry(parent, name, 0)
     }
 
-    /// Makes the kernel look up a name again at its next use. Unlike [`Notifier::inval_entry`],
-    /// this keeps mounts below the name.
+    /// Makes the kernel look up a name of the directory `parent` again at its next use. Unlike
+    /// [`Notifier::inval_entry`], this keeps mounts below the name.
     pub fn expire_entry(&self, parent: NodeId, name: &OsStr) -> Result<(), Errno> {
         self.entry(parent, name, bits::EXPIRE_ONLY)
     }
 
-    /// Invalidates the cached attributes and access control lists of a node, and its pages in the
-    /// range: `length` bytes from `offset`, or all from `offset` if `length` is 0. A negative
-    /// offset keeps the pages.
+    /// Makes the kernel drop the cached attributes and access control lists of a node, and its
+    /// pages in the range: `length` bytes from `offset`, or all from `offset` if `length` is 0. A
+    /// negative offset keeps the pages.
     pub fn inval_inode(&self, node: NodeId, offset: i64, length: i64) -> Result<(), Errno> {
         let value = NotifyInvalInode { ino: node.0, off: offset, len: length };
         self.send(notice::INVAL_INODE, &[value.as_bytes()])
     }
 
-    /// Reports that a name was removed while it was bound to `child`, so that programs that watch
-    /// the directory get an event.
+    /// Reports that a name of the directory `parent` was removed while it was bound to the node
+    /// `child`, so that programs that watch the directory get an event.
     pub fn delete(&self, parent: NodeId, child: NodeId, name: &OsStr) -> Result<(), Errno> {
         let namelen = length_of(name)?;
         let value = NotifyDelete { parent: parent.0, child: child.0, namelen, padding: 0 };
         self.named(notice::DELETE, value.as_bytes(), name)
     }
 
-    /// Makes the kernel look up all names again at their next use.
+    /// Makes the kernel look up all names of the mount again at their next use.
     ///
     /// # Errors
     /// EINVAL if the kernel's ABI is older than 7.44.
@@ -136,7 +140,8 @@ fn length_of(name: &OsStr) -> Result<u32, Errno> {
     u32::try_from(name.len()).map_err(|_| Errno::ENAMETOOLONG)
 }
 
-/// A notification; each variant is a method of [`Notifier`].
+/// A notification to the kernel, as a value for the queue. Each variant is a method of
+/// [`Notifier`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// See [`Notifier::inval_entry`].
@@ -178,7 +183,7 @@ pub enum Notice {
 /// Called with the result when a notification was sent.
 type Done = Box<dyn FnOnce(Result<(), Errno>) + Send>;
 
-/// The reason why a notification was not queued.
+/// The reason why a notification to the kernel was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoticeRefused {
     /// The queue is full. For names, one [`Notice::IncreaseEpoch`] with
@@ -186,18 +191,19 @@ pub enum NoticeRefused {
     /// invalidated one by one.
     #[error("{NOTICES_WAITING_MAX} notices wait for the kernel")]
     Full,
-    /// The mount has ended, and its cache with it.
+    /// The mount has ended, and with it the kernel's cache, so there is nothing to invalidate.
     #[error("the mount is gone")]
     Gone,
 }
 
-/// A bounded queue of notifications that a thread sends in order. Clones share the queue; the
-/// thread ends when all are dropped.
+/// A bounded queue of notifications, which a thread sends to the kernel in order. Clones share the
+/// queue; the thread ends when all are dropped.
 #[derive(Clone)]
 pub struct NoticeQueue(SyncSender<(Notice, Option<Done>)>);
 
 impl NoticeQueue {
-    /// Starts the thread.
+    /// Starts the thread that sends the queued notifications. Returns the queue and the thread, to
+    /// wait for its end.
     pub(crate) fn start(device: &Device) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
         let notifier = Notifier::with_writer_thread(device)?;
         // Bounded: if the kernel blocks the thread, notifications must not fill the memory.
@@ -207,14 +213,15 @@ impl NoticeQueue {
         Ok((NoticeQueue(sender), thread))
     }
 
-    /// Queues a notification. Does not wait; fails with [`NoticeRefused::Full`] if the queue is
-    /// full.
+    /// Queues a notification for the kernel. Does not wait; fails with [`NoticeRefused::Full`] if
+    /// the queue is full.
     pub fn push(&self, notice: Notice) -> result::Result<(), NoticeRefused> {
         self.queue(notice, None)
     }
 
-    /// Queues a notification, and calls `done` after the kernel has processed it and all before it.
-    /// The sending thread makes the call, so `done` must not wait. Does not wait itself.
+    /// Queues a notification for the kernel, and calls `done` after the kernel has processed it and
+    /// all before it. The sending thread makes the call, so `done` must not wait. Does not wait
+    /// itself.
     pub fn push_with(
         &self,
         notice: Notice,
@@ -223,7 +230,8 @@ impl NoticeQueue {
         self.queue(notice, Some(Box::new(done)))
     }
 
-    /// Queues a notification. Waits while the queue is full.
+    /// Queues a notification for the kernel. Waits while the queue is full. Fails with
+    /// `NoticeRefused::Gone` if the mount has ended.
     pub fn push_and_wait(&self, notice: Notice) -> result::Result<(), NoticeRefused> {
         self.0.send((notice, None)).map_err(|_| NoticeRefused::Gone)
     }

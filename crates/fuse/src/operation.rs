@@ -14,7 +14,8 @@ use crate::node::{FileHandle, FileTime, NodeId};
 
 pub use decode::MalformedRequest;
 
-/// The owner of locks: a number that the kernel assigns.
+/// The owner of file locks, such as a process or an open file: a number that the kernel assigns.
+/// Locks of one owner do not conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockOwner(pub u64);
 
@@ -55,7 +56,7 @@ pub struct LockRequest {
     pub flock: bool,
 }
 
-/// A new value of a time.
+/// A new value of a time attribute of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeChange {
     /// The present time of the server.
@@ -64,7 +65,7 @@ pub enum TimeChange {
     At(FileTime),
 }
 
-/// The changes of a SETATTR. `None` keeps the present value.
+/// The changes of attributes that a SETATTR request makes. `None` keeps the present value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChanges {
     /// The permission bits, together with the unchanged type.
@@ -89,7 +90,8 @@ pub struct AttributeChanges {
     pub kill_suidgid: bool,
 }
 
-/// The nodes that the kernel dropped from its cache, each with the number of lookups to subtract.
+/// The nodes that the kernel dropped from its cache. Each comes with a number of lookups: the
+/// kernel counts a lookup for each reply that gave it the node, and takes back this many.
 #[derive(Clone, Debug)]
 pub struct Forgotten<'a> {
     first: Option<(NodeId, u64)>,
@@ -109,7 +111,8 @@ impl Iterator for Forgotten<'_> {
     }
 }
 
-/// An operation. The node that it refers to and its caller are in the [`Request`](crate::Request).
+/// An operation that the kernel requests. The node that it refers to ("the node" or "this
+/// directory" below) and its caller are in the [`Request`](crate::Request).
 #[derive(Clone, Debug)]
 pub enum FileOperation<'a> {
     /// Looks up a name of this directory.
@@ -193,7 +196,8 @@ pub enum FileOperation<'a> {
         /// With `O_TRUNC`: clear the set-user-ID and set-group-ID bits.
         kill_suidgid: bool,
     },
-    /// Reads. A reply with fewer bytes than requested means the end of the file.
+    /// Reads bytes of an open file. A reply with fewer bytes than requested means the end of the
+    /// file.
     Read {
         /// The open file.
         handle: FileHandle,
@@ -206,7 +210,7 @@ pub enum FileOperation<'a> {
         /// The owner whose locks to respect.
         lock_owner: Option<LockOwner>,
     },
-    /// Writes.
+    /// Writes bytes to an open file.
     Write {
         /// The open file.
         handle: FileHandle,
@@ -219,15 +223,16 @@ pub enum FileOperation<'a> {
         flags: u32,
         /// The owner whose locks to respect.
         lock_owner: Option<LockOwner>,
-        /// True if the page cache writes back a page of a map. Then the handle is any that may
-        /// write.
+        /// True if the kernel writes back a page of its cache that a program changed through a
+        /// memory map. Then the handle is any one of the file that may write.
         from_page_cache: bool,
         /// Clear the set-user-ID and set-group-ID bits.
         kill_suidgid: bool,
     },
     /// Reads the space of the file system.
     StatFs,
-    /// Closes an open file after its last descriptor was closed. No program waits for the reply.
+    /// Ends an open file after its last descriptor and map were closed. No program waits for the
+    /// reply.
     Release {
         /// The open file.
         handle: FileHandle,
@@ -235,7 +240,7 @@ pub enum FileOperation<'a> {
         flags: u32,
         /// The owner whose locks end.
         lock_owner: LockOwner,
-        /// True to flush as well.
+        /// True if the file must be flushed too, as for a FLUSH.
         flush: bool,
         /// True if the flock(2) lock ends.
         flock_unlock: bool,
@@ -276,8 +281,8 @@ pub enum FileOperation<'a> {
         /// Its name.
         name: &'a OsStr,
     },
-    /// Reports that a descriptor was closed. Its error is the last one that the program can see.
-    /// The owner's fcntl(2) locks end.
+    /// Reports that a program closes a descriptor. If the reply is an error, close(2) returns it,
+    /// and it is the last one that the program can see. The owner's fcntl(2) locks end.
     Flush {
         /// The open file.
         handle: FileHandle,
@@ -300,7 +305,7 @@ pub enum FileOperation<'a> {
         /// The kernel's capacity in bytes.
         size: u32,
     },
-    /// Reads entries of a directory, each with a lookup.
+    /// Reads entries of a directory, each with the node of its name. Each node counts as a lookup.
     ReadDirPlus {
         /// The open directory.
         handle: FileHandle,
@@ -323,11 +328,12 @@ pub enum FileOperation<'a> {
         /// True for fdatasync(2).
         data_only: bool,
     },
-    /// Tests for a conflicting lock.
+    /// Tests if another owner holds a lock that conflicts with this one.
     GetLk(LockRequest),
-    /// Takes or releases a lock without waiting. Fails with EAGAIN if another owner holds it.
+    /// Takes or releases a lock without waiting. Fails with EAGAIN if another owner holds a
+    /// conflicting one.
     SetLk(LockRequest),
-    /// Takes a lock, and waits for it.
+    /// Takes a lock, and waits while another owner holds a conflicting one.
     SetLkW(LockRequest),
     /// Tests whether the caller may read, write or execute the node.
     Access {
@@ -356,9 +362,10 @@ pub enum FileOperation<'a> {
         /// The umask of the caller.
         umask: u32,
     },
-    /// Interrupts a request. Handled by the session.
+    /// Interrupts a request that is in flight, because its program got a signal. Handled by the
+    /// session.
     Interrupt {
-        /// The number of the request.
+        /// The number of the request to interrupt.
         unique: u64,
     },
     /// An ioctl(2).
@@ -387,7 +394,7 @@ pub enum FileOperation<'a> {
         /// The mode of fallocate(2).
         mode: u32,
     },
-    /// Finds the next data or hole.
+    /// Finds the next position with data, or the next hole, in an open file.
     LSeek {
         /// The open file.
         handle: FileHandle,

@@ -15,7 +15,8 @@ use rustix::io::Errno as SystemErrno;
 use crate::device::Device;
 use crate::errno::Errno;
 
-/// Wakes all readers. They do not wait again after it has rung.
+/// A bell: an eventfd that wakes all readers (threads that read requests). They do not wait again
+/// after it has rung, because it is never reset.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -30,12 +31,13 @@ impl Bell {
     }
 }
 
-/// The `epoll` of one reader.
+/// The `epoll` on which one reader (a thread that reads requests) waits.
 #[derive(Debug)]
 pub(crate) struct Watch(OwnedFd);
 
 impl Watch {
-    /// Watches the device and the bell. Sets the device to non-blocking mode.
+    /// Creates the `epoll` of one reader for the device and the bell, which ends the wait of all
+    /// readers. Sets the device to non-blocking mode.
     pub(crate) fn new(device: &Device, bell: &Bell) -> Result<Watch, Errno> {
         // Another reader may take the request between the wake-up and the read, which must not
         // block then.

@@ -26,7 +26,8 @@ use crate::errno::Errno;
 use crate::node::{FileHandle, FileSystemSpace, FileTime, NodeAttributes, NodeEntry, NodeId};
 use crate::operation::{FileLock, LockKind};
 
-/// How the kernel treats an open file.
+/// Flags in the reply to an open, by which the file system says how the kernel treats the open file
+/// or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenFlags(u32);
 
@@ -35,7 +36,8 @@ impl OpenFlags {
     /// owner, and reads that bypass the page cache with one. A kernel before 6.6 refuses shared
     /// maps of such files with `ENODEV`.
     pub const DIRECT_IO: OpenFlags = OpenFlags(1);
-    /// Pages in the cache are still valid.
+    /// The kernel keeps the pages of the file that it has in its cache, because they are still
+    /// valid. Without this flag it drops them.
     pub const KEEP_CACHE: OpenFlags = OpenFlags(1 << 1);
     /// The file has no position.
     pub const NONSEEKABLE: OpenFlags = OpenFlags(1 << 2);
@@ -76,12 +78,12 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Returns the reply to a request that is in the table.
+    /// Returns the reply to a request that is in the table of requests in flight.
     pub(crate) fn new(channel: Arc<Channel>, unique: u64, opcode: u32) -> Reply {
         Reply { channel, unique, opcode, open: true }
     }
 
-    /// Returns the number of the request.
+    /// Returns the number of the request that this reply answers.
     pub fn unique(&self) -> u64 {
         self.unique
     }
@@ -106,7 +108,8 @@ impl Reply {
         self.finish(0, &[]);
     }
 
-    /// Replies to LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: the node. Counts as a lookup of it.
+    /// Replies to LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: the node. Counts as a lookup of it, which
+    /// the kernel takes back with a FORGET.
     pub fn entry(self, entry: &NodeEntry) {
         self.value(&entry.encode());
     }
@@ -118,7 +121,8 @@ impl Reply {
         self.value(&EntryOut { entry_valid, entry_valid_nsec, ..EntryOut::default() });
     }
 
-    /// Replies to GETATTR, SETATTR: the attributes, and how long the kernel may cache them.
+    /// Replies to GETATTR, SETATTR: the attributes, and the time for which the kernel may cache
+    /// them.
     pub fn attributes(self, attributes: &NodeAttributes, timeout: Duration) {
         self.value(&AttrOut {
             attr_valid: timeout.as_secs(),
@@ -128,8 +132,8 @@ impl Reply {
         });
     }
 
-    /// Replies to STATX: the attributes, the time of creation if it is known, and how long the
-    /// kernel may cache them.
+    /// Replies to STATX: the attributes, the time of creation (`birth`) if it is known, and the
+    /// time for which the kernel may cache them.
     pub fn statx(self, attributes: &NodeAttributes, birth: Option<FileTime>, timeout: Duration) {
         self.value(&StatxOut {
             attr_valid: timeout.as_secs(),
@@ -144,7 +148,7 @@ impl Reply {
         self.finish(0, &[IoSlice::new(target.as_bytes())]);
     }
 
-    /// Replies to OPEN, OPENDIR: the handle.
+    /// Replies to OPEN, OPENDIR: the number of the new handle, and how the kernel treats it.
     pub fn opened(self, handle: FileHandle, flags: OpenFlags) {
         self.value(&open_out(handle, flags));
     }
@@ -192,17 +196,19 @@ impl Reply {
         }
     }
 
-    /// Replies to GETXATTR, LISTXATTR of size 0: the length.
+    /// Replies to GETXATTR, LISTXATTR of size 0, which ask for the length alone: the length in
+    /// bytes.
     pub fn xattr_size(self, size: u32) {
         self.value(&GetxattrOut { size, padding: 0 });
     }
 
-    /// Replies to GETXATTR, LISTXATTR: the bytes. If they do not fit, use `error` with ERANGE.
+    /// Replies to GETXATTR, LISTXATTR: the value, or the names with a NUL after each. If they do
+    /// not fit, use `error` with ERANGE.
     pub fn xattr(self, value: &[u8]) {
         self.finish(0, &[IoSlice::new(value)]);
     }
 
-    /// Replies to STATFS: the space.
+    /// Replies to STATFS: the size and the free space of the file system.
     pub fn statfs(self, space: &FileSystemSpace) {
         self.value(&Kstatfs {
             blocks: space.blocks,
@@ -227,7 +233,7 @@ impl Reply {
         self.value(&RawLock { start: lock.start, end: lock.end, kind, pid: lock.pid });
     }
 
-    /// Replies to LSEEK: the position.
+    /// Replies to LSEEK: the position of the data or hole that was found.
     pub fn seeked(self, offset: u64) {
         self.value(&LseekOut { offset });
     }

@@ -17,7 +17,7 @@ use crate::operation::{FileOperation, MalformedRequest};
 
 const HEADER_BYTES: usize = size_of::<InHeader>();
 
-/// A well-formed request.
+/// A well-formed request of the kernel, with its bytes.
 pub struct Request {
     header: InHeader,
     body: Range<usize>,
@@ -37,8 +37,9 @@ pub(crate) fn header_of(message: &[u8]) -> Option<InHeader> {
     (usize::try_from(header.len) == Ok(message.len())).then_some(header)
 }
 
-/// Returns the range between the header and the extensions. No extension is negotiated, so all are
-/// ignored.
+/// Returns the range of a message's body: the bytes between the header and the extensions, which
+/// are optional additions at the end. `None` if the lengths do not match. No extension is
+/// negotiated, so all are ignored.
 fn body_of(header: &InHeader, message: &[u8]) -> Option<Range<usize>> {
     let end = message.len().checked_sub(usize::from(header.total_extlen) * 8)?;
     (end >= HEADER_BYTES).then_some(HEADER_BYTES..end)
@@ -54,7 +55,8 @@ impl Request {
         Request::parse(header, pool.small_copy(message))
     }
 
-    /// Parses the buffer as a request.
+    /// Parses the content of a buffer as a request. `header` is the header that the content begins
+    /// with.
     pub(crate) fn parse(
         header: InHeader,
         buffer: PooledBuffer,
@@ -68,7 +70,7 @@ impl Request {
         Ok(Request { header, body, buffer })
     }
 
-    /// Returns the operation.
+    /// Returns the operation that the kernel requests, with its parameters.
     pub fn operation(&self) -> FileOperation<'_> {
         let body = &self.buffer[self.body.clone()];
         decode(self.header.opcode, self.node(), body).expect("it was decoded when it was read")
@@ -80,8 +82,9 @@ impl Request {
         self.header.unique
     }
 
-    /// Returns the number of the request without the resend bit, which is the key in a journal of
-    /// replies.
+    /// Returns the number of the request without the resend bit, which is the same when the kernel
+    /// sends the request again. A file system that keeps a journal of its replies uses it as the
+    /// key.
     pub fn original_unique(&self) -> u64 {
         self.header.unique & !bits::UNIQUE_RESEND
     }

@@ -52,7 +52,8 @@ pub trait FileSystem: Send + Sync + 'static {
     /// [`KernelOptions::background_max`].
     fn handle(&self, request: Request, reply: Reply);
 
-    /// Called when the kernel has dropped these nodes from its cache.
+    /// Called when the kernel has dropped these nodes from its cache, each with the number of
+    /// lookups that the kernel takes back. Has no reply.
     fn forget(&self, nodes: Forgotten<'_>);
 
     /// Called once when the mount has ended, after the last request. Not called if reading was
@@ -60,7 +61,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn destroyed(&self);
 }
 
-/// The reason why a session did not start.
+/// The reason why a session with the kernel did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The kernel's version of the protocol is too old.
@@ -82,25 +83,25 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
-/// The reason why the readers ended.
+/// The reason why the readers (the session's threads that read requests) ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     /// The mount has ended.
     Unmounted,
-    /// Reading was stopped. The mount stays.
+    /// `KernelSession::stop_reading` was called. The mount stays, and another process can serve it.
     Stopped,
     /// The device cannot be read although the mount exists. No process serves the mount any more.
     Failed(Errno),
 }
 
-/// A live session. Dropping it does not end it: it ends with the mount, or with
-/// [`KernelSession::stop_reading`].
+/// A live session with the kernel, which serves one mount. Dropping it does not end it: it ends
+/// with the mount, or with [`KernelSession::stop_reading`].
 pub struct KernelSession {
     server: Arc<Server>,
     negotiated: Negotiated,
 }
 
-/// The state that the readers share.
+/// The state that the readers (the session's threads that read requests) share.
 struct Server {
     channel: Arc<Channel>,
     pool: Arc<BufferPool>,
@@ -112,7 +113,8 @@ struct Server {
     ended: Condvar,
 }
 
-/// The number of running readers, and the results of those that have ended.
+/// The number of running readers (threads that read requests), and the results of those that have
+/// ended.
 #[derive(Debug, Default)]
 struct Readers {
     at_work: usize,
@@ -155,27 +157,30 @@ impl KernelSession {
         Ok(KernelSession { server, negotiated })
     }
 
-    /// Returns the result of the negotiation with the kernel.
+    /// Returns the result of the negotiation with the kernel: the version, sizes and features that
+    /// both sides use.
     pub fn negotiated(&self) -> Negotiated {
         self.negotiated
     }
 
-    /// Returns the descriptor of the mount, to hand it over.
+    /// Returns the device of the mount, to hand its descriptor to another process.
     pub fn device(&self) -> Device {
         self.server.channel.device.clone()
     }
 
-    /// Returns a notifier. It must not be used in a request handler.
+    /// Returns a notifier, which sends notifications to the kernel on the calling thread. It must
+    /// not be used in a request handler.
     pub fn notifier(&self) -> Notifier {
         Notifier::new(self.device())
     }
 
-    /// Starts a thread that sends queued notifications. Returns the queue and the thread.
+    /// Starts a thread that sends queued notifications to the kernel. Returns the queue and the
+    /// thread, to wait for its end.
     pub fn notice_queue(&self) -> io::Result<(NoticeQueue, JoinHandle<()>)> {
         NoticeQueue::start(&self.server.channel.device)
     }
 
-    /// Returns the counters of the session.
+    /// Returns the counters of requests, errors and interrupts of the session.
     pub fn counters(&self) -> SessionCounters {
         self.server.channel.counts.snapshot()
     }
@@ -185,9 +190,9 @@ impl KernelSession {
         self.server.channel.in_flight.count()
     }
 
-    /// Stops reading, and waits until all readers have ended. Requests that were read must still be
-    /// answered; see [`KernelSession::drain`]. Later requests wait for the next process that reads
-    /// the device.
+    /// Stops reading requests, and waits until all readers (threads that read requests) have ended.
+    /// Requests that were read must still be answered; see [`KernelSession::drain`]. Later requests
+    /// wait for the next process that reads the device.
     pub fn stop_reading(&self) -> Result<SessionEnd, Errno> {
         self.server.stopping.store(true, Ordering::SeqCst);
         // The flag is set first, so that a reader that the bell wakes sees it.
@@ -195,13 +200,14 @@ impl KernelSession {
         Ok(self.join())
     }
 
-    /// Waits until all requests that were read are answered, or until `timeout`. Returns the number
-    /// of those left.
+    /// Waits until all requests that were read are answered, at most for `timeout`. Returns the
+    /// number of requests that are still not answered.
     pub fn drain(&self, timeout: Duration) -> usize {
         self.server.channel.in_flight.wait_until_empty(timeout)
     }
 
-    /// Waits until all readers have ended, because the mount ended or reading was stopped.
+    /// Waits until all readers (threads that read requests) have ended, because the mount ended or
+    /// reading was stopped or failed. Returns the reason.
     pub fn join(&self) -> SessionEnd {
         let mut readers = self.server.lock();
         while readers.at_work > 0 {
@@ -246,7 +252,8 @@ impl Server {
         }))
     }
 
-    /// Negotiates with the kernel. INIT is the first request of a mount.
+    /// Negotiates version and features with the kernel: reads its INIT, which is the first request
+    /// of a mount, and replies.
     fn negotiate(&self) -> Result<Negotiated, StartError> {
         let mut buffer = self.pool.large();
         let watch = self.watch()?;
@@ -298,7 +305,8 @@ impl Server {
         Ok(())
     }
 
-    /// Runs one reader, and records how it ended.
+    /// Runs one reader, that is, reads and serves requests on this thread until the session ends,
+    /// and records how it ended.
     fn run_reader(&self, watch: &Watch) {
         let end = self.read_requests(watch);
         let mut readers = self.lock();
@@ -464,7 +472,8 @@ impl Server {
         }
     }
 
-    /// Runs a method of the file system, and counts a panic. The session continues after it.
+    /// Runs a method of the file system. If it panics, counts and logs that, and the session
+    /// continues.
     fn catch_panic(&self, method: &'static str, part: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(part)).is_err() {
             self.count_panic(method);

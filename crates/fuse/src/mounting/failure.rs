@@ -20,13 +20,13 @@ pub enum MountError {
     /// The folder is not empty: a mount would hide its files.
     #[error("the folder is not empty, and the mount would hide its content")]
     NotEmpty,
-    /// A mount of this program exists there.
+    /// A mount of the same file system type (`fuse.SUBTYPE`) exists on the folder.
     #[error("{mounted} is mounted there already; unmount it first")]
     InUse {
-        /// The source of that mount.
+        /// The source of that mount, as `mount` and `df` show it.
         mounted: String,
     },
-    /// A mount exists there and its server has ended.
+    /// A FUSE mount exists on the folder, and the process that served it has ended.
     #[error("a mount is there whose server has ended; unmount it first, with `umount -l`")]
     Dead,
     /// The FUSE device does not exist.
@@ -35,7 +35,7 @@ pub enum MountError {
          container with `--device {DEVICE} --cap-add SYS_ADMIN`"
     )]
     DeviceMissing,
-    /// The operating system denies a step.
+    /// The operating system denies a step of mounting.
     #[error(
         "not permitted: {step}. In a container, `--device {DEVICE} --cap-add SYS_ADMIN` (and on \
          some systems `--security-opt apparmor:unconfined`) permit it"
@@ -53,7 +53,8 @@ pub enum MountError {
         /// Its error message.
         message: String,
     },
-    /// The source or the subtype cannot be passed to the kernel.
+    /// The source or the subtype in the options has characters that cannot be passed to the kernel,
+    /// or is empty.
     #[error("the source or the subtype of the mount has characters that are not allowed")]
     Options,
     /// Any other failure.
@@ -76,11 +77,12 @@ impl MountError {
 /// How an unmount treats programs that use the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmountMode {
-    /// Fails if the mount is in use.
+    /// Removes the mount only if no program uses it; otherwise fails with `Busy`.
     IfUnused,
-    /// Detaches the mount from the tree at once. It ends when it is no longer in use.
+    /// Removes the mount from the folder at once. Programs that use it can go on; it ends when none
+    /// does.
     Lazy,
-    /// Ends the session: operations in flight return errors. Needs root.
+    /// Ends the mount by force: operations in flight return errors to their programs. Needs root.
     Abort,
 }
 
@@ -90,10 +92,10 @@ pub enum UnmountError {
     /// A program uses a file or folder of the mount.
     #[error("it is in use; `lsof` or `fuser -m` list the programs")]
     Busy,
-    /// No mount exists there.
+    /// No mount exists on the folder.
     #[error("nothing is mounted there")]
     NotMounted,
-    /// The operating system denies it.
+    /// The operating system denies the unmount, for example because another user mounted it.
     #[error("not permitted: the mount is another user's")]
     NotPermitted,
     /// The program `fusermount3`, which users other than root need, is not installed.

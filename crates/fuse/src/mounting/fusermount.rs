@@ -16,9 +16,10 @@ use super::options::MountOptions;
 use crate::device::{Device, receive_descriptor};
 
 const PROGRAM: &str = "fusermount3";
-/// The environment variable with the descriptor number of the socket.
+/// The environment variable by which `fusermount3` gets the descriptor number of the socket over
+/// which it sends the device.
 const SOCKET_VARIABLE: &str = "_FUSE_COMMFD";
-/// The number of bytes of its error output that are kept.
+/// The number of bytes of the error output of `fusermount3` that are kept.
 const MESSAGE_BYTES_MAX: u64 = 4096;
 
 /// Returns the options in the format of `fusermount3`.

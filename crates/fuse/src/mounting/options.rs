@@ -17,13 +17,14 @@ pub struct MountOptions {
     pub read_only: bool,
     /// True if users other than the mounting one may access the mount.
     pub allow_other: bool,
-    /// True if the kernel checks permissions by mode, owner and group.
+    /// True if the kernel checks permissions by mode, owner and group. Otherwise the file system
+    /// must check them.
     pub default_permissions: bool,
     /// True if set-user-ID and set-group-ID bits take effect. Needs root.
     pub allow_suid: bool,
     /// True if device files act as devices. Needs root.
     pub allow_devices: bool,
-    /// The largest READ, in bytes; `None` for the kernel's default.
+    /// The largest READ request that the kernel sends, in bytes; `None` for the kernel's default.
     pub read_bytes_max: Option<u32>,
 }
 
@@ -43,7 +44,8 @@ impl MountOptions {
         }
     }
 
-    /// Returns the options that both ways of mounting share, as text with a leading comma.
+    /// Returns the options that mount(2) and `fusermount3` share, as text; each option has a comma
+    /// in front.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for (wanted, option) in

@@ -8,18 +8,19 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// A mount.
+/// A mount, as one line of the kernel's table of mounts describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
-    /// Its device number, as `MAJOR:MINOR`.
+    /// The number that the kernel gave its file system (`st_dev`), as `MAJOR:MINOR`.
     pub(super) device: String,
     /// The type of its file system, for example `fuse.ashlar`.
     pub(super) kind: String,
-    /// Its source.
+    /// Its source, as `mount` and `df` show it.
     pub(super) source: String,
 }
 
-/// Returns the visible mount on exactly this folder, which is a full path.
+/// Returns the visible mount on exactly this folder, which must be a full path; `None` if there is
+/// none.
 pub(super) fn find(folder: &Path) -> io::Result<Option<Mounted>> {
     Ok(find_in(&std::fs::read("/proc/self/mountinfo")?, folder))
 }

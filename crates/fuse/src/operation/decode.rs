@@ -17,7 +17,8 @@ use super::{
 use crate::abi::{self, bits, fattr, opcode};
 use crate::node::{FileHandle, FileTime, NodeId};
 
-/// A request whose bytes do not match its header.
+/// The error for a request of the kernel whose bytes do not match its header. It is answered with
+/// EIO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the kernel's request {opcode} is malformed: {reason}")]
 pub struct MalformedRequest {
@@ -27,10 +28,11 @@ pub struct MalformedRequest {
     pub reason: &'static str,
 }
 
-/// The reason why a request is malformed.
+/// The reason why a request is malformed, as text for the log.
 type Reason = &'static str;
 
-/// The bytes that are not decoded yet.
+/// The bytes of a request's body that are not decoded yet. Each method takes some from the front,
+/// and fails with the reason if they are missing or not valid.
 #[derive(Clone, Copy)]
 struct Cursor<'a>(&'a [u8]);
 
@@ -75,7 +77,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Decodes the bytes after the header. `node` is the node in the header.
+/// Decodes the operation of a request from `body`, its bytes after the header. `node` is the node
+/// in the header.
 pub(crate) fn decode(
     opcode: u32,
     node: NodeId,
@@ -95,6 +98,8 @@ pub(crate) fn decode(
     }
 }
 
+/// An operation, or the reason why it is malformed; `None` if the operation code is not one of the
+/// group.
 type Decoded<'a> = Option<Result<FileOperation<'a>, Reason>>;
 
 /// Decodes operations on names.
