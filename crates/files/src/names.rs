@@ -20,6 +20,7 @@ const NAMES_MAX: usize = 1 << 17;
 pub(crate) struct KnownNames(Cache<Ino, NodeName>);
 
 impl KnownNames {
+    /// Returns an empty cache of names.
     pub(crate) fn new() -> KnownNames {
         KnownNames(Cache::new(NAMES_MAX))
     }

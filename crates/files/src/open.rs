@@ -86,6 +86,7 @@ pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
     /// Keeps the file's record and blocks from being deleted.
     _pin: OpenNode,
+    /// The committed file, and the layers of uncommitted data over it.
     pub(crate) state: tokio::sync::Mutex<FileState>,
     /// Held by the flush of the file; only one runs at a time. The value is the running checksums
     /// of the committed content, if the file was written from front to back.
@@ -412,6 +413,7 @@ impl OpenFile {
 /// An open handle of a file.
 #[derive(Debug)]
 pub(crate) struct Handle {
+    /// The open file, which all handles of the file share.
     pub(crate) file: Arc<OpenFile>,
     /// The read-ahead of this handle: the detection of sequential reads, and the stream that
     /// fetches the next bytes.

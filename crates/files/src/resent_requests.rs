@@ -17,6 +17,7 @@ pub(crate) const EXECUTED_MAX: usize = 1 << 16;
 /// again. Empty until the state of these workers is taken over.
 #[derive(Debug, Default)]
 pub(crate) struct ResentRequests {
+    /// The requests as found in the ledger; set once, by the takeover.
     pub(crate) inherited: OnceLock<Inherited>,
 }
 

@@ -242,7 +242,8 @@ pub(crate) mod init {
     pub(crate) const HAS_RESEND: u64 = 1 << 39;
 }
 
-/// Flags in a SETATTR: each says that the field of this name is valid, that is, must be set.
+/// Flags in a SETATTR. Each says that the request has a value for the field of this name;
+/// `KILL_SUIDGID` asks to clear the set-user-ID and set-group-ID bits.
 pub(crate) mod fattr {
     pub(crate) const MODE: u32 = 1;
     pub(crate) const UID: u32 = 1 << 1;

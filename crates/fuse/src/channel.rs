@@ -63,6 +63,7 @@ pub struct SessionCounters {
 }
 
 impl Counts {
+    /// Returns the present values of the session's counters.
     pub(crate) fn snapshot(&self) -> SessionCounters {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         SessionCounters {
@@ -83,6 +84,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 }
 
 impl Channel {
+    /// Returns the shared state of a new session, with no request in flight.
     pub(crate) fn new(device: Device) -> Channel {
         Channel { device, in_flight: InFlight::default(), counts: Counts::default() }
     }

@@ -67,6 +67,7 @@ impl DirectoryBuffer {
         self.bytes.is_empty()
     }
 
+    /// Returns the entries in the format of the reply.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -67,6 +67,7 @@ impl NodeAttributes {
         (self.mode & 0o170_000) >> 12
     }
 
+    /// Encodes the attributes as the kernel's protocol has them.
     pub(crate) fn encode(&self) -> Attr {
         Attr {
             ino: self.inode,
@@ -88,7 +89,7 @@ impl NodeAttributes {
         }
     }
 
-    /// Encodes the attributes for statx, with the time of creation if it is known.
+    /// Encodes the node, with its cache timeouts, as a reply to a lookup has it.
     pub(crate) fn encode_statx(&self, birth: Option<FileTime>) -> Statx {
         // statx has 16 bits for type and permissions; the upper bits of `mode` are 0.
         let low_mode = self.mode.to_le_bytes();

@@ -21,10 +21,12 @@ use crate::errno::Errno;
 pub(crate) struct Bell(OwnedFd);
 
 impl Bell {
+    /// Creates a bell that has not rung.
     pub(crate) fn new() -> Result<Bell, Errno> {
         Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
+    /// Wakes all readers that wait, and lets later waits end at once.
     pub(crate) fn ring(&self) -> Result<(), Errno> {
         rustix::io::write(&self.0, &1_u64.to_ne_bytes())?;
         Ok(())

@@ -72,7 +72,9 @@ pub(crate) const MARK: u64 = 0x6173_686c_6172_2e21;
 pub(crate) struct DirtyLogs {
     pub(crate) file: Arc<File>,
     pub(crate) table: Table<WORDS>,
+    /// The generation of the next log that begins: a number that no other log of the mount has.
     pub(crate) next_generation: AtomicU64,
+    /// The logs that earlier workers (processes of the mount) left, each at its start.
     pub(crate) inherited: Vec<DirtyLog>,
 }
 
@@ -93,8 +95,8 @@ pub struct DirtyLog {
     /// The offset in the region after the last change that this process has appended or read. The
     /// next change is appended or read there.
     pub(crate) end: u64,
-    /// The number of the next change. The changes of a log are numbered from 0 on, also across
-    /// trims.
+    /// The number of the next change. The changes of a log are numbered from 0 on; a trim does not
+    /// begin the numbers again.
     pub(crate) next: u64,
 }
 
@@ -114,6 +116,8 @@ pub struct LoggedChange {
 }
 
 impl DirtyLogs {
+    /// Opens the table of logs in the ledger. `worker` is the number of this worker, the process
+    /// that serves the mount.
     pub(crate) fn open(file: &Arc<File>, worker: u64) -> io::Result<DirtyLogs> {
         let (table, entries) = Table::<WORDS>::open(file, TABLE, DIRTY_AT, LOGS_MAX)?;
         let inherited: Vec<DirtyLog> = entries
@@ -145,6 +149,7 @@ pub(crate) fn mark(generation: u64, number: u64) -> u64 {
     MARK ^ generation.rotate_left(17) ^ number
 }
 
+/// Returns words as bytes, in the byte order of the ledger.
 pub(crate) fn word_bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }

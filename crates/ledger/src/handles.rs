@@ -35,10 +35,13 @@ pub struct HandleEntry {
     pub directory: bool,
 }
 
+/// The table of open handles, as this worker (the process that serves the mount) has opened it.
 #[derive(Debug)]
 pub(crate) struct Handles {
     pub(crate) table: Table<WORDS>,
+    /// The slot (place) in the table of each handle, by the number of the handle.
     pub(crate) slots: Mutex<HashMap<u64, u32>>,
+    /// The handles that earlier workers (processes of the mount) left.
     pub(crate) inherited: Vec<HandleEntry>,
 }
 

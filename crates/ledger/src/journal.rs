@@ -91,10 +91,16 @@ pub(crate) struct Journal {
 /// answered the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InheritedEntry {
+    /// The place of the entry in the table.
     pub(crate) index: u32,
+    /// The inode number of the node that the request created, or for a flush the offset up to which
+    /// it commits the log; 0 if none.
     pub(crate) node: u64,
     pub(crate) progress: Progress,
+    /// The idempotency slot, the number of the session's record in which the change writes its
+    /// step.
     pub(crate) slot: u16,
+    /// The step, the number that the record of the slot has if the change happened.
     pub(crate) step: u64,
 }
 
@@ -153,6 +159,7 @@ impl State {
 }
 
 impl Journal {
+    /// Opens the journal, with the entries that earlier workers (processes of the mount) left.
     pub(crate) fn open(file: &Arc<File>) -> io::Result<Journal> {
         let (table, entries) = Table::open(file, TABLE, JOURNAL_AT, JOURNAL_MAX)?;
         let inherited: HashMap<u64, InheritedEntry> = entries
@@ -180,6 +187,7 @@ impl Journal {
         self.inherited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Removes the entry at this place of the table. A failure is only logged.
     pub(crate) fn clear(&self, index: u32) {
         if let Err(error) = self.table.clear(index) {
             warn!(%error, "cannot remove an entry from the ledger's journal");

@@ -37,10 +37,13 @@ pub struct LockEntry {
     pub flock: bool,
 }
 
+/// The bit of an exclusive lock in the word with the kind.
 pub(crate) const EXCLUSIVE: u64 = 1;
+/// The bit of a lock of flock(2) in the word with the kind.
 pub(crate) const FLOCK: u64 = 2;
 
 impl LockEntry {
+    /// Returns the lock as an entry of the table.
     pub(crate) fn entry(&self, ino: Ino) -> [u64; WORDS] {
         let exclusive = if self.exclusive { EXCLUSIVE } else { 0 };
         let flock = if self.flock { FLOCK } else { 0 };
@@ -48,6 +51,7 @@ impl LockEntry {
         [ino.0, self.start, self.last, self.owner, pid, exclusive | flock, 0, 0]
     }
 
+    /// Returns the lock that an entry of the table has, without its inode number.
     pub(crate) fn of([_, start, last, owner, pid, bits, _, _]: [u64; WORDS]) -> LockEntry {
         let pid = u32::try_from(pid).unwrap_or_default();
         let (exclusive, flock) = (bits & EXCLUSIVE != 0, bits & FLOCK != 0);
@@ -66,6 +70,8 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
+    /// Opens the table of locks, with the entries that earlier workers (processes of the mount)
+    /// left.
     pub(crate) fn open(file: &Arc<File>) -> io::Result<Locks> {
         let (table, entries) = Table::open(file, TABLE, LOCKS_AT, LOCKS_MAX)?;
         let mut by_file: HashMap<Ino, FileLocks> = HashMap::new();

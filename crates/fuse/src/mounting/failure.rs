@@ -69,6 +69,7 @@ pub enum MountError {
 }
 
 impl MountError {
+    /// Returns a function that makes the error of a failed step from its cause.
     pub(super) fn other(step: &'static str) -> impl Fn(io::Error) -> MountError {
         move |source| MountError::Other { step, source }
     }

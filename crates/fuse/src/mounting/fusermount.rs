@@ -30,6 +30,8 @@ fn options_text(options: &MountOptions) -> String {
     format!("{access},nosuid,nodev,fsname={source},subtype={subtype}{}", options.text())
 }
 
+/// Mounts on a folder, given as a full path, by running `fusermount3`. Returns the device of the
+/// mount.
 pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError> {
     let (ours, theirs) = UnixStream::pair().map_err(MountError::other("creating a socket pair"))?;
     let mut command = Command::new(PROGRAM);
@@ -63,6 +65,7 @@ pub(super) fn mount(folder: &Path, options: &MountOptions) -> Result<Device, Mou
     }
 }
 
+/// Removes the mount on a folder, given as a full path, by running `fusermount3`.
 pub(super) fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
     let flags = match mode {
         UnmountMode::IfUnused => "-u",

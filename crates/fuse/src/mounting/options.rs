@@ -59,6 +59,8 @@ impl MountOptions {
         text
     }
 
+    /// Returns true if source and subtype are not empty and have only characters that can be passed
+    /// to the kernel.
     pub(super) fn is_well_formed(&self) -> bool {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         !self.subtype.is_empty()
