@@ -14,7 +14,8 @@ const WORK_STEP: Duration = Duration::from_millis(2);
 /// The CPU time that one request may spend on permissions. Waits for a store do not count.
 const WORK_MAX: Duration = Duration::from_secs(2);
 
-/// The CPU time of one request.
+/// The CPU time that one request has spent on checks of permissions: since its start, and since it
+/// last yielded to other tasks.
 #[derive(Debug, Default)]
 pub(crate) struct BoundedWork {
     spent: Duration,

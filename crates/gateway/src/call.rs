@@ -79,7 +79,7 @@ const KEY_KEEPS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 impl<'a> Call<'a> {
-    /// Adds to the number of content bytes that arrived.
+    /// Adds `bytes` to the number of content bytes of the request that have arrived.
     pub(crate) fn count_in(&self, bytes: u64) {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -136,15 +136,16 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Returns true if one of the permissions depends on the object that the request names.
+    /// Returns true if one of these permissions depends on the object that the request names: a
+    /// policy uses its tags or its lock, or ACLs are enabled in the bucket.
     pub(crate) fn depends_on_object(&self, permissions: &[Permission]) -> Result<bool, Fault> {
         let rules = self.rules()?;
         Ok(permissions.iter().any(|permission| self.sender.depends_on_object(permission, rules)))
     }
 
-    /// Returns true if the permissions depend on the object that a write replaces. The write then
-    /// checks permissions again after its body. A body may take minutes, and another client can
-    /// replace the object meanwhile.
+    /// Returns true if the permissions of the request depend on the object that a write replaces,
+    /// for example on its tags. The write then checks permissions again after its body. A body may
+    /// take minutes, and another client can replace the object meanwhile.
     pub(crate) fn checks_after_body(&self) -> Result<bool, Fault> {
         self.depends_on_object(self.permissions())
     }
@@ -186,9 +187,9 @@ impl<'a> Call<'a> {
         Ok(self.sender.is_allowed(permission, Some(self.rules()?), object))
     }
 
-    /// Returns the fault for a missing object or version. If the client must not list the bucket,
-    /// it gets `AccessDenied` instead: "If you don't have the `s3:ListBucket` permission, Amazon S3
-    /// returns … 403" (API reference, `GetObject`).
+    /// Returns the fault for a missing object or version, which is `fault` if the client may list
+    /// the bucket. If it must not, it gets `AccessDenied` instead: "If you don't have the
+    /// `s3:ListBucket` permission, Amazon S3 returns … 403" (API reference, `GetObject`).
     pub(crate) async fn hide_absence(&self, bucket: &BucketName, fault: Fault) -> Fault {
         match self.require_permission(&Permission::on_bucket("s3:ListBucket", bucket)).await {
             Ok(()) => fault,
@@ -244,8 +245,9 @@ impl<'a> Call<'a> {
         if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
-    /// Fails with `NoSuchBucket` if the bucket was replaced since the request began, according to
-    /// the cached record. Called after a wait for a body.
+    /// Fails with `NoSuchBucket` if the bucket was deleted, or created again under the same name,
+    /// since the request began. The cached record of the bucket decides, so this needs no round
+    /// trip. Called after a wait for a body.
     pub(crate) async fn check_bucket(&self) -> Result<(), Fault> {
         let (Some(rules), Some(name)) = (&self.rules, self.resource.bucket()) else {
             return Ok(());
@@ -254,8 +256,9 @@ impl<'a> Call<'a> {
         if now.ino == rules.ino { Ok(()) } else { Err(no_such_bucket(name)) }
     }
 
-    /// As [`Call::check_bucket`], but reads the bucket from the metadata store. For changes of a
-    /// bucket's settings.
+    /// As [`Call::check_bucket`], but reads the record of the bucket from the metadata store.
+    /// Changes of a bucket's settings call this, because another gateway may have replaced the
+    /// bucket.
     pub(crate) async fn check_bucket_in_store(&self) -> Result<(), Fault> {
         let name = self.bucket()?;
         let now = self.volume.bucket(name.as_str()).await;
@@ -313,8 +316,8 @@ impl<'a> Call<'a> {
         self.require_permissions(permissions).await
     }
 
-    /// Fails if the client lacks one of the permissions of its request. `learn` adds the values for
-    /// condition keys that the body contains.
+    /// Fails if the client lacks one of the permissions of its request. `learn` adds the values
+    /// that the parsed body contains for condition keys of policies, for example the tags in it.
     pub(crate) async fn require_permissions_with_body(
         &self,
         learn: impl Fn(&mut RequestFacts),
@@ -346,7 +349,9 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns true if the request is anonymous and the bucket admits only its owner's account.
+    /// Returns true if the request is anonymous and its bucket admits only the account of the
+    /// bucket's owner, because it has no bucket policy and its ACLs are disabled. Also returns true
+    /// for an anonymous request without rules of a bucket.
     pub(crate) fn is_anonymous_in_private_bucket(&self) -> bool {
         let private = self.rules.as_ref().is_none_or(|rules| rules.is_private());
         self.sender.identity.is_none() && private
@@ -377,7 +382,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the rules of the bucket. Each operation on an existing bucket has them.
+    /// Returns the rules of the request's bucket, that is, its settings and configurations. Each
+    /// operation on an existing bucket has them. Fails with `InvalidRequest` without them.
     pub(crate) fn rules(&self) -> Result<&BucketRules, Fault> {
         self.rules.as_deref().ok_or(Code::InvalidRequest.into())
     }
@@ -461,7 +467,7 @@ pub(crate) fn reveals_absence(fault: &Fault) -> bool {
         || fault.code == Code::MethodNotAllowed && is_about_marker(fault)
 }
 
-/// Returns true if a fault is about a delete marker.
+/// Returns true if a fault is about a delete marker, the version that records a deletion.
 fn is_about_marker(fault: &Fault) -> bool {
     fault.extra.iter().any(|(element, what)| *element == "ResourceType" && what == "DeleteMarker")
 }

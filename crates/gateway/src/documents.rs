@@ -1,8 +1,9 @@
 //! Memory for the XML documents of requests and for the values parsed from them.
 //!
-//! The beginning of a document takes memory in steps, as it arrives. A client that only announces a
-//! long document therefore holds none. A longer document waits in a queue for the memory of the
-//! whole document. Long documents of one access key are therefore received one after the other.
+//! The beginning of a document, its first 64 KiB, takes memory in steps, as it arrives. A client
+//! that only announces a long document therefore holds none. A longer document waits in a queue for
+//! the memory of the whole document. Long documents of one access key are therefore received one
+//! after the other.
 //!
 //! Why not step by step: for example, ten long documents could each hold a part of the budget and
 //! wait for the rest. None of them would finish.
@@ -29,7 +30,8 @@ const STEP_BYTES: u64 = 16 << 10;
 /// the limit is longer than the server needs for several of them.
 pub(crate) const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(20);
 
-/// The memory budgets for documents of one group of senders.
+/// The memory budgets for the XML documents of one group of senders: those that are authenticated,
+/// or those that are not.
 #[derive(Debug)]
 pub(crate) struct DocumentBudgets {
     /// For the beginnings of documents. A short document is only a beginning.
@@ -48,7 +50,7 @@ impl DocumentBudgets {
     }
 }
 
-/// The memory of one document.
+/// The memory that one XML document has taken from the budgets while it is received.
 #[derive(Debug)]
 pub(crate) struct DocumentMemory<'b> {
     budgets: &'b DocumentBudgets,
@@ -60,8 +62,9 @@ pub(crate) struct DocumentMemory<'b> {
 }
 
 impl<'b> DocumentMemory<'b> {
-    /// Creates the memory of a document, which holds no bytes yet. `all` is the announced size or
-    /// the limit.
+    /// Creates the memory of a document, which has taken no bytes from a budget yet. `holder` is
+    /// the client, whose shares of the budget limit the memory. `all` is the announced size of the
+    /// document in bytes, or the limit if the client announced none.
     pub(crate) fn new(
         budgets: &'b DocumentBudgets,
         holder: MemoryHolder,
@@ -70,7 +73,8 @@ impl<'b> DocumentMemory<'b> {
         DocumentMemory { budgets, holder, all, held: None, is_whole: false }
     }
 
-    /// Waits until there is memory for `arrived` bytes, all that have arrived.
+    /// Waits until the budgets have given memory for `arrived` bytes: the number of all bytes of
+    /// the document that have arrived so far.
     ///
     /// Fails with `SlowDown` if the wait is longer than [`DOCUMENT_MEMORY_WAIT`].
     pub(crate) async fn grow(&mut self, arrived: u64) -> Result<(), Fault> {
@@ -100,7 +104,8 @@ impl<'b> DocumentMemory<'b> {
         permit.map_err(translate::fault)
     }
 
-    /// Returns the permit for a complete document of `bytes` bytes.
+    /// Returns the permit for the memory of a complete document of `bytes` bytes, and gives the
+    /// rest of the memory back. Returns `None` if the document is empty, so that it took no memory.
     pub(crate) fn finish(self, bytes: u64) -> Option<Permit> {
         let mut held = self.held?;
         // The announced size was an upper limit. The rest goes back to the budget.

@@ -24,7 +24,8 @@ use crate::receive::Frames;
 pub(crate) struct FormFile {
     frames: Frames,
     reader: FormReader,
-    /// Events of the file that are parsed and not yet read.
+    /// Parsed pieces of the file, such as its bytes and its end, that the body's reader has not
+    /// taken yet.
     arrived: VecDeque<FormEvent>,
 }
 

@@ -250,7 +250,8 @@ impl Gateway {
         self.carry_out(head, parsed, &demand, file, served).await
     }
 
-    /// Carries out a request if its sender has the permissions.
+    /// Carries out a parsed request if its sender has the permissions in `demand`. Writes the facts
+    /// for the access log, such as the bytes that arrived, to `served`.
     async fn carry_out(
         &self,
         head: &Parts,
@@ -375,7 +376,9 @@ impl Gateway {
         }
     }
 
-    /// Returns the rules by which a signature is accepted.
+    /// Returns the rules by which a signature is accepted: the region, the time, and the signature
+    /// versions. `claimed` is the operation according to the plain headers; `identity` is the owner
+    /// of the access key, `None` if the key is unknown.
     fn signature_rules(
         &self,
         claimed: Option<Operation>,

@@ -1,5 +1,5 @@
-//! The memory holder of a request: its host, its account and its access key, each with a share of
-//! the budget.
+//! The memory holder of a request: its host, its account and its access key. A budget of memory
+//! limits each of them to a share, a part of the budget, while other holders wait.
 //!
 //! The shares keep one client from taking all memory, even if it uses many hosts or many access
 //! keys of one account. For example, one access key holds at most a quarter of a budget while
@@ -13,13 +13,15 @@ use content::{MemoryHolder, SHARE_PARTS, Share};
 use crate::access::Identity;
 use crate::http::ClientAddress;
 
-/// The share of one host while others wait.
+/// The part of a budget that the requests of one host may hold while others wait, in units of which
+/// a whole budget has `SHARE_PARTS`.
 const HOST_PARTS: u64 = SHARE_PARTS / 2;
 
-/// The share of all access keys of one account together while others wait.
+/// The part of a budget that all access keys of one account may hold together while others wait, in
+/// the same unit.
 const ACCOUNT_PARTS: u64 = SHARE_PARTS / 2;
 
-/// The share of one access key while others wait.
+/// The part of a budget that one access key may hold while others wait, in the same unit.
 const IDENTITY_PARTS: u64 = SHARE_PARTS / 4;
 
 /// The number of leading bits of an IPv6 address that identify a host.

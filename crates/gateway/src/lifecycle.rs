@@ -37,25 +37,28 @@ use crate::lifecycle_meters::count;
 use crate::rules::BucketRules;
 use crate::translate;
 
-/// The time between two checks for due passes. If a day is shorter than four minutes, as in tests,
-/// there are four checks a day.
+/// The time between two checks for due passes, that is, listings of a bucket that remove the
+/// expired versions. If a day is shorter than four minutes, as in tests, there are four checks a
+/// day.
 const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The shortest time between two checks.
+/// The shortest time between two checks for due passes.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// The number of buckets in one listing.
 const BUCKETS_AT_ONCE: usize = 1_000;
 
-/// The number of pages of one bucket before the next bucket's turn. A turn ends only after the pass
-/// has completed a key, because the next turn continues with the first version of a key.
+/// The number of pages of one bucket's pass that the gateway does in one turn. Then the next bucket
+/// has its turn. A turn ends only after the pass has completed a key, because the next turn
+/// continues with the first version of a key.
 const TURN_PAGES: usize = 16;
 
-/// The longest rest after a page. A pass rests as long as its page took, so that requests have
-/// priority.
+/// The longest pause of a pass after a page. The pause is as long as the work on the page, so that
+/// requests have priority.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// The result of a bucket's turn.
+/// The result of a bucket's turn: the pages of its lifecycle pass that the gateway did before it
+/// went to the next bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// No pass is due, another gateway does it, it is complete, or the bucket or its rules have
@@ -88,7 +91,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// Gives each bucket one turn. Returns [`Turn::Paused`] if a bucket needs another one.
+    /// Gives each bucket one turn, that is, at most `TURN_PAGES` pages of its due pass. Returns
+    /// [`Turn::Paused`] if the pass of a bucket has more pages.
     async fn give_turns(&self) -> Result<Turn, VolumeError> {
         let (mut after, mut all): (Option<String>, _) = (None, Turn::Over);
         loop {
@@ -168,7 +172,8 @@ impl Gateway {
         }
     }
 
-    /// Removes the items in a bucket's trash that are older than the bucket keeps them.
+    /// Removes the items in a bucket's trash that have been there for the number of days that the
+    /// bucket keeps them. Without a trash, does nothing.
     async fn empty_trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -190,8 +195,8 @@ impl Gateway {
         Page { volume, bucket, rules, day, limit, meters }
     }
 
-    /// Returns the due pass over a bucket, at the recorded position; `None` if there is nothing to
-    /// do.
+    /// Returns the due pass over a bucket, at the position that the bucket's record of the pass
+    /// has; `None` if no pass is due now.
     async fn due(&self, name: &BucketName, rules: &BucketRules) -> Result<Option<Pass>, Fault> {
         let (volume, kind) = (self.volume(), BucketConfigKind::LifecyclePass);
         let stored = volume.bucket_config(name.as_str(), kind).await.map_err(translate::fault)?;
@@ -216,13 +221,15 @@ impl Gateway {
     }
 }
 
-/// A pass in progress.
+/// A pass over one bucket in progress: the gateway lists the versions, page by page, and removes
+/// the expired ones.
 struct Pass {
-    /// The record as it is in the store.
+    /// The record of the pass as it is in the metadata store, which the next commit must find
+    /// unchanged; `None` if the bucket has none.
     stored: Option<BucketConfig>,
     /// The record that the next page will write.
     next: LifecyclePass,
-    /// The position among the versions of the bucket.
+    /// The position of the pass among the versions of the bucket.
     walk: Walk,
 }
 

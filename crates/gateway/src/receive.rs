@@ -243,7 +243,8 @@ pub(crate) async fn document(
     Ok(Document { bytes: document, _memory: memory })
 }
 
-/// The frames of a body. A body that arrives too slowly fails.
+/// The frames, or pieces of bytes, of a request body in the order of their arrival. A body that
+/// arrives too slowly fails.
 #[derive(Debug)]
 pub(crate) struct Frames {
     body: HttpBody,
@@ -252,7 +253,8 @@ pub(crate) struct Frames {
     /// the bytes of this time.
     waited: Duration,
     arrived: u64,
-    /// The start of the wait for the next frame. It survives a dropped call of `next`.
+    /// The start of the wait for the next frame; `None` while the gateway waits for none. It
+    /// survives a dropped call of `next`, so the next call continues the same wait.
     since: Option<Instant>,
 }
 

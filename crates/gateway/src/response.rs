@@ -1,4 +1,4 @@
-//! A response under construction, with setters for the headers of S3.
+//! A response to an S3 request under construction, with setters for the headers of S3.
 //!
 //! For example, a response with a document from [`S3Response::xml`] has its length and its content
 //! type. Only bodies in memory are marked with [`InMemory`].
@@ -11,7 +11,7 @@ use volume::VersionRef;
 use crate::http::{HttpBody, InMemory, empty_body, full_body};
 use crate::translate;
 
-/// A response under construction.
+/// A response to an S3 request, under construction.
 #[derive(Debug)]
 pub(crate) struct S3Response {
     pub(crate) status: StatusCode,

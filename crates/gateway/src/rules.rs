@@ -57,7 +57,8 @@ pub(crate) struct BucketRules {
     pub(crate) trash_days: Option<u32>,
     /// The CORS rules.
     pub(crate) cors: Option<CorsConfiguration>,
-    /// The size of all configurations in bytes.
+    /// The size in bytes of all configurations as they are stored. The cache's limit of memory
+    /// counts `PARSED_BYTES` for each of them.
     config_bytes: u64,
     /// The bucket's own ACL. Without one, the owner alone has full control.
     pub(crate) acl: Option<S3Acl>,
@@ -90,7 +91,8 @@ impl BucketRules {
         self.settings.public_access.unwrap_or_default()
     }
 
-    /// Returns true if the bucket admits only its owner's account.
+    /// Returns true if the bucket admits only its owner's account: it has no bucket policy, and its
+    /// ACLs are disabled.
     pub(crate) fn is_private(&self) -> bool {
         self.policy.is_none() && !self.acls_enabled()
     }
@@ -100,7 +102,7 @@ impl BucketRules {
 #[derive(Debug)]
 pub(crate) struct RulesCache(Cache<Ino, Arc<BucketRules>, Bytes>);
 
-/// Computes the memory of cached rules.
+/// Computes the size in bytes of an entry of the cache, for the cache's limit.
 #[derive(Clone, Debug)]
 struct Bytes;
 
@@ -167,8 +169,9 @@ impl RulesCache {
 }
 
 impl BucketRules {
-    /// Adds a configuration. If it cannot be parsed, it is damaged or a newer release wrote it.
-    /// Then all requests to the bucket fail, because the configuration may deny what others allow.
+    /// Parses a configuration of the bucket and adds it to these rules. If it cannot be parsed, it
+    /// is damaged or a newer release wrote it. Then all requests to the bucket fail, because the
+    /// configuration may deny what others allow.
     fn add(
         &mut self,
         name: &BucketName,

@@ -63,8 +63,8 @@ impl Sender<'_> {
         self.uses_key(rules, ConditionKey::is_of_upload)
     }
 
-    /// Returns true if a policy of the sender or of the bucket has a condition key for which
-    /// `matches` is true.
+    /// Returns true if a policy of the sender, its session or the bucket has a condition with a key
+    /// for which `matches` is true. `rules` are those of the bucket, `None` without a bucket.
     fn uses_key(
         &self,
         rules: Option<&BucketRules>,

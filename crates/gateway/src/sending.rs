@@ -31,7 +31,7 @@ use crate::translate;
 /// The time without a read of the client after which a stream may release its memory.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 
-/// All bodies that are being sent.
+/// All bodies of responses that are being sent, so that idle ones can release their memory.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingBodies {
     ids: AtomicU64,
@@ -39,7 +39,8 @@ pub(crate) struct OutgoingBodies {
 }
 
 impl OutgoingBodies {
-    /// Returns the bodies of a volume. The volume calls them when its readers wait for memory.
+    /// Returns an empty set of bodies for a volume. When readers of the volume wait for memory, the
+    /// volume asks this set to release the memory of idle bodies.
     pub(crate) fn over(volume: &Volume) -> Arc<OutgoingBodies> {
         let sending = Arc::<OutgoingBodies>::default();
         let holder: Weak<OutgoingBodies> = Arc::downgrade(&sending);
@@ -99,7 +100,8 @@ impl ReleaseMemory for OutgoingBodies {
     }
 }
 
-/// The source of a body's bytes.
+/// The source of the bytes of a response body: a content stream of an object, which can be closed
+/// and opened again at the same position.
 struct BodySource {
     volume: Arc<Volume>,
     object: Object,
@@ -109,7 +111,8 @@ struct BodySource {
     first: Option<Bytes>,
     /// The content stream. `None` after its memory was released, until the client reads again.
     stream: Option<ContentStream>,
-    /// The time of the client's last read; `None` while the stream is being read.
+    /// The time of the client's last read. From then on the body counts as idle. `None` while the
+    /// stream is being read for the client.
     idle_since: Option<Instant>,
 }
 

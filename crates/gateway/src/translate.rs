@@ -228,8 +228,8 @@ pub(crate) fn object_headers(metadata: Metadata, tags: &[(String, String)]) -> O
 }
 
 /// Returns the headers of a copy that takes its metadata from its source, without the source's
-/// labels: a copy has only the labels in its own request. Returns `None` if the headers are those
-/// of the source.
+/// labels, such as its storage class: a copy has only the labels in its own request. Returns `None`
+/// if the headers are those of the source.
 pub(crate) fn copied_headers(source: &ObjectHeaders, labels: &CopyLabels) -> Option<ObjectHeaders> {
     const LABELS: [Header; 2] = [Header::WebsiteRedirect, Header::StorageClass];
     let has_labels = source.headers.iter().any(|(header, _)| LABELS.contains(header));
@@ -434,7 +434,7 @@ pub(crate) fn no_object(fault: Fault) -> Fault {
     Fault { headers, ..fault }.with_header(http::header::ALLOW, "DELETE")
 }
 
-/// Adds the delete marker to a fault that it causes.
+/// Adds the headers of a delete marker, which names its version, to a fault that the marker causes.
 fn marked(fault: Fault, marker: VersionRef) -> Fault {
     fault
         .with_header(HeaderName::from_static("x-amz-delete-marker"), "true")

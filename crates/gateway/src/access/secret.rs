@@ -80,7 +80,8 @@ impl MasterKey {
         hex::encode(self.0)
     }
 
-    /// Seals a secret for an access key. The nonce must be random, and no other seal may use it.
+    /// Seals a secret for an access key, that is, encrypts it so that it opens only with this
+    /// master key and this access key. The nonce must be random, and no other seal may use it.
     pub fn seal(
         &self,
         access_key: &str,
@@ -95,7 +96,9 @@ impl MasterKey {
         [&[FORMAT][..], &nonce, &sealed].concat()
     }
 
-    /// Opens a secret that [`MasterKey::seal`] sealed for the same access key.
+    /// Decrypts a secret that [`MasterKey::seal`] sealed for the same access key. Fails with
+    /// `Format` if a newer release sealed it, and with `Foreign` if the key or the bytes do not
+    /// match.
     pub fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
         let (&format, rest) = sealed.split_first().ok_or(SealError::Foreign)?;
         // The format comes first, so that an operator sees a newer release and not a wrong key.

@@ -57,7 +57,7 @@ const SHOWN_CHARS_MAX: usize = 64;
 /// Separates the JSON of a token from its policy. JSON never contains this character.
 const POLICY_FOLLOWS: char = '\0';
 
-/// The JSON part of a token. The session policy follows it.
+/// The JSON part of a session token before its encryption. The session policy follows it.
 #[derive(Deserialize, Serialize)]
 struct Sealed {
     secret: String,
@@ -241,8 +241,9 @@ impl Access {
     }
 }
 
-/// Returns the name to which a token's seal is bound. No access key has this form, so a user's
-/// sealed secret is never accepted as a token.
+/// Returns the name to which the encryption of a session token is bound. It contains the access key
+/// of the session. No access key has this form, so a user's sealed secret is never accepted as a
+/// token.
 fn seal_name(access_key: &str) -> String {
     format!("session/{access_key}")
 }

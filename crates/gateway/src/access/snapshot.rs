@@ -80,7 +80,8 @@ impl Identity {
     }
 }
 
-/// A session without its user.
+/// The facts of a session, that is, of temporary credentials, without the user to which they
+/// belong.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     /// The role: a user's access key, or the name of a web role.
@@ -95,7 +96,8 @@ pub(crate) struct Session {
     pub(crate) web: Option<WebIdentity>,
 }
 
-/// The reason why a record grants nothing, as a sentence for the operator.
+/// The reason why the record of an account, an access key or a policy grants nothing, as a sentence
+/// for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable(String);
 
@@ -116,7 +118,7 @@ pub struct AccessRecords {
     pub policies: Vec<(String, PolicyRecord)>,
 }
 
-/// The decoded records, as lookup tables.
+/// The decoded records of accounts, users and policies, as lookup tables.
 #[derive(Debug, Default)]
 struct Tables {
     accounts: HashMap<AccountId, Account>,
@@ -320,12 +322,14 @@ impl Access {
         self.known().accounts.get(&account).map(|known| known.canonical_id)
     }
 
-    /// Opens a secret or token that was sealed for an access key.
+    /// Decrypts a secret or session token that was sealed, that is, encrypted under the master key
+    /// and bound to this access key. Fails if it was sealed for another key or is damaged.
     pub(super) fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
         self.master.open(access_key, sealed)
     }
 
-    /// Seals a secret for a user's record. The nonce must be random.
+    /// Seals a secret for a user's record: encrypts it under the master key and binds it to the
+    /// access key. The nonce must be random.
     pub fn seal(
         &self,
         access_key: &str,

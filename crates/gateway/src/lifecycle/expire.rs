@@ -24,18 +24,20 @@ use crate::translate;
 /// The number of versions that are removed concurrently.
 const VERSIONS_AT_ONCE: usize = 16;
 
-/// The position of a pass among the versions of a bucket.
+/// The position of a lifecycle pass among the versions of a bucket. A pass is a listing of all
+/// versions, page by page, which removes the expired ones.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
     /// The last key of which the pass has seen all versions.
     pub(super) complete_key: Option<Vec<u8>>,
     /// The last version that the pass has seen. Each page moves it forward; see [`Page::expire`].
     pub(super) after: Option<(Vec<u8>, Option<VersionRef>)>,
-    /// The key of that version.
+    /// The key of the last version that the pass has seen; empty before the first one.
     key: Vec<u8>,
     /// The number of noncurrent versions of `key` that the pass has seen.
     noncurrent: u32,
-    /// The creation time of the last seen version of `key`.
+    /// The creation time of the last seen version of `key`; `None` before its first version. The
+    /// listing has newer versions first, so the next version is noncurrent since this time.
     newer: Option<Timestamp>,
 }
 
@@ -46,7 +48,8 @@ impl Walk {
         Walk { after: complete_key.clone().map(|key| (key, None)), complete_key, ..Walk::default() }
     }
 
-    /// Advances to a version. Returns the facts about the newer versions of its key.
+    /// Moves this position to a version with the creation time `made`. Returns the facts about the
+    /// newer versions of its key, which the listing has shown before.
     fn advance(&mut self, key: &[u8], is_latest: bool, made: Timestamp) -> Newer {
         // A new key begins, so the pass has seen all versions of the last one.
         if self.key != key {
@@ -70,17 +73,21 @@ struct Newer {
     made: Option<Timestamp>,
 }
 
-/// A due rule, with the facts on which it depends.
+/// A lifecycle rule that applies to a version and whose date has come, with the facts on which this
+/// decision depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Due {
-    /// The tags of the version, if the rule filters by tags. The removal checks them again.
+    /// The tags of the version; `None` if the rule does not filter by tags. The removal checks them
+    /// again.
     tags: Option<Vec<(String, String)>>,
 }
 
-/// The versions to remove.
+/// The versions that one page of a pass has found to be expired, in three groups that are removed
+/// in different ways.
 #[derive(Debug, Default)]
 pub(super) struct Expired {
-    /// Current objects. They must not have changed since the listing.
+    /// The keys of current objects, each with the condition that the object has not changed since
+    /// the listing; `None` if there is no such condition.
     current: Vec<(Vec<u8>, Option<RemoveCondition>)>,
     /// Noncurrent versions.
     noncurrent: Vec<(Vec<u8>, VersionRef, Due)>,
@@ -88,7 +95,7 @@ pub(super) struct Expired {
     markers: Vec<(Vec<u8>, VersionRef, Due)>,
 }
 
-/// The inputs of one page of a pass.
+/// The inputs of one page of a lifecycle pass: the bucket, its rules, and the limits.
 pub(super) struct Page<'a> {
     pub(super) volume: &'a Volume,
     pub(super) bucket: NamedBucket<'a>,
@@ -145,8 +152,9 @@ impl Page<'_> {
         Ok(more)
     }
 
-    /// Finds the due versions of the next page, with the conditions for their removal. Also returns
-    /// true if more versions follow.
+    /// Finds the due versions of the next page, that is, those that a rule expires now, with the
+    /// conditions for their removal. Moves `walk` past the page. The second value is true if more
+    /// versions follow.
     pub(super) async fn find_due(&self, walk: &mut Walk) -> Result<(Expired, bool), VolumeError> {
         let (prefix, limit) = (self.prefix(), self.limit);
         let query = VersionsQuery { prefix, delimiter: None, after: walk.after.clone(), limit };

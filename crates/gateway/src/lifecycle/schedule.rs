@@ -28,10 +28,11 @@ use record::{Ino, LifecyclePass, PassPosition, Timestamp};
 /// The part of a day by which clocks may differ and still count as equal: one hour of 24.
 const SKEW_PART: u32 = 24;
 
-/// The pass that a gateway needs by its own clock.
+/// The lifecycle pass over a bucket that is due by the clock of this gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnPass {
-    /// The version number of the bucket's configurations that this gateway knows.
+    /// The version number of the bucket's configurations that this gateway knows. Each change of
+    /// the rules raises it, and a pass with a higher number replaces an earlier pass.
     pub(super) configs_version: u64,
     /// The day, counted from 1970.
     pub(super) day: i64,
@@ -54,18 +55,19 @@ pub(super) fn day_of(now: Timestamp, day: Duration) -> i64 {
     now.0.div_euclid(day)
 }
 
-/// The decision of a gateway about a bucket.
+/// The decision of a gateway about the lifecycle pass over a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Begin a pass at the first key.
     Begin,
     /// Continue the recorded pass.
     Continue(LifecyclePass),
-    /// Do nothing now.
+    /// Do nothing now: the pass is done, or another gateway's clock or rules are ahead of this
+    /// one's.
     Wait,
 }
 
-/// The progress of the last pass over a bucket on this gateway's own day.
+/// The progress of the last pass over a bucket that has the day of this gateway's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     configs_version: u64,
@@ -73,12 +75,15 @@ struct Known {
     is_done: bool,
 }
 
-/// The passes of this gateway's own day: those it has begun or found in a record.
+/// The last known pass over each bucket, by the inode number of the bucket. Each has the day of
+/// this gateway's own clock: the gateway has begun it or found it in the bucket's record.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPasses(Mutex<HashMap<Ino, Known>>);
 
 impl KnownPasses {
-    /// Decides about a bucket whose record holds the pass `noted`.
+    /// Decides if this gateway begins, continues or leaves the pass over a bucket. `noted` is the
+    /// pass in the bucket's record, `None` if there is no record; `own` is the pass that is due by
+    /// this gateway's clock.
     pub(super) fn decide(
         &self,
         bucket: Ino,

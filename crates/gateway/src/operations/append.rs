@@ -68,9 +68,9 @@ pub(super) async fn object(
     }
 }
 
-/// Returns the object; `None` if there is none and the offset is 0. Fails with `InvalidWriteOffset`
-/// if its size is not the offset, with `NoSuchKey` if there is none and the offset is not 0, and if
-/// the condition does not hold.
+/// Returns the object to which the request appends; `None` if there is none and the offset is 0, so
+/// that the append creates it. Fails with `InvalidWriteOffset` if its size is not the offset, with
+/// `NoSuchKey` if there is none and the offset is not 0, and if the condition does not hold.
 async fn find_at_offset(
     call: &Call<'_>,
     condition: &WritePrecondition,

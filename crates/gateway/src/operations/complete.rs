@@ -91,7 +91,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     Ok(response)
 }
 
-/// Returns the fault for an upload that the volume has not completed.
+/// Returns the fault for a multipart upload that the volume has not completed.
 #[expect(clippy::wildcard_enum_match_arm, reason = "`publish::refusal` has all other errors")]
 fn refused(error: VolumeError, request: &CompleteMultipartUpload) -> Fault {
     let part = |number: u16| request.parts.iter().find(|part| part.number.get() == number);

@@ -92,10 +92,12 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
 /// The number of objects that one `DeleteObjects` removes concurrently, each in its own commit.
 const REMOVED_AT_ONCE: usize = 16;
 
-/// The result for one object: the delete marker that the deletion created or removed, if any.
+/// The result of a deletion for one object: the version of the delete marker that the deletion
+/// created or removed, `None` if there is no such marker, or the fault.
 type Outcome = Result<Option<VersionRef>, Fault>;
 
-/// Removes objects and versions. Objects on which no permission depends share a few commits.
+/// Removes objects and versions whose permissions are checked. Returns the results in the same
+/// order. Objects on which no permission depends share a few commits.
 async fn remove(call: &Call<'_>, checked: Vec<CheckedDeletion<'_>>) -> Result<Vec<Outcome>, Fault> {
     let bucket = call.named_bucket()?;
     let (mut keys, mut others) = (Vec::new(), Vec::new());
@@ -172,7 +174,9 @@ impl<'d> CheckedDeletion<'d> {
         Ok(checked)
     }
 
-    /// Checks the permissions for the current object. Looks it up only if `needs_object` is true.
+    /// Checks the permissions of the deletion for the current object, and remembers this object for
+    /// the commit. Looks it up only if `needs_object` is true. Fails with `AccessDenied` if the
+    /// client lacks a permission.
     async fn check(&mut self, call: &Call<'_>, needs_object: bool) -> Result<(), Fault> {
         let Deletion { key, version, .. } = self.deletion;
         self.checked_for = match translate::version(version.as_ref()) {

@@ -40,7 +40,8 @@ struct Page {
     last: Option<LastEntry>,
 }
 
-/// The last entry of a page, at which the next page continues.
+/// The last entry of a page of a listing: a key or a common prefix. The next page continues after
+/// it.
 struct LastEntry {
     text: String,
     is_prefix: bool,
@@ -279,7 +280,8 @@ fn version_entry(
     })
 }
 
-/// Returns a key as text.
+/// Returns a key as text. Bytes that are not UTF-8, which only a program on a mount can put into a
+/// name, become U+FFFD.
 fn text(bytes: Vec<u8>) -> String {
     match String::from_utf8(bytes) {
         Ok(text) => text,

@@ -69,7 +69,8 @@ fn owner() -> FileOwner {
     FileOwner { access_key, account, writer: None, uid: 1, gid: 1, umask: 0o022 }
 }
 
-/// Puts the object. `mark` is each byte of its entity tag.
+/// Puts the object `k` with the tag `team`. `mark` is the value of each byte of the object's entity
+/// tag. Returns the version, if the bucket keeps versions.
 async fn put(volume: &Volume, team: &str, mark: u8) -> Option<VersionRef> {
     let body = volume.writer(Some(0)).finish().await.unwrap();
     let headers = ObjectHeaders { tags: tags(team), ..ObjectHeaders::default() };
@@ -162,7 +163,7 @@ impl World {
         self.send_body(sent, body, &[header]).await
     }
 
-    /// Makes the rival change the object at the next commit.
+    /// Makes the rival gateway change the object at the next commit of the tested gateway.
     fn arm(&self) {
         *self.store.interruption.lock().unwrap() = Some(Arc::clone(&self.rival) as _);
     }
