@@ -2,7 +2,7 @@
 //!
 //! A gateway and a worker of a mount open them in the same order. For example, the metadata store
 //! opens first, because its record of the volume says whether the block store must have the
-//! volume's mark.
+//! volume's mark, an entry in the block store that names the volume.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Closes the stores without ending the session, which the next worker continues.
+    /// Closes the stores without ending the session, the registration of this process at the
+    /// metadata store. The next worker of the mount continues the session.
     pub(crate) async fn hand_over(&self) {
         self.volume.hand_over().await;
         self.meta.close().await;
@@ -49,8 +50,9 @@ impl Backend {
 }
 
 /// Opens the metadata store, the block store, the cache and the volume. `existing` is the metadata
-/// store if [`founding::admit`] has opened it; it has a volume, so none is created. `seed` seeds
-/// the jitter of retries.
+/// store if [`founding::admit`] has opened it; it has a volume, so none is created. `ledger` is the
+/// state of a mount that survives its process; `None` if no other process can continue this one's
+/// work. `seed` seeds the jitter of retries.
 pub(crate) async fn open(
     settings: &VolumeSettings,
     open: &OpenSettings,

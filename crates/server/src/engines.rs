@@ -43,11 +43,13 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The spaces whose records a full metadata store still accepts, so that deletes continue:
 ///
-/// - sessions: their heartbeats and idempotency slots, and the marks of ended ones;
+/// - sessions: their heartbeats, their idempotency slots, which prove if a plan happened, and the
+///   marks of ended sessions;
 /// - the next inode number, which is one record;
 /// - removed inodes, buckets and references, and blocks that wait for deletion;
 /// - completed uploads that still answer a repeated request;
-/// - the epoch and holds, for which the deletion of blocks waits;
+/// - the epoch and holds, with which sessions report reads in progress and for which the deletion
+///   of blocks waits;
 /// - locks, because programs must be able to release files;
 /// - bucket configurations: lifecycle rules, and the positions of their passes.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
@@ -77,7 +79,8 @@ pub(crate) enum Use {
     Administer,
 }
 
-/// Opens the metadata store.
+/// Opens the metadata store of the settings for the use `purpose`. Creates its file or its tables
+/// if they do not exist.
 pub(crate) async fn meta(
     settings: &VolumeSettings,
     purpose: Use,
@@ -141,8 +144,8 @@ fn not_opened(place: &MetaPlace, error: StoreError) -> Problem {
 }
 
 /// The table of engines that are database servers: the store of each with its options. `$use` is
-/// evaluated for the engine of `$kind`; `$store` and `$options` name the type and the value in it. An
-/// engine that this program was built without fails with `Unavailable`.
+/// evaluated for the engine of `$kind`; `$store` and `$options` name the type and the value in it.
+/// An engine that this program was built without fails with `Unavailable`.
 macro_rules! with_server_engine {
     ($kind:expr, $relaxed:expr, ($store:ident, $options:ident) => $use:expr) => {
         match $kind {

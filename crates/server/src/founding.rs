@@ -40,10 +40,10 @@ const META: &str = "meta = ";
 
 /// The remedy if this user may not read the file.
 const UNREADABLE: &str = "run as the owner of the data directory, or give another --data-dir";
-/// The remedy if the content of the file is not that of [`Place::write`].
+/// The remedy if the file that names the volume has other content than [`Place::write`] writes.
 const NO_PLACE: &str = "remove the file if the data directory belongs to no other volume";
 
-/// The purpose of opening a volume.
+/// The purpose for which a process opens a volume. It decides if a volume may be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// A gateway, which may create a volume.
@@ -65,8 +65,8 @@ struct Place {
 }
 
 /// Fails if there is no volume and this start may not create one. Returns the metadata store if it
-/// was opened for this check; it contains a volume then, whose record may be damaged. Returns `None`
-/// if a volume may be created.
+/// was opened for this check; it contains a volume then, whose record may be damaged. Returns
+/// `None` if a volume may be created.
 pub(crate) async fn admit(
     settings: &VolumeSettings,
     intent: Intent,
@@ -140,7 +140,8 @@ pub(crate) fn no_volume(settings: &VolumeSettings, doing: &str) -> Problem {
     }
 }
 
-/// Returns the problem if this start may not create a volume.
+/// Returns the problem if this start may not create a volume, by the table of this module; `None`
+/// if it may. `place` is the volume to which the data directory belongs, `None` if it names none.
 fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> Option<Problem> {
     let create = match intent {
         Intent::Mount => return Some(no_volume(settings, "mount")),
@@ -227,7 +228,8 @@ fn check_place(
 }
 
 /// Fails if the directory of blocks does not exist although the volume has marked its block store:
-/// opening the directory would create an empty one. `adopts` skips the check.
+/// opening the directory would create an empty one. If `adopts` is true, skips the check, because
+/// the operator has asked with `--adopt-blocks` to accept a block store without the mark.
 pub(crate) async fn check_folder(
     settings: &VolumeSettings,
     meta: &Arc<dyn MetaStore>,

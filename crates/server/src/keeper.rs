@@ -41,7 +41,8 @@ pub(crate) use link::{EXIT_HANDED_OVER, KeeperLink, ToWorker};
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A worker that served for this time is followed without a pause.
+/// The time of service after which a worker counts as stable: when it exits, the next worker starts
+/// without a pause.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The time after which a worker is killed that was asked to unmount or to hand over.
@@ -56,7 +57,8 @@ const EVENTS_MAX: usize = 64;
 /// The limit of failed workers during an unmount. After it, the keeper unmounts lazily.
 const UNMOUNT_ATTEMPTS_MAX: u32 = 3;
 
-/// The parameters of a keeper.
+/// The parameters of a keeper, the process that holds a mount for its whole life and starts the
+/// workers that serve it.
 #[derive(Debug)]
 pub(crate) struct Keeping {
     pub(crate) folder: PathBuf,
@@ -79,7 +81,7 @@ enum Event {
     Replace(ReplaceRequest),
 }
 
-/// The phase of the current worker.
+/// The phase of the current worker, the process that serves the mount for the keeper.
 ///
 /// ```text
 /// Starting --it reports that it serves--> Serving --HandOver or Unmount is sent--> Stopping
@@ -96,7 +98,7 @@ enum Phase {
     Stopping,
 }
 
-/// The state of a keeper.
+/// The state of a keeper, the process that holds a mount and starts its workers.
 #[derive(Debug)]
 struct Keeper {
     folder: PathBuf,
@@ -114,11 +116,13 @@ struct Keeper {
     replacing: Option<(PathBuf, ReplaceRequest)>,
     worker: Worker,
     phase: Phase,
-    /// The time at which a stopping worker is killed.
+    /// The time at which the worker is killed if it has not exited; `None` unless it was asked to
+    /// stop.
     deadline: Option<Instant>,
     /// The next pause before a worker starts.
     pause: Duration,
-    /// During an unmount: the number of workers that failed since it was requested.
+    /// During an unmount: the number of workers that failed since it was requested. `None` if no
+    /// unmount was requested.
     unmounting: Option<u32>,
     /// The error that the worker reported before it exited.
     reported: Option<String>,
@@ -172,8 +176,9 @@ fn keeping_problem(folder: &Path, error: impl std::fmt::Display) -> Problem {
     Problem::new(format!("keep a mount on {}", folder.display()), error)
 }
 
-/// Starts a worker. Its messages and its exit become events. `handed` is the ledger, and the device
-/// if the mount exists.
+/// Starts a worker, a process that serves the mount. Its messages and its exit become events with
+/// its `number`. `handed` is the ledger, the state that passes from one worker to the next, and the
+/// FUSE device if the mount exists.
 fn start(
     number: u64,
     program: &Path,

@@ -182,7 +182,8 @@ impl Metrics {
         OTHER_BUCKET.to_owned()
     }
 
-    /// Counts a connection or request that was refused because of `limit`.
+    /// Counts a connection or request that was refused because the limit with the name `limit` was
+    /// reached, for example `host_requests`.
     pub(crate) fn count_rejection(&self, limit: &'static str) {
         self.rejections.get_or_create(&Limit { limit }).inc();
     }

@@ -74,7 +74,8 @@ pub(crate) struct Mounted {
     gone: CancellationToken,
 }
 
-/// A mount that outlives its worker, as the keeper hands it to each worker.
+/// A mount that outlives its worker: the FUSE device and the ledger, the state that passes from one
+/// worker to the next. The keeper hands both to each worker.
 #[derive(Debug)]
 pub(crate) struct KeptMount {
     pub(crate) ledger: Arc<Ledger>,
@@ -352,8 +353,9 @@ impl Mounted {
     }
 }
 
-/// Starts the session with the kernel, or continues the one of the previous worker, whose
-/// negotiated features are in the ledger.
+/// Starts the FUSE session with the kernel, or continues the one of the previous worker. The
+/// features that it negotiated are in the ledger, the state that passes from one worker to the
+/// next.
 async fn start_session(
     folder: &Path,
     device: Device,
@@ -396,8 +398,9 @@ fn serving(folder: &Path, wrong: impl std::fmt::Display) -> Problem {
     Problem::new(format!("serve the mount on {}", folder.display()), wrong)
 }
 
-/// Deletes the journal's entries of requests that the kernel has not resent: their callers do not
-/// wait any more.
+/// Deletes the journal's entries of requests that the kernel has not resent. The journal is the
+/// list, in the mount's ledger, of requests that an earlier worker may have executed without a
+/// reply. The callers of these requests do not wait any more.
 async fn forget_unclaimed(ledger: Arc<Ledger>, gone: CancellationToken) {
     tokio::select! {
         () = gone.cancelled() => {}

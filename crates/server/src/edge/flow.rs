@@ -28,14 +28,16 @@ tokio::task_local! {
     static FLOW: Arc<Flow>;
 }
 
-/// The flow of one response.
+/// The flow control of one response over HTTP/2: it remembers the frame that the connection has not
+/// written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Flow(Mutex<FlowState>);
 
-/// The state of a flow.
+/// The state of the flow control of one response.
 #[derive(Debug, Default)]
 struct FlowState {
-    /// The time since which a frame is pending, if one is.
+    /// The time since which a frame is pending, that is, given to the connection and not yet
+    /// written; `None` if there is no such frame.
     pending_since: Option<Instant>,
     /// Woken when the pending frame was written to the connection.
     waiting: Option<Waker>,
@@ -53,7 +55,8 @@ impl Flow {
         FLOW.try_with(Arc::clone).ok()
     }
 
-    /// Ready when no frame is pending. Fails with `ClientStalled` after a timeout.
+    /// Ready when no frame of the response is pending, that is, when the connection has written the
+    /// last one. Fails with `ClientStalled` if the client read nothing until the timeout.
     pub(crate) fn poll_written(&self, cx: &Context<'_>) -> Poll<Result<(), ClientStalled>> {
         let mut state = self.state();
         if state.timed_out {
@@ -121,14 +124,14 @@ pub(crate) struct Streams {
     counts: Arc<Mutex<StreamCounts>>,
 }
 
-/// The streams of a connection.
+/// The counts of the streams of an HTTP/2 connection. Each stream is one request with its response.
 #[derive(Debug)]
 struct StreamCounts {
     /// Open streams.
     streams: usize,
     /// Streams that ended.
     ended: usize,
-    /// The time at which the last stream ended, or the connection started.
+    /// The time at which the last stream ended; before the first end, the start of the connection.
     since: Instant,
     /// Woken when a stream ends.
     waiting: Option<Waker>,
@@ -140,7 +143,8 @@ impl Streams {
         Streams { metrics, timeouts, counts: Arc::new(Mutex::new(counts)) }
     }
 
-    /// Waits until no stream was open for the time `wait`, which starts now at the earliest.
+    /// Waits until the connection had no open stream for the whole time `wait`. The time before
+    /// this call does not count.
     pub(crate) async fn idle_for(&self, wait: Duration) {
         let began = Instant::now();
         loop {
@@ -192,7 +196,8 @@ where
     }
 }
 
-/// A stream with the timeout of its pending frame.
+/// A stream of an HTTP/2 connection, with the timer of the frame of its response that is pending,
+/// that is, not written to the connection yet.
 struct WatchedStream<F> {
     stream: Pin<Box<F>>,
     flow: Arc<Flow>,

@@ -27,7 +27,8 @@ const FORWARDED_FOR: &str = "x-forwarded-for";
 /// The header with the protocol between a proxy and its client.
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-/// The limits of one host, and the trusted proxies.
+/// The limits of connections and requests that apply to each host, and the networks of trusted
+/// proxies.
 #[derive(Clone, Debug)]
 pub(crate) struct HostLimits {
     pub(crate) connections_max: usize,
@@ -50,7 +51,8 @@ struct KnownHost {
     usage: Arc<HostUsage>,
 }
 
-/// The connections and requests of one host.
+/// The usage of one host: the number of its open connections, and the queue in which its requests
+/// wait for permission to be in flight.
 #[derive(Debug)]
 struct HostUsage {
     connections: AtomicUsize,
@@ -65,7 +67,8 @@ pub(crate) struct Host {
     hosts: Arc<Hosts>,
 }
 
-/// The peer of a connection.
+/// The other end of a connection: a client, or a trusted proxy that forwards requests of many
+/// clients.
 #[derive(Debug)]
 pub(crate) enum Peer {
     /// A client.
@@ -113,7 +116,9 @@ pub(crate) enum HostRequests {
 }
 
 impl HostRequests {
-    /// Returns the queue of the host's requests, or `None` if a proxy names no client.
+    /// Returns the queue in which requests of this host wait for permission to be in flight.
+    /// Returns `None` if a trusted proxy names no client: only the limit of all requests applies
+    /// then.
     pub(super) fn queue(&self) -> Option<&Queue> {
         match self {
             HostRequests::Behind(host) => Some(&host.usage.requests),
@@ -202,8 +207,8 @@ impl Hosts {
         self.forwarded_client(headers).map(|address| self.host(address))
     }
 
-    /// Returns the last address in `X-Forwarded-For` that is not a trusted proxy's. Returns `None` if
-    /// there is none, or if an item after it is not an address.
+    /// Returns the last address in `X-Forwarded-For` that is not a trusted proxy's. Returns `None`
+    /// if there is none, or if an item after it is not an address.
     fn forwarded_client(&self, headers: &HeaderMap) -> Option<IpAddr> {
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         for line in lines {
@@ -232,8 +237,9 @@ impl Hosts {
 }
 
 impl Peer {
-    /// Counts one more connection. Returns `None` if the host is at its limit, and `Some(None)` for
-    /// a proxy, whose connections are not counted.
+    /// Counts one more connection of this peer, until the returned value is dropped. Returns `None`
+    /// if the host has its maximum number of connections, and `Some(None)` for a trusted proxy,
+    /// whose connections are not counted.
     pub(crate) fn connection(&self) -> Option<Option<HostConnection>> {
         let Peer::Host(host) = self else { return Some(None) };
         let (connections, max) = (&host.usage.connections, host.hosts.limits.connections_max);

@@ -22,13 +22,15 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// The limit of bytes that are discarded at the end of one connection.
 const LINGER_BYTES_MAX: usize = 256 << 20;
 
-/// The limit of time that a connection lingers.
+/// The limit of time that a connection lingers, that is, reads and discards bytes after its last
+/// response.
 const LINGER_WAIT: Duration = Duration::from_secs(10);
 
 /// The limit of time that a connection lingers without receiving a byte.
 const LINGER_IDLE_WAIT: Duration = Duration::from_secs(2);
 
-/// The limit of lingering connections. Further ones are closed at once.
+/// The limit of lingering connections. A further connection that would linger is closed at once,
+/// and its client may lose the response.
 const LINGERING_CONNECTIONS_MAX: usize = 1024;
 
 /// The size of one discarding read.
@@ -55,7 +57,8 @@ impl UnreadBody {
     }
 }
 
-/// A connection that lingers at its end if the body of its last request is unread.
+/// A connection that, at its end, reads and discards the bytes that still arrive if the body of its
+/// last request is unread.
 #[derive(Debug)]
 pub(crate) struct Linger<T> {
     inner: T,
@@ -93,7 +96,8 @@ impl<T> Linger<T> {
         Linger { inner, unread, lingering, state: LingerState::Open }
     }
 
-    /// Returns the state after the sending side was closed.
+    /// Returns the state after the sending side was closed: `Discarding` if the body of the last
+    /// request is unread and the limit of lingering connections permits it, otherwise `Closed`.
     fn begin(&self) -> LingerState {
         if !self.unread.0.load(Ordering::Relaxed) {
             return LingerState::Closed;

@@ -56,7 +56,9 @@ use response::{HeldPermits, RequestRecord, ResponseBody};
 use slot::{NoSlot, RequestSlots};
 use upload::WatchedBody;
 
-/// The limit, in KiB, of responses in memory that wait for their clients without a request's slot.
+/// The limit, in KiB, of all responses that are completely in memory and are being sent to their
+/// clients. Within it, a response needs no slot, that is, its request does not count as in flight
+/// any more.
 const RESPONSES_IN_MEMORY_KIB_MAX: usize = 32 << 10;
 
 /// The lifetime of a readiness result, so that frequent checks do not load the stores.
@@ -79,16 +81,18 @@ pub(crate) struct Edge<S> {
     metrics: Arc<Metrics>,
     ids: RequestIds,
     slots: Arc<RequestSlots>,
-    /// The permits for responses in memory, one for each KiB.
+    /// The permits for the memory of responses that are completely in memory, one permit for each
+    /// KiB.
     in_memory: Arc<Semaphore>,
-    /// True after the signal to stop.
+    /// True after the signal to stop, when the readiness check fails and requests are still served.
     draining: AtomicBool,
     /// The last readiness result, and its time.
     ready: tokio::sync::Mutex<Option<(Instant, bool)>>,
 }
 
 impl<S: Service> Edge<S> {
-    /// Returns an edge with this limit of requests in flight. `random` is the start of request ids.
+    /// Returns an edge that lets at most `requests_max` requests be in flight. `random` is the
+    /// start of the counter from which request ids are made.
     pub(crate) fn new(
         service: S,
         metrics: Arc<Metrics>,
@@ -123,8 +127,9 @@ impl<S: Service> Edge<S> {
         self.respond_as(request, admission, from, id, span.clone()).instrument(span).await
     }
 
-    /// Returns the response to the request `id`: admission, handling, and the end of the request's
-    /// body.
+    /// Returns the response to the request `id`: refuses it, or waits until it may be in flight and
+    /// has the gateway handle it. Then reads or abandons the rest of its body. `admission` is the
+    /// decision about its connection.
     async fn respond_as(
         &self,
         request: Request<Incoming>,
@@ -243,7 +248,8 @@ impl<S: Service> Edge<S> {
         })
     }
 
-    /// Returns a refusal with 503 `SlowDown`, and counts it for `limit`.
+    /// Returns a refusal with 503 `SlowDown`, and counts it in metrics under `limit`, the name of
+    /// the limit that was reached.
     fn slow_down(&self, limit: &'static str, context: &RequestContext) -> Response<HttpBody> {
         self.metrics.count_rejection(limit);
         gateway::refuse(context, &Fault::new(Code::SlowDown).with_header(header::RETRY_AFTER, "1"))

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The limit of connections that get a refusal. Further ones are closed without a response.
 const REFUSED_CONNECTIONS_MAX: usize = 1024;
 
-/// The admission of a connection.
+/// The decision about a new connection: its requests are served or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// Its requests are served.
@@ -31,9 +31,10 @@ impl ConnectionPermits {
         ConnectionPermits { served: Arc::new(Semaphore::new(connections_max)), refused }
     }
 
-    /// Returns the admission of a new connection, and its permit. `host_may` is false if its host
-    /// is at the limit. Fails with the name of the limit if there is no permit for a refusal
-    /// either.
+    /// Decides about a new connection. Returns the decision and the permit, which the connection
+    /// holds until it ends. `host_may` is false if its host has the maximum number of connections
+    /// already. If even the connections that only get a refusal are at their limit, fails with the
+    /// name of the limit, and the caller closes the connection without a response.
     pub(super) fn take(
         &self,
         host_may: bool,

@@ -13,26 +13,28 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// The minimum wait before a refusal.
+/// The minimum time that a request waits for a permit before it can be refused.
 pub(super) const QUEUE_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// The maximum wait while the queue moves.
+/// The maximum time that a request waits for a permit, even while the queue moves, that is, while
+/// requests ahead of it get permits.
 pub(super) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The interval at which a waiting request reclaims permits of requests that wait for their
-/// clients.
+/// The interval at which a request that waits for a permit tries to take permits from other
+/// requests, which wait for their clients and need no permit meanwhile.
 const RECLAIM_EVERY: Duration = Duration::from_millis(100);
 
-/// The limit of a wait for a permit.
+/// The limit of the time that a request waits for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitLimit {
-    /// While the queue is expected to reach the request in time. The wait started at this instant.
+    /// Wait while the queue moves fast enough to give the request a permit within
+    /// `QUEUE_WAIT_MAX` of this instant, at which the wait started.
     WhileMoving(Instant),
-    /// Until this instant.
+    /// Wait until this instant, whether the queue moves or not.
     Until(Instant),
 }
 
-/// A queue for permits. Clones share it.
+/// A queue of requests for a limited number of permits. Clones are handles of the same queue.
 #[derive(Clone, Debug)]
 pub(super) struct Queue(Arc<State>);
 
@@ -53,8 +55,9 @@ impl Queue {
         Queue(Arc::new(State { permits, waiting: AtomicU64::new(0), given: AtomicU64::new(0) }))
     }
 
-    /// Waits for a permit. `reclaim` is called while there is none; it may free some. Returns
-    /// `None` at the limit of the wait.
+    /// Waits in the queue for a permit, which is returned to the queue when it is dropped. While no
+    /// permit is free, calls `reclaim` at intervals, which may free permits of other requests.
+    /// Returns `None` if `limit` ends the wait.
     pub(super) async fn permit(
         &self,
         limit: WaitLimit,
@@ -98,13 +101,15 @@ impl Queue {
     }
 }
 
-/// The place of one request in a queue, until it is dropped.
+/// The place of one waiting request in a queue of permits. Until it is dropped, the request counts
+/// as waiting.
 struct Place<'a> {
     state: &'a State,
     entered: Instant,
     /// The number of requests that were waiting when this one came.
     ahead: u64,
-    /// The value of `State::given` at that time.
+    /// The number of permits that the queue had given when this request came: the value of
+    /// `State::given` at that time.
     given: u64,
 }
 

@@ -41,16 +41,18 @@ pub(crate) struct RequestRecord {
     pub(crate) held: HeldPermits,
 }
 
-/// The permits that a response holds until it has been sent.
+/// The permits that a response holds until it has been sent: the slot of its request, that is, the
+/// permission to be in flight, or a permit for memory.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPermits {
-    /// The request's slot, while the gateway still reads the body.
+    /// The request's slot, while the gateway still reads the body of the response from the stores.
     pub(super) slot: Option<Arc<RequestSlot>>,
     /// Or else the permit for the memory of a body that is completely in memory.
     pub(crate) _memory: Option<OwnedSemaphorePermit>,
 }
 
-/// A frame that holds the permits of its response.
+/// A frame, one piece of a response body, that holds the permits of its response until the
+/// connection has written the frame.
 struct HeldFrame {
     bytes: Bytes,
     _held: HeldPermits,
@@ -63,7 +65,8 @@ impl AsRef<[u8]> for HeldFrame {
 }
 
 impl HeldPermits {
-    /// Returns the bytes as a frame that holds the permits.
+    /// Moves the permits into a frame of these bytes, and returns the frame's bytes. The permits
+    /// are released when the last copy of the bytes is dropped.
     fn attach_to(&mut self, bytes: Bytes) -> Bytes {
         Bytes::from_owner(HeldFrame { bytes, _held: std::mem::take(self) })
     }
@@ -78,7 +81,8 @@ pub(crate) struct ResponseBody {
     flow: Option<Arc<Flow>>,
     /// The rest of a frame that is longer than [`FRAME_BYTES_MAX`].
     rest: Bytes,
-    /// The wait for a slot after another request has taken it.
+    /// The wait of the response for its request's slot after another request has taken the slot;
+    /// empty if it does not wait.
     resume: Resume,
     first_byte: Option<Instant>,
     bytes: u64,
@@ -108,7 +112,9 @@ impl ResponseBody {
         }
     }
 
-    /// Ready when the previous frame was written to the connection, and the request has a slot.
+    /// Ready when the next frame may be read: the connection has written the previous frame, and
+    /// the request has its slot, the permission to be in flight. Fails if the client reads nothing
+    /// until the timeout, or if the request gets no slot in time.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         if let Some(flow) = &self.flow {
             ready!(flow.poll_written(cx))?;

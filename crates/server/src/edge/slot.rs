@@ -1,4 +1,4 @@
-//! Slots: permits of requests to be in flight.
+//! Slots. A slot is the permission of one request to be in flight, that is, to be served now.
 //!
 //! A slot counts for the limit of its host and the limit of all requests. A request keeps its slot
 //! while the gateway works for it. While it waits for its client, another request may take the
@@ -29,32 +29,40 @@ use tokio::time::Instant;
 use super::hosts::HostRequests;
 use super::queue::{Queue, WaitLimit};
 
-/// The time for which a request keeps its slot while it waits for its client.
+/// The time for which a request certainly keeps its slot while it waits for its client. After it,
+/// another request may take the slot.
 const CLIENT_WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// The limit of the wait for a slot after the client has continued.
+/// The limit of the time that a request waits for a new slot after its client has continued.
 const RESUME_WAIT: Duration = Duration::from_secs(10);
 
-/// The minimum interval between two passes that reclaim slots.
+/// The minimum interval between two passes over all slots. A pass reclaims the slots of requests
+/// that wait for their clients, so that other requests get them.
 const RECLAIM_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The slots of all requests.
+/// The slots of all requests of one gateway: the queue of their common limit, and the list of slots
+/// that other requests may take.
 #[derive(Debug)]
 pub(super) struct RequestSlots {
     queue: Queue,
     ids: AtomicU64,
-    /// The slots whose requests wait, or have waited, for their clients.
+    /// The slots whose requests wait, or have waited, for their clients, by the id of the slot.
+    /// Passes that reclaim slots look at these only.
     reclaimable: Mutex<HashMap<u64, Weak<RequestSlot>>>,
-    /// The time of the last pass that reclaimed slots.
+    /// The time of the last pass that reclaimed slots; `None` before the first.
     reclaimed_at: Mutex<Option<Instant>>,
 }
 
-/// The wait for a slot ended without one. Contains the name of the limit.
+/// A request waited for a slot, the permission to be in flight, and did not get one in time.
+/// Contains the name of the limit that was reached: `host_requests` for the limit of its host,
+/// `requests` for the limit of all requests. A request without a response gets 503 `SlowDown`; a
+/// body that is being sent or received breaks off.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("no permit of the limit {0} within the deadline")]
 pub(super) struct NoSlot(pub(super) &'static str);
 
-/// The slot of one request.
+/// The slot of one request: its permission to be in flight, which it can lose while it waits for
+/// its client, and get again.
 #[derive(Debug)]
 pub(super) struct RequestSlot {
     id: u64,
@@ -63,20 +71,22 @@ pub(super) struct RequestSlot {
     state: Mutex<SlotState>,
 }
 
-/// The state of a slot, as in the diagram of the module.
+/// The state of a request's slot, as in the diagram of the module.
 #[derive(Debug)]
 enum SlotState {
-    /// The request has its slot. `client_since` is the time since which it waits for its client, if
-    /// it does.
+    /// The request has its slot, that is, the permits. `client_since` is the time since which the
+    /// request waits for its client; `None` while the gateway works for it.
     Held { _permits: Permits, client_since: Option<Instant> },
-    /// Another request took the slot.
+    /// The permits were taken away while the request waited for its client. It must wait for new
+    /// ones before it continues.
     Reclaimed,
-    /// The request needs no slot any more.
+    /// The request needs no slot any more, for example because the rest of its response is in
+    /// memory.
     Released,
 }
 
-/// The permits of a slot: one of the host's limit, if the host is known, and one of the limit of
-/// all requests.
+/// The permits of a request's slot: one of the limit of requests of its host, if the host is known,
+/// and one of the limit of all requests. They are free again when this is dropped.
 #[derive(Debug)]
 struct Permits {
     _host: Option<OwnedSemaphorePermit>,
@@ -93,8 +103,8 @@ impl RequestSlots {
         })
     }
 
-    /// Waits for a slot, first in the queue of its host, so that a busy host does not fill the
-    /// queue of all requests.
+    /// Waits until a request may be in flight and returns its slot. The request waits first in the
+    /// queue of its host, so that a busy host does not fill the queue of all requests.
     pub(super) async fn slot(
         self: &Arc<RequestSlots>,
         host: HostRequests,
@@ -108,7 +118,9 @@ impl RequestSlots {
         }))
     }
 
-    /// Waits for the permits of a slot. Fails with the name of the limit that was reached.
+    /// Waits for the permits of a request's slot: one of the limit of `host`, then one of the limit
+    /// of all requests. `limit` bounds the waits. If a wait ends without a permit, fails with the
+    /// name of that limit, `host_requests` or `requests`.
     async fn permits(&self, host: &HostRequests, limit: WaitLimit) -> Result<Permits, NoSlot> {
         let reclaim = || self.reclaim();
         let of_host = match host.queue() {
@@ -124,7 +136,9 @@ impl RequestSlots {
         Ok(Permits { _host: of_host, _all: all })
     }
 
-    /// Reclaims the slots of requests that have waited for their clients for [`CLIENT_WAIT_MAX`].
+    /// Takes the slots of all requests that have waited for their clients for at least
+    /// [`CLIENT_WAIT_MAX`], so that their permits become free. Does nothing if a pass ran within
+    /// the last `RECLAIM_INTERVAL` or is running.
     fn reclaim(&self) {
         let now = Instant::now();
         {
@@ -157,12 +171,13 @@ impl RequestSlot {
         lock(&self.slots.reclaimable).entry(self.id).or_insert_with(|| Arc::downgrade(self));
     }
 
-    /// Releases the slot for the rest of the request.
+    /// Releases the slot for the rest of the request, which continues without a slot.
     pub(super) fn release(&self) {
         *lock(&self.state) = SlotState::Released;
     }
 
-    /// Frees the slot if the request has waited long enough for its client.
+    /// Takes this slot from its request, so that its permits become free, if the request has waited
+    /// for its client for at least `CLIENT_WAIT_MAX` at the time `now`.
     fn reclaim(&self, now: Instant) {
         let state = &mut *lock(&self.state);
         if let SlotState::Held { client_since: Some(since), .. } = state
@@ -183,7 +198,8 @@ impl RequestSlot {
         true
     }
 
-    /// Waits for a slot after the previous one was reclaimed.
+    /// Waits for new permits after another request took those of this slot. Fails with the name of
+    /// the limit if there are none within `RESUME_WAIT`.
     async fn reacquire(self: Arc<RequestSlot>) -> Result<(), NoSlot> {
         let until = WaitLimit::Until(Instant::now() + RESUME_WAIT);
         let permits = self.slots.permits(&self.host, until).await?;
@@ -202,14 +218,16 @@ impl Drop for RequestSlot {
     }
 }
 
-/// The wait of a body for a slot after its client has continued.
+/// The wait of a request or response body for its request's slot after the client has continued;
+/// empty if the body does not wait.
 #[derive(Default)]
 pub(super) struct Resume(Option<Resuming>);
 
 type Resuming = Pin<Box<dyn Future<Output = Result<(), NoSlot>> + Send>>;
 
 impl Resume {
-    /// Ready when the request has its slot. Fails with `NoSlot` if it gets none within
+    /// Ready when the request has its slot, the permission to be in flight; at once if `slot` is
+    /// `None` or the slot was not taken. Fails with `NoSlot` if it gets none within
     /// [`RESUME_WAIT`].
     pub(super) fn poll(
         &mut self,

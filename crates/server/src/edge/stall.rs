@@ -56,7 +56,8 @@ impl<T> Stall<T> {
         Stall { inner, timeouts, kind, waiting: None }
     }
 
-    /// Starts or stops the timer after a write was polled, and fails the write at the timeout.
+    /// Takes the result of a polled write and starts the timer if the write waits, or stops it if
+    /// the write made progress. Fails the write with `TimedOut` if the timer has ended.
     fn watch<R>(
         &mut self,
         cx: &mut Context<'_>,

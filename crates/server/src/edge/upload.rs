@@ -44,10 +44,12 @@ pub(crate) struct BodyWatch {
 pub(crate) struct WatchedBody {
     body: Option<Incoming>,
     watch: Arc<BodyWatch>,
-    /// The slot of the request. Other requests may take it while the body waits for its client.
+    /// The slot of the request. A slot is the permission to be in flight. Other requests may take
+    /// it while the body waits for its client.
     slot: Option<Arc<RequestSlot>>,
     resume: Resume,
-    /// A frame that was received and waits until the request has a slot.
+    /// A frame, or piece, of the body that was received after another request took the slot. It
+    /// waits here until the request has a slot again.
     pending: Option<Frame<Bytes>>,
 }
 
@@ -70,7 +72,8 @@ impl WatchedBody {
         (body, watch)
     }
 
-    /// Returns the body with the slot of its request.
+    /// Returns the body with the slot of its request, which other requests may take while the body
+    /// waits for its client.
     pub(super) fn in_slot(self, slot: &Arc<RequestSlot>) -> WatchedBody {
         let slot = Some(Arc::clone(slot));
         let mut body = self;

@@ -34,7 +34,7 @@ pub(super) const NEW_MOUNT: &[u8] = b"new";
 /// The message with the ledger, for a worker that continues an existing mount.
 pub(super) const EXISTING_MOUNT: &[u8] = b"again";
 
-/// A command of the keeper.
+/// A command of the keeper, the process that holds the mount, to its worker, which serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToWorker {
     /// Hand the mount over to the next worker.
@@ -53,7 +53,7 @@ impl ToWorker {
     }
 }
 
-/// A message of a worker.
+/// A message of a worker, the process that serves a mount, to its keeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FromWorker {
     /// The volume is open; the keeper mounts.
@@ -85,7 +85,7 @@ pub(super) fn listen(socket: UnixStream, mut on_message: impl FnMut(FromWorker))
     lines.filter_map(|line| FromWorker::parse(&line)).for_each(&mut on_message);
 }
 
-/// A worker's end of the socket.
+/// A worker's end of the socket to its keeper, the process that holds the mount.
 #[derive(Debug)]
 pub(crate) struct KeeperLink {
     socket: UnixStream,
@@ -109,12 +109,14 @@ impl KeeperLink {
         Ok(KeeperLink { socket, ledger, is_new: kind == NEW_MOUNT })
     }
 
-    /// The ledger of the mount, which outlives the worker.
+    /// Returns the ledger of the mount, the state that passes from one worker to the next and
+    /// outlives this one.
     pub(crate) fn ledger(&self) -> Arc<Ledger> {
         Arc::clone(&self.ledger)
     }
 
-    /// Receives the mount. If it is new, the keeper mounts now.
+    /// Receives the mount, that is, its FUSE device, from the keeper. If the mount is new, first
+    /// reports that the volume is open, and the keeper then mounts.
     pub(crate) fn mount(&self) -> Result<KeptMount, Problem> {
         if self.is_new {
             self.send("opened\n");

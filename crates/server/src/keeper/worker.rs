@@ -28,7 +28,7 @@ const EXIT_GRACE: Duration = Duration::from_millis(300);
 /// The interval at which the exit is polled.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A running worker.
+/// A running worker, the process that serves the mount, as its keeper sees it.
 #[derive(Debug)]
 pub(super) struct Worker {
     /// The number of this worker among those of the mount, from 1.
@@ -38,8 +38,9 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker, and sends it the ledger, and the device if the mount exists. `on_message`
-    /// gets its messages, `on_exit` its exit status.
+    /// Starts a worker, and sends it the ledger, which is the state of the mount that outlives
+    /// workers, and the FUSE device if the mount exists. `on_message` gets its messages, `on_exit`
+    /// its exit status.
     pub(super) fn start(
         number: u64,
         program: &Path,

@@ -30,14 +30,16 @@ pub(super) struct MountContext {
 }
 
 impl MountContext {
-    /// Stores the attributes of the mount's root, if they could be read.
+    /// Keeps the attributes of the mount's root for `MountContext::last_root`. Does nothing if
+    /// `found` is `None`, that is, if they could not be read.
     pub(super) fn remember_root(&self, found: Option<&NodeStat>) {
         if let Some(stat) = found {
             *self.root.lock().unwrap_or_else(PoisonError::into_inner) = Some(*stat);
         }
     }
 
-    /// Returns the last known attributes of the mount's root.
+    /// Returns the last known attributes of the mount's root, for GETATTR while the stores do not
+    /// answer; `None` if they were never read.
     pub(super) fn last_root(&self) -> Option<NodeStat> {
         *self.root.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -79,7 +79,8 @@ pub(super) struct Glue {
     pub(super) tasks: TaskTracker,
     /// Cancelled when the mount does not exist any more.
     pub(super) gone: CancellationToken,
-    /// The ledger of the mount, if another worker may follow this one.
+    /// The ledger of the mount, that is, the state that passes to the next worker; `None` if no
+    /// other worker can follow this one.
     pub(super) ledger: Option<Arc<Ledger>>,
     pub(super) context: Arc<MountContext>,
 }
@@ -162,7 +163,7 @@ async fn read(files: &Files, pid: u32, request: ReadRequest, reply: Reply) {
     }
 }
 
-/// A request that is being executed.
+/// A request of the kernel that is being executed: the node, the caller, and the mount's parts.
 struct Call {
     files: Files,
     cache_validity: CacheValidity,
@@ -261,10 +262,10 @@ impl Call {
         }
     }
 
-    /// Returns the caching mode of a file that was opened with these flags of open(2). If another
-    /// session of the volume has mapped the file, reads and writes bypass the page cache on this
-    /// mount, and pages of maps wait until no other session has them. A kernel before 6.6 refuses
-    /// such maps with `ENODEV`.
+    /// Returns the mode in which the kernel caches a file that was opened as `handle` with these
+    /// flags of open(2). If another session of the volume has mapped the file, reads and writes
+    /// bypass the page cache on this mount, and pages of maps wait until no other session has them.
+    /// A kernel before 6.6 refuses such maps with `ENODEV`.
     async fn map_flags(&self, flags: u32, handle: HandleId) -> OpenFlags {
         let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
         // A program that can read and write may map the file, so this session claims it before the
@@ -277,7 +278,7 @@ impl Call {
         if is_cached { OpenFlags::none() } else { OpenFlags::DIRECT_IO }
     }
 
-    /// Returns the caching mode of a new file, which no other session can have mapped.
+    /// As `map_flags`, for a new file, which no other session can have mapped.
     async fn map_flags_of_new(&self, flags: u32, handle: HandleId) -> OpenFlags {
         let may_be_mapped = flags & ACCESS_MODE == READ_WRITE;
         if may_be_mapped { self.map_flags(flags, handle).await } else { OpenFlags::none() }

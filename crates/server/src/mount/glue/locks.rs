@@ -1,5 +1,5 @@
-//! Locks of programs on files: fcntl(2) and flock(2). For example, `F_SETLKW` becomes `Files::lock`,
-//! which waits for locks of programs on other mounts, too.
+//! Locks of programs on files: fcntl(2) and flock(2). For example, `F_SETLKW` becomes
+//! `Files::lock`, which waits for locks of programs on other mounts, too.
 
 use files::{RangeLock, RangeLockKind};
 use fuse::{Errno, FileLock, LockKind, LockRequest, Reply};
@@ -44,7 +44,8 @@ impl Call {
         Ok(Answer::Ok)
     }
 
-    /// Releases the locks of an owner in a range.
+    /// Releases the locks that the request's owner has in the request's range of the file. Parts of
+    /// locks outside the range remain.
     async fn unlock(&self, request: &LockRequest) -> Result<(), rustix::io::Errno> {
         let LockRequest { owner, flock, lock, .. } = *request;
         self.files.unlock(self.node(), owner.0, flock, lock.start..=lock.end).await

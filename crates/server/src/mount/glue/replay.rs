@@ -67,7 +67,10 @@ fn needs_journal(operation: &FileOperation<'_>) -> bool {
 }
 
 impl Call {
-    /// Executes the request at most once over all workers of the mount, and replies.
+    /// Executes the request, at most once over all workers of the mount if a second execution makes
+    /// a difference, and replies. The journal in `ledger` has the requests that earlier workers
+    /// executed; if it cannot be written, replies `EIO`. Without a ledger there is no other worker,
+    /// and the request is simply executed.
     pub(super) async fn execute_once(mut self, ledger: Option<Arc<Ledger>>, reply: Reply) {
         let Some(ledger) = ledger else { return self.answer(reply).await };
         let request = self.request.original_unique();

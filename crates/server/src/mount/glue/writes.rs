@@ -14,7 +14,9 @@ use super::{Call, errno};
 /// A flag of open(2).
 const APPEND: u32 = 0o2000;
 
-/// A write whose bytes are copied, with the access to its pages, which lasts until the reply.
+/// A write whose bytes are copied from the kernel's request, with its access to the file's pages.
+/// The access lasts until the reply: a handover of the file's pages to another session waits for
+/// it.
 type Taken = (AcceptedWrite, PageAccess);
 
 impl Call {

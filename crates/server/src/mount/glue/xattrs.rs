@@ -25,7 +25,8 @@ impl Call {
         if is_hidden { Err(Errno::OPNOTSUPP) } else { Ok(()) }
     }
 
-    /// Returns the value of an attribute, or its length if `size` is 0.
+    /// Returns the value of an extended attribute of the node, or its length in bytes if `size`,
+    /// the size of the caller's buffer, is 0. Fails with `ERANGE` if the buffer is too small.
     pub(super) async fn xattr(&self, name: &OsStr, size: u32) -> Result<Answer, Errno> {
         self.check_shown(name)?;
         let (files, node) = (&self.files, self.node());
@@ -36,7 +37,9 @@ impl Call {
         sized(files.xattr(node, name.as_bytes()).await?.to_vec(), size)
     }
 
-    /// Returns the names of all attributes, or their length if `size` is 0.
+    /// Returns the names of all extended attributes of the node, or their total length in bytes if
+    /// `size`, the size of the caller's buffer, is 0. Fails with `ERANGE` if the buffer is too
+    /// small.
     pub(super) async fn xattr_names(&self, size: u32) -> Result<Answer, Errno> {
         let mut names = Vec::new();
         for name in self.files.xattr_names(self.node()).await? {
