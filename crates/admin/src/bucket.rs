@@ -13,7 +13,8 @@ use store::{Read, ReadResult};
 
 use crate::{Admin, AdminError};
 
-/// The number of buckets per read. A second read then has two counters of each bucket.
+/// The number of buckets that one read lists. A second read then asks for the two counters of each
+/// of these buckets, its objects and its bytes.
 const BUCKETS_AT_ONCE: u32 = 500;
 
 /// A bucket with its usage, which its counters give.
@@ -58,7 +59,8 @@ impl Admin {
         self.used(vec![found]).await?.pop().ok_or_else(missing)
     }
 
-    /// Reads the usage of buckets.
+    /// Reads the counters of these buckets and returns each bucket with its usage, in the same
+    /// order.
     async fn used(&self, buckets: Vec<FoundBucket>) -> Result<Vec<BucketUsage>, AdminError> {
         let counters = |bucket: &FoundBucket| {
             let kinds = [CounterKind::Objects, CounterKind::Bytes];

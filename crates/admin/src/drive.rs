@@ -1,12 +1,12 @@
 //! Runs operations of the namespace without opening the volume: read, plan, commit.
 //!
 //! This is the loop of `session` for a caller that makes one change. It has no cache, and a batch
-//! has one plan. It has no idempotency slots either, so it resolves a commit with an unknown
-//! outcome in another way: it sends the plan again, which is safe because the guards of a plan let
-//! it commit only once. If the second attempt is refused, it reads the records that the plan should
-//! have written. For example, if the connection breaks after the COMMIT of `user add`, the second
-//! attempt is refused because the user exists, the record equals the plan's, and the result is
-//! success.
+//! has one plan. It has no idempotency slots either, that is, records that prove whether a plan
+//! happened, so it resolves a commit with an unknown outcome in another way: it sends the plan
+//! again, which is safe because the guards of a plan let it commit only once. If the second attempt
+//! is refused, it reads the records that the plan should have written. For example, if the
+//! connection breaks after the COMMIT of `user add`, the second attempt is refused because the user
+//! exists, the record equals the plan's, and the result is success.
 
 use std::slice;
 
@@ -18,16 +18,17 @@ use store::{Value, Verdict, Write};
 
 use crate::{Admin, AdminError};
 
-/// The outcome of a commit.
+/// The outcome of the commit of a plan that the store has decided.
 enum Decision {
     Committed,
-    /// This guard was refused; it found this value.
+    /// Nothing was written, because this guard, a condition of the plan on a record, did not hold.
+    /// The second field is the value that the record has, `None` if it does not exist.
     Refused(Guard, Option<Value>),
 }
 
 impl Admin {
-    /// Runs an operation until it has its result. If `session` is given, the plan also guards that
-    /// the session is not fenced.
+    /// Runs an operation until it has its result. If `session` is given, the plan commits only if
+    /// this session has not been fenced, that is, ended by another process.
     pub(crate) async fn run<O>(
         &self,
         operation: &O,
@@ -63,7 +64,8 @@ impl Admin {
         }
     }
 
-    /// Reads the records that an operation asks for until it has its result or its plan.
+    /// Reads the records that an operation asks for, one round trip after the other, until it has
+    /// its result or its plan, the list of guards and writes to commit.
     async fn plan<O>(&self, run: &mut Run<'_, O>) -> Result<Step<O::Output>, AdminError>
     where
         O: Planner + Sync,
@@ -83,15 +85,16 @@ impl Admin {
         }
     }
 
-    /// Returns the environment of a plan. The nonce of the session is zero, because no operation of
-    /// this crate stores it.
+    /// Returns the environment in which an operation plans, such as the time. The nonce, which
+    /// names a session, is zero, because no operation of this crate stores it.
     fn env(&self) -> Env {
         let clock = &self.surroundings.clock;
         let (now, earliest_now) = (clock.now(), clock.passed());
         Env { now, earliest_now, session: Nonce([0; Nonce::BYTES]), random: 0 }
     }
 
-    /// Reads in one round trip.
+    /// Reads records and counters from the metadata store in one round trip. Returns the results in
+    /// the order of `reads`.
     pub(crate) async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, AdminError> {
         let found = self.store.read(reads).await.map_err(AdminError::Unread)?;
         if found.len() == reads.len() {
@@ -100,8 +103,9 @@ impl Admin {
         Err(AdminError::Corrupt("the store answered with too few results".to_owned()))
     }
 
-    /// Commits a plan and returns the outcome. Fails with `Unknown` if the outcome is unknown after
-    /// a second attempt, and with `Late` if the session of the change was fenced.
+    /// Commits a plan, a list of guards and writes that happen together or not at all, and returns
+    /// the outcome. Fails with `Unknown` if the outcome is unknown after a second attempt, and with
+    /// `Late` if the session of the change was fenced.
     async fn decide(
         &self,
         plan: Plan,
@@ -152,7 +156,8 @@ impl Admin {
     }
 }
 
-/// Returns true if all records have the values that the plan would have written.
+/// Returns true if all records now have the values that the writes of a plan would have given them,
+/// so that the plan counts as committed.
 async fn records_match(store: &dyn MetaStore, writes: &[Write]) -> Result<bool, AdminError> {
     let record = |write: &Write| match write {
         Write::Put(key, value) => Some((key.clone(), Some(value.clone()))),

@@ -30,16 +30,18 @@ pub enum AdminError {
     /// The account is `main`, which each volume has.
     #[error("it is the account that every volume has")]
     AccountIsBuiltIn,
-    /// These access keys belong to the account, in order.
+    /// The account cannot be removed, because these access keys belong to it. They are in order of
+    /// name.
     #[error("these access keys belong to it: {}", .0.join(", "))]
     AccountHasUsers(Vec<String>),
-    /// These buckets belong to the account, in order.
+    /// The account cannot be removed, because these buckets belong to it. They are in order of
+    /// name.
     #[error("these buckets belong to it: {}", .0.join(", "))]
     AccountHasBuckets(Vec<String>),
     /// There is no policy of this name.
     #[error("there is no policy {0:?}")]
     NoSuchPolicy(String),
-    /// These access keys have the policy, in order.
+    /// The policy cannot be removed, because these access keys have it. They are in order of name.
     #[error("these access keys have it: {}", .0.join(", "))]
     PolicyInUse(Vec<String>),
     /// The policy is built in. It has no document and cannot be removed.
@@ -66,13 +68,13 @@ pub enum AdminError {
         "another client removed the new bucket, or enabled versions on it, before the fork was complete"
     )]
     ForkTargetChanged,
-    /// The bucket keeps versions, or has kept some.
+    /// The bucket cannot have a trash, because it keeps versions of objects, or has kept some.
     #[error("it keeps versions, or has kept some")]
     KeepsVersions,
     /// The bucket has no trash.
     #[error("it has no trash")]
     HasNoTrash,
-    /// The trash of the bucket is not empty.
+    /// The trash cannot be removed from the bucket, because deleted or replaced objects are in it.
     #[error("its trash is not empty")]
     TrashLeft,
     /// The trash has no item of this key, or none with this id.
@@ -81,7 +83,7 @@ pub enum AdminError {
     /// The caller stopped the operation. The changes made before remain.
     #[error("it was interrupted")]
     Interrupted,
-    /// There is no node of this path or inode number.
+    /// There is no node, that is, no file, directory or link, of this path or inode number.
     #[error("there is none of this name")]
     NoSuchNode,
     /// There is no volume in the metadata store.
@@ -90,7 +92,8 @@ pub enum AdminError {
     /// Other processes kept changing the records on which the change depends. Nothing happened.
     #[error("another process changed the same record at the same time")]
     Contended,
-    /// The session of the change was fenced. Nothing happened.
+    /// Another process has fenced, that is, ended, the session in which the change ran. Nothing
+    /// happened, and the caller can repeat the operation.
     #[error("it took too long, and its session was fenced")]
     Late,
     /// The outcome of the change is unknown. The caller must check it before it repeats the change.

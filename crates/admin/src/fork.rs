@@ -24,7 +24,7 @@ pub struct BucketFork<'a> {
     /// The name of the new bucket.
     pub target: &'a str,
     /// True if no other process uses the metadata store. Open sessions then belong to processes
-    /// that were killed, and are fenced without a wait.
+    /// that were killed, and are fenced, that is, ended from outside, without a wait.
     pub sole: bool,
 }
 
@@ -64,7 +64,7 @@ impl Admin {
     }
 
     /// Opens the volume in a session of its own. `sole` is true if no other process uses the
-    /// metadata store.
+    /// metadata store: sessions that are still open are then ended without a wait.
     pub(crate) async fn volume(
         &self,
         blocks: Arc<dyn BlockStore>,

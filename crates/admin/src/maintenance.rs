@@ -17,12 +17,12 @@ use crate::{Admin, AdminError};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collection {
     /// True if no other process uses the metadata store. Open sessions then belong to processes
-    /// that were killed, and are fenced without a wait.
+    /// that were killed, and are fenced, that is, ended from outside, without a wait.
     pub sole: bool,
     /// The time for which a block is kept after a commit has freed it. `None` for the default of
     /// the store.
     pub deletion_grace: Option<Duration>,
-    /// The limits of the sweep.
+    /// The limits of the sweep, the search for blocks that no record refers to.
     pub sweep: SweepOptions,
 }
 

@@ -1,5 +1,5 @@
-//! The report about a node: its inode, the blocks of its content, and the sessions that hold it
-//! open.
+//! The report about a node, a file, directory, link or special file: its inode, the blocks of its
+//! content, and the sessions that hold it open.
 //!
 //! All facts come from the metadata store; no block is read. The sizes of blocks are those of their
 //! content. A stored block is a few bytes larger, because it also has a header and checksums. For
@@ -29,23 +29,25 @@ const HOLDERS_LISTED_MAX: u32 = 256;
 /// The largest number of records or counters per read.
 const READS_MAX: usize = 256;
 
-/// The report about a node.
+/// The report about a node: its inode, the storage of its content, and the sessions that hold it
+/// open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
     /// The node. Its inode has the kind, the size and the entity tag.
     pub node: FoundNode,
     /// The storage of the content. `None` if the node is not a file.
     pub place: Option<ContentPlace>,
-    /// The bytes of the file in blocks.
+    /// The bytes of the file that are in blocks, and not in its record or in holes.
     pub stored_bytes: u64,
-    /// The number of slices of the content.
+    /// The number of slices of the content. A slice is a run of bytes of one block at a position of
+    /// the file.
     pub slices: u64,
     /// The number of blocks with bytes of the file.
     pub blocks_count: u64,
     /// The first blocks, at most [`BLOCKS_LISTED_MAX`].
     pub blocks: Vec<BlockUse>,
-    /// True if the content map has more than [`PAGES_READ_MAX`] pages. The figures then leave out
-    /// the rest.
+    /// True if the content map, the list of slices of the file, has more than [`PAGES_READ_MAX`]
+    /// pages. The figures then leave out the rest.
     pub partial: bool,
     /// The sessions that have the node open or read it, and so delay its deletion.
     pub holders: Vec<Holder>,
@@ -56,7 +58,8 @@ pub struct NodeReport {
 pub enum ContentPlace {
     /// In the record of the file, permanently.
     Record,
-    /// In the record of the file, until the destager writes it to a block.
+    /// In the record of the file, until the destager, a background task of a gateway, moves it into
+    /// a block.
     Staged,
     /// In blocks, which the record of the file lists.
     Blocks,
@@ -73,14 +76,15 @@ pub struct BlockUse {
     pub block_bytes: u64,
     /// The bytes of this file in the block.
     pub bytes: u64,
-    /// The bytes of the block that files still refer to. `None` if the block is not a pack.
+    /// The bytes of the block that files still refer to. `None` if the block is not a pack, that
+    /// is, a block that was written with the content of several files.
     pub live_bytes: Option<u64>,
 }
 
-/// A session that holds a node.
+/// A session that has a node open or reads it, and so delays the deletion of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The nonce of the session.
+    /// The nonce of the session, that is, its unique name.
     pub session: Nonce,
     /// The host and process of the session. `None` if the session has ended.
     pub place: Option<String>,
@@ -167,7 +171,8 @@ impl Admin {
         Ok(slices)
     }
 
-    /// Sets `live_bytes` of the packs among the blocks.
+    /// Reads the live bytes of the packs among the blocks, and sets `live_bytes` of each. A pack is
+    /// a block with content of several files.
     async fn add_live_bytes(&self, blocks: &mut [BlockUse]) -> Result<(), AdminError> {
         let mut packs: Vec<_> = blocks.iter_mut().filter(|used| used.block.is_pack()).collect();
         for packs in packs.chunks_mut(READS_MAX) {

@@ -18,10 +18,10 @@ pub trait Random: Debug + Send + Sync + 'static {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), String>;
 }
 
-/// Seals secrets under the master key.
+/// Seals secrets, that is, encrypts them under the master key.
 pub trait SecretSealer: Sync {
-    /// Returns the sealed secret for the record of an access key. The nonce is random and never
-    /// used again.
+    /// Returns the sealed secret for the record of an access key. It opens only for this access
+    /// key. The caller gives a random nonce, which no other seal uses.
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8>;
 }
 

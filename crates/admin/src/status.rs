@@ -22,14 +22,14 @@ pub struct Status {
     /// The current durability of the metadata store.
     pub durability: Durability,
     /// The open sessions, at most [`SESSIONS_LISTED_MAX`]. The session of a process that was killed
-    /// is listed until it is fenced.
+    /// is listed until another session fences it, that is, ends it from outside.
     pub sessions: Vec<OpenSession>,
 }
 
 /// A process that has a volume open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSession {
-    /// The nonce of the session.
+    /// The nonce of the session, that is, its unique name.
     pub nonce: Nonce,
     /// The host and process of the session.
     pub place: String,

@@ -23,7 +23,7 @@ pub struct BucketTrash {
     name: String,
 }
 
-/// The counts of [`BucketTrash::restore_all`].
+/// The numbers of keys that [`BucketTrash::restore_all`] has restored and left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Keys whose object was restored.
@@ -64,7 +64,8 @@ impl Admin {
         days.map_err(|error| AdminError::Corrupt(format!("the days of a trash: {error}")))
     }
 
-    /// Opens the trash of a bucket. `sole` is true if no other process uses the metadata store.
+    /// Opens the trash of a bucket. `sole` is true if no other process uses the metadata store:
+    /// sessions that are still open are then ended without a wait.
     ///
     /// # Errors
     /// [`AdminError::NoVolume`], [`AdminError::BucketName`], [`AdminError::NoSuchBucket`],
@@ -88,7 +89,9 @@ impl BucketTrash {
         NamedBucket { name: self.name.as_bytes(), ino: None }
     }
 
-    /// Returns a page of the objects in the trash; see [`Volume::trash`].
+    /// Returns a page of the objects in the trash whose keys begin with `prefix`; see
+    /// [`Volume::trash`]. `after` is the key and the id of the last object of the page before,
+    /// `None` for the first page.
     ///
     /// # Errors
     /// If the store cannot be read.
