@@ -31,14 +31,16 @@ pub(crate) const PAGE_KEYS: usize = 1_000;
 
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// A body with the hash that the signature contains. A clone is cheap.
+/// A request body with its SHA-256, which the signature contains. A clone is cheap, because it
+/// shares the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     pub(crate) bytes: Bytes,
     hash: Arc<str>,
 }
 
-/// The keys of one `DeleteObjects` request.
+/// The content of one `DeleteObjects` request: the XML body that names the keys, its MD5, and the
+/// number of keys.
 #[derive(Clone, Debug)]
 pub(crate) struct DeleteBatch {
     payload: Payload,
@@ -162,8 +164,8 @@ impl Client {
             .ok_or_else(|| request.content("was answered without ETag"))
     }
 
-    /// Reads an object or a range of it. Fails if the length is not `bytes`, or if `content` is
-    /// given and differs.
+    /// Reads an object, or the range from the first to the last byte in `range`. Fails if the
+    /// length is not `bytes`, or if `content` is given and differs.
     pub(crate) async fn get(
         &mut self,
         key: &str,
@@ -244,7 +246,9 @@ impl Client {
         }
     }
 
-    /// Returns a page of the keys with a prefix. With `by_folder` the delimiter is a slash.
+    /// Returns a page of the keys with a prefix. `from` is the continuation token of the page,
+    /// `None` for the first page. If `by_folder` is true, the delimiter is a slash, so keys below a
+    /// folder are listed as one prefix.
     pub(crate) async fn list(
         &mut self,
         prefix: &str,
@@ -311,7 +315,8 @@ impl Client {
         }
     }
 
-    /// Sends a request. Fails if the status of the response is not in `good`.
+    /// Signs and sends a request. Returns the response when its head has arrived. Fails if its
+    /// status is not in `good`.
     async fn send(
         &mut self,
         request: &ClientRequest<'_>,

@@ -16,7 +16,7 @@ use crate::{Gauge, Trouble};
 /// The number of calls between two checks of the time.
 const CALLS_PER_CHECK: u64 = 64;
 
-/// The operation on each file.
+/// An operation on many empty files, which is applied to one file after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryVerb {
     /// Creates the empty file and closes it.
@@ -58,7 +58,8 @@ impl fmt::Display for EntryVerb {
     }
 }
 
-/// The result of a pass.
+/// The result of a pass: each thread has applied one operation to each of its files, once or
+/// repeatedly.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     /// The number of operations. An open with its close counts as one.
@@ -68,14 +69,14 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Returns the operations per second.
+    /// Returns the number of operations per second of all threads together.
     #[expect(clippy::cast_precision_loss, reason = "a rate has no use for more than 52 bits")]
     pub fn rate(&self) -> f64 {
         self.calls as f64 / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 }
 
-/// Small files in one folder per thread.
+/// The empty files of a measurement, in one folder per thread.
 #[derive(Debug)]
 pub struct SmallFiles {
     folders: Vec<PathBuf>,

@@ -26,7 +26,7 @@ const SMALL_BYTES: usize = 4 << 10;
 /// The number of entries of the listed folder.
 const LISTED: u64 = 1_000;
 
-/// An operation on files.
+/// An operation that a round measures on the files of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileVerb {
@@ -78,7 +78,7 @@ impl fmt::Display for FileVerb {
     }
 }
 
-/// The size of a round.
+/// The size of a round, that is, of one measurement of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct FileLoad {
     /// The size of the large file in bytes, a multiple of 1 MiB.
@@ -89,12 +89,13 @@ pub struct FileLoad {
     pub time: Duration,
 }
 
-/// A folder under load. [`Folder::clean`] deletes it with its content.
+/// A folder in which threads create, read and delete files for a measurement. [`Folder::clean`]
+/// deletes it with its content.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     seed: u64,
-    /// The number of small files of each thread.
+    /// The number of small files that each thread has created and not deleted.
     made: Vec<AtomicU64>,
 }
 

@@ -9,7 +9,8 @@ pub(crate) struct Keys {
     prefix: String,
 }
 
-/// The objects of one round: the number that each client tried to write.
+/// The objects that one PUT round has written. Each client numbers its objects from 0, so the
+/// number of attempts of each client gives all keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) object_bytes: u64,
@@ -33,12 +34,12 @@ impl Keys {
         format!("{}read-{bytes}/{number:06}", self.prefix)
     }
 
-    /// Returns the prefix of the listing.
+    /// Returns the prefix of the objects for listings.
     pub(crate) fn listing(&self, bytes: u64) -> String {
         format!("{}list-{bytes}/", self.prefix)
     }
 
-    /// Returns the key of an object in the listing.
+    /// Returns the key of one of the objects for listings.
     pub(crate) fn listed(&self, bytes: u64, number: usize) -> String {
         format!("{}{number:06}", self.listing(bytes))
     }

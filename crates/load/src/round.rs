@@ -17,7 +17,8 @@ const DIGITS: u8 = 3;
 /// The largest number of different error texts in a result.
 const SAMPLES_MAX: usize = 5;
 
-/// The progress of a run, and the way to stop it.
+/// The progress of a run of the load: shared counts that another thread can read, and a flag with
+/// which it can stop the run.
 #[derive(Debug, Default)]
 pub struct Gauge {
     units: AtomicU64,
@@ -27,7 +28,8 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Returns the counts since the start: units, bytes, errors.
+    /// Returns the counts since the start of the run: units (such as requests or listed keys, see
+    /// `Verb::unit`), bytes of bodies, and errors.
     pub fn seen(&self) -> (u64, u64, u64) {
         let seen = |it: &AtomicU64| it.load(Ordering::Relaxed);
         (seen(&self.units), seen(&self.bytes), seen(&self.errors))
@@ -53,7 +55,7 @@ impl Gauge {
     }
 }
 
-/// The result of one round.
+/// The result of one round, in which all clients repeat one operation for a given time.
 #[derive(Clone)]
 pub struct Round {
     /// The number of requests with a correct response.
@@ -88,7 +90,7 @@ impl Round {
         Self { requests: 0, units: 0, bytes: 0, errors: 0, samples, took, latencies }
     }
 
-    /// Adds a successful request.
+    /// Adds a successful request with its units, its bytes of bodies and its latency.
     pub(crate) fn add(&mut self, units: u64, bytes: u64, latency: Duration) {
         self.requests += 1;
         self.units += units;
@@ -109,7 +111,8 @@ impl Round {
         }
     }
 
-    /// Adds the result of another client or round.
+    /// Adds the result of another client or round to this one. The duration becomes the longer of
+    /// the two.
     pub(crate) fn merge(&mut self, other: Self) {
         self.requests += other.requests;
         self.units += other.units;

@@ -21,7 +21,8 @@ use crate::target::Address;
 use crate::workload::PART_BYTES_MIN;
 use crate::{Gauge, Round, TargetBucket, Trouble, Verb, Workload};
 
-/// The time for which a round waits for responses after its end.
+/// The time after the end of a round in which requests in flight must get their responses. Then the
+/// round fails.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The longest duration of a preparation.
@@ -36,7 +37,8 @@ const ERRORS_MAX: u32 = 50;
 /// The number of clients of a preparation.
 const PREPARERS: usize = 16;
 
-/// Puts load on one target, in rounds, below one prefix.
+/// Puts load on one target, in rounds, and keeps all objects below one prefix. In a round, all
+/// clients repeat one operation for a given time.
 pub struct Runner {
     target: TargetBucket,
     address: Arc<Address>,
@@ -47,9 +49,11 @@ pub struct Runner {
     rounds: u32,
     /// The objects that PUT rounds have written and no DELETE round has deleted.
     written: Vec<Written>,
-    /// The number of those objects that were read once, by size.
+    /// The number of the objects in `written` that cold rounds have read, by size in bytes. Such a
+    /// round reads each object once.
     read: BTreeMap<u64, usize>,
-    /// The verbs and sizes whose objects exist.
+    /// The operations, with their object sizes in bytes, for which the objects to read or list
+    /// exist.
     filled: BTreeSet<(Verb, u64)>,
     objects: BTreeMap<u64, Vec<ClientObjects>>,
     payloads: BTreeMap<u64, Payload>,
@@ -123,8 +127,8 @@ impl Runner {
         runtime()?.block_on(client.make_bucket())
     }
 
-    /// Returns the number of objects of a size that PUT rounds wrote and no round has read or
-    /// deleted.
+    /// Returns the number of objects of `object_bytes` bytes that PUT rounds have written and no
+    /// round has read or deleted. They are new to the caches of the endpoint.
     pub fn unread(&self, object_bytes: u64) -> usize {
         let all = self.written.iter().filter(|it| it.object_bytes == object_bytes);
         let all: u64 = all.flat_map(|it| &it.counts).sum();
@@ -229,7 +233,8 @@ impl Runner {
         })
     }
 
-    /// Returns the work that the clients of a round share.
+    /// Returns the work that the clients of the round `round` share, for example the list of keys
+    /// to read.
     fn work(&mut self, workload: &Workload, round: u32) -> Result<Work, Trouble> {
         let Workload { verb, object_bytes: bytes, objects, .. } = *workload;
         let next = AtomicUsize::new(0);

@@ -55,7 +55,7 @@ pub(crate) struct Signer {
     day: Option<Day>,
 }
 
-/// The values that all signatures of a day and of a second share.
+/// The values that signatures share: the signing key of a day, and the text of the current second.
 #[derive(Clone)]
 struct Day {
     date: time::Date,

@@ -20,7 +20,8 @@ const MIXED_GET: u32 = 45;
 const MIXED_HEAD: u32 = MIXED_GET + 30;
 const MIXED_PUT: u32 = MIXED_HEAD + 15;
 
-/// The work that all clients of a round share.
+/// The work that all clients of a round share. Each client takes steps of it until the time is over
+/// or the work is done.
 pub(crate) struct Job {
     pub(crate) keys: Keys,
     pub(crate) seed: u64,
@@ -84,7 +85,8 @@ pub(crate) enum Work {
     },
 }
 
-/// The objects of one client of the mixed load.
+/// The objects of one client of the mixed load: the numbers of those that exist, and the number of
+/// the next new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientObjects {
     pub(crate) live: Vec<u64>,
@@ -97,19 +99,20 @@ impl ClientObjects {
     }
 }
 
-/// The result of a step.
+/// The result of a step, that is, of one request or of several that are timed as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) units: u64,
     pub(crate) bytes: u64,
 }
 
-/// The steps of one client.
+/// The steps of one client: the shared work, and the position of the client in it.
 pub(crate) struct Stepper {
     job: Arc<Job>,
     id: usize,
     random: SmallRng,
-    /// The number of steps that were tried.
+    /// The number of steps that this client has begun, successful or not. It also numbers the
+    /// objects that the client writes.
     pub(crate) tried: u64,
     /// The continuation token of the current listing, and the number of keys so far.
     page: Option<String>,

@@ -1,4 +1,4 @@
-//! The target of a load: an endpoint, a bucket, and credentials. For example,
+//! The target of a load: an S3 endpoint, a bucket in it, and credentials. For example,
 //! `http://127.0.0.1:9000`.
 
 use std::path::PathBuf;

@@ -39,7 +39,8 @@ pub enum Trouble {
         request: String,
         /// The status of the response.
         status: StatusCode,
-        /// The code and message of the body after ": ", or empty.
+        /// The error code and message in the body, with ": " before them; empty if the body has
+        /// none.
         said: String,
     },
     /// The response has the right status but the wrong content.
@@ -50,10 +51,12 @@ pub enum Trouble {
         /// The mistake.
         wrong: String,
     },
-    /// Requests had no response long after the end of the round.
+    /// Requests still had no response this number of seconds after the begin of the round, long
+    /// after its end.
     #[error("requests were not answered within {0} s")]
     Stalled(u64),
-    /// There are no objects for the workload.
+    /// There are no objects for the workload. The text is the reason, for example that no PUT round
+    /// wrote them.
     #[error("{0}")]
     Nothing(&'static str),
     /// An object for a round could not be written, or a read returned another content.
