@@ -325,8 +325,8 @@ impl<'a> Call<'a> {
         self.require_permissions(&self.permissions_with_body(learn)?).await
     }
 
-    /// Returns the permissions of the request. `learn` adds the values for condition keys that the
-    /// body contains.
+    /// Returns the permissions of the request, after its body has arrived. `learn` adds the values
+    /// that the parsed body contains for condition keys of policies.
     pub(crate) fn permissions_with_body(
         &self,
         learn: impl Fn(&mut RequestFacts),
@@ -394,9 +394,9 @@ impl<'a> Call<'a> {
         self.resource.bucket().ok_or(Code::InvalidRequest.into())
     }
 
-    /// Returns the name of the bucket with the inode number from the permission check. If a new
-    /// bucket has the name since then, the operation fails, because the permissions do not cover
-    /// the new bucket.
+    /// Returns the name of the request's bucket with the inode number that the bucket had when the
+    /// permissions were checked. If a new bucket has the name since then, the operation fails,
+    /// because the permissions do not cover the new bucket.
     pub(crate) fn named_bucket(&self) -> Result<NamedBucket<'a>, Fault> {
         let name = self.bucket()?.as_str().as_bytes();
         Ok(NamedBucket { name, ino: Some(self.rules()?.ino) })
@@ -460,8 +460,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns true if a fault reveals that an object or version does not exist, or that the key has a
-/// delete marker.
+/// Returns true if a fault, an error on the wire, reveals that an object or version does not exist,
+/// or that the key has a delete marker.
 pub(crate) fn reveals_absence(fault: &Fault) -> bool {
     matches!(fault.code, Code::NoSuchKey | Code::NoSuchVersion)
         || fault.code == Code::MethodNotAllowed && is_about_marker(fault)

@@ -1,4 +1,5 @@
-//! Headers of all responses: those of the gateway and those of the edge in front of it.
+//! Headers of all responses: those of the gateway and those of the edge, the HTTP layer in front of
+//! it that limits connections and requests.
 
 use http::header::{CONTENT_LENGTH, SERVER};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};

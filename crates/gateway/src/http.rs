@@ -1,4 +1,5 @@
-//! Types of the requests that come from the edge and of the responses that go back to it.
+//! Types of the requests that come from the edge, the HTTP layer in front of the gateway, and of
+//! the responses that go back to it.
 //!
 //! The edge and the gateway pass facts to each other as HTTP extensions. For example, the edge sets
 //! a [`RequestId`], and the gateway sets [`Served`] for the access log.
@@ -26,7 +27,8 @@ pub(crate) fn empty_body() -> HttpBody {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }
 
-/// An extension of responses that are completely in memory. Only the client can delay them.
+/// An extension of responses that are completely in memory. The edge then lets other requests take
+/// the place of this one, because only its client can delay it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InMemory;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The counters of this gateway since its start, as it counts them.
+/// The counters of lifecycle passes by this gateway since its start, as its tasks update them.
 #[derive(Debug, Default)]
 pub(crate) struct LifecycleMeters {
     pub(crate) expired: AtomicU64,
@@ -15,7 +15,8 @@ pub(crate) struct LifecycleMeters {
     pub(crate) failures: AtomicU64,
 }
 
-/// The counters of a gateway since its start.
+/// The counts of a gateway's lifecycle passes since its start: a copy of its counters at one
+/// moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LifecycleCounters {
     /// Expired objects: each was removed, or hidden behind a delete marker.
@@ -28,7 +29,8 @@ pub struct LifecycleCounters {
     pub uploads: u64,
     /// Items that were removed from the trash when their days were over.
     pub trash: u64,
-    /// Pages of passes over buckets.
+    /// Pages of passes over buckets. A page is one listing of a limited number of versions, with
+    /// the removals that follow from it.
     pub pages: u64,
     /// Completed passes over buckets.
     pub passes: u64,

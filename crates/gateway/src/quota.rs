@@ -13,7 +13,8 @@ use crate::call::Call;
 use crate::translate;
 
 /// The largest number of bytes that a write frees at once when it replaces an object: the content
-/// of an object that is stored in its record. The reaper frees all other content later.
+/// of an object that is stored in its record. The reaper, a background task that deletes
+/// unreferenced blocks, frees all other content later.
 const REPLACED_BYTES_MAX: u64 = INLINE_PERMANENT_MAX as u64;
 
 /// The kind of incoming content.

@@ -1,4 +1,5 @@
-//! Receives request bodies: decodes, hashes, verifies and stages them.
+//! Receives request bodies: decodes, hashes, verifies and stages them. To stage a body is to make
+//! its bytes durable before any name refers to them.
 //!
 //! A body passes through in one pass: the decoder removes the chunk framing, the hasher computes
 //! checksums, and the writer cuts blocks and computes the MD5. No caller sees a body before its
@@ -61,8 +62,8 @@ pub(crate) struct Received {
     /// The MD5 of the content; `None` only if entity tags are opaque and no MD5 was needed.
     pub(crate) md5: Option<[u8; 16]>,
     pub(crate) sums: Vec<Sum>,
-    /// The number of bytes that arrived. For an append, more bytes may be staged: the object's last
-    /// bytes precede them.
+    /// The number of bytes that arrived. For an append, more bytes may be staged, that is, durable
+    /// without a name: the object's last bytes are written again before the appended ones.
     pub(crate) bytes: u64,
 }
 

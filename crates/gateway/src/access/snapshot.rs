@@ -260,7 +260,8 @@ impl Access {
         account == AccountId::MAIN || self.known().accounts.contains_key(&account)
     }
 
-    /// Returns the principal of a sender, which policies match.
+    /// Returns the principal of a sender, that is, the user, role session or anonymous client that
+    /// the `Principal` elements of policies match.
     pub(crate) fn principal(&self, identity: Option<&Identity>) -> Principal {
         let Some(identity) = identity else { return Principal::Anonymous };
         Principal::User {
@@ -298,7 +299,8 @@ impl Access {
         }
     }
 
-    /// Returns the account with a canonical id.
+    /// Returns the number of the account with a canonical id, by which ACLs name it; `None` if
+    /// there is no such account.
     pub(crate) fn account_of(&self, canonical_id: &str) -> Option<(AccountId, CanonicalId)> {
         let id = canonical_id.parse().ok()?;
         self.known().numbers.get(&id).map(|number| (*number, id))
@@ -317,7 +319,8 @@ impl Access {
         }
     }
 
-    /// Returns the canonical id of an account.
+    /// Returns the canonical id of an account, by which ACLs name it; `None` if the account does
+    /// not exist.
     pub(crate) fn canonical_id(&self, account: AccountId) -> Option<CanonicalId> {
         self.known().accounts.get(&account).map(|known| known.canonical_id)
     }

@@ -116,14 +116,16 @@ impl KnownPasses {
         if waits { Decision::Wait } else { Decision::Begin }
     }
 
-    /// Remembers the progress of a pass of this gateway's own day.
+    /// Remembers the progress of a pass over `bucket` that has the day of this gateway's own clock.
+    /// Replaces the pass that was known before.
     pub(super) fn note(&self, bucket: Ino, pass: &LifecyclePass) {
         let is_done = pass.position == PassPosition::Finished;
         let known = Known { configs_version: pass.configs_version, day: pass.day, is_done };
         self.lock().insert(bucket, known);
     }
 
-    /// Forgets the passes of other days than `day`, also those of deleted buckets.
+    /// Forgets the known passes of other days than `day`, the number of a day since 1970. So those
+    /// of deleted buckets are forgotten, too.
     pub(super) fn keep_only(&self, day: i64) {
         self.lock().retain(|_, known| known.day == day);
     }

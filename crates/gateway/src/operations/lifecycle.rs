@@ -96,7 +96,8 @@ pub(super) fn describe_object(
     describe(call, response, object.size(), tags, object.changed())
 }
 
-/// As [`describe`], for the current object of the key. Looks it up only if the bucket has rules.
+/// As [`describe`], for the current object of the request's key. Looks the object up, and only if
+/// the bucket has lifecycle rules.
 pub(super) async fn describe_current(
     call: &Call<'_>,
     response: &mut S3Response,

@@ -25,7 +25,8 @@ use crate::translate::{
     time,
 };
 
-/// Parses an upload id. Fails with `NoSuchUpload` if it is malformed.
+/// Parses the id of a multipart upload. Fails with `NoSuchUpload` if it is malformed, because no
+/// upload can have such an id.
 pub(super) fn upload_id(id: &s3::request::UploadIdText) -> Result<UploadId, Fault> {
     id.as_str().parse().map_err(|_| Code::NoSuchUpload.into())
 }

@@ -1,4 +1,5 @@
-//! Publishes uploaded content under a key, with the checks that all writes make before their body.
+//! Publishes uploaded content, that is, binds a key to it, with the checks that all writes make
+//! before their body.
 //!
 //! For example, a PUT with `If-None-Match: *` to an existing key fails before its body is read. If
 //! another client creates the object during the body, the commit fails.
@@ -15,8 +16,8 @@ use crate::http::HttpBody;
 use crate::receive::{self, EtagKind, Placement};
 use crate::translate::{self, condition_name, etag, write_condition};
 
-/// Receives the content of an object and publishes it under its key. Replaces an existing object.
-/// Returns the object and its size in bytes.
+/// Receives the content of an object and publishes it, that is, binds its key to it in one commit.
+/// Replaces an existing object. Returns the object and its size in bytes.
 pub(super) async fn replace(
     call: &Call<'_>,
     request: PutObject,

@@ -74,8 +74,8 @@ fn describe(response: &mut S3Response, published: &PublishedObject) {
     }
 }
 
-/// Receives the content of an object, and publishes it under its key or appends it to the existing
-/// object. Returns the object and its size.
+/// Receives the content of an object. Then binds the key to it as a new object, or appends it to
+/// the existing object if the request has an offset. Returns the object and its size.
 async fn receive(
     call: &Call<'_>,
     request: PutObject,

@@ -187,7 +187,7 @@ impl PermissionQuestion<'_> {
         })
     }
 
-    /// Returns the milliseconds since the request was signed.
+    /// Returns the milliseconds since the request was signed, as the value of `s3:signatureAge`.
     fn signature_age(&self) -> Values<'_> {
         let verified = self.verified;
         let age = match (verified.kind(), verified.signed_at()) {
@@ -198,7 +198,8 @@ impl PermissionQuestion<'_> {
         Values::from_owned(age.map(|age| age.to_string()))
     }
 
-    /// Returns the value of a key that copies one header. The table of keys names the header.
+    /// Returns the value of a condition key that copies one header of the request. The table of
+    /// keys names the header.
     fn header(&self, key: &ConditionKey) -> Values<'_> {
         match key.source() {
             KeySource::Header(name) => Values::from_borrowed(self.permission.facts.header(name)),
@@ -212,7 +213,8 @@ impl PermissionQuestion<'_> {
         }
     }
 
-    /// Returns the value of an HTTP header that S3 does not interpret.
+    /// Returns the value of an HTTP header that S3 does not interpret, such as `Referer`, as the
+    /// value of a condition key.
     fn transport_header(&self, name: &str) -> Values<'_> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let values: Vec<String> = self.headers.get_all(name).iter().map(text).collect();
