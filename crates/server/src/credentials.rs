@@ -157,8 +157,9 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
     }
 }
 
-/// Creates a master key in its file. Fails if the volume has `users`: their secrets are encrypted
-/// with another key, and a new key could not decrypt them.
+/// Creates a master key in its file. Fails if `users` is true, that is, if the volume has access
+/// keys already: their secrets are encrypted with another key, and a new key could not decrypt
+/// them.
 pub(crate) fn fresh_master_key(
     settings: &VolumeSettings,
     users: bool,

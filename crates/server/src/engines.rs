@@ -110,8 +110,10 @@ pub(crate) async fn meta(
     }
 }
 
-/// Returns true if the metadata store exists, with or without a volume. Creates nothing, unlike
-/// [`meta`], which creates a file or tables.
+/// Returns true if the metadata store exists, that is, its file or its tables, with or without a
+/// volume. Also returns true for a store in memory, and for an engine that this program was built
+/// without, because opening that fails with a better error. Creates nothing, unlike [`meta`], which
+/// creates a file or tables.
 pub(crate) async fn is_made(settings: &VolumeSettings) -> Result<bool, Problem> {
     let place = &settings.meta;
     match place {
@@ -305,8 +307,8 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
     opened.map_err(problem)
 }
 
-/// Probes a block store without retries, so that a wrong place fails at once. Then adds the layers
-/// that count requests and repeat failed ones.
+/// Probes a block store without retries, so that a wrong URL or directory fails at once. Then adds
+/// the layers that count requests and repeat failed ones.
 async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockError> {
     match tokio::time::timeout(PROBE_TIMEOUT, place.probe()).await {
         // A full store is usable: reads and deletes need no space, and deletes free some.
@@ -326,7 +328,8 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
     Ok(Blocks { store, counters })
 }
 
-/// Opens the block cache. Returns `None` if its memory and its disk are both 0.
+/// Opens the block cache, which keeps blocks in memory and on a local disk. Returns `None` if its
+/// memory and its disk are both 0.
 pub(crate) async fn cache(
     settings: &VolumeSettings,
     open: &OpenSettings,

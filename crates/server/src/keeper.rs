@@ -245,7 +245,8 @@ impl Keeper {
         sent.map_err(|error| keeping_problem(&self.folder, error))
     }
 
-    /// Returns the problem of a first worker that exited: its own report, or else its exit status.
+    /// Returns the problem of a first worker that exited before the mount existed: the error that
+    /// the worker reported, or else its exit status.
     fn failure(&mut self, status: &std::io::Result<ExitStatus>) -> Problem {
         match self.reported.take() {
             Some(why) => Problem::rendered(why),
@@ -256,7 +257,7 @@ impl Keeper {
         }
     }
 
-    /// Handles events until the mount has ended.
+    /// Handles events, such as messages and exits of workers, until the mount has ended.
     fn run(&mut self, events: &Receiver<Event>) -> Result<(), Problem> {
         loop {
             let wait = self.deadline.map_or(STOP_TIMEOUT, |deadline| {
@@ -311,7 +312,8 @@ impl Keeper {
         }
     }
 
-    /// Asks the worker to hand over to a worker of another program.
+    /// Asks the worker to hand the mount over, so that the next worker runs the program of the
+    /// request. The request gets its response when that worker serves, or when it fails.
     fn replace(&mut self, request: ReplaceRequest) {
         match self.phase {
             Phase::Serving(_) if self.replacing.is_none() && self.unmounting.is_none() => {

@@ -51,7 +51,8 @@ const LARGE_REQUESTS_MAX: usize = 256;
 /// The limit of time of each step at the end of a mount.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The limit of time for requests in flight before a handover.
+/// The limit of time for requests in flight before a handover of the mount to the next worker
+/// process.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The limit of time to commit access times at the end of a mount and before a handover.
@@ -70,7 +71,8 @@ pub(crate) struct Mounted {
     files: Arc<Files>,
     session: Arc<KernelSession>,
     tasks: TaskTracker,
-    /// Cancelled when the mount does not exist any more.
+    /// A token that is cancelled when the mount does not exist any more, for example after
+    /// `umount`.
     gone: CancellationToken,
 }
 
@@ -265,9 +267,10 @@ impl Mounted {
         self.finish().await;
     }
 
-    /// Prepares the handover to the next worker: stops reading requests, and waits for the
-    /// responses to those that were read, except requests that wait for locks. The next worker gets
-    /// the others again from the kernel, so this process must exit without answering them.
+    /// Prepares the handover of the mount to the next worker, the process that serves it after this
+    /// one: stops reading requests, and waits for the responses to those that were read, except
+    /// requests that wait for locks. The next worker gets the others again from the kernel, so this
+    /// process must exit without answering them.
     pub(crate) async fn hand_over(&self) {
         self.commit_access_times().await;
         let session = Arc::clone(&self.session);

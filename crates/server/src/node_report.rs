@@ -23,7 +23,8 @@ pub(crate) struct MountState {
     pub(crate) size: u64,
 }
 
-/// Returns the report as JSON. `here` is the state of the mount, if one makes the report.
+/// Returns the report as JSON. `here` is the state of the file on the mount that makes the report;
+/// `None` if a command makes the report from the metadata store.
 pub(crate) fn json(report: &NodeReport, here: Option<MountState>) -> Value {
     let (inode, mut all) = (&report.node.inode, Map::new());
     let at = &inode.attributes;

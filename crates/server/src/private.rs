@@ -25,7 +25,7 @@ const WORLD_WRITE: u32 = 0o002;
 /// A name that file systems create in their root directory.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// The action for an existing directory.
+/// The action for an existing directory whose permissions were checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Only the owner has permissions: do nothing.
@@ -38,8 +38,8 @@ enum Verdict {
     Refuse,
 }
 
-/// Returns the action for a directory with this mode. `foreign` is true if it has files of other
-/// programs.
+/// Returns the action for an existing directory with this mode, that is, its permission bits.
+/// `foreign` is true if it has files of other programs.
 fn judge(mode: u32, foreign: bool) -> Verdict {
     match (mode & OTHERS, foreign) {
         (0, _) => Verdict::Fine,

@@ -294,7 +294,7 @@ async fn refresh_access(volume: Arc<Volume>, access: Arc<Access>, stop: Cancella
 struct S3 {
     gateway: Arc<Gateway>,
     volume: Arc<Volume>,
-    /// The result of the last readiness check, so that only changes are logged.
+    /// True if the last readiness check succeeded. It is kept so that only changes are logged.
     was_ready: AtomicBool,
     /// True if a store was full at the last check, so that only changes are logged.
     was_full: AtomicBool,

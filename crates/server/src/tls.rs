@@ -37,7 +37,8 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// The certificate in use, and its files.
+/// The certificate that new connections get, and the modification times of the files from which it
+/// was loaded.
 #[derive(Debug)]
 struct Certificate {
     files: TlsFiles,

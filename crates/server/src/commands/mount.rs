@@ -56,7 +56,7 @@ pub(crate) struct Umount {
     lazy: bool,
 }
 
-/// The settings of a worker.
+/// The settings of a worker, the process that opens the volume and serves the mount for its keeper.
 #[derive(Debug)]
 struct Settings {
     folder: PathBuf,
@@ -124,7 +124,7 @@ fn serve(settings: Settings, runtime: &Runtime) -> Result<(), Problem> {
     }
 }
 
-/// The end of a worker.
+/// The reason for which a worker, the process that serves the mount, ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The mount ended, too.

@@ -117,9 +117,9 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     Ok(Outcome::Success)
 }
 
-/// Opens the metadata store of an existing volume. Returns true with it if no other process can
-/// have the volume open. Fails if the database does not exist: opening it would create an empty
-/// one, and the check of an empty one finds nothing wrong.
+/// Opens the metadata store of an existing volume. The second value is true if no other process can
+/// have the volume open, because the engine's locks ensure it. Fails if the database does not
+/// exist: opening it would create an empty one, and the check of an empty one finds nothing wrong.
 pub(super) async fn existing(
     settings: &VolumeSettings,
     doing: &str,

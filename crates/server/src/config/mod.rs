@@ -148,7 +148,8 @@ pub(crate) struct OpenSettings {
     /// `None` is the folder `cache` in the data directory.
     pub(crate) cache_dir: Option<PathBuf>,
     pub(crate) cache_disk: Size,
-    /// True: a block store without the volume's mark is accepted and marked.
+    /// True: a block store without the volume's mark, the entry in it that names the volume, is
+    /// accepted and marked.
     pub(crate) adopt_blocks: bool,
 }
 

@@ -35,11 +35,12 @@ const DONE: &str = "done";
 /// The limit of bytes of a request.
 const REQUEST_BYTES_MAX: u64 = 8 << 10;
 
-/// A control socket with a thread that listens.
+/// The control socket of a keeper, with a thread that accepts requests.
 #[derive(Debug)]
 pub(super) struct ControlSocket;
 
-/// A request to serve the mount with another program. Its sender waits for the response.
+/// A request of `ashlar mount --replace` to serve the mount with another program. Its sender waits
+/// for the response.
 #[derive(Debug)]
 pub(super) struct ReplaceRequest {
     program: PathBuf,

@@ -28,10 +28,10 @@ use crate::problem::Problem;
 /// The exit status of a worker that has handed its mount over to the next one.
 pub(crate) const EXIT_HANDED_OVER: i32 = 10;
 
-/// The message with the ledger, for a worker that makes a new mount.
+/// The message that comes with the ledger to a worker that makes a new mount.
 pub(super) const NEW_MOUNT: &[u8] = b"new";
 
-/// The message with the ledger, for a worker that continues an existing mount.
+/// The message that comes with the ledger to a worker that continues an existing mount.
 pub(super) const EXISTING_MOUNT: &[u8] = b"again";
 
 /// A command of the keeper, the process that holds the mount, to its worker, which serves it.

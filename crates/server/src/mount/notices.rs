@@ -12,7 +12,8 @@ use record::Ino;
 use tokio::sync::oneshot;
 use volume::{NodeChanges, NodeWatch};
 
-/// The queue of notifications of one mount.
+/// The queue of notifications to the kernel of one mount. Each one asks the kernel to drop cached
+/// names, attributes or pages.
 #[derive(Debug)]
 pub(super) struct Notices {
     pub(super) queue: NoticeQueue,

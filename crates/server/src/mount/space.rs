@@ -33,12 +33,12 @@ const NAMES_FREE: u64 = 1 << 40;
 /// The limit of bytes of a name.
 const NAME_BYTES_MAX: u32 = 255;
 
-/// The free bytes of the block store.
+/// The free bytes of the file system that has the block store's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
     /// Bytes that any user can write.
     available: u64,
-    /// The same with the reserve for privileged users.
+    /// All free bytes, including the file system's reserve for privileged users.
     all: u64,
 }
 
@@ -50,7 +50,8 @@ pub(super) struct Space {
     bucket: Ino,
     /// The directory of the block store, if it is one.
     folder: Option<PathBuf>,
-    /// The cached figures, and the time of the query.
+    /// The cached figures of used and free space, and the time of the query; `None` before the
+    /// first query.
     known: Mutex<Option<(Instant, Usage, Free)>>,
 }
 
@@ -93,7 +94,8 @@ impl Space {
 
 const UNKNOWN_FREE: Free = Free { available: UNKNOWN_FREE_BYTES, all: UNKNOWN_FREE_BYTES };
 
-/// Returns the figures for statfs(2). The size is the sum of used and free space.
+/// Returns the figures for statfs(2): `held` is the usage of the mounted bucket or volume. The size
+/// is the sum of its bytes and the free bytes.
 fn space_of(held: Usage, free: Free) -> FileSystemSpace {
     let unit = u64::from(UNIT_BYTES);
     let used = held.bytes.div_ceil(unit);

@@ -26,14 +26,14 @@ const HANDLES: u64 = 1 << 63;
 /// The limit of open handles of the stats file. Each holds a text in memory.
 const HANDLES_MAX: usize = 64;
 
-/// The metrics, and the snapshots of open handles.
+/// The file `.ashlar/stats`: the metrics of the process, and the snapshots that open handles read.
 #[derive(Debug)]
 pub(super) struct Stats {
     metrics: Arc<Metrics>,
     open: Mutex<Open>,
 }
 
-/// The open handles.
+/// The open handles of the stats file, each with its snapshot of the metrics.
 #[derive(Debug, Default)]
 struct Open {
     /// The number of the newest handle.
@@ -70,8 +70,8 @@ impl Stats {
         Ok(FileHandle(handle))
     }
 
-    /// Replies to a read. Fails with `ESTALE` for a handle of the previous worker, whose snapshot
-    /// is lost.
+    /// Replies to a read. Fails with `ESTALE` for a handle that a previous worker process of the
+    /// mount opened, because its snapshot is lost.
     pub(super) fn read(&self, handle: FileHandle, offset: u64, size: u32, reply: fuse::Reply) {
         let text = self.lock().texts.get(&handle.0).cloned();
         let Some(text) = text else { return reply.error(fuse::Errno::ESTALE) };

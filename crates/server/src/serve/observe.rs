@@ -193,7 +193,8 @@ impl Collector for VolumeCollector {
     }
 }
 
-/// Encodes the traffic with the metadata store.
+/// Encodes the counters of the traffic with the metadata store, such as its round trips, plans and
+/// refusals.
 fn metadata(encoder: &mut DescriptorEncoder<'_>, seen: &Counters) -> Result<(), fmt::Error> {
     // Reads and commits are one metric, because their sum is the load on the metadata store.
     let trips = [("read", seen.meta_reads), ("commit", seen.meta_commits)];
@@ -355,7 +356,7 @@ fn block_store(
     counters(encoder, &[("ashlar_blocks_retries", help, retries)])
 }
 
-/// The value of a gauge. Values over `i64::MAX` are shown as that.
+/// Returns a number as the value of a gauge. Numbers above `i64::MAX` become `i64::MAX`.
 fn level(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -107,7 +107,7 @@ pub(crate) struct S3 {
     keep: bool,
 }
 
-/// One endpoint.
+/// One of the endpoints that are measured, with the load generator for its bucket.
 struct Side {
     endpoint: String,
     runner: Runner,

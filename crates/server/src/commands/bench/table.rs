@@ -76,7 +76,7 @@ fn ratio(row: &Row) -> Option<f64> {
     }
 }
 
-/// Returns the median of a figure over the rounds.
+/// Returns the median over the rounds of the figure that `of` computes from each.
 fn rates(rounds: &[Round], of: fn(&Round) -> f64) -> f64 {
     median(rounds.iter().map(of).collect())
 }

@@ -25,7 +25,8 @@ pub(super) enum Answer {
     /// The length of an attribute's value.
     Size(u32),
     Opened(FileHandle, OpenFlags),
-    /// As `Opened`, and the kernel must drop its cached size of the file, which may be wrong.
+    /// A file was opened, as with `Opened`. In addition, the kernel must drop its cached size of
+    /// the file, which may be wrong.
     OpenedChanged(NodeId, FileHandle, OpenFlags),
     Created(NodeEntry, HandleId, OpenFlags),
     /// The offset that LSEEK found.

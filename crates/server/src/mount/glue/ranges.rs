@@ -70,7 +70,8 @@ impl Call {
         Ok(Answer::Copied(self.files.copy(from, to, length).await?))
     }
 
-    /// Clears the set-user-ID and set-group-ID bits and capabilities, unless the program is root's.
+    /// Clears the set-user-ID and set-group-ID bits and the capabilities of the open file, as a
+    /// change of its content must, unless the program runs as root.
     async fn drop_rights(&self, handle: HandleId) -> Result<(), Errno> {
         if self.request.uid() == ROOT_USER {
             return Ok(());

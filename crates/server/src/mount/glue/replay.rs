@@ -96,8 +96,8 @@ impl Call {
         self.answer(reply).await;
     }
 
-    /// Replies to a request that an earlier worker has executed. `created` is the node that it
-    /// created.
+    /// Replies to a request that an earlier worker of the mount has executed without a reply.
+    /// `created` is the inode number of the node that it created.
     async fn answer_executed(self, created: Ino, reply: Reply) {
         tracing::debug!(request = ?self.request, "an earlier worker has executed this request; replying now");
         match self.outcome(created).await {

@@ -48,7 +48,8 @@ impl Call {
         self.virtual_entry(FOLDER)
     }
 
-    /// Replies to a request about a virtual node.
+    /// Replies to a request about a virtual node, that is, the directory `.ashlar` or its file
+    /// `stats`.
     pub(super) fn answer_virtual(&self, reply: Reply) {
         match self.dispatch_virtual(&self.request.operation()) {
             Ok(answer) => answer.send(reply),
@@ -135,7 +136,8 @@ impl Call {
         })
     }
 
-    /// Returns the entry of a virtual node.
+    /// Returns the entry of a virtual node, its number and attributes with the times for which the
+    /// kernel may cache them.
     fn virtual_entry(&self, node: NodeId) -> NodeEntry {
         NodeEntry {
             node,
@@ -162,7 +164,8 @@ impl Call {
     }
 }
 
-/// Returns the entries of the virtual directory from a position.
+/// Returns the entries of the virtual directory from the position `offset`, with attributes if
+/// `plus`. `size` is the size of the reply in bytes.
 fn names(offset: u64, size: u32, plus: bool) -> DirectoryBuffer {
     let mut buffer = DirectoryBuffer::new(size);
     let all = [
