@@ -91,7 +91,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     Ok(true)
 }
 
-/// Measures the gateway over one engine, and returns all figures.
+/// Measures the gateway over one metadata engine next to direct MinIO, and returns all figures as
+/// JSON. `copy` is the size in MiB of the copied file, 0 for no copies.
 fn one_engine(
     engine: Engine,
     copy: u64,
@@ -143,7 +144,8 @@ fn one_engine(
     bench.report(&figures)
 }
 
-/// Creates the bucket of one side, and returns its load generator.
+/// Creates the bucket of one side of the comparison, MinIO or the gateway, and returns the load
+/// generator for it.
 fn runner(server: &Server) -> Result<Runner> {
     let runner = Runner::new(&server.target(BUCKET), PREFIX, SEED, 1)?;
     runner.make_bucket().with_context(|| format!("cannot use {}", server.endpoint))?;
@@ -167,7 +169,7 @@ fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
 }
 
 impl Bench<'_> {
-    /// Measures all wanted rows and copies.
+    /// Measures all rows of the table, and all copies of a file with `mc`, that the user wants.
     fn measure(&mut self) -> Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for row in rows::ROWS {

@@ -61,7 +61,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
     outcome.map(|()| passed)
 }
 
-/// Returns the engine that the user named, or else the one that the date draws from those wanted.
+/// Returns the drawn engine, which this run tests more thoroughly than the others: the one that the
+/// user named, or else the one that the date selects from the wanted engines.
 fn drawn(options: &Options) -> Result<Engine> {
     let engines = engines::wanted(&options.engine);
     match options.drawn {
@@ -85,7 +86,7 @@ const DOC: [&str; 7] = [
     "--examples",
 ];
 
-/// The wanted parts of a run that need a build or services.
+/// The parts of a run that the user wants and that need a build or services, such as databases.
 struct Wanted {
     /// The tests in Rust.
     rust: bool,
@@ -121,7 +122,8 @@ struct Installed {
     external: ExternalSuites,
 }
 
-/// A part of a run. A job waits for much of its time, so two jobs run at the same time.
+/// A part of a run: the tests in Rust, or all suites of one cell, that is, of one server under
+/// test. A job waits for much of its time, so two jobs run at the same time.
 enum Job<'a> {
     Rust,
     Client(&'a clients::Cell),
@@ -246,8 +248,9 @@ impl Steps<'_> {
         minio.child.check_alive()
     }
 
-    /// Returns the wanted cells of the file view. If this machine cannot mount, records the step
-    /// `files` as skipped (as failed with `--files`) and returns none.
+    /// Returns the wanted cells of the file view. A cell is a volume, mounted over one metadata
+    /// engine, with the suites to run on it. If this machine cannot mount, records the step `files`
+    /// as skipped (as failed with `--files`) and returns none.
     fn mounted(&mut self) -> Vec<files::Cell> {
         let mounted = files::wanted(self.run);
         let Some(remark) = mount_point::obstacle().filter(|_| !mounted.is_empty()) else {

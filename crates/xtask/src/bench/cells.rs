@@ -20,14 +20,16 @@ use crate::progress::Mark;
 /// stores grow in steps of some MiB, so with fewer objects the result would be wrong.
 const COUNTABLE_OBJECTS: u64 = 10_000;
 
-/// The fewest objects that a cold round reads. They take a second or two, so the one-time costs of
-/// a new gateway, such as the first use of memory, are a small part of the round.
+/// The fewest objects that a cold round reads, that is, a round in which each object is read once
+/// by a gateway with empty caches. They take a second or two, so the one-time costs of a new
+/// gateway, such as the first use of memory, are a small part of the round.
 const COLD_ROUND_OBJECTS: usize = 150;
 
 /// The most rounds that write objects for cold rounds. They are not timed.
 const COLD_PUT_ROUNDS_MAX: u32 = 4;
 
-/// One round on one side, and its costs.
+/// The result of one round on one side of the comparison, MinIO or the gateway, and the costs of
+/// all processes during the round.
 struct Cell {
     round: Round,
     /// The CPU time of the gateway. The next two fields are the CPU times of the other processes.
@@ -38,7 +40,8 @@ struct Cell {
 }
 
 impl Bench<'_> {
-    /// Measures one row: rounds that alternate between the sides.
+    /// Measures one row of the table: rounds of its workload that alternate between direct MinIO
+    /// and the gateway. Returns the medians.
     pub(super) fn row(&mut self, row: &Row) -> Result<Figure> {
         let mut workload = row.workload(self.options.time());
         if row.cold {
@@ -69,7 +72,8 @@ impl Bench<'_> {
         Ok(figure)
     }
 
-    /// Measures one round on one side. Fails if a request failed.
+    /// Measures one round of a workload on one side: 0 is direct MinIO, 1 is the gateway. Fails if
+    /// a request failed.
     fn cell(&mut self, side: usize, workload: &Workload) -> Result<Cell> {
         let before = self.spent()?;
         let round = self.runners[side].round(workload, &self.gauge)?;
@@ -122,8 +126,8 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the figure of a row: medians of its rounds. `stored` is the metadata bytes of one
-/// object.
+/// Returns the figure of a row: the medians of its rounds, which `cells` has for each side.
+/// `stored` is the size in bytes of the metadata of one object, `None` if it was not measured.
 fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
     let middle =
         |side: usize, of: &dyn Fn(&Cell) -> f64| median(cells[side].iter().map(of).collect());

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::rows::Wanted;
 
-/// One row of the result.
+/// One row of the result: the values of direct MinIO and of the gateway for one workload, and their
+/// costs.
 #[derive(Debug)]
 pub(super) struct Figure {
     pub(super) name: String,

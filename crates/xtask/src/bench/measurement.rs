@@ -30,7 +30,8 @@ pub(super) struct Programs {
     pub(super) python: Option<PathBuf>,
 }
 
-/// The state of one engine's measurement.
+/// The state of the measurement over one metadata engine: the running servers, the load on both
+/// sides, and the results so far.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) engine: Engine,

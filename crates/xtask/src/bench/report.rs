@@ -23,7 +23,7 @@ const PEAK_MB: Limit = Limit { must: 300.0, goal: 150.0 };
 
 const MB_PER_MIB: f64 = 1.048_576;
 
-/// The most that a resource may use.
+/// The limits for the use of a resource, such as memory, in the unit of the resource.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     /// More is a defect.
@@ -32,7 +32,8 @@ struct Limit {
     goal: f64,
 }
 
-/// A resource with its use and its limit.
+/// A resource of the gateway, such as its memory when idle, with its use and its limit. `limit` is
+/// `None` if no limit is set.
 #[derive(Debug)]
 struct Resource {
     name: String,

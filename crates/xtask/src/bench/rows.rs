@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use load::{Verb, Workload};
 
-/// A workload of the comparison with direct MinIO.
+/// A row of the comparison with direct MinIO: a workload, and the targets of its ratio.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) wanted: Wanted,
 }
 
-/// The targets of a ratio.
+/// The targets of a ratio, of Ashlar's value to that of the other side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// A smaller ratio is a defect.

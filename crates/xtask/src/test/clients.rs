@@ -79,7 +79,8 @@ const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
 const FILES_ON_ONE_ENGINE: [&str; 3] =
     ["test_boto3_access.py", "test_boto3_forms.py", "test_boto3_web_identity.py"];
 
-/// The additional suites of a plain run on the drawn engine.
+/// The additional suites of a plain run on the drawn engine, the one that the date selects for more
+/// tests.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 6] =
     ["mc", "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
 
@@ -96,7 +97,7 @@ enum Python {
     Frames,
 }
 
-/// The server under test.
+/// The server under test of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subject {
     /// The gateway with SQLite and blocks in a folder.
@@ -118,13 +119,14 @@ impl Subject {
     }
 }
 
-/// One server and the suites to run against it.
+/// A cell: one server, with its engine, block store and scheme, and the suites to run against it.
 #[derive(Debug)]
 pub(super) struct Cell {
     subject: Subject,
     tls: bool,
     suites: Vec<(&'static str, Python)>,
-    /// Files of the suites that do not run in this cell.
+    /// The names of files of the suites that do not run in this cell, because a plain run takes
+    /// them on SQLite only.
     left_out: &'static [&'static str],
 }
 
@@ -150,7 +152,8 @@ impl Cell {
         self.suites.iter().any(|(suite, _)| *suite == BROWSER)
     }
 
-    /// Returns true if a suite makes sense in this cell.
+    /// Returns true if a suite makes sense in this cell. For example, the suite of error answers
+    /// makes no sense against plain MinIO, which gives other texts.
     fn is_for(&self, suite: &str) -> bool {
         match suite {
             COLUMNAR => self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls,
@@ -160,7 +163,8 @@ impl Cell {
         }
     }
 
-    /// Returns true if a run of this breadth takes a suite in this cell.
+    /// Returns true if a run of this breadth, that is, a plain or a full run, takes a suite in this
+    /// cell.
     fn is_taken(&self, suite: &str, breadth: Breadth) -> bool {
         let Breadth::Plain(drawn) = breadth else { return true };
         match self.subject {
@@ -186,7 +190,8 @@ enum Breadth {
     Every,
 }
 
-/// Returns the cells and suites that the user wants.
+/// Returns the cells that the user wants, each with its wanted suites. A cell is one server under
+/// test.
 pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     let subjects = subjects(run.options.reference, &run.engines());
     let options = run.options;
@@ -236,7 +241,8 @@ fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -
     cells
 }
 
-/// The tools and servers that cells use.
+/// The tools and servers that all cells of a run share: programs of clients, MinIO and the
+/// databases.
 pub(super) struct Services<'a> {
     pub(super) tools: &'a Tools,
     pub(super) certificate: &'a Certificate,

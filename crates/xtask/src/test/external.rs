@@ -48,7 +48,7 @@ const CELLS: [Cell; 2] = [
     Cell { name: "external-https", tls: true, suites: &["minio_go"] },
 ];
 
-/// A server and the suites that run against it.
+/// A cell: one gateway, over http or https, and the suites of other projects that run against it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     name: &'static str,

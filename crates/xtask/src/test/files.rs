@@ -40,10 +40,12 @@ const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
 /// give different results.
 const SUITES_ON_EACH_ENGINE: [&str; 2] = ["model", "views"];
 
-/// The additional suites of a plain run on the drawn engine.
+/// The additional suites of a plain run on the drawn engine, the one that the date selects for more
+/// tests.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 3] = ["fsx", "mmap", "sqlite"];
 
-/// A mounted volume and the suites to run on it.
+/// A cell of the file view: a volume over one engine, mounted by a gateway, and the suites to run
+/// on it.
 #[derive(Debug)]
 pub(super) struct Cell {
     engine: Engine,
@@ -67,7 +69,8 @@ impl Cell {
     }
 }
 
-/// Returns the cells and suites that the user wants.
+/// Returns the cells that the user wants, each with its wanted suites. A cell is one mounted
+/// volume.
 pub(super) fn wanted(run: &Run<'_>) -> Vec<Cell> {
     if run.options.reference {
         return Vec::new();

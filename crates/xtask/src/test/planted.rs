@@ -36,7 +36,7 @@ const REPEATED_BY: &str = "again with ASHLAR_TEST_SEED=";
 /// The seed of the model's choices.
 const SEED: u64 = 1;
 
-/// The number of acts within which the model must find a fault.
+/// The number of acts, such as requests and system calls, within which the model must find a fault.
 const STEPS_MAX: u64 = 12_000;
 
 /// The number of acts that the model must pass without a fault.
@@ -48,7 +48,8 @@ const BUILD_LIMIT: Duration = Duration::from_mins(40);
 /// The time limit of one run of the model.
 const MODEL_LIMIT: Duration = Duration::from_mins(15);
 
-/// A patch that plants a fault.
+/// A planted fault: a patch that adds it to the product, so that the model can prove that it finds
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     /// The value of `ASHLAR_TEST_PLANTED` that turns it on.
@@ -56,7 +57,8 @@ pub(super) struct Fault {
     patch: PathBuf,
 }
 
-/// A patched copy of the checkout.
+/// A copy of the checkout to which the patches of all planted faults are applied, with a build
+/// folder of its own.
 struct Copy {
     source: PathBuf,
     target: PathBuf,
@@ -256,8 +258,9 @@ fn git(folder: &Path) -> Command {
     command
 }
 
-/// Returns the complaint of the model from the log of its run, with the act before it. Fails with
-/// the reason if the log does not show that the model has found the fault.
+/// Returns the complaint, the panic text with which the model reports a fault, from the log of its
+/// run, with the act before it. `passed` is true if the run had no failed test. Fails with the
+/// reason if the log does not show that the model has found the fault.
 fn complaint(passed: bool, log: &str) -> Result<String, &'static str> {
     if passed {
         return Err("the model passes with the fault");

@@ -22,8 +22,9 @@ use crate::workspace::Workspace;
 /// machine with two cores.
 const CARGO_LIMIT: Duration = Duration::from_mins(40);
 
-/// The number of jobs that run at the same time. A cell keeps about one core busy. The tests in
-/// Rust mostly wait, so a cell that runs with them uses the idle core.
+/// The number of jobs that run at the same time. A job is the tests in Rust, or all suites of one
+/// cell, that is, of one server. A cell keeps about one core busy. The tests in Rust mostly wait,
+/// so a cell that runs with them uses the idle core.
 const JOBS_AT_ONCE: usize = 2;
 
 /// The number of log lines that the report of a failed step shows.
@@ -97,7 +98,7 @@ pub(super) struct Steps<'a> {
     pub(super) finished: Vec<FinishedStep>,
 }
 
-/// A finished step.
+/// A finished step of a run, such as one suite in one cell, as the table at the end shows it.
 pub(super) struct FinishedStep {
     pub(super) name: String,
     pub(super) mark: Mark,

@@ -29,7 +29,8 @@ pub(super) fn circles(outline: &Outline) -> Vec<String> {
 /// The modules at the two ends of an arrow: from, to.
 type Ends = (ModuleIndex, ModuleIndex);
 
-/// Returns the circles among sibling modules, each as the list of its arrows.
+/// Returns the circles among sibling modules, each as the texts of its arrows. An arrow leads from
+/// a module to a module whose items it names; `arrows` has the text of each.
 fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
     let mut reached: BTreeMap<ModuleIndex, BTreeSet<ModuleIndex>> = BTreeMap::new();
     for &(from, _) in arrows.keys() {
@@ -60,7 +61,8 @@ fn knots(arrows: &BTreeMap<Ends, String>) -> Vec<String> {
 /// For each arrow between two files: the first name that makes the arrow, and its line.
 type Arrows = BTreeMap<Ends, (String, usize)>;
 
-/// Returns all arrows of a crate.
+/// Returns all arrows of a crate, that is, the pairs of files of which the first names an item of
+/// the second.
 fn arrows(outline: &Outline) -> Arrows {
     let mut arrows = Arrows::new();
     let names = Names { outline };
@@ -85,7 +87,8 @@ fn arrows(outline: &Outline) -> Arrows {
     arrows
 }
 
-/// Returns all modules that can be reached from `start` along arrows.
+/// Returns all modules that can be reached from `start` along one or more arrows. `start` is among
+/// them if it is in a circle.
 fn reachable(start: ModuleIndex, arrows: &BTreeMap<Ends, String>) -> BTreeSet<ModuleIndex> {
     let mut found = BTreeSet::new();
     let mut left = vec![start];

@@ -39,7 +39,7 @@ pub(super) struct Types {
 struct Type {
     /// The modules of its file, and its name.
     path: Vec<String>,
-    /// It derives `Parser`, so it is the whole command line.
+    /// True if the type derives `Parser`, so it is the whole command line.
     is_root: bool,
     fields: Vec<Field>,
     variants: Vec<Variant>,
@@ -167,7 +167,7 @@ impl Types {
         }
     }
 
-    /// Behind `struct` or `enum`.
+    /// Reads the type whose definition follows. The caller has read the keyword `struct` or `enum`.
     fn define(
         &mut self,
         is_enum: bool,
@@ -191,7 +191,8 @@ impl Types {
         self.types.push(Type { path, is_root: is("Parser"), fields, variants });
     }
 
-    /// Behind `options`, if it is the macro's call: its groups, which are structs of options.
+    /// Reads the groups of the macro `options!`, which become structs of options. The caller has
+    /// read the word `options`. Does nothing if it is not a call of the macro.
     fn groups(&mut self, module: &[String], tokens: &mut Tokens) {
         if !matches!(tokens.next(), Some(TokenTree::Punct(mark)) if mark.as_char() == '!') {
             return;

@@ -6,7 +6,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A source, taken apart.
+/// The text of a Rust source, taken apart into comments and code.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     /// The lines of comments, in their order.
@@ -28,7 +28,7 @@ pub(super) struct Comment {
     pub(super) after_code: bool,
 }
 
-/// Takes a source apart.
+/// Takes the text of a Rust source apart into its comments and its code.
 pub(super) fn read(text: &str) -> Source {
     let mut reader = Reader { rest: text.chars().peekable(), line: 1, found: Source::default() };
     reader.run();
@@ -129,7 +129,7 @@ impl Reader<'_> {
         self.found.comments.push(Comment { line, text, plain: true, after_code });
     }
 
-    /// Behind the first quote.
+    /// Copies the rest of a string literal to the code. The caller has taken its first quote.
     fn string(&mut self) {
         self.found.code.push('"');
         while let Some(next) = self.copy() {
@@ -143,7 +143,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Behind an `r` that may begin a raw string. It may also begin a name, such as `r#type`.
+    /// Copies the rest of a raw string to the code, if there is one. The caller has taken an `r`,
+    /// which may also begin a name, such as `r#type`.
     fn raw_string(&mut self) {
         self.found.code.push('r');
         let mut hashes = 0;
@@ -170,7 +171,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Behind a single quote, which begins a character or a lifetime.
+    /// Copies the rest of a character literal to the code. The caller has taken a single quote,
+    /// which may also begin a lifetime.
     fn character(&mut self) {
         self.found.code.push('\'');
         let mut ahead = self.rest.clone();

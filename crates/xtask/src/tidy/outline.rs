@@ -159,7 +159,8 @@ impl Outline {
         (above, (part(&one), part(&other)))
     }
 
-    /// Returns the ancestors of a module from the root to the module itself.
+    /// Returns the chain of modules from the crate's root through the ancestors of a module to the
+    /// module itself.
     fn line(&self, place: ModuleIndex) -> Vec<ModuleIndex> {
         let mut line = vec![place];
         let mut at = place;

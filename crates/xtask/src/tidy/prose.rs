@@ -16,11 +16,12 @@ use std::fmt::Write as _;
 use super::comments::Source;
 use super::markdown::{Block, Kind, blocks};
 
-/// Units that do not hold the limits yet. A unit in this list that holds them is an error, so that
-/// the list only shrinks.
+/// Names of units, that is, crates or pages, that do not hold the limits yet. A unit in this list
+/// that holds them is an error, so that the list only shrinks.
 const NOT_YET: &[&str] = &[];
 
-/// The unit of the share of plain comments.
+/// The name under which an error reports the share of plain `//` comments, which is computed for
+/// the whole workspace.
 const WORKSPACE: &str = "workspace";
 
 /// Words behind `what` that make a clause without a noun.
@@ -47,7 +48,7 @@ const PLAIN_PERCENT: usize = 2;
 /// Places that an error names.
 const PLACES_SHOWN: usize = 3;
 
-/// A mark that is counted.
+/// A mark of unclear English that is counted.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Mark {
     Headless,
@@ -92,7 +93,8 @@ impl Mark {
     }
 }
 
-/// The counts of one unit.
+/// The counts of one unit, that is, of the comments of one crate or of one page: words, sentences,
+/// examples, and the places of each mark.
 #[derive(Debug, Default)]
 struct Counts {
     words: usize,
@@ -147,7 +149,8 @@ impl Prose {
         page.iter().for_each(|block| counts.add(path, block));
     }
 
-    /// The units over a limit that must hold them, and the units of `NOT_YET` that hold them.
+    /// Returns an error for each unit, that is, crate or page, that breaks a limit and is not in
+    /// `NOT_YET`, and for each unit of `NOT_YET` that holds all limits.
     pub(super) fn violations(&self) -> Vec<String> {
         self.violations_but(NOT_YET)
     }

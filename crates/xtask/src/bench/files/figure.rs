@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::super::figure::rounded;
 use super::super::rows::Wanted;
 
-/// One row of the result.
+/// One row of the result: the value of Ashlar for one kind of work on files, and that of the file
+/// system with which it is compared.
 #[derive(Debug)]
 pub(super) struct FileFigure {
     pub(super) name: String,
@@ -20,7 +21,7 @@ pub(super) struct FileFigure {
     pub(super) cost: Option<FileCost>,
 }
 
-/// The result of the same work on another side.
+/// The result of the same work on another side, for example on a local folder or on s3fs-fuse.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside {
     pub(super) name: &'static str,
@@ -41,7 +42,8 @@ pub(super) enum Target {
     Nothing,
 }
 
-/// The costs of one operation. All values except the numbers of requests are medians of rounds.
+/// The costs of one operation on files, such as one created file. All values except the numbers of
+/// requests are medians of rounds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileCost {
     /// FUSE requests of the kernel, as a number and as a list of kinds; `None` if the kernel cannot
@@ -99,7 +101,8 @@ impl FileFigure {
         )
     }
 
-    /// Must, goal, and the target that the figure reaches, as text.
+    /// Returns three texts for the table: the value that the figure must have, its goal, and the
+    /// one of both that it reaches.
     fn reached(&self) -> (String, String, &'static str) {
         let nothing = || "–".to_owned();
         match (self.target, self.ratio()) {

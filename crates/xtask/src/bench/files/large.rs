@@ -185,7 +185,9 @@ impl Stage<'_> {
         Ok(figures)
     }
 
-    /// Drops the kernel's pages of the file and reads it. Returns the time of the reads.
+    /// Drops the pages of the file from the kernel's page cache and reads it, so that the file
+    /// system answers each read. Returns the time of the reads. `seed` gives the order of random
+    /// reads.
     fn read_again(&self, path: PathBuf, way: Way, seed: u32) -> Result<Duration> {
         let reads = self.amounts.random_reads;
         self.work(move |gauge| {
@@ -231,7 +233,8 @@ impl Way {
         }
     }
 
-    /// The number of operations: MiB or reads.
+    /// The number of operations of this way to read: MiB for `Through`, reads of 4 KiB for
+    /// `Random`.
     fn operations(self, stage: &Stage<'_>) -> u64 {
         match self {
             Self::Through => stage.amounts.cached_mib,
@@ -240,7 +243,7 @@ impl Way {
     }
 }
 
-/// Checks the content of the copy and removes it.
+/// Fails if the SHA-256 of the copied file is not `sum`. Removes the copy.
 fn check(back: &Path, sum: &str) -> Result<()> {
     ensure!(back.exists(), "the copy does not exist");
     if sha256(back)? != sum {

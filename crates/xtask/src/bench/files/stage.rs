@@ -65,7 +65,8 @@ pub(super) struct Stage<'a> {
     pub(super) remarks: Vec<String>,
 }
 
-/// The costs of Ashlar and its database up to a moment.
+/// The costs of Ashlar and its database from their starts up to a moment: CPU times, and counts of
+/// requests to the stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spent {
     ashlar: Duration,
@@ -192,7 +193,8 @@ impl Stage<'_> {
         Ok((took, text))
     }
 
-    /// Aborts the mounts, so that all waiting calls fail.
+    /// Aborts the FUSE connections of all mounts, so that all calls of programs that wait there
+    /// fail.
     fn abort(&self) {
         self.null.mount.abort();
         if let Some(ashlar) = &self.ashlar {
@@ -210,7 +212,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Runs a round of `operations` on Ashlar, and returns its rate and costs.
+    /// Runs `work`, a round of `operations` operations on Ashlar's mount, and returns its rate and
+    /// its costs for each operation. `work` returns the time that it took.
     pub(super) fn sample(
         &self,
         operations: u64,
