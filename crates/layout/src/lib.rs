@@ -1,9 +1,10 @@
 //! Arithmetic with file ranges, slices and blocks.
 //!
-//! A content map is a list of slices in the order in which they were written. A later slice hides
-//! the ranges of earlier ones that it covers. [`resolve`] returns the visible parts of a range,
-//! which cover the range exactly once: bytes without a slice are returned as holes. For example, a
-//! slice over bytes 0 to 30, and a later one over bytes 10 to 15, resolve to three segments.
+//! A content map is a list of *slices* in the order in which they were written. A slice names a run
+//! of bytes of a block, and the position of these bytes in the file. A later slice hides the ranges
+//! of earlier ones that it covers. [`resolve`] returns the visible parts of a range, which cover
+//! the range exactly once: bytes without a slice are returned as holes. For example, a slice over
+//! bytes 0 to 30, and a later one over bytes 10 to 15, resolve to three segments.
 //!
 //! This crate does not know how a block is stored or read, or whether a hole is an error.
 
@@ -16,12 +17,14 @@ use record::Slice;
 
 pub use relocation::{Relocation, joined};
 
-/// A part of a range whose bytes have one origin.
+/// A part of a range of a file whose bytes have one origin: a block, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Bytes of a block: the visible part of a slice, with its own position, offset and length.
+    /// Bytes of a block: the part of a slice that no later slice hides, as a slice with its own
+    /// position, offset and length.
     Block(Slice),
-    /// Bytes without a slice.
+    /// Bytes that no slice covers. They are zeros in a sparse file, and damage in any other; the
+    /// caller decides.
     Hole {
         /// The position in the file.
         position: u64,
@@ -31,7 +34,7 @@ pub enum Segment {
 }
 
 impl Segment {
-    /// The position in the file at which the segment starts.
+    /// Returns the position in the file at which the segment starts, in bytes.
     pub const fn position(&self) -> u64 {
         match self {
             Segment::Block(slice) => slice.position,
@@ -39,7 +42,7 @@ impl Segment {
         }
     }
 
-    /// The position in the file at which the segment ends.
+    /// Returns the position in the file behind the segment's last byte.
     pub const fn end(&self) -> u64 {
         match self {
             Segment::Block(slice) => slice.end(),
@@ -69,17 +72,19 @@ pub fn resolve(slices: &[Slice], range: Range<u64>) -> Vec<Segment> {
     segments
 }
 
-/// The result of writing slices over a content map.
+/// A content map, and the pieces of slices that a change has removed from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlay {
-    /// The visible slices, sorted by position, without overlap.
+    /// The slices of the new content map, sorted by position, without overlap.
     pub slices: Vec<Slice>,
-    /// The pieces of the old slices that are not visible any more.
+    /// The pieces of the old slices that the new content map does not show any more. The caller
+    /// releases their bytes.
     pub hidden: Vec<Slice>,
 }
 
-/// Writes slices over those of a content map, and cuts the result at `size`. The slices of each of
-/// the two lists must not overlap.
+/// Writes the slices `new` over those of a content map, `old`, and cuts the result at the file size
+/// `size`, in bytes. Pieces of old slices behind the end count as hidden. The slices of each of the
+/// two lists must not overlap.
 pub fn overlay(old: &[Slice], new: &[Slice], size: u64) -> Overlay {
     let whole = 0..size;
     let mut hidden: Vec<Slice> =
@@ -93,7 +98,8 @@ pub fn overlay(old: &[Slice], new: &[Slice], size: u64) -> Overlay {
     Overlay { slices: shown.into_values().collect(), hidden }
 }
 
-/// Makes a range of a content map a hole. Its slices must not overlap.
+/// Makes a range of a file a hole: removes the range from the slices of its content map, which must
+/// not overlap. Slices that are partly within the range keep the rest.
 pub fn clear(old: &[Slice], range: &Range<u64>) -> Overlay {
     let mut shown: BTreeMap<u64, Slice> =
         old.iter().map(|slice| (slice.position, *slice)).collect();
@@ -101,8 +107,9 @@ pub fn clear(old: &[Slice], range: &Range<u64>) -> Overlay {
     Overlay { slices: shown.into_values().collect(), hidden }
 }
 
-/// Returns the first position within a range that has a slice, or, with `hole`, the first that has
-/// none (`SEEK_DATA` and `SEEK_HOLE`). `None` if there is no such position.
+/// Returns the first position within a range of a file at which the content map has a slice, or,
+/// with `hole`, the first at which it has none (`SEEK_DATA` and `SEEK_HOLE`). `None` if there is no
+/// such position.
 pub fn seek(slices: &[Slice], range: Range<u64>, hole: bool) -> Option<u64> {
     let is_wanted = |segment: &Segment| matches!(segment, Segment::Hole { .. }) == hole;
     resolve(slices, range).iter().find(|segment| is_wanted(segment)).map(Segment::position)
@@ -119,7 +126,8 @@ pub fn clip(slice: &Slice, range: &Range<u64>) -> Option<Slice> {
     (length > 0).then_some(piece)
 }
 
-/// Removes a range from the visible slices. Returns the removed pieces.
+/// Removes a range of the file from the visible slices, which are keyed by position. A slice that
+/// is partly within the range keeps the pieces outside. Returns the removed pieces.
 fn hide(shown: &mut BTreeMap<u64, Slice>, range: Range<u64>) -> Vec<Slice> {
     // Slices do not overlap, so only the last one that starts before the range can reach into it.
     let before = shown.range(..range.start).next_back().map(|(position, _)| *position);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use record::{BlockId, Slice};
 
-/// A block that has copies of runs of other blocks.
+/// A block that has copies of runs of other blocks, and the places of the copies.
 ///
 /// Blocks never change, so a relocation stays valid while the blocks exist, even if the files that
 /// reference them change. For example, the compactor copies the bytes 100 to 200 of block A to the
@@ -14,18 +14,18 @@ use record::{BlockId, Slice};
 pub struct Relocation {
     /// The block with the copies.
     pub block: BlockId,
-    /// The length of its content, in bytes.
+    /// The length of the content of the block with the copies, in bytes.
     pub block_length: u32,
-    /// The CRC-32C of its content.
+    /// The CRC-32C of the content of the block with the copies.
     pub block_crc32c: u32,
-    /// For each other block: the copied runs, sorted and without overlap, and the offset of each
-    /// copy in the block with the copies.
+    /// For each other block: the copied ranges of its content, sorted and without overlap, each
+    /// with the offset of its copy in the block with the copies. All numbers are bytes.
     pub runs: BTreeMap<BlockId, Vec<(Range<u32>, u32)>>,
 }
 
 impl Relocation {
-    /// Returns the slice of the copy for a slice of another block; `None` if its bytes were not
-    /// copied in one run.
+    /// Returns a slice that names the copy of the bytes that `slice`, of another block, names.
+    /// `None` if these bytes were not copied in one run.
     pub fn locate(&self, slice: &Slice) -> Option<Slice> {
         let runs = self.runs.get(&slice.block)?;
         let next = runs.partition_point(|(run, _)| run.start <= slice.offset);
@@ -39,7 +39,8 @@ impl Relocation {
     }
 }
 
-/// Joins adjacent slices that are contiguous in the file and in the block.
+/// Joins adjacent slices that continue each other both in the file and in one block. The order of
+/// the input is kept.
 pub fn joined(slices: impl IntoIterator<Item = Slice>) -> Vec<Slice> {
     let mut joined: Vec<Slice> = Vec::new();
     for slice in slices {
@@ -51,8 +52,8 @@ pub fn joined(slices: impl IntoIterator<Item = Slice>) -> Vec<Slice> {
     joined
 }
 
-/// Returns true if the second slice continues the first one. Both are then in one block, so their
-/// sum fits in 32 bits.
+/// Returns true if the second slice continues the first one, in the file and in the block. Both are
+/// then in one block, so the sum of their lengths fits in 32 bits.
 fn is_contiguous(first: &Slice, second: &Slice) -> bool {
     first.block == second.block
         && first.end() == second.position

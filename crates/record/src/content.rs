@@ -8,10 +8,10 @@ use store::Value;
 use crate::BlockId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 
-/// A run of bytes of a block, at a position of a file.
+/// A run of bytes of a block, shown at a position of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The position in the file, in bytes.
+    /// The position in the file at which the run begins, in bytes.
     pub position: u64,
     /// The block that holds the run.
     pub block: BlockId,
@@ -26,32 +26,33 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The position in the file behind the run.
+    /// The position in the file behind the last byte of the run.
     pub const fn end(&self) -> u64 {
         self.position + self.length as u64
     }
 }
 
-/// The content of a file.
+/// The content of a file, as its inode's record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The bytes themselves; empty for an empty file.
     Inline(Bytes),
-    /// Slices in the inode's record, sorted by position, without overlap.
+    /// All slices (runs of bytes of blocks), sorted by their position in the file, without overlap.
     Slices(Vec<Slice>),
-    /// Slices in pages, sorted by position. A page never changes: a change of the slices writes new
-    /// pages under new numbers.
+    /// References to pages, sorted by position. A page is a record with slices of a long content
+    /// map. It never changes: a change of the slices writes new pages under new numbers.
     Pages(Vec<PageRef>),
 }
 
-/// The reference of an inode to a page of its content map.
+/// The reference of an inode to a page of its content map, that is, to a record with a part of its
+/// slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRef {
-    /// The position of the page's first slice.
+    /// The position in the file of the page's first slice.
     pub start: u64,
     /// The number of the page; see [`key::map_page`](crate::key::map_page).
     pub page: u32,
-    /// The bytes in the slices of the page.
+    /// The sum of the lengths of the page's slices, in bytes.
     pub bytes: u64,
 }
 
@@ -62,7 +63,8 @@ impl PageRef {
     }
 }
 
-/// The most slices in an inode's record. If there are more, all are in pages.
+/// The most slices (runs of bytes of blocks) in an inode's record. If a file has more, all of them
+/// are in pages, which are records of their own.
 pub const INODE_SLICES_MAX: usize = 64;
 
 /// The most slices of a page.
@@ -72,20 +74,21 @@ const INLINE: u8 = 0;
 const SLICES: u8 = 1;
 const PAGES: u8 = 2;
 
-/// The longest content that is inline permanently, in bytes. Longer inline content is staged: a
-/// task moves it into a block later.
+/// The longest content that stays in its inode's record permanently, in bytes. Longer content is
+/// there for a while only (it is *staged* inline), until a task moves it into a block.
 pub const INLINE_PERMANENT_MAX: usize = 4 << 10;
 
-/// The longest inline content, in bytes.
+/// The longest content that may be in its inode's record, even for a while, in bytes.
 pub const INLINE_BYTES_MAX: u64 = 256 << 10;
 
 impl Content {
-    /// Returns true if the content is inline only until it is moved into a block.
+    /// Returns true if the content is in the inode's record only until a task moves it into a
+    /// block.
     pub fn is_staged_inline(&self) -> bool {
         matches!(self, Content::Inline(bytes) if bytes.len() > INLINE_PERMANENT_MAX)
     }
 
-    /// The bytes of the file that are not in holes.
+    /// The number of bytes of the file that are not in holes. Holes are ranges without a slice.
     pub fn bytes(&self) -> u64 {
         match self {
             Content::Inline(bytes) => bytes.len() as u64,
@@ -134,7 +137,7 @@ impl Content {
     }
 }
 
-/// The bytes in these slices.
+/// The sum of the lengths of these slices, in bytes.
 pub fn bytes_of(slices: &[Slice]) -> u64 {
     slices.iter().map(|slice| u64::from(slice.length)).sum()
 }
@@ -178,7 +181,7 @@ pub(crate) fn read_slices(from: &mut Reader<'_>) -> Result<Vec<Slice>, DecodeErr
     Ok(slices)
 }
 
-/// A page of a large content map.
+/// The record of a page of a large content map: a part of the file's slices, sorted by position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapPage(pub Vec<Slice>);
 

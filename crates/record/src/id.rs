@@ -14,43 +14,46 @@ impl Ino {
     pub const BYTES: u8 = 8;
     /// The directory of all buckets.
     pub const ROOT: Ino = Ino(1);
-    /// The first number that leases contain. Smaller ones are reserved for the volume.
+    /// The first number that a lease can contain. A lease is a range of numbers that a session
+    /// takes from the volume for its new inodes. Smaller numbers are reserved for the volume.
     pub const FIRST_LEASED: Ino = Ino(1024);
-    /// The end of the numbers that leases contain. The numbers from here on are random, for
-    /// uploads.
+    /// The end, exclusive, of the numbers that leases can contain. The numbers from here on are
+    /// random, and used for uploads.
     pub const LEASED_END: Ino = Ino(1 << 63);
 }
 
-/// The random name of a session: one run of one gateway or mount.
+/// The random name of a session, which is one run of one gateway or mount.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(pub [u8; Nonce::BYTES]);
 
 impl Nonce {
-    /// 80 random bits are unique without coordination.
+    /// The length of a name: 80 random bits are unique without coordination.
     pub const BYTES: usize = 10;
 }
 
-/// The id of a block: the nonce of its session, then a counter of 48 bits.
+/// The id of a block, an immutable run of bytes in the block store: the nonce of the session that
+/// wrote it, then a number of 48 bits that the session counts.
 ///
 /// The writer chooses the id, and never the store: a store that was restored to an earlier state
 /// cannot assign an id twice. Ids are not secret; no permission depends on them.
 ///
 /// The highest bit of the counter marks a *pack*: a block whose bytes belong to several files from
-/// the start. So every reader of an id knows which rules its owners follow. The next bit marks a
-/// *bare* block: its object in a bucket is its content and nothing else.
+/// the start. Each owner of bytes in a pack has a record (its *share*), and the id alone shows
+/// that. The next bit marks a *bare* block: its object in a bucket is its content and nothing else,
+/// without the checksums that other blocks have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub [u8; BlockId::BYTES]);
 
 impl BlockId {
-    /// 128 bits.
+    /// The length of an id: 128 bits.
     pub const BYTES: usize = 16;
-    /// The largest counter.
+    /// The largest counter of a block within its session, including the bits for marks.
     pub const COUNTER_MAX: u64 = (1 << 48) - 1;
 
-    /// The counter's bit that marks a pack.
+    /// The bit of the counter that marks a pack, that is, a block with the bytes of several files.
     pub const PACK_BIT: u64 = 1 << 47;
 
-    /// The counter's bit that marks a bare block.
+    /// The bit of the counter that marks a bare block, whose object in a bucket has no checksums.
     pub const BARE_BIT: u64 = 1 << 46;
 
     /// The block of a session with this counter, including its mark bits.
@@ -86,12 +89,14 @@ impl BlockId {
         BlockId::new(session, counter | bit)
     }
 
-    /// Returns true if the block is a pack: every owner of bytes in it has a share record.
+    /// Returns true if the block is a pack, that is, a block with the bytes of several files. Every
+    /// owner of bytes in it has a share record.
     pub fn is_pack(self) -> bool {
         self.counter() & BlockId::PACK_BIT != 0
     }
 
-    /// Returns true if the object of the block contains only content.
+    /// Returns true if the block is bare: its object in a bucket contains only its content, without
+    /// checksums.
     pub fn is_bare(self) -> bool {
         self.counter() & BlockId::BARE_BIT != 0
     }
@@ -111,7 +116,8 @@ impl BlockId {
     }
 }
 
-/// The error for a text that is not an id.
+/// The error for a text that is not an id. The number is that of the hexadecimal digits of a
+/// correct one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of {0} hexadecimal digits")]
 pub struct IdError(pub(crate) usize);

@@ -78,8 +78,8 @@ impl Timestamp {
         self.0.div_euclid(1_000)
     }
 
-    /// The instant this number of microseconds after 1970, or the first or last instant if it is
-    /// out of range.
+    /// The instant this number of microseconds after 1970. The first or last instant that 64 bits
+    /// of nanoseconds can express if it is out of range.
     pub const fn from_micros(micros: i64) -> Timestamp {
         Timestamp(micros.saturating_mul(1_000))
     }

@@ -8,24 +8,25 @@
 use crate::bucket::BucketConfig;
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// One pass over the keys of a bucket.
+/// The progress of one pass that applies the lifecycle rules of a bucket to all of its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecyclePass {
-    /// The version of the configurations that the pass applies: see
-    /// [`crate::Bucket::configs_version`].
+    /// The version of the bucket's configurations that the pass applies: see
+    /// `Bucket::configs_version`. A pass of another version starts anew.
     pub configs_version: u64,
-    /// The day of the pass, counted from 1970.
+    /// The day of the pass, in days since 1970.
     pub day: i64,
-    /// The progress.
+    /// The keys that the pass has processed.
     pub position: PassPosition,
 }
 
-/// The progress of a [`LifecyclePass`].
+/// The keys that a `LifecyclePass` has processed, in the order of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassPosition {
-    /// The pass continues with the keys behind this one; `None` for the first key.
+    /// All object keys up to this one are processed; the pass continues with the next. `None` if no
+    /// key is processed.
     KeysAfter(Option<Vec<u8>>),
-    /// All keys are processed.
+    /// All keys of the bucket are processed.
     Finished,
 }
 
@@ -34,7 +35,7 @@ const AFTER_KEY: u8 = 1;
 const FINISHED: u8 = 2;
 
 impl LifecyclePass {
-    /// The pass as a configuration of the bucket.
+    /// The pass in the form of a configuration of the bucket, in which it is stored.
     pub fn to_config(&self) -> BucketConfig {
         let bytes = Writer::field(|to| {
             to.varint(self.configs_version).signed(self.day);

@@ -1,7 +1,9 @@
 //! Locks of programs on files, and the place where a volume keeps them.
 //!
-//! For example, two mounts use locks: the record [`LockKeeping`] names both as sharers, and each
-//! locked file has a record [`FileLocks`].
+//! If one mount alone uses locks, they are in its memory, and the record [`LockKeeping`] names it
+//! as the granter. For example, when a second mount uses locks, the granter publishes its locks as
+//! records: then [`LockKeeping`] names both as sharers, and each locked file has a record
+//! [`FileLocks`].
 
 use crate::Nonce;
 use crate::codec::{DecodeError, record};
@@ -9,7 +11,7 @@ use crate::codec::{DecodeError, record};
 /// The most locks of one file at a time, so that its record stays small enough.
 pub const LOCKS_PER_FILE_MAX: usize = 1_024;
 
-/// The kind of a lock.
+/// The kind of a lock of a program on a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RangeLockKind {
     /// Any number of owners may hold it at the same time (a read lock).
@@ -18,21 +20,21 @@ pub enum RangeLockKind {
     Exclusive,
 }
 
-/// A lock on a range of a file.
+/// A lock of a program on a range of a file, held or requested.
 ///
 /// A lock of fcntl(2) belongs to a process, and one of flock(2) to an open file. The two do not
 /// conflict with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RangeLock {
-    /// The first byte of the range.
+    /// The position of the first byte of the range.
     pub start: u64,
-    /// The last byte of the range.
+    /// The position of the last byte of the range, inclusive.
     pub last: u64,
     /// The kind.
     pub kind: RangeLockKind,
-    /// The owner or requester, unique within a session.
+    /// The number of the owner that holds or requests the lock, unique within a session.
     pub owner: u64,
-    /// The process id, which `F_GETLK` returns.
+    /// The id of the process, which `F_GETLK` returns.
     pub pid: u32,
     /// True for a lock of flock(2).
     pub flock: bool,
@@ -52,28 +54,29 @@ impl RangeLock {
 /// A lock that a program of a session holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldLock {
-    /// The session. If it has ended, the lock does not count.
+    /// The session of the program that holds the lock. If it has ended, the lock does not count.
     pub session: Nonce,
     /// The lock.
     pub lock: RangeLock,
 }
 
-/// The writer of a record, and the number of the write. It makes the bytes of every write
-/// different, so the guard of a plan that arrives late never matches bytes of another write.
+/// The session that wrote a record of locks, and the number of the write. It makes the bytes of
+/// every write different, so the guard of a plan that arrives late never matches bytes of another
+/// write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The session.
+    /// The session that wrote the record.
     pub by: Nonce,
     /// The number of the write within the session.
     pub count: u64,
 }
 
-/// The locks of a file, if locks are in records.
+/// The record of the locks of a file, if the volume keeps locks in records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLocks {
-    /// The writer.
+    /// The session and the number of the last write of this record.
     pub written: Written,
-    /// The locks.
+    /// The locks that programs hold on the file.
     pub held: Vec<HeldLock>,
 }
 
@@ -118,30 +121,30 @@ record!(
     }
 );
 
-/// The place of a volume's locks.
+/// The place where a volume keeps the locks of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockPlace {
-    /// The memory of one session.
+    /// The memory of one session, the granter, which alone uses locks.
     Memory {
-        /// That session.
+        /// The session that has the locks in its memory.
         granter: Nonce,
-        /// Sessions that wait for the granter to publish its locks, because they want to use locks,
-        /// too.
+        /// The sessions that wait for the granter to publish its locks as records, because their
+        /// programs want locks, too.
         asked: Vec<Nonce>,
     },
-    /// Records, which these sessions share.
+    /// Records, one for each locked file, which these sessions share.
     Records {
         /// All sessions that may hold locks.
         sharers: Vec<Nonce>,
     },
 }
 
-/// The record with the place of a volume's locks.
+/// The record that names the place where a volume keeps the locks of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockKeeping {
-    /// The writer.
+    /// The session and the number of the last write of this record.
     pub written: Written,
-    /// The place.
+    /// The place: the memory of one session, or records.
     pub place: LockPlace,
 }
 

@@ -6,19 +6,20 @@
 use crate::Timestamp;
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// The protection of a version.
+/// The protection of one version of an object against removal and change (object lock of S3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObjectLock {
     /// The retention; `None` if the version has none.
     pub retention: Option<RetainUntil>,
-    /// True if the version has a legal hold. `None` if none was ever set or removed.
+    /// True if the version has a legal hold, which protects it without an end until a client
+    /// removes the hold. `None` if the hold was never set or removed.
     pub legal_hold: Option<bool>,
 }
 
-/// A retention.
+/// The protection of a version until an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RetainUntil {
-    /// The mode, which decides who may bypass the retention.
+    /// The mode, which decides which clients may bypass the retention.
     pub mode: RetentionMode,
     /// The end: the first instant at which the version is not protected.
     pub until: Timestamp,
@@ -33,12 +34,12 @@ pub enum RetentionMode {
     Compliance = 2,
 }
 
-/// The default retention of a bucket, for new objects whose request has none.
+/// The default retention of a bucket: the protection of new objects whose request has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RetentionDefault {
     /// The mode of the retention.
     pub mode: RetentionMode,
-    /// Its length, in days of 24 hours.
+    /// The length of the retention, in days of 24 hours from the creation of the object.
     pub days: u32,
 }
 
@@ -78,13 +79,15 @@ const HAS_LEGAL_HOLD: u8 = 4;
 const LEGAL_HOLD_ON: u8 = 8;
 
 impl ObjectLock {
-    /// Returns true if there is neither a retention nor a legal hold state.
+    /// Returns true if there is neither a retention nor a legal hold that was ever set or removed.
+    /// Then nothing is written.
     pub fn is_none(&self) -> bool {
         *self == ObjectLock::default()
     }
 
-    /// Returns true if the version is protected at this time. With `bypasses`, a retention in
-    /// governance mode does not count.
+    /// Returns true if the version is protected at the time `now`. With `bypasses`, that is, for a
+    /// client that may bypass governance mode and requests it, a retention in that mode does not
+    /// count.
     pub fn holds(&self, now: Timestamp, bypasses: bool) -> bool {
         let retains = |retention: RetainUntil| {
             now < retention.until && !(bypasses && retention.mode == RetentionMode::Governance)
@@ -92,8 +95,9 @@ impl ObjectLock {
         self.legal_hold == Some(true) || self.retention.is_some_and(retains)
     }
 
-    /// Applies a bucket's default retention to an object that is written. A retention that the
-    /// object has is never shortened or weakened.
+    /// Applies the default retention of a bucket to an object that is written at the time `now`. If
+    /// the object has a retention that has not ended, the later end and the stricter mode of the
+    /// two count.
     pub fn retain(&mut self, default: RetainUntil, now: Timestamp) {
         let held = self.retention.filter(|held| now < held.until);
         self.retention = Some(match held {

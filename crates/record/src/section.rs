@@ -1,4 +1,5 @@
-//! The tags of sections in the records of inodes and uploads. A record with an unknown section is
+//! The tags of *sections* in the records of inodes and uploads. A section is a field that most
+//! records lack, written as a tag, a length and its bytes. A record with an unknown section is
 //! refused, because a newer release wrote it. The fields before the sections change by formats
 //! instead. For example, a file without user metadata has no section `USER`.
 

@@ -7,12 +7,12 @@ use crate::codec::{DecodeError, Reader, Writer};
 /// checksum of each.
 pub(crate) const HEAD_SUMS_MAX: usize = 10;
 
-/// The input of a checksum.
+/// The input of an object's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SumKind {
     /// All bytes of the object.
     FullObject = 0,
-    /// The checksums of the parts.
+    /// The checksums of the parts of a multipart upload, concatenated.
     Composite = 1,
 }
 
@@ -100,12 +100,12 @@ impl SumAlgorithm {
     }
 }
 
-/// A checksum of a file's content.
+/// A checksum of an object's content, as a client sent or requested it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sum {
     /// The algorithm.
     pub algorithm: SumAlgorithm,
-    /// The input.
+    /// The input of the checksum: the object's bytes, or the checksums of its parts.
     pub kind: SumKind,
     /// The checksum, [`SumAlgorithm::length`] bytes.
     pub bytes: Vec<u8>,

@@ -4,25 +4,27 @@ use std::fmt;
 
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// The entity tag of one content.
+/// The entity tag of one content of an object: the `ETag` of S3, which changes with the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tag {
     /// The MD5 of the bytes.
     Md5([u8; 16]),
-    /// The MD5 of the MD5s of the parts, and the number of parts.
+    /// The MD5 of the MD5s of the parts of a multipart upload, and the number of parts.
     Multipart([u8; 16], u16),
-    /// Random bytes, and a number that grows with each change of content.
+    /// Random bytes, and a number that grows with each change of content. Used if no MD5 was
+    /// computed, as for files that programs write in place.
     Opaque([u8; 16], u32),
 }
 
 impl Tag {
-    /// The opaque tag of a first content.
+    /// The opaque tag of a first content: these random bytes, and the number 1.
     pub fn opaque(id: [u8; 16]) -> Tag {
         Tag::Opaque(id, 1)
     }
 }
 
-/// The form of clients, without quotes.
+/// The form that clients see, without quotes: 32 hexadecimal digits, and for two of the kinds `-`
+/// and the number.
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = self;

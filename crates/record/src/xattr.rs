@@ -23,25 +23,25 @@ pub const XATTR_BYTES_MAX: usize = 64 << 10;
 /// The most bytes of the names of an inode, each with a NUL behind it: `XATTR_LIST_MAX` of Linux.
 pub const XATTR_NAMES_BYTES_MAX: usize = 64 << 10;
 
-/// An extended attribute of an inode.
+/// An extended attribute of an inode, as the inode's record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Xattr {
     /// Its name, with its prefix: `user.colour`.
     pub name: Vec<u8>,
-    /// Its value, or the length of its value.
+    /// The value, or the length of a value that has a record of its own.
     pub value: XattrPlace,
 }
 
-/// The place of a value.
+/// The place of an extended attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XattrPlace {
-    /// In the inode's record: this value.
+    /// In the inode's record: these bytes.
     Inline(Vec<u8>),
-    /// In a record of its own, [`XattrValue`]. The number is its length in bytes.
+    /// In a record of its own, an `XattrValue`. The number is the value's length in bytes.
     Apart(u32),
 }
 
-/// A long value. Its key has the inode number and the name.
+/// The record of a long value of an extended attribute. Its key has the inode number and the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XattrValue(pub Bytes);
 

@@ -14,7 +14,7 @@ use record::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// A wall clock.
+/// A wall clock: the source of all timestamps in records.
 pub trait Clock: Debug + Send + Sync + 'static {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
@@ -37,7 +37,8 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Returns the clock. Its current time is trusted.
+    /// Returns the clock of the machine. The machine's time at this call is trusted: it is the base
+    /// of `Clock::passed`.
     #[expect(clippy::new_without_default, reason = "the time of construction matters")]
     pub fn new() -> SystemClock {
         SystemClock { started_at: system_time(), started: Moment::now() }
@@ -65,9 +66,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// An instant at which a right ends, for example a lease. It has passed if either of two clocks
-/// says so: the runtime's, which tests can pause, or the boot clock, which counts the time in which
-/// the machine was suspended.
+/// An instant at which a right ends, for example the right of a session to answer from its cached
+/// records. It has passed if either of two clocks says so: the runtime's, which tests can pause, or
+/// the boot clock, which counts the time in which the machine was suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The instant of the runtime's clock.
@@ -85,7 +86,7 @@ impl Moment {
         Moment { run: Instant::now(), booted: Duration::new(seconds, nanos) }
     }
 
-    /// Returns the instant that is later by `wait`.
+    /// Returns the instant that is later than this one by `wait`.
     #[must_use]
     pub fn after(self, wait: Duration) -> Moment {
         Moment { run: self.run + wait, booted: self.booted + wait }
@@ -120,7 +121,7 @@ pub struct SetClock {
 }
 
 impl SetClock {
-    /// Returns a clock at `now`.
+    /// Returns a clock whose current time, and whose time that has certainly passed, are `now`.
     pub fn new(now: Timestamp) -> SetClock {
         SetClock { now: AtomicI64::new(now.0), passed: AtomicI64::new(now.0) }
     }
@@ -131,7 +132,8 @@ impl SetClock {
         self.passed.store(now.0, Ordering::Relaxed);
     }
 
-    /// Sets the current time alone, as an operator sets the clock of a machine.
+    /// Sets the current time alone, as an operator sets the clock of a machine. The time that has
+    /// certainly passed does not follow forward.
     pub fn jump(&self, now: Timestamp) {
         self.now.store(now.0, Ordering::Relaxed);
     }

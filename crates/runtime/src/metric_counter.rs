@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A counter that only grows.
+/// A number for metrics that only grows, from 0. Any thread may add to it.
 #[derive(Debug, Default)]
 pub struct MetricCounter(AtomicU64);
 

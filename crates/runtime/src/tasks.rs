@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
-/// A set of tasks that shutdown waits for. Clones are the same set.
+/// A set of tasks that run to their end, and that shutdown waits for. Clones are the same set.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     runtime: Handle,

@@ -15,7 +15,8 @@ use bytes::Bytes;
 
 use crate::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
-/// A record or counter in memory: the present value, and true if a plan wrote it.
+/// A record or counter in the memory of a batch: `now` is its present value, `None` if it does not
+/// exist, and `written` is true if a plan of the batch wrote it.
 #[derive(Debug)]
 struct Slot<T> {
     now: Option<T>,
@@ -23,7 +24,7 @@ struct Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// A slot that does not exist, until the database has answered.
+    /// Returns the slot of a record or counter that does not exist, or that was not fetched yet.
     fn absent() -> Slot<T> {
         Slot { now: None, written: false }
     }
@@ -33,7 +34,8 @@ impl<T> Slot<T> {
     }
 }
 
-/// The records and counters that the plans need, and their values after the plans decided so far.
+/// The plans' view of the database during the decision of one batch: the records and counters that
+/// guards and writes of the plans need, and their values after the plans decided so far.
 #[derive(Debug, Default)]
 pub struct Batch {
     records: BTreeMap<Key, Slot<Value>>,
@@ -43,7 +45,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Creates a batch that lists the needs of these plans and has no values yet.
+    /// Creates a batch that lists the records, counters and ranges that these plans need. It has no
+    /// values until the caller calls [`Batch::set_found`].
     pub fn new<'a>(plans: impl Iterator<Item = &'a Plan>) -> Batch {
         let mut batch = Batch::default();
         for plan in plans {
@@ -86,17 +89,18 @@ impl Batch {
         self.counters.keys()
     }
 
-    /// Returns each range that must be empty, with the number of keys to fetch: one more than the
-    /// number of keys that this batch may delete in it. So a record that the batch does not delete
-    /// is always found.
+    /// Returns each range that a guard requires to be empty, with the number of its keys that the
+    /// engine must fetch: one more than the number of keys that this batch may delete in it. So a
+    /// record that the batch does not delete is always found.
     pub fn ranges(&self) -> impl Iterator<Item = (&Key, &Key, usize)> {
         self.ranges
             .iter()
             .map(|(start, end)| (start, end, 1 + self.deleted.range(start..end).count()))
     }
 
-    /// Sets the values that the database returned, in the order of the lists; `None` for a record
-    /// or counter that does not exist. `in_ranges` are the keys found in the ranges.
+    /// Sets the values that the database returned, in the order of [`Batch::records`] and
+    /// [`Batch::counters`]; `None` for a record or counter that does not exist. `in_ranges` are the
+    /// keys found in all of [`Batch::ranges`], in any order.
     pub fn set_found(
         &mut self,
         records: Vec<Option<Value>>,
@@ -117,7 +121,8 @@ impl Batch {
         }
     }
 
-    /// Decides one plan. If its guards hold, applies its writes in memory.
+    /// Decides one plan against the values after the earlier plans. If its guards hold, applies its
+    /// writes in memory and returns `Committed`; otherwise changes nothing and returns `Refused`.
     pub fn decide(&mut self, plan: &Plan) -> Verdict {
         for (index, guard) in plan.guards.iter().enumerate() {
             if let Err(found) = self.holds(plan, guard) {
@@ -169,18 +174,21 @@ impl Batch {
         self.counters.insert(key.clone(), Slot::written(now));
     }
 
-    /// Returns true if a counter that the batch listed is 0 now.
+    /// Returns true if a counter that the batch fetched or wrote is 0 after the plans decided so
+    /// far, or does not exist.
     pub fn is_zero(&self, counter: &CounterKey) -> bool {
         self.counters.get(counter).is_some_and(|slot| slot.now.unwrap_or(0) == 0)
     }
 
-    /// Returns the records that plans wrote: the bytes, or `None` if deleted.
+    /// Returns the records that committed plans of the batch wrote, each with its final bytes, or
+    /// `None` if the engine must delete it.
     pub fn written_records(&self) -> impl Iterator<Item = (&Key, Option<&Value>)> {
         let written = self.records.iter().filter(|(_, slot)| slot.written);
         written.map(|(key, slot)| (key, slot.now.as_ref()))
     }
 
-    /// Returns the counters that plans wrote: the value, or `None` if deleted.
+    /// Returns the counters that committed plans of the batch wrote, each with its final value, or
+    /// `None` if the engine must delete it.
     pub fn written_counters(&self) -> impl Iterator<Item = (&CounterKey, Option<i64>)> {
         let written = self.counters.iter().filter(|(_, slot)| slot.written);
         written.map(|(key, slot)| (key, slot.now))
@@ -190,7 +198,7 @@ impl Batch {
 /// The combined effect of a sequence of writes on one counter, which holds for any earlier value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterChange {
-    /// The counter becomes this value.
+    /// The counter becomes this value, for any value before.
     To(i64),
     /// The counter becomes `max(before + add, floor)`.
     By {
@@ -202,10 +210,10 @@ pub enum CounterChange {
 }
 
 impl CounterChange {
-    /// Leaves the counter unchanged.
+    /// The effect of no writes: the counter keeps its value.
     const NONE: CounterChange = CounterChange::By { add: 0, floor: None };
 
-    /// Returns the value of a counter that was `before`.
+    /// Returns the value that a counter has after this change, if it was `before`.
     pub fn apply_to(self, before: i64) -> i64 {
         match self {
             CounterChange::To(number) => number,
@@ -216,7 +224,8 @@ impl CounterChange {
         }
     }
 
-    /// Returns the combined effect of this change, followed by `write`.
+    /// Returns the combined effect of this change and then `write`. A write of a record has no
+    /// effect.
     fn then(self, write: &Write) -> CounterChange {
         match (self, write) {
             (_, Write::Set(_, number)) => CounterChange::To(*number),
@@ -238,6 +247,7 @@ impl CounterChange {
 }
 
 /// Returns the combined effect of committed plans, in this order, on each counter that they change.
+/// An engine can then change each counter with one statement.
 pub fn counter_changes<'a>(
     committed: impl IntoIterator<Item = &'a Plan>,
 ) -> BTreeMap<&'a CounterKey, CounterChange> {

@@ -14,19 +14,22 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// Two writes have the same key.
+    /// Two writes of one plan change the record or counter with this key.
     #[error("two writes have the key {0:?}")]
     WrittenTwice(Key),
-    /// A plan bounds a counter with `AtMost` and sets, raises or clears it.
+    /// A plan bounds the counter with this key by a guard `AtMost`, and also sets, raises or clears
+    /// it. It may only add to it.
     #[error("a plan that bounds the counter {0:?} sets, raises or clears it")]
     BoundedAndSet(Key),
-    /// A range leaves its partition, runs backwards, or scans a point space.
+    /// The range from the first key to the second leaves its partition, runs backwards, or belongs
+    /// to a point space, whose records are read by key only.
     #[error("{0:?}..{1:?} is not a range of one ordered partition")]
     BadRange(Key, Key),
-    /// A follow derives keys that are too short.
+    /// A read has a follow, that is, a rule that derives a second key from the found record, and
+    /// that key would have this number of bytes. Each key has at least `Key::PREFIX_BYTES`.
     #[error("a follow derives keys of {0} bytes, which is too short")]
     BadFollow(usize),
-    /// A size exceeds a limit.
+    /// A size in the call exceeds a limit of the engine.
     #[error("{what}: {size} is more than {limit}")]
     TooLarge {
         /// The quantity that the limit bounds, for example `items of a plan`.
@@ -45,7 +48,7 @@ impl From<Malformed> for StoreError {
 }
 
 impl Plan {
-    /// Checks the plan against `limits`.
+    /// Checks the plan against the limits of an engine, and against the rules for its writes.
     ///
     /// # Errors
     /// Fails with the first violation.
@@ -92,8 +95,8 @@ impl Plan {
 }
 
 impl Limits {
-    /// The smallest limits that an engine may have; callers rely on them. A plan cannot be split,
-    /// so `plan_items` fits the largest plan: the removal of all directories of a key with 512
+    /// The limits that each engine has at least; callers rely on them. A plan cannot be split, so
+    /// `plan_items` fits the largest plan: the removal of all directories of a key with 512
     /// components of one letter.
     pub const LEAST: Limits = Limits {
         key_bytes: 1_100 + Key::PREFIX_BYTES,
@@ -146,8 +149,8 @@ impl Limits {
         Ok(())
     }
 
-    /// Returns the number of records of one page if the caller wants `limit`: at least 1, at most
-    /// [`Limits::range_records`].
+    /// Returns the number of records of one page of a walk or snapshot if the caller wants `limit`:
+    /// at least 1, at most [`Limits::range_records`].
     pub fn page(&self, limit: u32) -> usize {
         usize::try_from(limit.min(self.range_records)).unwrap_or(usize::MAX).max(1)
     }
@@ -162,8 +165,9 @@ fn check_follow(follow: Option<&Follow>, limits: &Limits) -> Result<(), Malforme
     if bytes < Key::PREFIX_BYTES { Err(Malformed::BadFollow(bytes)) } else { Ok(()) }
 }
 
-/// Checks that `start..end` is a range of one partition of one ordered space. The end may be the
-/// first key of the next partition; then the range contains the rest of the partition.
+/// Checks that `start..end` is a range of one partition (the space and the eight bytes that follow
+/// it in a key) of one ordered space. The end may be the first key of the next partition; then the
+/// range contains the rest of the partition.
 fn check_range(start: &Key, end: &Key) -> Result<(), Malformed> {
     let same = start.space() == end.space() && start.partition() == end.partition();
     let to_next = start.space() == end.space()

@@ -15,8 +15,8 @@ pub enum StoreErrorKind {
     /// The store is out of space; nothing was committed. The same call succeeds once there is space
     /// again. An engine with a reserve still commits plans that free space.
     Full,
-    /// The commit may have happened, or may still happen. The caller must resolve its idempotency
-    /// slot before any other step.
+    /// The commit may have happened, or may still happen. The caller must first find out, from a
+    /// record that each of its plans changes (its *idempotency slot*), if the plan was committed.
     Unknown,
     /// A record does not decode, or the database is not an Ashlar store. A retry does not help.
     Corrupt,
@@ -35,12 +35,14 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// Creates an error without a cause.
+    /// Creates an error without a cause. `doing` is the action that failed, as text that fits after
+    /// "while", for example `reading a position`.
     pub fn new(kind: StoreErrorKind, doing: impl Into<String>) -> StoreError {
         StoreError { kind, doing: doing.into().into(), source: None }
     }
 
-    /// Creates an error with the driver's error as its cause.
+    /// Creates an error with the driver's error as its cause. `doing` is the action that failed, as
+    /// text that fits after "while".
     pub fn because(
         kind: StoreErrorKind,
         doing: impl Into<String>,

@@ -14,42 +14,46 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::{Key, Plan, StoreError, StoreErrorKind, Write};
 
-/// The least number of batches of which an engine keeps entries. A reader that is further behind
-/// may get a gap.
+/// The least number of batches of which an engine keeps the changed keys. A reader that is further
+/// behind may get `Changes::Gap`, that is, the answer that any record may have changed.
 pub const FEED_BATCHES: usize = 2_048;
 
-/// Limit of the bytes of the keys of one batch. The entry of a larger batch is a mark that any
-/// record may have changed.
+/// Limit of the bytes of the changed keys of one batch in the feed. A larger batch has no keys in
+/// it, but a mark that any record may have changed.
 pub const FEED_BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// Limit of the keys of one answer. If more keys changed, the reader gets a gap.
+/// Limit of the keys of one answer. If more keys changed, the reader gets `Changes::Gap`: any
+/// record may have changed.
 pub const FEED_KEYS_MAX: usize = 128 << 10;
 
-/// A position in the order of changes. The bytes have a meaning for the engine only.
+/// A position in the change feed of a store: the changes before it are known to the reader. The
+/// bytes have a meaning for the engine only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position(pub Bytes);
 
-/// The changes since a position.
+/// The changes of records since a position in the feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// The records under these keys were put or deleted. The keys are in no particular order, and
-    /// may repeat within this answer or an earlier one.
+    /// The records under these keys were put or deleted, and no others. The keys are in no
+    /// particular order, and may repeat within this answer or an earlier one.
     Notified {
-        /// The keys.
+        /// The keys of the changed records. Their new values are not in the answer.
         keys: Vec<Key>,
         /// The position for the next call.
         next: Position,
     },
-    /// Entries since the position are missing, or are too many: any record may have changed.
+    /// The engine has dropped changes since the position, or there are too many: any record may
+    /// have changed, so a cache must drop all that it has.
     Gap {
         /// The position for the next call.
         next: Position,
     },
 }
 
-/// Returns the piece that each plan of a batch adds to the feed. The engine concatenates the pieces
-/// of the plans that it commits, in any order, and keeps the result as the batch's entry. It keeps
-/// no entry if the result is empty.
+/// Returns one piece for each plan of a batch: the encoded keys of the records that it writes. The
+/// engine concatenates the pieces of the plans that it commits, in any order, and keeps the result
+/// as the batch's entry in the feed. It keeps no entry if the result is empty. If the keys exceed
+/// `FEED_BATCH_BYTES_MAX`, each piece is the mark that any record may have changed.
 pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     let pieces: Vec<Bytes> = plans.iter().map(piece).collect();
     if pieces.iter().map(Bytes::len).sum::<usize>() <= FEED_BATCH_BYTES_MAX {
@@ -59,7 +63,7 @@ pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     pieces.into_iter().map(whole).collect()
 }
 
-/// A key of no bytes: a mark that any record may have changed.
+/// An encoded key of no bytes (a length of 0): the mark that any record may have changed.
 const ALL: &[u8] = &[0, 0];
 
 fn piece(plan: &Plan) -> Bytes {
@@ -76,10 +80,10 @@ fn piece(plan: &Plan) -> Bytes {
     piece.freeze()
 }
 
-/// Decodes the entries since a position, in order.
+/// Decodes the entries of all batches since a position of the feed, in order. `next` becomes the
+/// position for the reader's next call.
 ///
-/// # Errors
-/// [`StoreErrorKind::Corrupt`] if an entry is not a sequence of pieces.
+/// # Errors [`StoreErrorKind::Corrupt`] if an entry is not a sequence of encoded keys.
 pub fn decode(
     entries: impl IntoIterator<Item = Bytes>,
     next: Position,

@@ -3,9 +3,9 @@
 //! For example, a directory entry has the number of its inode. A read of the entry with a follow
 //! returns the inode's record too.
 //!
-//! A reader that needs only the first bytes of a target sets [`Follow::bytes_max`], and the engine sends
-//! no more. A target that was cut is a [`Beginning`] and not a [`Value`], so it cannot be used in a
-//! guard or be cached as the record.
+//! A reader that needs only the first bytes of a target sets [`Follow::bytes_max`], and the engine
+//! sends no more of it. A target that was cut is a [`Beginning`] and not a [`Value`], so it cannot
+//! be used in a guard or be cached as the record.
 
 use bytes::Bytes;
 
@@ -20,17 +20,18 @@ use crate::{Key, Value};
 pub struct Follow {
     /// The first bytes of the target's key: its space, or the space and more.
     pub prefix: Bytes,
-    /// Position in the value, in bytes, of the rest of the target's key.
+    /// Position in the record's value, in bytes, at which the rest of the target's key begins.
     pub offset: u8,
-    /// Number of bytes of the value that complete the target's key.
+    /// Number of bytes of the record's value that complete the target's key after `prefix`.
     pub length: u8,
-    /// Limit of the bytes of a target that the reader needs; `None` for all. A longer target is cut
-    /// to this length. At most [`crate::Limits::value_bytes`].
+    /// Largest number of bytes of a target that the reader needs; `None` for the whole target. A
+    /// longer target is cut to this length. At most `Limits::value_bytes`.
     pub bytes_max: Option<u32>,
 }
 
 impl Follow {
-    /// Returns the key of the target of `value`, or `None` if the value is too short.
+    /// Returns the key of the record to which `value` points, or `None` if the value is too short
+    /// to contain the rest of the key.
     pub fn target(&self, value: &[u8]) -> Option<Key> {
         let start = usize::from(self.offset);
         let tail = value.get(start..start + usize::from(self.length))?;
@@ -43,8 +44,8 @@ impl Follow {
         self.bytes_max.map(|bytes| bytes.saturating_add(1))
     }
 
-    /// Converts the first [`Follow::fetch_bytes`] bytes of a target. `None` means that there is no
-    /// target.
+    /// Converts the bytes that an engine fetched of a target: the whole record, or its first
+    /// `Follow::fetch_bytes` bytes if it is longer. `None` means that there is no target.
     pub fn to_target(&self, fetched: Option<Bytes>) -> Target {
         let Some(mut bytes) = fetched else { return Target::Absent };
         match self.bytes_max.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)) {
@@ -57,10 +58,11 @@ impl Follow {
     }
 }
 
-/// The record to which a record points.
+/// The result of a follow: the record to which a found record points, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// Nothing was followed, or the target does not exist.
+    /// The read had no `Follow`, that is, no rule that finds a target, or the target does not
+    /// exist.
     #[default]
     Absent,
     /// The whole record.
@@ -88,12 +90,13 @@ impl Target {
     }
 }
 
-/// The first bytes of a longer record.
+/// The first bytes of a target that is longer than the reader needs. It is not a `Value`, so it
+/// cannot be taken for the whole record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Beginning(Bytes);
 
 impl Beginning {
-    /// Returns the bytes.
+    /// Returns these first bytes; their number is `Follow::bytes_max`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

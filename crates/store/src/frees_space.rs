@@ -2,8 +2,8 @@
 //!
 //! A full store must accept deletes, otherwise a client could never free space. An engine that
 //! keeps a reserve spends it on plans that remove at least as many bytes as they add. For example,
-//! the removal of an object deletes its directory entry and puts an orphan; the reaper then removes
-//! the orphan with the inode.
+//! the removal of an object deletes its directory entry and puts an *orphan*, the record of a
+//! removed object; the reaper, a background task, then deletes the orphan and the object's inode.
 //!
 //! Puts into *spared* spaces, as orphans are, do not count. Sessions and the reaper need these
 //! records for their work; there are few of them, or they are soon deleted. The caller that opens
@@ -16,8 +16,9 @@ use crate::{Guard, Key, Plan, Space, Value, Write};
 /// Approximate overhead of a record beyond its key and its value, in bytes.
 const RECORD_BYTES: usize = 64;
 
-/// Returns true if the plan frees at least as many bytes as it adds. A record that the plan deletes
-/// or replaces counts only if the plan guards it, because then it certainly exists at the commit.
+/// Returns true if the plan frees at least as many bytes as it adds. Puts into the `spared` spaces,
+/// which a full store still accepts, do not count. A record that the plan deletes or replaces
+/// counts only if the plan guards it, because then it certainly exists at the commit.
 pub fn frees_space(plan: &Plan, spared: &[Space]) -> bool {
     let mut known: HashMap<&Key, Option<&Value>> = HashMap::new();
     for guard in &plan.guards {

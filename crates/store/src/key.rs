@@ -7,7 +7,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-/// A record's bytes.
+/// The bytes of a record. An engine does not interpret them.
 pub type Value = Bytes;
 
 /// The kind of a record: the first byte of its key.
@@ -30,7 +30,7 @@ impl Space {
 pub struct Key(Bytes);
 
 impl Key {
-    /// Bytes of the space and the partition.
+    /// The length of the space and the partition together, in bytes. No key is shorter.
     pub const PREFIX_BYTES: usize = 9;
 
     /// Joins a space, a partition and a suffix to a key.
@@ -42,7 +42,7 @@ impl Key {
         Key(bytes.into())
     }
 
-    /// Converts the bytes of a whole key, as a store has them.
+    /// Converts the bytes of a whole key, as a store has them: space, partition and suffix.
     ///
     /// # Panics
     /// Panics if there are fewer than [`Key::PREFIX_BYTES`].
@@ -67,7 +67,7 @@ impl Key {
         Space(self.0[0])
     }
 
-    /// Returns the partition as a big-endian number.
+    /// Returns the partition, the eight bytes after the space, as a big-endian number.
     pub fn partition(&self) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.0[1..Key::PREFIX_BYTES]);

@@ -40,19 +40,23 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// One question of a [`MetaStore::read`].
+/// One question of a `MetaStore::read`. A question can *follow* a record: the engine derives a
+/// second key, of the *target*, from the bytes of the found record, and returns the target too. For
+/// example, a read of a directory entry returns the entry's inode.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Read {
-    /// Reads the record under a key and, with `follow`, also the record to which it points.
+    /// Asks for the record under a key and, with `follow`, also for the record to which it points.
     Record {
         /// The record's key.
         key: Key,
-        /// The rule that derives the target's key, or `None` to follow nothing.
+        /// The rule that derives the target's key from the found record, or `None` to read no
+        /// target.
         follow: Option<Follow>,
     },
-    /// Reads the first `limit` records of `start..end` in byte order and, with `follow`, the target
-    /// of each. Both bounds belong to one partition of one ordered space; the end may also be the
-    /// first key of the next partition.
+    /// Asks for the first `limit` records of `start..end` in byte order and, with `follow`, for the
+    /// target of each. Both bounds belong to one partition (the space and the eight bytes that
+    /// follow it in a key) of one ordered space. The end may also be the first key of the next
+    /// partition.
     Range {
         /// The first key of the range, inclusive.
         start: Key,
@@ -60,30 +64,33 @@ pub enum Read {
         end: Key,
         /// The largest number of records to return, at most [`Limits::range_records`].
         limit: u32,
-        /// The rule that derives each target's key, or `None` to follow nothing.
+        /// The rule that derives each target's key from the found record, or `None` to read no
+        /// targets.
         follow: Option<Follow>,
     },
-    /// Reads a counter.
+    /// Asks for the value of a counter, an integer to which plans add.
     Counter(CounterKey),
 }
 
-/// A record that a read found, and the target of its follow.
+/// A record that a read found, and its target: the record to which it points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The record's key.
     pub key: Key,
     /// The record's bytes.
     pub value: Value,
-    /// The record to which this one points; [`Target::Absent`] if the read followed nothing.
+    /// The record to which this one points, if the read had a `Follow`, the rule that finds it.
+    /// `Target::Absent` if the read had none, or if there is no such record.
     pub target: Target,
 }
 
 /// The answer to the [`Read`] at the same index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadResult {
-    /// The answer to [`Read::Record`].
+    /// The answer to `Read::Record`; `None` if there is no record under the key.
     Record(Option<Entry>),
-    /// The answer to [`Read::Range`]. Fewer than `limit` entries mean that the range has no more.
+    /// The answer to `Read::Range`: the entries in byte order of their keys. Fewer than `limit`
+    /// entries mean that the range has no more.
     Range(Vec<Entry>),
     /// The answer to [`Read::Counter`]. A counter that was never written is 0.
     Counter(i64),
@@ -97,23 +104,23 @@ pub struct Limits {
     pub key_bytes: usize,
     /// Bytes of one value.
     pub value_bytes: usize,
-    /// Guards and writes of one plan, added.
+    /// Number of guards and writes of one plan, added.
     pub plan_items: usize,
-    /// Bytes of the keys and values of one plan.
+    /// Bytes of all keys and values of one plan, in its guards and writes.
     pub plan_bytes: usize,
-    /// Plans of one batch.
+    /// Number of plans in one batch, which is one call of `MetaStore::commit`.
     pub batch_plans: usize,
-    /// Guards and writes of one batch, added.
+    /// Number of guards and writes of all plans of one batch, added.
     pub batch_items: usize,
-    /// Bytes of the keys and values of one batch.
+    /// Bytes of all keys and values of the plans of one batch.
     pub batch_bytes: usize,
-    /// Questions of one read.
+    /// Number of questions in one call of `MetaStore::read`.
     pub reads: usize,
-    /// Records of one range.
+    /// Number of records that one range, or one page of a walk or snapshot, returns.
     pub range_records: u32,
 }
 
-/// The failures that an acknowledged commit survives.
+/// The failures that an acknowledged commit survives, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// None: the records are in this process's memory.
@@ -143,9 +150,10 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// acknowledged while this was not [`Durability::Strict`] may be lost later.
     fn durability(&self) -> Durability;
 
-    /// Returns the cause and the remedy if the store has no space for new records, as the last
-    /// commits have shown. `None` means that there is space. During a shortage reads succeed, and
-    /// plans that free space may.
+    /// Returns a text for operators with the cause and the remedy if the store has no space for new
+    /// records, as the last commits have shown. `None` means that there is space. During a shortage
+    /// reads succeed. Plans that free space, as deletes do, succeed if the engine keeps a reserve
+    /// for them.
     fn shortage(&self) -> Option<String>;
 
     /// Answers all questions from one snapshot, in one round trip. The snapshot contains every
@@ -166,8 +174,8 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
     /// Returns one page of a walk over all records of a space, in an order that the engine chooses.
     /// A record that exists during the whole walk is returned at least once. `resume` is `None` for
     /// the first page, then [`Page::resume`] of the page before. Each page is a snapshot of its
-    /// own, so this is for maintenance. `limit` is the wanted number of records; the engine moves
-    /// it into the range from 1 to [`Limits::range_records`].
+    /// own, so this is for maintenance. `limit` is the wanted number of records. The engine raises
+    /// 0 to 1, and lowers a larger number to [`Limits::range_records`].
     async fn walk(
         &self,
         space: Space,
@@ -184,16 +192,18 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
         limit: u32,
     ) -> Result<CounterPage, StoreError>;
 
-    /// Returns the keys of the records that changed since `since`, a position that an earlier call
-    /// returned. With `None`, returns no keys and the current position. One round trip.
+    /// Returns the keys of the records that changed since `since`, a position in the store's change
+    /// feed that an earlier call returned. With `None`, returns no keys and the current position.
+    /// One round trip.
     ///
     /// A change is in the answer of each call that begins after the commit was acknowledged. So a
     /// cache is never staler than its last call if it takes a position first, then reads records,
     /// and drops each record that changed since that position.
     ///
-    /// An engine keeps the entries of at least [`feed::FEED_BATCHES`] batches. A reader that is
-    /// further behind gets [`Changes::Gap`]. A position of another store also gets
-    /// [`Changes::Gap`], or fails with [`StoreErrorKind::Malformed`].
+    /// An engine keeps the keys that changed in at least the latest [`feed::FEED_BATCHES`] batches.
+    /// A reader that is further behind gets [`Changes::Gap`]: any record may have changed, so its
+    /// cache must drop all of them. A position of another store also gets [`Changes::Gap`], or
+    /// fails with [`StoreErrorKind::Malformed`].
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError>;
 
     /// Returns the whole store as it is at one instant during this call. The caller reads it page
@@ -210,15 +220,16 @@ pub trait MetaStore: Debug + Send + Sync + 'static {
 #[async_trait]
 pub trait Snapshot: Debug + Send {
     /// Returns the next records of all spaces, in byte order of their keys; an empty page is the
-    /// end. `limit` is the wanted number, moved into the range from 1 to [`Limits::range_records`].
+    /// end. `limit` is the wanted number of records. 0 counts as 1, and a larger number as
+    /// [`Limits::range_records`].
     async fn records(&mut self, limit: u32) -> Result<Vec<(Key, Value)>, StoreError>;
 
     /// Returns the next counters that are not 0, in byte order of their keys; an empty page is the
-    /// end.
+    /// end. `limit` is as for `records`.
     async fn counters(&mut self, limit: u32) -> Result<Vec<(CounterKey, i64)>, StoreError>;
 }
 
-/// A page of [`MetaStore::walk`].
+/// A page of `MetaStore::walk`, the enumeration of all records of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The records of this page.
@@ -227,7 +238,7 @@ pub struct Page {
     pub resume: Option<Bytes>,
 }
 
-/// A page of [`MetaStore::walk_counters`].
+/// A page of `MetaStore::walk_counters`, the enumeration of all counters of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterPage {
     /// The counters of this page.

@@ -44,11 +44,11 @@ struct Maps {
     closed: bool,
 }
 
-/// The latest batches that changed records.
+/// The change feed: the keys of the records that each of the latest batches changed.
 #[derive(Debug, Default)]
 struct Feed {
     entries: VecDeque<Bytes>,
-    /// Number of batches whose entries were dropped. The position of the oldest entry.
+    /// Number of batches whose entries were dropped. This is also the position of the oldest entry.
     dropped_count: u64,
 }
 
@@ -255,7 +255,8 @@ impl Maps {
         Verdict::Committed
     }
 
-    /// Checks a guard. Fails with the record that it found instead, if there was one.
+    /// Checks a guard. Fails if it does not hold, with the record that a guard `Equals` or `Absent`
+    /// found, if there is one.
     fn holds(&self, plan: &Plan, guard: &Guard) -> Result<(), Option<Value>> {
         let (holds, found) = match guard {
             Guard::Equals(key, value) => {

@@ -20,37 +20,39 @@ pub enum Guard {
     /// guard deletes or rewrites the owner. For example, the owner of a directory's entries is the
     /// directory's inode.
     Empty(Key, Key),
-    /// Holds if the counter is at most this number after the plan's own addition. The plans of a
-    /// batch are decided in order, so each counts the additions of the committed plans before it. A
-    /// plan with this guard may add to the counter or leave it unchanged; it must not set, raise or
-    /// clear it. The refusal does not return the counter's value: a caller that needs it reads it.
+    /// Holds if the counter is at most this number after the addition that the plan itself makes to
+    /// it. For example, a quota is such a bound on the bytes of a bucket. The plans of a batch are
+    /// decided in order, so each counts the additions of the committed plans before it. A plan with
+    /// this guard may add to the counter or leave it unchanged; it must not set, raise or clear it.
+    /// The refusal does not return the counter's value: a caller that needs it reads it.
     AtMost(CounterKey, i64),
 }
 
-/// The largest absolute value to which a write may set a counter, and that it may add. Callers also
-/// keep the sums within it. Beyond it the value of that counter is undefined; other counters are
+/// The largest absolute value that a write may set a counter to or add to it. Callers also keep the
+/// sums within it. If a sum exceeds it, the value of that counter is undefined; other counters are
 /// unaffected. Some engines compute in floating point and lose digits beyond 2^53.
 pub const COUNTER_MAX: i64 = 1 << 53;
 
-/// One change.
+/// One change of a record or counter, as a part of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Sets the record's bytes. Creates the record if it does not exist.
     Put(Key, Value),
     /// Deletes the record if it exists.
     Delete(Key),
-    /// Adds to the counter. Additions commute.
+    /// Adds this number, which may be negative, to the counter. Additions of several plans give the
+    /// same sum in any order. A counter that does not exist counts as 0.
     Add(CounterKey, i64),
     /// Raises the counter to this value if it is lower.
     Max(CounterKey, i64),
-    /// Sets the counter.
+    /// Sets the counter to this value.
     Set(CounterKey, i64),
     /// Deletes the counter. It then reads as 0.
     Clear(CounterKey),
 }
 
 impl Write {
-    /// Returns the key, and true if it is a counter's.
+    /// Returns the key that the write changes, and true if it is the key of a counter.
     pub(crate) fn key(&self) -> (bool, &Key) {
         match self {
             Write::Put(key, _) | Write::Delete(key) => (false, key),
@@ -65,9 +67,9 @@ impl Write {
 /// Writes that are committed together, if every guard holds, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The conditions. The first one that does not hold is reported.
+    /// The conditions. If several do not hold, the verdict names the first one.
     pub guards: Vec<Guard>,
-    /// The writes. At most one of them has a given key.
+    /// The writes. No two of them change the same record or the same counter.
     pub writes: Vec<Write>,
 }
 
@@ -76,11 +78,12 @@ pub struct Plan {
 pub enum Verdict {
     /// Every guard held, and all writes are committed.
     Committed,
-    /// A guard did not hold; nothing was written.
+    /// A guard did not hold, so nothing was written. Other plans of the batch are not affected.
     Refused {
         /// The index of the first guard, in the plan's order, that did not hold.
         guard: usize,
-        /// The record that `Equals` or `Absent` found instead; `None` if there was none.
+        /// The bytes of the record that a guard `Equals` or `Absent` found. `None` if the record
+        /// does not exist, and for all other guards.
         found: Option<Value>,
     },
     /// The plan failed for a reason of its own, and nothing was written. The kind means the same as
@@ -91,8 +94,9 @@ pub enum Verdict {
 }
 
 impl Plan {
-    /// Returns the largest value that `counter` may have before this plan, if it may have `most`
-    /// after the plan's own addition. This is the meaning of [`Guard::AtMost`].
+    /// Returns the largest value that `counter` may have before this plan, so that it has at most
+    /// `most` after the plan's own addition to it. The guard [`Guard::AtMost`] holds if the
+    /// counter's value before the plan is at most this result.
     pub fn limit_before(&self, counter: &CounterKey, most: i64) -> i64 {
         let added = self.writes.iter().find_map(|write| match write {
             Write::Add(key, by) if key == counter => Some(*by),
@@ -109,12 +113,14 @@ impl Plan {
         })
     }
 
-    /// Returns the number of guards and writes.
+    /// Returns the number of guards and writes, added: the quantity that `Limits::plan_items`
+    /// bounds.
     pub fn items(&self) -> usize {
         self.guards.len() + self.writes.len()
     }
 
-    /// Returns the bytes of all keys and values.
+    /// Returns the bytes of all keys and values in guards and writes: the quantity that
+    /// `Limits::plan_bytes` bounds. A number counts as eight bytes.
     pub fn bytes(&self) -> usize {
         let guards = self.guards.iter().map(|guard| match guard {
             Guard::Equals(key, value) => key.as_bytes().len() + value.len(),

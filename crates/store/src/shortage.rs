@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::{StoreError, StoreErrorKind, Verdict};
 
-/// The result of the last commits with respect to space. Each engine keeps one, from which
-/// [`MetaStore::shortage`](crate::MetaStore::shortage) answers.
+/// The last known cause of a lack of space, or none, as the commits of an engine have shown. Each
+/// engine keeps one, from which `MetaStore::shortage` answers.
 #[derive(Debug, Default)]
 pub struct Shortage(Mutex<Option<String>>);
 
@@ -24,12 +24,14 @@ impl Shortage {
         }
     }
 
-    /// Sets the cause and the remedy, or `None` if there is space.
+    /// Sets the text for operators with the cause and the remedy of a shortage, or `None` if there
+    /// is space.
     pub fn set(&self, shortage: Option<String>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = shortage;
     }
 
-    /// Returns the cause and the remedy, or `None` if there is space.
+    /// Returns the text for operators with the cause and the remedy of the shortage, or `None` if
+    /// there is space.
     pub fn get(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

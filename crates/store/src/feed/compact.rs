@@ -18,20 +18,22 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use super::FEED_BATCH_BYTES_MAX;
 use crate::{Key, Plan, Write};
 
-/// A key of no bytes: a mark that any record may have changed.
+/// An encoded key of no bytes: the mark that any record may have changed.
 const ALL: &[u8] = &[0, 0];
 
-/// The bit that marks a length of two bytes.
+/// The bit of the first byte that marks a length of two bytes.
 const LONG: u16 = 0x8000;
 
-/// Returns the entry of a batch of which all plans are committed.
+/// Returns the feed's entry, that is, the encoded keys of the changed records, of a batch of which
+/// all plans are committed.
 pub fn entry<'a>(plans: impl IntoIterator<Item = &'a Plan> + Clone) -> Bytes {
     let fits = fits(plans.clone());
     join(plans, fits)
 }
 
-/// Returns the piece that each plan adds to the entry if it is committed. Returns no pieces if no
-/// plan changes records.
+/// Returns one piece for each plan: the encoded keys of the records that it writes. The engine adds
+/// it to the batch's entry in the feed if it commits the plan. Returns no pieces at all if no plan
+/// changes records.
 pub fn pieces(plans: &[Plan]) -> Vec<Bytes> {
     let fits = fits(plans);
     let pieces: Vec<Bytes> = plans.iter().map(|plan| join([plan], fits)).collect();
@@ -77,8 +79,8 @@ fn join<'a>(plans: impl IntoIterator<Item = &'a Plan>, fits: bool) -> Bytes {
     entry.freeze()
 }
 
-/// Splits concatenated entries into keys. Each key becomes an entry in the form that
-/// [`super::decode`] takes. Malformed input becomes one entry that `decode` refuses.
+/// Splits concatenated compact entries of the feed into keys. Each key becomes an entry in the form
+/// that `feed::decode` takes. Malformed input becomes one entry that `decode` refuses.
 #[derive(Debug)]
 pub struct Entries {
     rest: Bytes,
