@@ -34,7 +34,7 @@ impl Default for AccountId {
     }
 }
 
-/// Twelve digits.
+/// The form with twelve digits.
 impl fmt::Display for AccountId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:012}", self.0)
@@ -95,12 +95,12 @@ impl fmt::Debug for CanonicalId {
     }
 }
 
-/// An account. Its key has its number.
+/// The record of an account. Its key has the account's number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The name for operators.
     pub name: String,
-    /// The id by which S3 shows it as an owner.
+    /// The id by which S3 shows the account as an owner.
     pub canonical_id: CanonicalId,
 }
 
@@ -118,10 +118,10 @@ record!(
     }
 );
 
-/// The subject of a grant.
+/// The subject of a grant: the clients that get the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Grantee {
-    /// An account.
+    /// All access keys of one account.
     Account(CanonicalId),
     /// All clients, including those without credentials.
     AllUsers,
@@ -134,7 +134,7 @@ pub enum Grantee {
 /// A right that an access control list grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AclRight {
-    /// All other rights.
+    /// All rights of this list.
     FullControl = 0,
     /// List a bucket, or read an object.
     Read = 1,
@@ -157,7 +157,7 @@ impl AclRight {
     ];
 }
 
-/// An entry of an access control list.
+/// An entry of an access control list: one right for one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant {
     /// The subject.

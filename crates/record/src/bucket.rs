@@ -1,9 +1,10 @@
 //! Buckets: the settings that every request needs, and the configurations, one record for each
 //! kind.
 //!
-//! A configuration is stored as the bytes that the view gave. A new kind needs only a number here:
-//! it has no record format of its own, and existing buckets do not change. For example, the
-//! lifecycle rules of a bucket are the XML document that the client sent.
+//! A configuration is stored as the bytes that a view (the S3 gateway or another way to reach the
+//! volume) gave. A new kind needs only a number here: it has no record format of its own, and
+//! existing buckets do not change. For example, the lifecycle rules of a bucket are the XML
+//! document that the client sent.
 
 use bytes::Bytes;
 use store::Key;
@@ -18,16 +19,17 @@ use crate::object_lock::RetentionDefault;
 pub struct Bucket {
     /// The account that created the bucket. It owns the bucket permanently.
     pub owner: AccountId,
-    /// True to refuse a key `a/b` if the key `a` exists, and vice versa.
+    /// True to refuse an object with the key `a/b` if an object has the key `a`, and vice versa.
     pub refuse_overlap: bool,
-    /// True if entity tags are opaque, and not MD5 digests.
+    /// True if new objects get random entity tags, and not MD5 digests, which cost time.
     pub opaque_tags: bool,
-    /// The owner of objects that other accounts write. `None` means the writer.
+    /// The rule for the owner of objects that other accounts write. `None` means that the writer
+    /// owns them.
     pub ownership: Option<ObjectOwnership>,
     /// Restrictions on public access; `None` if they were never set.
     pub public_access: Option<PublicAccessBlock>,
-    /// The number of changes of the bucket's configurations. A gateway that has cached them reads
-    /// them again when this changes. 0 means that there were never any.
+    /// The number of changes of the bucket's configurations. A gateway that has cached the
+    /// configurations reads them again when this number changes. 0 means that there were never any.
     pub configs_version: u64,
     /// The retention of new objects whose request has none, if the bucket has object lock. It is a
     /// copy from the object lock configuration, because plans that create an object read it here.
@@ -152,9 +154,10 @@ pub enum BucketConfigKind {
     ObjectLock = 5,
     /// The lifecycle rules: an XML document.
     Lifecycle = 6,
-    /// The progress of the lifecycle pass: see [`crate::LifecyclePass`].
+    /// The progress of the pass that applies the lifecycle rules: see `crate::LifecyclePass`.
     LifecyclePass = 7,
-    /// The retention of the trash in days: see [`BucketConfig::of_trash_days`].
+    /// The number of days for which the trash keeps deleted and replaced objects: see
+    /// `BucketConfig::of_trash_days`.
     Trash = 8,
 }
 
@@ -182,11 +185,11 @@ impl BucketConfigKind {
     }
 }
 
-/// A configuration of a bucket. Its key has the kind. Without the record, nothing of this kind is
-/// set.
+/// The record of one configuration of a bucket. Its key has the bucket and the kind. If the record
+/// does not exist, nothing of this kind is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketConfig {
-    /// The bytes that the view gave.
+    /// The configuration in the form of its kind, for example an XML document.
     pub bytes: Bytes,
 }
 
@@ -200,12 +203,13 @@ record!(
 );
 
 impl BucketConfig {
-    /// The configuration of a trash that keeps items for this number of days.
+    /// The configuration of the kind `Trash`: the trash keeps each deleted or replaced object for
+    /// this number of days.
     pub fn of_trash_days(days: u32) -> BucketConfig {
         BucketConfig { bytes: Writer::field(|to| _ = to.varint(days.into())).into() }
     }
 
-    /// The number of days.
+    /// The number of days for which a trash keeps an object.
     ///
     /// # Errors
     /// If the bytes are not such a configuration.

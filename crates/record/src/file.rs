@@ -14,16 +14,16 @@ use crate::section;
 use crate::sum::{HEAD_SUMS_MAX, Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
 
-/// Consecutive parts of equal length, from which a file was completed.
+/// Consecutive parts of equal length in the multipart upload from which a file was completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartRun {
-    /// The number of parts.
+    /// The number of consecutive parts.
     pub count: u32,
     /// The length of each part, in bytes.
     pub length: u64,
 }
 
-/// A regular file.
+/// The part of an inode that only regular files have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
     /// The size in bytes.
@@ -31,13 +31,13 @@ pub struct File {
     /// The number of content changes. Each change of content also replaces the entity tag and
     /// checksums.
     pub data_version: u64,
-    /// The number of names: dentries and version records.
+    /// The number of names: dentries (names in directories) and version records.
     pub links: u32,
     /// True if ranges without a slice are holes (zeros). In other files such a range is damage.
     pub sparse: bool,
-    /// True if the file's only dentry is marked as self-contained, see
-    /// [`Dentry::self_contained`](crate::Dentry::self_contained). A plan that makes the mark wrong
-    /// also clears it.
+    /// True if the file's only dentry has the mark that the file is self-contained, that is, has no
+    /// other records: see [`Dentry::self_contained`](crate::Dentry::self_contained). A plan that
+    /// makes the mark wrong, for example one that adds a second name, also clears it.
     pub marked_in_dentry: bool,
     /// The entity tag of the content.
     pub tag: Tag,
@@ -45,14 +45,14 @@ pub struct File {
     pub sums: Vec<Sum>,
     /// The account that wrote the object; `None` for the bucket's owner.
     pub writer: Option<AccountId>,
-    /// The S3 metadata.
+    /// The S3 metadata: headers, user metadata, tags, access control list and object lock.
     pub object: ObjectHeaders,
     /// The parts from which the file was completed; empty for other files.
     pub parts: Vec<PartRun>,
     /// The rename request that gave the file its name, if the client may repeat that request.
     pub renamed_by: Option<RenameToken>,
-    /// The number of pages of the content map that were ever created. The next page gets this
-    /// number, so that no number is used twice.
+    /// The number of pages (records with slices) that the content map ever had. The next page gets
+    /// this number, so that no number is used twice.
     pub pages_made: u32,
     /// The content: inline bytes or block references.
     pub content: Content,
@@ -78,13 +78,13 @@ pub struct FileHead {
     pub size: u64,
     /// The number of content changes.
     pub data_version: u64,
-    /// The number of names.
+    /// The number of names: dentries and version records.
     pub links: u32,
-    /// True if ranges without a slice are holes.
+    /// True if ranges without a slice are holes (zeros), and not damage.
     pub sparse: bool,
-    /// The bytes that are not in holes. For a file that is not sparse, the size.
+    /// The number of bytes that are not in holes. For a file that is not sparse, the size.
     pub bytes_held: u64,
-    /// True if the file's only dentry is marked as self-contained.
+    /// True if the file's only dentry has the mark that the file has no other records.
     pub marked_in_dentry: bool,
     /// The entity tag of the content.
     pub tag: Tag,

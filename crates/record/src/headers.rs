@@ -6,7 +6,7 @@ use crate::codec::{DecodeError, Reader, Writer};
 use crate::object_lock::ObjectLock;
 use crate::section;
 
-/// The format of an access control list.
+/// The format of the bytes of an access control list.
 const ACL_FORMAT: u8 = 1;
 
 /// The headers that S3 stores with an object.
@@ -74,13 +74,13 @@ pub const STORAGE_CLASSES: [&str; 11] = [
     "FSX_OPENZFS",
 ];
 
-/// The number of a storage class; `None` for an unknown one.
+/// The number of a storage class in the list; `None` for a class that is not in it.
 pub(crate) fn class_number(name: &str) -> Option<u8> {
     let place = STORAGE_CLASSES.iter().position(|class| *class == name)?;
     u8::try_from(place + 1).ok()
 }
 
-/// The storage class of this number.
+/// The storage class of this number in the list; `None` if the list has no such number.
 pub(crate) fn class_name(number: u8) -> Option<&'static str> {
     STORAGE_CLASSES.get(usize::from(number).checked_sub(1)?).copied()
 }
@@ -88,15 +88,15 @@ pub(crate) fn class_name(number: u8) -> Option<&'static str> {
 /// The S3 metadata of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHeaders {
-    /// Content headers, each at most once.
+    /// The headers that S3 stores and returns, each at most once.
     pub headers: Vec<(Header, String)>,
     /// User metadata: the names behind `x-amz-meta-`, in lowercase, and their values.
     pub user: Vec<(String, String)>,
-    /// Object tags.
+    /// Object tags: pairs of name and value.
     pub tags: Vec<(String, String)>,
     /// The access control list. `None` grants the owner full control, and no others.
     pub acl: Option<S3Acl>,
-    /// The retention and legal hold.
+    /// The protection of the object by a retention and a legal hold.
     pub lock: ObjectLock,
 }
 
@@ -150,7 +150,7 @@ impl ObjectHeaders {
         Ok(())
     }
 
-    /// The value of a header.
+    /// The value of a header; `None` if the object has no such header.
     pub fn header(&self, header: Header) -> Option<&str> {
         self.headers.iter().find(|(h, _)| *h == header).map(|(_, value)| value.as_str())
     }

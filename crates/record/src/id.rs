@@ -39,8 +39,8 @@ impl Nonce {
 ///
 /// The highest bit of the counter marks a *pack*: a block whose bytes belong to several files from
 /// the start. Each owner of bytes in a pack has a record (its *share*), and the id alone shows
-/// that. The next bit marks a *bare* block: its object in a bucket is its content and nothing else,
-/// without the checksums that other blocks have.
+/// that. The next bit marks a *bare* block: its object in a bucket consists of its content alone,
+/// while other objects also contain a header and checksums.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub [u8; BlockId::BYTES]);
 
@@ -53,7 +53,8 @@ impl BlockId {
     /// The bit of the counter that marks a pack, that is, a block with the bytes of several files.
     pub const PACK_BIT: u64 = 1 << 47;
 
-    /// The bit of the counter that marks a bare block, whose object in a bucket has no checksums.
+    /// The bit of the counter that marks a bare block, that is, one whose object in a bucket
+    /// consists of its content alone.
     pub const BARE_BIT: u64 = 1 << 46;
 
     /// The block of a session with this counter, including its mark bits.
@@ -96,7 +97,7 @@ impl BlockId {
     }
 
     /// Returns true if the block is bare: its object in a bucket contains only its content, without
-    /// checksums.
+    /// a header or checksums.
     pub fn is_bare(self) -> bool {
         self.counter() & BlockId::BARE_BIT != 0
     }

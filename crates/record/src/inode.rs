@@ -18,9 +18,9 @@ use crate::{Ino, Timestamp, section, xattr};
 pub struct Attributes {
     /// The permission bits: `st_mode` without the file type.
     pub mode: u32,
-    /// The owner.
+    /// The user that owns the node.
     pub uid: u32,
-    /// The group.
+    /// The group of the node.
     pub gid: u32,
     /// The time of the last change of content or name: Last-Modified of S3.
     pub changed: Timestamp,
@@ -85,7 +85,7 @@ impl Attributes {
     }
 }
 
-/// A directory.
+/// The part of an inode that only directories have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     /// The inode number of the parent directory (`..`).
@@ -94,12 +94,12 @@ pub struct Directory {
     pub name: Vec<u8>,
 }
 
-/// A symbolic link.
+/// The part of an inode that only symbolic links have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symlink {
     /// The target path.
     pub target: Vec<u8>,
-    /// The number of names.
+    /// The number of names that the link has.
     pub links: u32,
 }
 
@@ -116,14 +116,14 @@ pub enum SpecialKind {
     Block = 4,
 }
 
-/// A FIFO, socket or device.
+/// The part of an inode that only FIFOs, sockets and devices have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Special {
     /// The kind.
     pub kind: SpecialKind,
     /// The device number in the 32 bits of the kernel's `st_rdev`; 0 for a FIFO or socket.
     pub device: u32,
-    /// The number of names.
+    /// The number of names that the node has.
     pub links: u32,
 }
 
@@ -140,7 +140,7 @@ pub enum InodeBody {
     Special(Special),
 }
 
-/// The record of a node.
+/// The record of a node: a file, directory, symbolic link or special file, apart from its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inode {
     /// The attributes.
@@ -162,7 +162,8 @@ pub struct InodeHead {
     pub attributes: Attributes,
     /// The inode number of its bucket; see [`Inode::bucket`].
     pub bucket: Ino,
-    /// True if it has extended attributes, including access control lists.
+    /// True if the inode has extended attributes, including access control lists. They are not in
+    /// the head.
     pub has_xattrs: bool,
     /// The part that depends on the kind.
     pub body: HeadBody,
@@ -193,13 +194,14 @@ pub enum HeadBody {
 const HAS_XATTRS: u8 = 0x80;
 
 impl InodeHead {
-    /// The longest head of a record, with the format and length before it and its checksum, in
-    /// bytes.
+    /// The number of bytes of a record in which its head always ends, with the format and length
+    /// before the head and the checksum behind it. A read of this many bytes is enough for a
+    /// listing.
     pub const BYTES_MAX: u32 = 160;
 }
 
-/// The longest head: format, length and checksum; kind, attributes and bucket; then the fields of a
-/// file with entity tag and checksums.
+/// The length of the longest head in bytes: format, length and checksum; kind, attributes and
+/// bucket; then the fields of a file with entity tag and checksums.
 const LONGEST_HEAD: usize = (1 + 2 + 4)
     + (1 + 3 * 5 + 5 * 10 + 10)
     + (2 * 10 + 5 + 1 + 6 + 1 + (1 + 16 + 5) + HEAD_SUMS_MAX);
@@ -226,7 +228,7 @@ impl Inode {
         }
     }
 
-    /// The number of names. A directory has one.
+    /// The number of names that the node has. A directory has one.
     pub fn links(&self) -> u32 {
         match &self.body {
             InodeBody::Directory(_) => 1,
@@ -246,7 +248,7 @@ impl Inode {
         }
     }
 
-    /// The head of the record.
+    /// The head of the record: the fields that a listing shows.
     pub fn head(&self) -> InodeHead {
         let body = match &self.body {
             InodeBody::Directory(Directory { parent, .. }) => {

@@ -12,7 +12,7 @@ use crate::codec::{DecodeError, Reader, Writer};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecyclePass {
     /// The version of the bucket's configurations that the pass applies: see
-    /// `Bucket::configs_version`. A pass of another version starts anew.
+    /// `Bucket::configs_version`. If they change, a new pass begins.
     pub configs_version: u64,
     /// The day of the pass, in days since 1970.
     pub day: i64,

@@ -20,21 +20,22 @@ pub enum Kind {
     Special = 4,
 }
 
-/// How a directory came to exist.
+/// The reason why a directory exists, which decides when it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A key below it implied it. It is removed with the last key below it.
+    /// A key below the directory implied it, as `a/b` implies `a`. It is removed with the last key
+    /// below it.
     Implied = 0,
-    /// A client or program created it. Only a client or program removes it.
+    /// A client or program created the directory. Only a client or program removes it.
     Made = 1,
 }
 
-/// The limits of a bucket, compared with its counters. `None` is no limit.
+/// The limits of a bucket, which plans compare with the bucket's counters. `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// The most bytes of its files.
+    /// The most bytes that the files of the bucket may have together.
     pub bytes: Option<u64>,
-    /// The most names of files in it.
+    /// The most names that the files of the bucket may have together.
     pub objects: Option<u64>,
 }
 
@@ -43,30 +44,32 @@ impl Quota {
     pub const NONE: Quota = Quota { bytes: None, objects: None };
 }
 
-/// A binding of a name to an inode.
+/// The record of a name in a directory: it binds the name to an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dentry {
     /// The inode number.
     pub ino: Ino,
     /// The kind of the node.
     pub kind: Kind,
-    /// How a directory came to exist. Always [`Origin::Made`] for other nodes.
+    /// The reason why a directory exists. Always `Origin::Made` for other nodes.
     pub origin: Origin,
-    /// The size of a self-contained file: a regular file with inline content, one name, and no
-    /// other records. The removal of such a name deletes the inode without reading it. `None` if
-    /// the file is not marked as self-contained.
+    /// The size in bytes of a *self-contained* file: a regular file with its content in its inode's
+    /// record, one name, and no other records. The removal of such a name deletes the inode without
+    /// reading it. `None` if the file is not marked as self-contained.
     pub self_contained: Option<u64>,
     /// True if the node has, or had, other names. The removal of such a name must read the number
     /// of names from the inode.
     pub linked: bool,
     /// The version id of a file; `None` for the null version.
     pub version: Option<VersionStamp>,
-    /// For a bucket: its versioning state. Each plan that binds or removes a key guards this
-    /// record.
+    /// For the dentry of a bucket: its versioning state. Each plan that binds or removes a key in
+    /// the bucket guards this record.
     pub versioning: Versioning,
-    /// For a bucket: true if it has object lock. Then its versioning stays enabled permanently.
+    /// For the dentry of a bucket: true if the bucket has object lock. Then its versioning stays
+    /// enabled permanently.
     pub locks: bool,
-    /// For a bucket: its quota. Each plan that grows the bucket reads this record.
+    /// For the dentry of a bucket: its limits. Each plan that adds bytes or names to the bucket
+    /// reads this record.
     pub quota: Quota,
 }
 
@@ -87,15 +90,17 @@ const QUOTA: u8 = 8;
 const VERSIONED: u8 = 8;
 
 impl Dentry {
-    /// The offset of the inode number in the record, for [`crate::key::dentry_to_inode`].
+    /// The offset of the inode number in the record's bytes. A read that continues from a dentry to
+    /// its inode finds the number there; see `crate::key::dentry_to_inode`.
     pub(crate) const INO_OFFSET: u8 = 2;
 
-    /// The dentry of a file.
+    /// The dentry of a new regular file.
     pub const fn file(ino: Ino) -> Dentry {
         Dentry::of(ino, Kind::File)
     }
 
-    /// The version id of a file for clients; `None` if the bucket does not show versions.
+    /// The version id of a file as clients see it, in a bucket of this versioning state. `None` if
+    /// such a bucket does not show versions.
     pub fn version_in(&self, bucket: Versioning) -> Option<VersionRef> {
         match (bucket, self.version) {
             (Versioning::Off | Versioning::Trash, _) => None,
@@ -119,7 +124,7 @@ impl Dentry {
         }
     }
 
-    /// The dentry of a directory.
+    /// The dentry of a new directory.
     pub const fn directory(ino: Ino, origin: Origin) -> Dentry {
         Dentry { origin, ..Dentry::of(ino, Kind::Directory) }
     }
@@ -242,7 +247,7 @@ impl SortKey {
         SortKey([name, b"/"].concat())
     }
 
-    /// The bytes behind the parent in a dentry's key.
+    /// The bytes of the sort key, which follow the parent's number in a dentry's key.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -10,7 +10,7 @@ use crate::sum::{Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
 use crate::{Ino, Timestamp};
 
-/// The state of an upload.
+/// The state of a multipart upload.
 ///
 /// ```text
 ///  Open ──▶ Done
@@ -18,11 +18,11 @@ use crate::{Ino, Timestamp};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadState {
-    /// It accepts parts.
+    /// The upload accepts parts.
     Open,
-    /// It is completed. The fields answer a repeated request to complete it.
+    /// The upload is completed. The fields answer a repeated request to complete it.
     Done {
-        /// The inode number of the file.
+        /// The inode number of the file that the upload has become.
         ino: Ino,
         /// The entity tag of the file.
         tag: Tag,
@@ -34,18 +34,18 @@ pub enum UploadState {
         /// The time of completion.
         at: Timestamp,
     },
-    /// It is aborted.
+    /// The upload was aborted. The reaper, a background task, deletes its parts.
     Aborted,
 }
 
-/// A multipart upload.
+/// The record of a multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     /// The number of the partition of its parts. It is random and greater than all leased numbers,
     /// so that no two uploads have the same number, even if the store was restored to an earlier
     /// state; see [`Upload::number`].
     pub ino: Ino,
-    /// The time of its start.
+    /// The time at which the upload was started.
     pub begun: Timestamp,
     /// The user that will own the file.
     pub uid: u32,
@@ -53,27 +53,28 @@ pub struct Upload {
     pub gid: u32,
     /// Permission bits that the file does not get.
     pub umask: u32,
-    /// The access key that started it.
+    /// The access key that started the upload.
     pub initiator: String,
     /// The account of that access key.
     pub account: AccountId,
     /// The account that will be the object's writer; `None` for the bucket's owner.
     pub writer: Option<AccountId>,
-    /// The checksum that the client announced, and how the checksums of parts are combined.
+    /// The checksum that the client announced for the object, and whether it is over the object's
+    /// bytes or over the parts' checksums. `None` if it announced none.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
     /// The S3 metadata of the object.
     pub object: ObjectHeaders,
-    /// Headers of the request that started the upload, as sent: those that conditions of policies
-    /// may use. The permission for each part, and for the completion, depends on them.
+    /// Headers of the request that started the upload, as sent: those to which conditions of
+    /// policies may refer. The permission for each part, and for the completion, depends on them.
     pub asked: Vec<(String, String)>,
     /// The state.
     pub state: UploadState,
 }
 
-/// One transmission of a part.
+/// The record of one transmission of a part of a multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The number under which it owns blocks. No file and no other part has it.
+    /// The number under which the part owns blocks. No file and no other part has it.
     pub owner: Ino,
     /// The size in bytes.
     pub size: u64,
@@ -83,18 +84,20 @@ pub struct Part {
     pub tag: PartTag,
     /// The checksums.
     pub sums: Vec<Sum>,
-    /// True if its blocks have share records, because the part was copied by reference.
+    /// True if the part was copied by reference, so that other owners use its blocks, too. Then
+    /// each owner of a block has a share record.
     pub shared: bool,
-    /// The content. Positions start at 0 with the part.
+    /// The content of the part as slices, that is, runs of bytes of blocks. Their positions count
+    /// from the start of the part.
     pub slices: Vec<Slice>,
 }
 
 /// The entity tag of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartTag {
-    /// The MD5 of the bytes. A part that was copied by reference has a substitute.
+    /// The MD5 of the part's bytes. A part that was copied by reference has a substitute.
     Md5([u8; 16]),
-    /// Random bytes, because the MD5 was not computed.
+    /// Random bytes, because no MD5 of the part was computed.
     Opaque([u8; 16]),
 }
 
@@ -105,7 +108,7 @@ impl PartTag {
         bytes
     }
 
-    /// The tag in the form of an object's.
+    /// The tag of the part in the form of an object's entity tag.
     pub fn tag(&self) -> Tag {
         match *self {
             PartTag::Md5(md5) => Tag::Md5(md5),
@@ -114,7 +117,7 @@ impl PartTag {
     }
 }
 
-/// A page of the checksums of parts from which a file was completed.
+/// The record of a page of the checksums of the parts from which a file was completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartSums {
     /// The checksums, in the order of the parts.
@@ -132,14 +135,15 @@ mod section {
     pub(super) const REQUEST_HEADERS: u8 = 10;
 }
 
-/// The value for the account that owns the bucket.
+/// The value in a record for an object without another writer: it belongs to the account that owns
+/// the bucket.
 const NO_WRITER: u64 = AccountId::END;
 const OPEN: u8 = 0;
 const DONE: u8 = 1;
 const ABORTED: u8 = 2;
 
 impl Upload {
-    /// The number of an upload, from random bits.
+    /// The number of a new upload, made of random bits. It is above all numbers that inodes have.
     pub fn number(random: u64) -> Ino {
         // The largest number has no partition behind it, so it is not used.
         Ino((random | Ino::LEASED_END.0).min(u64::MAX - 1))

@@ -34,12 +34,12 @@ pub enum Versioning {
 }
 
 impl Versioning {
-    /// Returns true if replaced and deleted objects are kept.
+    /// Returns true if a bucket in this state keeps objects that are replaced or deleted.
     pub fn keeps(self) -> bool {
         self != Versioning::Off
     }
 
-    /// Returns true if S3 shows versions and accepts their ids.
+    /// Returns true if S3 shows the versions of a bucket in this state, and accepts their ids.
     pub fn is_shown(self) -> bool {
         matches!(self, Versioning::Enabled | Versioning::Suspended)
     }
@@ -56,8 +56,8 @@ impl Versioning {
     }
 }
 
-/// The id of a version: its time in nanoseconds since 1970, then random bits. Of two versions of a
-/// key, the newer one has the greater id.
+/// The id of a version of an object: its time in nanoseconds since 1970, then random bits. Of two
+/// versions of a key, the newer one has the greater id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionStamp(pub [u8; VersionStamp::BYTES]);
 
@@ -86,7 +86,7 @@ impl VersionStamp {
 
 hexadecimal!(VersionStamp);
 
-/// The version id of an S3 request.
+/// The version of an object that an S3 request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VersionRef {
     /// The null version: the one that was written while versioning was not enabled.
@@ -95,35 +95,37 @@ pub enum VersionRef {
     Id(VersionStamp),
 }
 
-/// A noncurrent version, a delete marker, or an item of a trash. Its key has the object key and an
-/// id. For the null version, the id gives only its position.
+/// The record of a noncurrent version of an object, of a delete marker, or of an item of a trash
+/// (an object that was replaced or deleted in a bucket with the state `Trash`). Its key has the
+/// object key and an id. For the null version, the id gives only its place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     /// The object or the marker.
     pub body: VersionBody,
     /// True for the null version of the key: it was written while versioning was not enabled.
     pub is_null: bool,
-    /// The time at which it became noncurrent, or at which the marker was created, by the writer's
-    /// clock.
+    /// The time at which the object became noncurrent or an item of the trash, or at which the
+    /// marker was created, by the writer's clock.
     pub since: Timestamp,
     /// The time at which a pass over the trash first saw the item, by the clock of that gateway.
     /// `None` for other versions, and before the first pass.
     pub seen: Option<Timestamp>,
 }
 
-/// The kind of a [`Version`].
+/// The kind of a `Version`: an object or a delete marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionBody {
     /// An object, with the fields of its former dentry.
     Object {
-        /// The inode number.
+        /// The inode number of the object.
         ino: Ino,
-        /// See [`crate::Dentry::self_contained`].
+        /// The size of a file that is self-contained, that is, without other records; see
+        /// `crate::Dentry::self_contained`.
         self_contained: Option<u64>,
-        /// See [`crate::Dentry::linked`].
+        /// True if the file has, or had, other names; see `crate::Dentry::linked`.
         linked: bool,
     },
-    /// A delete marker.
+    /// A delete marker: it shows that the key was deleted at that time.
     Marker,
 }
 
@@ -193,7 +195,8 @@ record!(
     }
 );
 
-/// The id of a noncurrent null version of a key.
+/// The record with the id under which the null version of a key is stored, if that version is
+/// noncurrent. The null version is the one that was written while versioning was not enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NullVersion(pub VersionStamp);
 
@@ -206,8 +209,9 @@ record!(
     |from| { NullVersion(VersionStamp(from.fixed("version")?)) }
 );
 
-/// The list of version records that bind an inode: it is a noncurrent version or an item of a
-/// trash. An inode without this record is bound by dentries only.
+/// The list of the version records that bind an inode, that is, name it as a noncurrent version or
+/// an item of a trash. An inode without this record is bound by dentries (names in directories)
+/// only.
 ///
 /// The plan that writes or deletes a version record also writes this record. Every plan that
 /// changes the inode guards that this record is absent, so a version never changes. For example, a
@@ -220,7 +224,7 @@ pub struct Superseded {
     pub versions: Vec<BoundVersion>,
 }
 
-/// A version record that binds an inode. The bucket is that of the inode.
+/// The name of a version record that binds an inode. The bucket is that of the inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundVersion {
     /// The object key.
