@@ -10,7 +10,7 @@ use store::{Key, StoreError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpError {
-    /// The metadata store failed.
+    /// The metadata store failed; the cause says if a repetition can help.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The dump's bytes could not be written.
@@ -19,8 +19,8 @@ pub enum DumpError {
     /// The dump's bytes could not be read.
     #[error("reading the dump: {0}")]
     Read(#[source] io::Error),
-    /// The store has a record that a dump cannot hold, or returned records out of order. The output
-    /// is not a dump.
+    /// The store has a record that a dump cannot hold, for example a value that is too long, or
+    /// returned records out of order. The output is not a dump.
     #[error("the store cannot be dumped: {what} at {key:?}")]
     Undumpable {
         /// The mistake.
@@ -34,14 +34,16 @@ pub enum DumpError {
     /// A newer release wrote the dump.
     #[error("it has format {0}, and this release reads format {format}: use a newer one",
             format = crate::FORMAT)]
+    /// A newer release wrote the dump, in the format with this number.
     Format(u8),
-    /// The dump ends before its trailer.
+    /// The dump ends before its trailer, after this number of bytes.
     #[error("it is cut off after {0} bytes: a dump without its trailer is not complete")]
     Cut(u64),
-    /// The bytes differ from those that were written.
+    /// The bytes differ from those that were written, as a checksum, a count or the order of keys
+    /// shows.
     #[error("it is damaged at byte {at}: {what}")]
     Damaged {
-        /// The offset of the damaged piece in bytes.
+        /// The offset in the dump, in bytes, of the record, counter or other piece that is damaged.
         at: u64,
         /// The mistake.
         what: &'static str,
@@ -49,7 +51,7 @@ pub enum DumpError {
     /// The second read of the dump returned other bytes than the first one.
     #[error("it changed while it was read")]
     Changed,
-    /// The record exceeds a limit of the engine that the load fills.
+    /// A record or counter of the dump exceeds a limit of the engine that the load fills.
     #[error("{key:?} does not fit into this kind of store: {size} {what} are more than {limit}")]
     TooLarge {
         /// The key of the record or counter.
@@ -61,7 +63,8 @@ pub enum DumpError {
         /// The limit of the engine.
         limit: u64,
     },
-    /// The dump does not have the record that makes a store complete.
+    /// The dump does not have the record with this key, the keystone, without which a store is not
+    /// complete.
     #[error("it has no record {0:?}, without which a store is not complete")]
     NoKeystone(Key),
     /// The store is not empty; it has this key.
@@ -70,7 +73,7 @@ pub enum DumpError {
     /// Another load has begun to fill the store. It was interrupted, or is still running.
     #[error("another load has begun to fill the store and has not finished")]
     Unfinished,
-    /// Another process changed the store during the load.
+    /// Another process wrote to the store during the load: a guard of the load did not hold.
     #[error("another process uses the store at the same time")]
     Contested,
 }

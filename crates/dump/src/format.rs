@@ -16,11 +16,11 @@ use store::Key;
 /// The format that this crate writes, and the only one that it reads.
 pub const FORMAT: u8 = 1;
 
-/// The largest label in bytes.
+/// The largest label, the bytes that a writer chose for the dump's header, in bytes.
 pub const LABEL_BYTES_MAX: usize = 255;
 
-/// The largest value in bytes, which is more than an engine accepts. It also limits the memory that
-/// a reader allocates for a damaged length.
+/// The largest value of a record in a dump, in bytes, which is more than an engine accepts. It also
+/// limits the memory that a reader allocates for a damaged length.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// The first bytes of a dump.
@@ -32,14 +32,14 @@ pub(crate) const CRC_BYTES: usize = 4;
 /// The size of the SHA-256 in the trailer, in bytes.
 pub(crate) const SUM_BYTES: usize = 32;
 
-/// The first byte of each kind of piece.
+/// The first byte of each kind of piece: record, counter or trailer.
 pub(crate) mod kind {
     pub(crate) const RECORD: u8 = 1;
     pub(crate) const COUNTER: u8 = 2;
     pub(crate) const TRAILER: u8 = 3;
 }
 
-/// A buffer to which pieces are appended.
+/// A buffer to which the pieces of a dump (header, records, counters, trailer) are appended.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     pub(crate) bytes: Vec<u8>,

@@ -26,12 +26,13 @@ pub use write::dump;
 
 use bytes::Bytes;
 
-/// The facts about a complete dump.
+/// The label, size and checksum of a complete dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The label that the writer chose.
+    /// The text or bytes that the writer of the dump chose for its header. This crate does not
+    /// interpret it.
     pub label: Bytes,
-    /// The size of the dump, including header and trailer.
+    /// The number of records, counters and bytes, including header and trailer.
     pub counts: DumpSize,
     /// The SHA-256 of all bytes before it. Dumps with equal sums are equal.
     pub sum: [u8; 32],
@@ -59,7 +60,8 @@ pub enum Phase {
     Fill,
 }
 
-/// Receives reports on the progress of a phase. The size restarts with each phase.
+/// Receives reports on the progress of a dump, verification or load. The size restarts with each
+/// phase.
 pub trait Watcher: Sync {
     /// Reports the part of the phase that is done.
     fn passed(&self, phase: Phase, size: DumpSize);

@@ -1,9 +1,9 @@
 //! The load of a dump into an empty store.
 //!
-//! The load first claims the store: it writes a placeholder under the key of the keystone, the
-//! record that makes a store complete. Each plan that fills the store guards the placeholder, and
-//! the last plan replaces it with the keystone. So a gateway never opens a half-filled store, and
-//! two loads never mix.
+//! The load first claims the store, that is, reserves it for itself: it writes a placeholder under
+//! the key of the keystone, the record that makes a store complete. Each plan that fills the store
+//! guards the placeholder, and the last plan replaces it with the keystone. So a gateway never
+//! opens a half-filled store, and two loads never mix.
 //!
 //! A commit with an unknown outcome is repeated, and its first attempt can arrive late. For
 //! example, if it arrives after the end of the load, its guard fails, because the placeholder is
@@ -24,7 +24,7 @@ use store::{
 use crate::read::{Piece, Reader};
 use crate::{DumpError, Phase, Summary, Watcher};
 
-/// The number of commits in flight at which the load waits for one of them.
+/// The largest number of commits in flight. With this many the load waits for one of them.
 const COMMITS_AT_ONCE: usize = 4;
 
 /// The largest number of records and counters per commit. It keeps the transactions of a database
@@ -47,7 +47,8 @@ const READS_AT_ONCE: usize = 8;
 /// The first bytes of the placeholder that has the key of the keystone during a load.
 const UNFINISHED: &[u8] = b"ashlar load has not finished ";
 
-/// The record without which a store is not complete. A load writes it last.
+/// The record without which a store is not complete, with the placeholder that has its key during a
+/// load. A load writes the record itself last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keystone {
     key: Key,
@@ -55,7 +56,8 @@ pub struct Keystone {
 }
 
 impl Keystone {
-    /// Creates the keystone with this key, for a load with this random name.
+    /// Creates the keystone with this key. `name` is random and identifies one load, so that two
+    /// loads have different placeholders.
     pub fn new(key: Key, name: [u8; 16]) -> Keystone {
         Keystone { key, placeholder: [UNFINISHED, &name].concat().into() }
     }
@@ -124,7 +126,8 @@ fn check<I: Read + Send>(
     }
 }
 
-/// The limits of the engine for one commit of the load, without the guard.
+/// The limits of the engine for one commit of the load, less the space of the guard that each
+/// commit has.
 struct CommitLimits {
     limits: Limits,
     items: usize,
@@ -170,7 +173,8 @@ impl CommitLimits {
     }
 }
 
-/// Fails if the store is not empty. Counters of 0 are ignored.
+/// Fails with `NotEmpty` or `Unfinished` if the store has a record or counter. Counters of 0 are
+/// ignored.
 async fn check_empty(store: &dyn MetaStore, keystone: &Key) -> Result<(), DumpError> {
     let found = store.read(&[store::Read::Record { key: keystone.clone(), follow: None }]).await?;
     if let Some(ReadResult::Record(Some(entry))) = found.first() {
@@ -218,7 +222,8 @@ async fn first(store: &dyn MetaStore, space: Space) -> Result<Option<Key>, Store
     }
 }
 
-/// Claims the store for this load.
+/// Claims the store for this load: writes the placeholder of the keystone, which no other load has.
+/// Fails with `Contested` if another process was faster.
 async fn claim(store: &dyn MetaStore, keystone: &Keystone) -> Result<(), DumpError> {
     let plan = Plan {
         guards: vec![Guard::Absent(keystone.key.clone())],
@@ -232,7 +237,7 @@ async fn claim(store: &dyn MetaStore, keystone: &Keystone) -> Result<(), DumpErr
     }
 }
 
-/// Writes all pieces, and the keystone last.
+/// Writes all records and counters of the dump, and the keystone last.
 async fn fill<I: Read + Send>(
     store: &dyn MetaStore,
     input: &mut I,
@@ -284,7 +289,7 @@ async fn fill<I: Read + Send>(
     }
 }
 
-/// The writes of the next commit.
+/// The writes of the next commit, and the bytes of their keys and values.
 #[derive(Default)]
 struct Load {
     writes: Vec<Write>,
@@ -318,7 +323,8 @@ async fn commit_writes(
     }
 }
 
-/// Replaces the placeholder with the keystone.
+/// Replaces the placeholder with the keystone, which makes the store complete. Fails with
+/// `Contested` if another process has changed the placeholder.
 async fn finish(store: &dyn MetaStore, keystone: &Keystone, value: Bytes) -> Result<(), DumpError> {
     let plan = Plan {
         guards: vec![keystone.guard()],

@@ -13,7 +13,7 @@ use store::{CounterKey, Key, Value};
 use crate::format::{CRC_BYTES, FORMAT, MAGIC, SUM_BYTES, VALUE_BYTES_MAX, kind};
 use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 
-/// The number of pieces between two reports of progress.
+/// The number of pieces (records and counters) between two reports of progress.
 const REPORT_EVERY: u64 = 1_000;
 
 /// Reads and verifies a complete dump. Returns its summary.
@@ -36,13 +36,13 @@ pub(crate) enum Piece {
     Counter(CounterKey, i64),
 }
 
-/// Reads the pieces of a dump in order.
+/// Reads the pieces of a dump (records and counters) in order, and verifies them.
 pub(crate) struct Reader<'a> {
     input: io::BufReader<&'a mut (dyn Read + Send)>,
     sum: Sha256,
     label: Bytes,
     counts: DumpSize,
-    /// The last piece, whose key the next one must exceed.
+    /// The last piece that was read, whose key the next one must exceed.
     last: Option<Piece>,
     /// The SHA-256 of the trailer, after the trailer was verified.
     whole: Option<[u8; SUM_BYTES]>,
@@ -51,7 +51,8 @@ pub(crate) struct Reader<'a> {
 /// The size of the read buffer in bytes.
 const READ_BYTES: usize = 256 << 10;
 
-/// The bytes of a piece that give its length: its kind and the lengths of its parts.
+/// The number of bytes at the start of a piece that give its length: its kind and the lengths of
+/// its parts.
 const RECORD_HEAD: usize = 7;
 const COUNTER_HEAD: usize = 3;
 
@@ -85,7 +86,8 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Returns the next piece. `None` after the trailer: the dump is then complete and verified.
+    /// Returns the next record or counter. `None` after the trailer: the dump is then complete and
+    /// verified.
     pub(crate) fn next(&mut self) -> Result<Option<Piece>, DumpError> {
         if self.whole.is_some() {
             return Ok(None);
@@ -140,8 +142,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Fails if the piece is out of order. Keys must ascend, and counters come behind records. So
-    /// no key occurs twice, and equal stores have equal dumps.
+    /// Fails if the piece may not follow the last one. Keys must ascend, and counters come behind
+    /// records. So no key occurs twice, and equal stores have equal dumps.
     fn follows(&self, piece: &Piece, at: u64) -> Result<(), DumpError> {
         let follows = match (&self.last, piece) {
             (None, _) | (Some(Piece::Record(..)), Piece::Counter(..)) => true,

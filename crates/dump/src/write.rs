@@ -12,15 +12,15 @@ use store::{CounterKey, Key, MetaStore};
 use crate::format::Pieces;
 use crate::{DumpError, DumpSize, Phase, Summary, Watcher};
 
-/// The number of records or counters per read of the snapshot.
+/// The number of records or counters that one read of the snapshot returns.
 const PAGE: u32 = 1_000;
 
 /// The number of bytes that are collected before a write.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// Writes a snapshot of the store to `out`. Other processes can use the store meanwhile. The label,
-/// of at most [`crate::LABEL_BYTES_MAX`] bytes, is written to the header; this crate does not
-/// interpret it.
+/// Writes all records and counters of the store, as they are at one instant, to `out`. Other
+/// processes can use the store meanwhile. The label, of at most [`crate::LABEL_BYTES_MAX`] bytes,
+/// is written to the header; this crate does not interpret it.
 ///
 /// After `Ok` the output is a complete dump. It is flushed, but the caller must sync it.
 ///
@@ -81,7 +81,8 @@ impl<'a> Stream<'a> {
         Ok(Stream { out, pieces, sum: Sha256::new(), counts })
     }
 
-    /// Appends a piece. Fails with `Undumpable` if its key is not greater than the last one.
+    /// Appends a record or counter, which `lay` writes. Fails with `Undumpable` if its key is not
+    /// greater than `last`, the key before it.
     fn add(
         &mut self,
         last: &mut Option<Key>,

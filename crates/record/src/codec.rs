@@ -21,19 +21,22 @@ pub enum DecodeError {
     /// The bytes do not match their CRC, or are too short to have one.
     #[error("its checksum does not match")]
     Checksum,
-    /// A newer release wrote the record: its format, its kind or one of its sections is unknown.
+    /// A newer release wrote the record. The number is the format, kind or section that this
+    /// release does not know.
     #[error("its format, kind or section is {0}, which this release does not know")]
     Format(u8),
-    /// The bytes match their CRC, but this field does not decode.
+    /// The bytes match their CRC, but the field with this name does not decode.
     #[error("its field `{0}` does not decode")]
     Field(&'static str),
 }
 
+/// The length of the CRC at the end of a record, in bytes.
 const CRC_BYTES: usize = 4;
 
 /// The longest varint of 64 bits, in bytes.
 const VARINT_BYTES_MAX: usize = 10;
 
+/// The CRC-32C of a record: of its key and all bytes before the CRC.
 fn crc(key: &Key, bytes: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(key.as_bytes()), bytes)
 }
@@ -134,7 +137,8 @@ impl Writer {
         to.0
     }
 
-    /// Writes a tagged section, or nothing if `write` writes nothing.
+    /// Writes a section, that is, a tag and the output of `write` as a byte string. Writes nothing
+    /// if `write` writes nothing.
     pub(crate) fn section(&mut self, tag: u8, write: impl FnOnce(&mut Writer)) -> &mut Writer {
         let mut section = Writer(Vec::new());
         write(&mut section);
@@ -163,7 +167,7 @@ impl Writer {
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
-    /// The format of the record, also within its sections and parts.
+    /// The format of the record. Its sections and parts have the same.
     format: u8,
 }
 
@@ -196,7 +200,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns true if the record's format is `format` or later.
+    /// Returns true if the record's format is `format` or later, so that it has the fields of that
+    /// format.
     pub(crate) fn since(&self, format: u8) -> bool {
         self.format >= format
     }
@@ -308,7 +313,7 @@ impl<'a> Reader<'a> {
         text.map(str::to_owned).map_err(|_| DecodeError::Field(field))
     }
 
-    /// Reads the next tagged section; `None` at the end.
+    /// Reads the next section: its tag, and a reader of its bytes. `None` at the end of the record.
     pub(crate) fn section(&mut self) -> Result<Option<(u8, Reader<'a>)>, DecodeError> {
         if self.is_empty() {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Small records: the volume, sessions, idempotency slots, orphans and access keys.
 //!
-//! For example, a session writes a [`SessionRecord`] when it starts, a [`HeartbeatRecord`] every
-//! two seconds, and a [`SlotRecord`] with each commit.
+//! For example, a session, which is one run of a gateway or mount, writes a [`SessionRecord`] when
+//! it starts, a [`HeartbeatRecord`] every two seconds, and a [`SlotRecord`] with each commit.
 
 use store::{Key, Value};
 
@@ -9,17 +9,17 @@ use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::{BlockId, Ino, Timestamp};
 
-/// The volume: written once, and read at every start.
+/// The record of the volume itself: read at every start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
-    /// The random id. It is also stored in the backing bucket, so that two volumes never share a
-    /// prefix.
+    /// The random id of the volume. It is also stored in the backing bucket, so that two volumes
+    /// never share a prefix.
     pub id: [u8; 16],
-    /// The time of creation.
+    /// The time of the volume's creation.
     pub made: Timestamp,
     /// The format of the volume's records. A release refuses a volume of another format.
     pub format: u32,
-    /// The number of restores.
+    /// 1 plus the number of times that the volume was restored from a copy.
     pub generation: u64,
     /// The content length of a full block, in bytes.
     pub block_bytes: u32,
@@ -60,7 +60,7 @@ record!(
     }
 );
 
-/// A number that only grows: the next lease, or the epoch.
+/// A number that only grows: the next inode number to lease, or the readers' epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequence(pub u64);
 
@@ -73,10 +73,10 @@ record!(
     |from| { Sequence(from.varint("number")?) }
 );
 
-/// A live session.
+/// The record of a live session, which is one run of a gateway or mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
-    /// The time of its start.
+    /// The time at which the session started.
     pub began: Timestamp,
     /// The host and process, for operators.
     pub place: String,
@@ -93,12 +93,14 @@ record!(
     }
 );
 
-/// A session's heartbeat.
+/// The sign of life of a session, which it writes again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeartbeatRecord {
-    /// The number of heartbeats.
+    /// The number of heartbeats so far. If it does not change, the session may be dead.
     pub count: u64,
-    /// All operations of the session that started before this epoch have ended.
+    /// An epoch of the volume, a number that the reaper raises before it deletes blocks. All
+    /// operations of the session that started before this epoch have ended, so they read no block
+    /// any more.
     pub passed: u64,
 }
 
@@ -111,14 +113,14 @@ record!(
     |from| { HeartbeatRecord { count: from.varint("count")?, passed: from.varint("passed")? } }
 );
 
-/// Protects a file's content from deletion, although the file may have no name any more: a program
-/// has it open, or a client reads it for long. The key has the file and the session. A hold counts
-/// only while its session lives.
+/// A session's protection of a file's content from deletion, although the file may have no name any
+/// more: a program has it open, or a client reads it for long. The key has the file and the
+/// session. A hold counts only while its session lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The time at which the hold was written.
     pub since: Timestamp,
-    /// The protected content.
+    /// The protected content: the current one, or earlier ones, too.
     pub what: HoldScope,
 }
 
@@ -148,7 +150,7 @@ record!(
     }
 );
 
-/// The proof that a plan was committed, or never will be.
+/// The state of an idempotency slot: the proof that a plan was committed, or never will be.
 ///
 /// A session has a number of *idempotency slots*, each with one such record. A plan that is sent in
 /// a slot guards the record's value and writes the next value, so the value shows which plan was
@@ -157,9 +159,9 @@ record!(
 /// used again only when the outcome of its plan is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
-    /// The number of plans of the slot.
+    /// The number of steps of the slot, that is, of plans and aborts that were committed in it.
     pub count: u64,
-    /// True if this step was written to prevent the commit of a plan.
+    /// True if the last step was written to prevent the commit of a plan whose outcome was unknown.
     pub aborted: bool,
 }
 
@@ -172,36 +174,38 @@ record!(
     |from| { SlotRecord { count: from.varint("count")?, aborted: from.u8("aborted")? != 0 } }
 );
 
-/// Something that was removed and waits for the reaper.
+/// The record of something that was removed and still has blocks or other records. The reaper, a
+/// background task, deletes these and then the orphan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Orphan {
-    /// An inode that is not a directory. Its record still exists under its number.
+    /// A file or another inode that is not a directory, without a name. Its record still exists
+    /// under its number.
     File {
-        /// The bucket that counts its bytes.
+        /// The inode number of the bucket whose counter has the file's bytes.
         bucket: Ino,
     },
-    /// An inode that no program can reach any more. Its record was moved here.
+    /// An inode that no program can reach any more, so that its record was moved here.
     Detached {
-        /// The bucket that counts its bytes.
+        /// The inode number of the bucket whose counter has the inode's bytes.
         bucket: Ino,
         /// The bytes of the inode's record.
         inode: Value,
     },
-    /// A bucket. The reaper removes its uploads.
+    /// A removed bucket. The reaper removes its uploads.
     Bucket,
     /// An upload that was completed or aborted.
     Upload {
         /// The bytes of the upload's key.
         key: Vec<u8>,
     },
-    /// A release of bytes of a pack: the file has moved them to another pack. The file itself
-    /// stays.
+    /// A release of bytes of a pack, a block of several files: the file has moved its bytes to
+    /// another pack. The file itself stays.
     Moved {
-        /// The old pack.
+        /// The pack that had the bytes before.
         pack: BlockId,
         /// The inode number of the file.
         owner: Ino,
-        /// The number of bytes.
+        /// The number of bytes that the file referenced in the old pack.
         length: u64,
     },
     /// References that a write has removed from a file: blocks and pages of the content map. The
@@ -209,14 +213,14 @@ pub enum Orphan {
     Hidden {
         /// The inode number of the file.
         owner: Ino,
-        /// The blocks, each once.
+        /// The blocks that the file referenced, each once.
         blocks: Vec<HiddenBlock>,
-        /// The numbers of the pages.
+        /// The numbers of the content map's pages (records with slices) that the file referenced.
         pages: Vec<u32>,
     },
 }
 
-/// A block from which a write has removed a reference.
+/// A block that a file referenced before a write removed the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HiddenBlock {
     /// The block.
@@ -292,8 +296,8 @@ record!(
     }
 );
 
-/// A completed upload that only answers repeated requests. Its key has the time until which it
-/// answers.
+/// The record of a completed upload that only answers repeated requests. Its key has the time until
+/// which it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
     /// The bytes of the upload's key.
@@ -309,13 +313,14 @@ record!(
     |from| { Expiry { upload: from.bytes("upload")?.into() } }
 );
 
-/// An ended session whose blocks a sweep has checked.
+/// The record of an ended session whose blocks a sweep, the search for blocks without a record, has
+/// checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweptRecord {
-    /// The time of the first check.
+    /// The time of the first check of the session's blocks.
     pub since: Timestamp,
-    /// True if no further check is needed: a later sweep has found the blocks that were written
-    /// after the first.
+    /// True if no further check is needed: a later sweep has also found the blocks that were
+    /// written after the first check.
     pub done: bool,
 }
 
@@ -328,7 +333,8 @@ record!(
     |from| { SweptRecord { since: Timestamp(from.signed("since")?), done: from.u8("done")? != 0 } }
 );
 
-/// A record without fields: its existence is the information.
+/// A record without fields: its existence is the information, for example that a block waits for
+/// deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark;
 
@@ -347,22 +353,22 @@ impl Mark {
     }
 }
 
-/// An access key.
+/// The record of an access key of S3.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
-    /// The account that it belongs to.
+    /// The account to which the access key belongs.
     pub account: AccountId,
     /// The secret key, encrypted with a key that only gateways have.
     pub sealed_secret: Vec<u8>,
-    /// True if clients may use the key.
+    /// True if clients may use the access key.
     pub enabled: bool,
-    /// The user that owns files of this access key.
+    /// The user id that owns the files that this access key creates.
     pub uid: u32,
-    /// The group of these files.
+    /// The group id of these files.
     pub gid: u32,
-    /// Permission bits that new files and directories do not get.
+    /// Permission bits that files and directories of this access key do not get.
     pub umask: u32,
-    /// The names of its policies. Without any, every request is denied.
+    /// The names of the policies of the access key. Without any, every request is denied.
     pub policies: Vec<String>,
 }
 
@@ -404,7 +410,7 @@ record!(
     }
 );
 
-/// A named policy: its JSON document.
+/// The record of a named policy: its JSON document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyRecord(pub String);
 

@@ -60,7 +60,7 @@ pub(crate) fn is_full(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::FULL)
 }
 
-/// Returns the meaning of an error of a call that cannot have committed.
+/// Returns the meaning, for the caller, of an error of a call that cannot have committed.
 pub(crate) fn kind(error: &sqlx::Error) -> StoreErrorKind {
     let unreadable = matches!(
         error,
@@ -113,7 +113,7 @@ pub(crate) fn full_disk(database: &Path) -> String {
     format!("the disk of {} is full: {REMEDY}", database.display())
 }
 
-/// An error for all callers whose plans were in one transaction.
+/// The error of a failed transaction, for all callers whose plans were in it.
 #[derive(Clone)]
 pub(crate) struct Shared {
     kind: StoreErrorKind,

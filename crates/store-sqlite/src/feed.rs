@@ -22,14 +22,16 @@ use crate::error::while_doing;
 use crate::read::Readers;
 use crate::script::{Parameter, Script};
 
-/// Rows that a trim keeps. Each has the entry of at least one batch.
+/// Rows that a trim, the deletion of old rows, keeps in the table of the feed. Each row has the
+/// changed keys of at least one batch.
 const ROWS_KEPT: usize = FEED_BATCHES;
 
-/// Rows that a store writes between two trims. The table has about [`ROWS_KEPT`] and this many rows
-/// at most.
+/// Rows that a store writes between two trims, the deletions of old rows. The table has about
+/// [`ROWS_KEPT`] and this many rows at most.
 pub(crate) const ROWS_BETWEEN_TRIMS: usize = 256;
 
-/// Bytes of rows that one answer reads. If there are more, the reader gets a gap.
+/// Bytes of rows that one answer reads. If there are more, the reader gets a gap: the answer that
+/// any record may have changed.
 const ANSWER_BYTES_MAX: i64 = 16 << 20;
 
 /// Bytes of a file's origin, a random number that is in each position of that file.
@@ -37,7 +39,8 @@ const ORIGIN_BYTES: usize = 8;
 
 const DOING: &str = "reading the change feed";
 
-/// Returns the rows for the changes of some batches. The entry of a batch is never split.
+/// Returns the rows to add to the feed: the keys that the committed plans of some batches changed.
+/// The keys of one batch are never split over two rows.
 pub(crate) fn rows<'a>(batches: impl Iterator<Item = (&'a [Plan], &'a [Verdict])>) -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<u8>> = Vec::new();
     for (plans, verdicts) in batches {
@@ -93,7 +96,8 @@ pub(crate) async fn changes(
     }
 }
 
-/// A decoded position: the file, and the number of the last row before it.
+/// A decoded position in the feed: the origin (random number) of the file, and the number of the
+/// last row that the reader has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FeedPosition {
     origin: [u8; ORIGIN_BYTES],
@@ -114,7 +118,7 @@ impl FeedPosition {
     }
 }
 
-/// Rows of the feed, and the current position in the same snapshot.
+/// Rows of the feed after a reader's position, and the current position in the same snapshot.
 struct FeedRows {
     here: FeedPosition,
     bodies: Vec<Bytes>,
@@ -138,7 +142,8 @@ impl FeedRows {
         Ok(FeedRows { here: here.ok_or(sqlx::Error::RowNotFound)?, bodies })
     }
 
-    /// Returns true if these are all rows since a position of the same file.
+    /// Returns true if these are all rows after the position `since`, and that is a position of the
+    /// same file. Otherwise the reader must get a gap.
     fn is_all_since(&self, since: FeedPosition) -> bool {
         let later = self.here.number.checked_sub(since.number);
         let later = later.and_then(|later| usize::try_from(later).ok());

@@ -46,7 +46,8 @@ use crate::read::Readers;
 use crate::snapshot::Snapshots;
 use crate::writer::{Job, Writer};
 
-/// Calls of `commit` that may be queued for the writer. Further calls wait for a free slot.
+/// Calls of `commit` that may be queued for the writer, the task that commits. Further calls wait
+/// until the queue has space.
 const JOBS_WAITING: usize = 1_024;
 
 /// A metadata store in a SQLite file.

@@ -41,7 +41,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const WAL_TRIES: u32 = 100;
 const WAL_PAUSE: Duration = Duration::from_millis(20);
 
-/// Rows that a connection's thread may read ahead of the task.
+/// Rows that a connection's thread may read before the task takes them.
 const ROWS_AHEAD: usize = 1_024;
 
 /// Prepared scripts that a connection caches.
@@ -51,13 +51,15 @@ const SCRIPTS_CACHED: usize = 256;
 /// the same mode.
 pub(crate) const FILE_MODE: u32 = 0o600;
 
-/// The rights of the group and of others.
+/// The permission bits of the group and of others, which the store's files must not have.
 const OTHERS: u32 = 0o077;
 
-/// Number of pages in the log at which a commit also moves them into the file: 16 MiB.
+/// Number of pages in the write-ahead log at which a commit also moves them into the database file:
+/// 16 MiB.
 const CHECKPOINT_PAGES: u32 = 4_096;
 
-/// Size of the log at which the writer waits for readers in order to restart it.
+/// Size of the write-ahead log, in bytes, at which the writer waits for readers in order to restart
+/// the log from its beginning.
 pub(crate) const WAL_BYTES_MAX: u64 = 64 << 20;
 
 const SCHEMA: &str = "
@@ -247,12 +249,13 @@ async fn turn_on_wal(connection: &mut SqliteConnection) -> Result<String, sqlx::
     ask(connection, "PRAGMA journal_mode = WAL").await
 }
 
-/// Returns the size of the log in bytes; 0 if there is none.
+/// Returns the size of the write-ahead log beside the database at `path`, in bytes; 0 if there is
+/// none.
 pub(crate) fn wal_bytes(path: &Path) -> u64 {
     sibling(path, "-wal").metadata().map_or(0, |metadata| metadata.len())
 }
 
-/// The effort of a checkpoint with respect to readers and the log.
+/// The effort of a checkpoint, which moves pages from the write-ahead log to the database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checkpoint {
     /// Moves as many pages as readers permit, without waiting for them.
@@ -264,8 +267,8 @@ pub(crate) enum Checkpoint {
     Truncate,
 }
 
-/// Moves pages from the log to the file. Fails if readers keep a part of the log, or if the disk
-/// has no space for pages that the file lacks.
+/// Moves pages from the write-ahead log to the database file. Fails if readers still need a part of
+/// the log, or if the disk has no space for pages that the file lacks.
 pub(crate) async fn checkpoint(
     connection: &mut SqliteConnection,
     mode: Checkpoint,

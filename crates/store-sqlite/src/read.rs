@@ -1,8 +1,8 @@
 //! The connections that read. Each call is one script, and therefore one snapshot.
 //!
-//! For example, a read of five records, two of them with a follow, and a range is a script of
-//! BEGIN, one statement for three records, one for two with their targets, one for the range, and
-//! COMMIT.
+//! For example, a read of five records, two of them with a follow (the record to which the found
+//! one points is returned, too), and a range is a script of BEGIN, one statement for three records,
+//! one for two with their targets, one for the range, and COMMIT.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -28,8 +28,8 @@ const _: () = assert!(READERS == READERS_U32 as usize, "one number in two types"
 
 const _: () = assert!(LIMITS.reads <= LENGTH_MAX, "each kind of question is one statement");
 
-/// The reading connections. A connection is opened when a call first needs it, and again after a
-/// call that did not finish because its caller went away or SQLite failed.
+/// The connections that read, at most three. A connection is opened when a call first needs it, and
+/// again after a call that did not finish because its caller went away or SQLite failed.
 #[derive(Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct Readers {
     permits: Semaphore,
 }
 
-/// A connection that one caller uses. If the caller does not return it, it is closed.
+/// A reading connection that one caller uses. If the caller does not return it, it is closed.
 struct PooledReader<'a> {
     readers: &'a Readers,
     connection: SqliteConnection,
@@ -299,7 +299,8 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// Returns the answer for a question of which the file has no row.
+/// Returns the answer for a question for which the file has no row: no record, no entries, or a
+/// counter of 0.
 fn absent(read: &Read) -> ReadResult {
     match read {
         Read::Record { .. } => ReadResult::Record(None),
@@ -405,7 +406,8 @@ fn target_at(
     Ok(follow.to_target(bytes.map(Bytes::copy_from_slice)))
 }
 
-/// Returns the number of bytes to fetch of a target, as a parameter.
+/// Returns the number of bytes to fetch of a target, the record to which a found one points, as a
+/// parameter.
 fn fetched(follow: &Follow) -> Parameter<'static> {
     Parameter::Integer(follow.fetch_bytes().map_or(ALL_BYTES, i64::from))
 }

@@ -30,36 +30,39 @@ use store::{StoreError, StoreErrorKind};
 
 use crate::open::{self, FILE_MODE, sibling, wal_bytes};
 
-/// Size of the reserve on a large file system.
+/// Size of the reserve (disk space that is kept for deletes) on a large file system, in bytes.
 const RESERVE_BYTES_MAX: u64 = 8 << 20;
 
-/// Size of the reserve on a tiny file system.
+/// Size of the reserve (disk space that is kept for deletes) on a tiny file system, in bytes.
 const RESERVE_BYTES_MIN: u64 = 256 << 10;
 
-/// The part of a small file system that the reserve may take: one sixteenth.
+/// The part of a small file system that the reserve, the space kept for deletes, may take: one
+/// sixteenth.
 const RESERVE_PART: u64 = 16;
 
-/// With less free space than this, the writer checks for space before each commit and empties the
-/// log after it. So the disk never fills up while the log has pages that the database lacks.
+/// With less free disk space than this, in bytes, the writer checks for space before each commit
+/// and empties the write-ahead log after it. So the disk never fills up while the log has pages
+/// that the database lacks.
 const NEARLY_FULL_BYTES: u64 = 64 << 20;
 
 /// The reserve grows in multiples of this size.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// Least size of the log's file while the disk is nearly full, so that most deletes need no space
-/// from the reserve.
+/// Least size of the write-ahead log's file while the disk is nearly full, in bytes, so that most
+/// deletes need no space from the reserve.
 const LOG_BYTES_MIN: u64 = 512 << 10;
 
-/// The first cut from the reserve. Each further cut for the same commit is twice as large.
+/// The first part of the reserve, in bytes, that a delete on a full disk returns to the disk. Each
+/// further cut for the same commit is twice as large.
 pub(crate) const CUT_BYTES: u64 = 256 << 10;
 
 /// The unit in which the operating system counts the blocks of a file.
 const BLOCK_UNIT: u64 = 512;
 
-/// If this much space is free, an I/O error has another cause than a full disk.
+/// If this much disk space is free, in bytes, an I/O error has another cause than a full disk.
 pub(crate) const PROBE_BYTES: u64 = 64 << 10;
 
-/// The reserve of one database.
+/// The reserve of one database: a file that occupies disk space, which deletes on a full disk use.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     database: PathBuf,
@@ -90,7 +93,7 @@ impl Reserve {
         }
     }
 
-    /// Returns the bytes that the reserve lacks.
+    /// Returns the number of bytes that the reserve lacks to its whole size.
     pub(crate) fn missing(&self) -> u64 {
         self.whole.saturating_sub(self.len())
     }
@@ -139,7 +142,8 @@ impl Reserve {
         file.set_len(len)
     }
 
-    /// Returns `bytes` of the reserve to the disk. Returns false if the reserve was empty.
+    /// Shortens the reserve by `bytes`, so that the disk has that space for deletes. Returns false
+    /// if the reserve was empty.
     pub(crate) fn cut(&self, bytes: u64) -> bool {
         let cut = || -> io::Result<u64> {
             let file = self.lock()?;
@@ -171,7 +175,8 @@ impl Reserve {
         halves.find(|bytes| self.has_space(*bytes)).unwrap_or(0)
     }
 
-    /// Grows the log's file to its least size if the disk has the space.
+    /// Grows the file of the write-ahead log to its least size for a nearly full disk, if the disk
+    /// has the space.
     pub(crate) fn widen_log(&self) {
         let len = wal_bytes(&self.database);
         if len == 0 || len >= LOG_BYTES_MIN {

@@ -8,7 +8,8 @@ use futures::StreamExt;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Either, Executor};
 
-/// Lengths of lists of rows. A longer list becomes several statements.
+/// Lengths that a list of rows in a statement can have. A shorter list is filled with rows of NULL;
+/// a list that exceeds all of them becomes several statements.
 const LENGTHS: [usize; 6] = [4, 16, 64, 256, 1_024, LENGTH_MAX];
 pub(crate) const LENGTH_MAX: usize = 4_096;
 
@@ -22,7 +23,8 @@ const _: () = assert!(LENGTH_MAX * ROW_PARAMETERS_MAX <= PARAMETERS_MAX, "a stat
 /// from the planner.
 pub(crate) const LIMIT: &str = "LIMIT +?";
 
-/// Longer texts are rare. They are prepared for each use and not cached.
+/// The longest text that the connection keeps as a prepared statement, in bytes. Longer texts are
+/// rare, and are prepared for each use.
 pub(crate) const CACHED_TEXT_BYTES: usize = 20 << 10;
 
 /// The value of one parameter.
@@ -49,7 +51,7 @@ struct Part {
     statements: usize,
 }
 
-/// A script that failed before its end.
+/// The failure of a script, some statements of which may have succeeded.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// Number of statements that succeeded. The next one failed, and none after it ran.
@@ -59,7 +61,7 @@ pub(crate) struct Failure {
 }
 
 impl Script {
-    /// Returns the number of statements.
+    /// Returns the number of statements in all parts of the script.
     pub(crate) fn statements(&self) -> usize {
         self.parts.iter().chain([&self.last]).map(|part| part.statements).sum()
     }
@@ -146,14 +148,15 @@ impl Script {
     }
 }
 
-/// Number of ranges that share a part with the other questions.
+/// Largest number of range questions that share a part (one prepared text) with other questions.
 const RANGES_INLINE_MAX: usize = 4;
 
-/// Numbers of ranges in a part of their own. A part with fewer ranges is padded with empty ones.
+/// Numbers of range questions that a part (one prepared text) of their own can have. A part with
+/// fewer questions is padded with ranges that find nothing.
 const RANGE_LENGTHS: [usize; 2] = [16, RANGE_LENGTH_MAX];
 pub(crate) const RANGE_LENGTH_MAX: usize = 64;
 
-/// The ranges of one part of a script.
+/// The range questions of one part of a script. A part is a text that is prepared as a whole.
 pub(crate) struct RangesOfPart<'a, T> {
     pub(crate) asked: &'a [T],
 }
@@ -175,7 +178,8 @@ impl<T> RangesOfPart<'_, T> {
         self.asked.len() > RANGES_INLINE_MAX
     }
 
-    /// Returns the number of empty ranges that pad the part.
+    /// Returns the number of ranges that find nothing, with which the part is padded to one of the
+    /// lengths.
     pub(crate) fn padding(&self) -> usize {
         let asked = self.asked.len();
         let length = RANGE_LENGTHS.into_iter().find(|length| *length >= asked);

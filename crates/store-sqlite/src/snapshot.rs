@@ -25,11 +25,11 @@ const SNAPSHOTS_MAX: usize = 8;
 /// in the middle drops it. It is also gone after an error, and after the store was closed.
 type Held = tokio::sync::Mutex<Option<SqliteConnection>>;
 
-/// The snapshots that exist, so that closing the store ends them.
+/// The snapshots of a store that exist, so that closing the store can end them.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     path: PathBuf,
-    /// `None` after the store was closed.
+    /// The connections of the snapshots that exist; `None` after the store was closed.
     living: Mutex<Option<Vec<Weak<Held>>>>,
 }
 
@@ -84,7 +84,7 @@ impl Snapshots {
     }
 }
 
-/// The file as it was at one instant, and the reading positions.
+/// The file as it was at one instant, and the positions up to which its owner has read it.
 #[derive(Debug)]
 pub(crate) struct SqliteSnapshot {
     held: Arc<Held>,

@@ -27,7 +27,7 @@ use crate::read::{integer, key_at, place, value_at};
 use crate::reserve::{PROBE_BYTES, Reserve};
 use crate::script::{Failure, Parameter, RangesOfPart, Script};
 
-/// A call of `commit` that waits for its verdicts.
+/// A call of `commit` that waits for its verdicts, in the queue of the writer.
 #[derive(Debug)]
 pub(crate) struct Job {
     plans: Vec<Plan>,
@@ -68,23 +68,26 @@ impl Job {
     }
 }
 
-/// The owner of the writing connection.
+/// The owner of the connection that writes, and of the state of the disk's space.
 #[derive(Debug)]
 pub(crate) struct Writer {
     path: PathBuf,
     /// `None` after an error, until the next job reopens it.
     connection: Option<SqliteConnection>,
-    /// Size of the log in bytes up to which the writer does not wait for readers.
+    /// Size of the write-ahead log, in bytes, up to which the writer does not wait for readers in
+    /// order to shorten it.
     wal_bytes_allowed: u64,
-    /// Rows of the feed to write until old rows are trimmed. It starts at 0, so that the first
-    /// commit trims: a process may write fewer rows than the interval in its whole life.
+    /// Number of rows of the change feed that the writer still writes before it deletes old ones.
+    /// It starts at 0, so that the first commit deletes: a process may write fewer rows than the
+    /// interval in its whole life.
     rows_until_trim: usize,
+    /// Disk space that is kept for deletes on a full disk.
     reserve: Reserve,
     /// Spaces whose records may be put although the disk is full.
     spared: &'static [Space],
     /// Shared with the store, which reports it to operators.
     shortage: Arc<Shortage>,
-    /// True if the last failure may have been caused by an exhausted quota.
+    /// True if the last failure may have been caused by an exhausted disk or quota.
     is_short_of_space: bool,
     /// The lock is held while the connection may write.
     _lock: File,
@@ -144,8 +147,9 @@ impl Writer {
         self.drop_connection().await;
     }
 
-    /// Decides the plans of all jobs, in order, in one transaction. Plans that are not admitted
-    /// fail with `Full` and do not affect the others.
+    /// Decides the plans of all jobs, in order, in one transaction. `is_admitted` gets the number
+    /// of a plan among all of them, from 0. Plans that are not admitted fail with `Full` and do not
+    /// affect the others.
     async fn commit(
         &mut self,
         jobs: &[Job],
@@ -226,8 +230,9 @@ impl Writer {
         }
     }
 
-    /// Shortens the log if SQLite's own checkpoints could not, because there was always a reader.
-    /// New readers do not delay this checkpoint, only those that have begun.
+    /// Shortens the write-ahead log if it is long, since SQLite's own checkpoints could not because
+    /// there was always a reader. New readers do not delay this checkpoint, only those that have
+    /// begun.
     async fn keep_log_short(&mut self) {
         let bytes = open::wal_bytes(&self.path);
         if bytes <= self.wal_bytes_allowed {

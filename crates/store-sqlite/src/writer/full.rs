@@ -25,11 +25,11 @@ const PAGES_PER_ITEM: u64 = 2;
 /// Space that a commit needs beyond the bytes of its plans.
 const COMMIT_BYTES: u64 = 64 << 10;
 
-/// The store reports a shortage if it has less space than this.
+/// With less free space than this, in bytes, the store reports a shortage to operators.
 const SPACE_BYTES: u64 = 256 << 10;
 
-/// Number of cuts of the reserve for one commit. Each is twice as large as the one before; together
-/// they are the largest reserve.
+/// Number of times that the reserve, the disk space for deletes, is cut for one commit. Each cut is
+/// twice as large as the one before; together they are the largest reserve.
 const CUTS: u32 = 5;
 
 impl Writer {
@@ -58,7 +58,8 @@ impl Writer {
     }
 
     /// Commits the plans that free space and, of the others, those that fit into the free space. If
-    /// the disk is full, repeats the commit with more and more of the reserve.
+    /// the disk is full, repeats the commit of the plans that free space with more and more of the
+    /// reserve, the disk space that is kept for them. All other plans then fail with `Full`.
     async fn commit_admitted(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, Shared> {
         let plans = || jobs.iter().flat_map(|job| &job.plans);
         let frees: Vec<bool> = plans().map(|plan| frees_space(plan, self.spared)).collect();
