@@ -19,7 +19,8 @@ pub struct VolumeRecord {
     pub made: Timestamp,
     /// The format of the volume's records. A release refuses a volume of another format.
     pub format: u32,
-    /// 1 plus the number of times that the volume was restored from a copy.
+    /// A number for restores of the volume from a copy. It is 1 in every volume so far, because no
+    /// release implements a restore.
     pub generation: u64,
     /// The content length of a full block, in bytes.
     pub block_bytes: u32,

@@ -64,10 +64,10 @@ use crate::row;
 use crate::script::{Failure, LIST_ROWS_MAX, Script, StatementResult, push, push_bytes};
 use crate::writes::{RowState, Writes, delete, rank};
 
-/// Limit of the tries of a batch with contention.
+/// Limit of the tries of a batch that other transactions disturb (contention).
 const TRIES: u32 = 16;
 
-/// Time after which a batch is not retried.
+/// Time since the first try after which a batch is not tried again.
 const RETRY_DEADLINE: Duration = Duration::from_secs(8);
 
 /// The first pause before a retry, and the longest. The pause doubles with each try. Half of it
@@ -75,18 +75,19 @@ const RETRY_DEADLINE: Duration = Duration::from_secs(8);
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-/// The result of one failed try.
+/// The reason why one try to commit a batch failed.
 enum TryError {
     /// Another transaction's lock or row was in the way. The transaction may need to be rolled
     /// back.
     Contention(sqlx::Error),
-    /// The connection had ended before the call began.
+    /// The server had ended the connection before the call began, so nothing was sent on it.
     Ended,
-    /// Nothing was committed, or the outcome is unknown, as the kind says.
+    /// Any other failure. The kind says if nothing was committed or if the outcome is unknown.
     Failed(StoreErrorKind, sqlx::Error),
 }
 
-/// Decides the plans, in order, in one transaction.
+/// Decides the plans, in order, in one transaction, which commits those whose guards hold. Tries
+/// again after contention with other transactions.
 pub(crate) async fn commit(
     pool: &ConnectionPool,
     plans: &[Plan],
@@ -143,7 +144,8 @@ async fn roll_back(connection: &mut PooledConnection<'_>) -> Result<(), StoreErr
     }
 }
 
-/// Returns the connection to the pool, after a trim of its shard of the feed if one is due.
+/// Returns the connection to the pool. If this is due, it first deletes old entries of one shard
+/// (one of 16 parts) of the change feed. `entry` is the number of the batch's entry in that shard.
 async fn trim(mut connection: PooledConnection<'_>, entry: Option<u64>) {
     let trimming = entry.and_then(|number| feed::trim(feed::shard(connection.id()), number));
     if let Some(script) = trimming
@@ -210,7 +212,7 @@ async fn attempt(
     Ok((verdicts, number))
 }
 
-/// Returns the meaning of a failure if nothing can have been committed.
+/// Returns the meaning of a failed script if nothing can have been committed.
 fn definite(connection: &PooledConnection<'_>, failure: Failure) -> TryError {
     if is_contention(&failure.error) {
         TryError::Contention(failure.error)
@@ -221,7 +223,8 @@ fn definite(connection: &PooledConnection<'_>, failure: Failure) -> TryError {
     }
 }
 
-/// Ends a transaction that writes nothing, if the absent keys are still absent.
+/// Ends a transaction that writes nothing, if the absent keys, on which its verdicts rest, are
+/// still absent. Otherwise fails with contention, and the batch starts again.
 async fn end(
     connection: &mut PooledConnection<'_>,
     absent: &[&Key],
@@ -240,7 +243,8 @@ async fn end(
     Ok(())
 }
 
-/// The rows to lock, in the order of keys, each with true for an exclusive lock.
+/// The rows to lock in the first round trip, in the order of keys, each with true for an exclusive
+/// lock.
 struct Locks<'a>(BTreeMap<&'a Key, bool>);
 
 impl<'a> Locks<'a> {
@@ -276,7 +280,8 @@ impl<'a> Locks<'a> {
         Locks(locks)
     }
 
-    /// Returns the script of trip 1. Its first statement begins the transaction.
+    /// Returns the script of the first round trip, which locks rows and reads them. Its first
+    /// statement begins the transaction.
     fn script(&self, batch: &Batch) -> Script {
         const LOOK: &str = "SELECT k, v FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k IN (";
         let keys = |exclusive| self.0.iter().filter(move |lock| *lock.1 == exclusive);
@@ -343,7 +348,8 @@ fn lock_counters(script: &mut Script, counters: &[&CounterKey]) {
     script.list(LOOK, counters, |text, CounterKey(key)| push_bytes(text, key.as_bytes()));
 }
 
-/// Sets the rows of trip 1 in the batch. Returns the records that were found, by key.
+/// Sets the values that the first round trip returned in the batch. Returns the records that were
+/// found, by key.
 fn take(
     batch: &mut Batch,
     answers: &[StatementResult],

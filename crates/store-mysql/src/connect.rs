@@ -72,13 +72,13 @@ pub(crate) enum Role {
     Reader,
 }
 
-/// A connection, with the server's number of it.
+/// A connection to the server, with the number that the server gave to it.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) connection: MySqlConnection,
     pub(crate) id: u64,
-    /// Number of failed checks of the server when this connection was made. The connection is valid
-    /// until another check fails.
+    /// Number of failed checks of the server when this connection was made. After another failed
+    /// check the connection is not used any more.
     pub(crate) refusals: u64,
 }
 
@@ -93,12 +93,13 @@ impl Link {
     }
 }
 
-/// The address and credentials of the server. Its `Debug` shows neither user nor password.
+/// Makes connections: the address, credentials and checked settings of the server. Its `Debug`
+/// shows neither user nor password.
 pub(crate) struct Connector {
     options: MySqlConnectOptions,
     flavour: Flavour,
     has_query_cache: bool,
-    /// The result of the last check of the server.
+    /// The result of the last check of the server: its risks, and the number of failed checks.
     pub(crate) standing: Standing,
 }
 

@@ -1,4 +1,5 @@
-//! The change feed, in shards.
+//! The change feed (the keys that recent batches changed), in shards, which are 16 independent
+//! sequences of entries.
 //!
 //! A commit that changes records takes the next number of one shard, in its last statements before
 //! COMMIT. The shard's row stays locked until the commit is visible. So the entries of a shard
@@ -23,27 +24,29 @@ use crate::script::{Script, StatementResult, push, push_bytes};
 pub(crate) const SHARDS: u8 = 16;
 const SHARDS_USIZE: usize = SHARDS as usize;
 
-/// Limit of the entries of one answer. A reader that is further behind gets a gap.
+/// Limit of the entries of one answer. A reader that is further behind gets a gap: the answer that
+/// any record may have changed.
 const ENTRIES_MAX: u64 = FEED_BATCHES as u64;
 
 /// Number of entries that a shard keeps. All entries that the feed promises to keep may be in one
 /// shard.
 const KEPT: u64 = FEED_BATCHES as u64;
 
-/// Number of entries after which a shard is trimmed.
+/// Number of entries of a shard after which its old entries are deleted.
 const TRIM_EVERY: u64 = 512;
 
 /// Bytes of the store's identity at the beginning of a position.
 const STORE_BYTES: usize = 16;
 const POSITION_BYTES: usize = STORE_BYTES + SHARDS_USIZE * size_of::<u64>();
 
-/// Returns the shard of a connection. The server numbers connections consecutively, which spreads
-/// the connections of all gateways over the shards.
+/// Returns the shard (the part of the feed) to which a connection appends. The server numbers
+/// connections consecutively, which spreads the connections of all gateways over the shards.
 pub(crate) fn shard(connection: u64) -> u64 {
     connection % u64::from(SHARDS)
 }
 
-/// Returns the entry of the committed plans of a batch; empty if they changed no records.
+/// Returns the entry of a batch in the feed: the keys that its committed plans changed. Empty if
+/// they changed no records.
 pub(crate) fn entry(plans: &[Plan], verdicts: &[Verdict]) -> Bytes {
     let pieces = feed::pieces(plans);
     let committed = pieces.iter().zip(verdicts);
@@ -51,7 +54,8 @@ pub(crate) fn entry(plans: &[Plan], verdicts: &[Verdict]) -> Bytes {
     committed.flat_map(|(piece, _)| piece).copied().collect()
 }
 
-/// Adds the statements that append an entry. The first one returns the entry's number.
+/// Adds the statements that append an entry to a shard of the feed. The first one returns the
+/// entry's number in the shard.
 pub(crate) fn append(script: &mut Script, shard: u64, entry: &[u8]) {
     script.statement(format!(
         "UPDATE ashlar_shard SET head = LAST_INSERT_ID(head + 1) WHERE shard = {shard}"
@@ -62,7 +66,8 @@ pub(crate) fn append(script: &mut Script, shard: u64, entry: &[u8]) {
     script.statement(text);
 }
 
-/// Returns the statement that deletes old entries of a shard, if a trim is due.
+/// Returns the statement that deletes old entries of a shard, or `None` if that is not due.
+/// `number` is that of the shard's latest entry.
 pub(crate) fn trim(shard: u64, number: u64) -> Option<Script> {
     if number < KEPT || !number.is_multiple_of(TRIM_EVERY) {
         return None;
@@ -73,7 +78,8 @@ pub(crate) fn trim(shard: u64, number: u64) -> Option<Script> {
     Some(script)
 }
 
-/// A decoded position: the number of the latest seen entry of each shard.
+/// A decoded position in the feed: for each shard, the number of the latest entry that the reader
+/// has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Heads([u64; SHARDS_USIZE]);
 
@@ -99,7 +105,7 @@ impl Heads {
     }
 }
 
-/// A call of `changes`: its statement, and the meaning of the answer.
+/// A call of `changes`: its statement, and the knowledge that its answer needs to be understood.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     store: &'a [u8],

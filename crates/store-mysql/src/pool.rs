@@ -20,7 +20,7 @@ use crate::script::{Failure, Script, StatementResult};
 /// How long a call waits for a connection.
 const PERMIT_WAIT: Duration = Duration::from_secs(2);
 
-/// Connections of one role, opened when a call first needs them.
+/// The connections of one role (commits or reads), opened when a call first needs them.
 #[derive(Debug)]
 pub(crate) struct ConnectionPool {
     connector: Arc<Connector>,
@@ -35,7 +35,8 @@ pub(crate) struct ConnectionPool {
 pub(crate) struct PooledConnection<'a> {
     pool: &'a ConnectionPool,
     link: Link,
-    /// True if the connection was idle before, so that it may have ended meanwhile.
+    /// True if the connection was idle in the pool before this call, so that the server may have
+    /// ended it meanwhile.
     was_idle: bool,
     _permit: SemaphorePermit<'a>,
 }
@@ -120,7 +121,7 @@ impl PooledConnection<'_> {
         Ok(())
     }
 
-    /// Returns the server's number of this connection.
+    /// Returns the number that the server gave to this connection.
     pub(crate) fn id(&self) -> u64 {
         self.link.id
     }

@@ -69,7 +69,8 @@ pub(crate) async fn ask(
     Ok(answers)
 }
 
-/// Returns the answer for a question of which the tables have no row.
+/// Returns the answer for a question for which the tables have no row: no record, no entries, or a
+/// counter of 0.
 fn absent(read: &Read) -> ReadResult {
     match read {
         Read::Record { .. } => ReadResult::Record(None),
@@ -78,10 +79,10 @@ fn absent(read: &Read) -> ReadResult {
     }
 }
 
-/// Sorted keys, each with the index of its question.
+/// The keys of a section in order, each with the index of the question that asks for it.
 type Asked<'a> = Vec<(&'a Key, usize)>;
 
-/// A part of the statement.
+/// A part of the statement that answers the questions of one kind.
 #[derive(Debug)]
 enum Section<'a> {
     Records(Asked<'a>, Option<&'a Follow>),
@@ -173,8 +174,8 @@ impl Section<'_> {
     }
 }
 
-/// Writes the beginning of a section about records. The target is joined by a comparison of bytes,
-/// which the primary key answers.
+/// Writes the beginning of a section about records. With `follow`, the record to which the found
+/// one points (its target) is joined by a comparison of bytes, which the primary key answers.
 fn push_records(text: &mut String, number: usize, follow: Option<&Follow>) {
     push(text, format_args!("SELECT {number}, r.k, r.v, "));
     match follow.map(Follow::fetch_bytes) {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::limits::LIMITS;
 
-/// Limit of the time of a script, with all of its packets.
+/// Limit of the time until a script, with all of its packets, is answered.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// Limit of the rows of one list. For longer lists the server changes the plan, or makes none.
@@ -40,7 +40,7 @@ const _: () = {
     assert!(LIMITS.reads * question <= PACKET_BYTES_MAX, "a read outgrows the packet");
 };
 
-/// Statements, in order.
+/// Statements that are sent to the server together, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     statements: Vec<String>,
@@ -54,11 +54,11 @@ pub(crate) struct StatementResult {
     pub(crate) last_insert_id: u64,
 }
 
-/// A script that failed before its end.
+/// The failure of a script, some statements of which may have run.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: sqlx::Error,
-    /// True if the last statement may have run.
+    /// True if the last statement, which may be COMMIT, may have run.
     pub(crate) last_in_doubt: bool,
 }
 

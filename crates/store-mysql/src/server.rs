@@ -107,7 +107,7 @@ fn is_running(row: &MySqlRow) -> bool {
         .any(|state| !state.eq_ignore_ascii_case(b"no"))
 }
 
-/// Returns true if a switch is on.
+/// Returns true if the setting with this name is a switch that is on.
 pub(crate) fn is_on(settings: &Settings, name: &str) -> bool {
     settings.get(name).is_some_and(|value| matches!(&*value.to_ascii_uppercase(), "ON" | "1"))
 }
@@ -199,7 +199,7 @@ fn check_usable(settings: &Settings, follows: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns the risks of the settings, one sentence each.
+/// Returns the possible losses of acknowledged commits that the settings permit, one sentence each.
 fn risks(settings: &Settings) -> Vec<String> {
     let value = |name: &str| settings.get(name).map_or("", String::as_str);
     let is = |name: &str, values: &[&str]| {
@@ -242,25 +242,31 @@ fn risks(settings: &Settings) -> Vec<String> {
     risks
 }
 
-/// The result of the last check.
+/// The result of the last check of the server: the risks of its settings for acknowledged commits,
+/// and the number of failed checks.
 #[derive(Debug)]
 pub(crate) struct Standing {
     relaxed: bool,
     /// True if the operator confirmed that all gateways use one node of the cluster.
     single_writer: bool,
-    /// The risks, as a sentence; empty if there are none.
+    /// The possible losses of acknowledged commits that the server's settings permit, as a
+    /// sentence; empty if there are none.
     risks: Mutex<String>,
-    /// Number of failed checks. Connections from before the last failure are not used any more.
+    /// Number of failed checks of the server. Connections from before the last failure are not used
+    /// any more.
     refusals: AtomicU64,
     /// Time of the last check of the server.
     asked: Mutex<Instant>,
-    /// Identifies the server of the last connection.
+    /// The host name, port and server id of the last connection's server; `None` before the first
+    /// one.
     identity: Mutex<Option<[Option<String>; 3]>>,
 }
 
 impl Standing {
-    /// Creates the state before the first check. If `relaxed`, a server with risks is accepted; if
-    /// also `single_writer`, a node of a cluster in which all nodes write.
+    /// Creates the state before the first check of the server. If `relaxed`, the check accepts a
+    /// server whose settings may lose acknowledged commits, for example after a power failure.
+    /// `single_writer` is the operator's confirmation that all gateways use one node; if both are
+    /// set, the check also accepts a node of a cluster in which all nodes can write.
     pub(crate) fn new(relaxed: bool, single_writer: bool) -> Standing {
         Standing {
             relaxed,

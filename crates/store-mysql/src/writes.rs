@@ -10,13 +10,13 @@ use store::{Batch, CounterChange, CounterKey, Key, Value};
 
 use crate::script::{Script, push, push_bytes};
 
-/// The bound to which sums of counters are clamped. It is far beyond the defined range, and
-/// prevents overflows in additions.
+/// The bound, positive and negative, to which sums of counters are clamped. It is far beyond the
+/// defined range, and prevents overflows in additions.
 const COUNTER_BOUND: i64 = (1 << 62) - 1;
 const _: () =
     assert!(COUNTER_BOUND.checked_add(COUNTER_BOUND).is_some(), "two bounds are no number");
 
-/// The knowledge about the row of a key.
+/// The knowledge of a batch about the row of a key, after the first round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowState {
     /// The row exists and is locked exclusively.
@@ -38,14 +38,15 @@ pub(crate) fn rank(change: CounterChange) -> u8 {
     }
 }
 
-/// The combined changes of a batch.
+/// The combined changes of a batch, in the form of the statements that write them.
 #[derive(Debug)]
 pub(crate) struct Writes<'a> {
-    /// Records whose keys must not exist before this commit: new ones, and placeholders.
+    /// Records whose keys must not exist before this commit: new records, and placeholders. A
+    /// placeholder is inserted and deleted again, to prove that a guarded key is absent.
     new: BTreeMap<&'a Key, &'a [u8]>,
     /// Records that exist or may exist.
     put: Vec<(&'a Key, &'a Value)>,
-    /// Existing records to delete, and placeholders.
+    /// Existing records to delete, and placeholders, which no other transaction ever sees.
     deleted: BTreeSet<&'a Key>,
     counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
     is_empty: bool,

@@ -36,7 +36,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
 /// Limit of the tries of a commit that the server aborts.
 const TRIES: u32 = 5;
 
-/// Time after which a commit is not retried.
+/// Time since the first try after which a failed commit is not tried again.
 const TRYING: Duration = Duration::from_secs(5);
 
 /// Upper limit of the pause before the second try. It doubles with each try.
@@ -48,7 +48,7 @@ const COMMIT_OPTIMISTIC: &str = "select ashlar_commit_whole_2($1, $2, $3, $4, $5
 const COMMIT: &str = "select failed, met from ashlar_commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
      $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
 
-/// The way in which batches are committed.
+/// The way in which a store commits batches, chosen when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By the store's functions, mostly in one round trip.
@@ -57,12 +57,13 @@ pub(crate) enum Way {
     Statements,
 }
 
-/// A batch in the forms that the statements need, built once for all tries.
+/// The plans of one call of `commit`, in the forms that the statements need, built once for all
+/// tries.
 struct Batch<'a> {
     plans: &'a [Plan],
     way: Way,
     optimistic: Option<OptimisticBatch<'a>>,
-    /// True if a guard bounds a counter.
+    /// True if a guard `AtMost` of any plan bounds a counter.
     bounded: bool,
     waves: OnceLock<ConflictWaves>,
 }
@@ -93,7 +94,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Decides plans, and commits those whose guards hold.
+/// Decides plans in order, and commits those whose guards hold. Tries several times if the server
+/// aborts the transaction.
 pub(crate) async fn commit(
     connections: &Connections,
     way: Way,
@@ -147,7 +149,8 @@ fn pause(tried: u32) -> Duration {
     PAUSE.saturating_mul(1 << tried.min(8)).mul_f64(part)
 }
 
-/// Calls the function for the usual case. Returns true if it committed the batch.
+/// Calls the function that assumes that all guards hold. Returns true if it committed the batch,
+/// and false if it changed nothing because a guard did not hold.
 async fn call_optimistic(
     connection: &mut PgConnection,
     optimistic: &OptimisticBatch<'_>,
@@ -185,7 +188,8 @@ async fn call_optimistic(
     }
 }
 
-/// Calls the function for all other cases.
+/// Calls the function that decides plan by plan, in conflict waves, and returns the verdict of each
+/// plan.
 async fn call(
     connection: &mut PgConnection,
     waves: &ConflictWaves,
@@ -220,12 +224,12 @@ async fn call(
     waves.verdicts(&failed, met).ok_or_else(|| unreadable("conditions of another batch"))
 }
 
-/// Returns true if a plan changes records, which adds an entry to the feed.
+/// Returns true if a plan puts or deletes records, whose keys then belong in the change feed.
 pub(crate) fn changes_records(plan: &Plan) -> bool {
     plan.writes.iter().any(|write| matches!(write, Write::Put(..) | Write::Delete(_)))
 }
 
-/// Returns the error of a commit whose task is gone.
+/// Returns the error of a commit whose task has ended without an answer: the outcome is unknown.
 pub(crate) fn lost(plans: usize) -> StoreError {
     let doing = format!("committing {plans} plans: its task is gone");
     StoreError::new(StoreErrorKind::Unknown, doing)

@@ -18,7 +18,7 @@ use store::feed::compact;
 use store::{CounterKey, Guard, Key, Plan, Value, Verdict, Write};
 
 /// The bound, positive and negative, to which sums of counters are clamped, so that the next sum
-/// fits the type.
+/// fits 64 bits.
 pub(crate) const SUM_MAX: i64 = 1 << 61;
 
 /// Kinds of conditions, as `commit.sql` numbers them.
@@ -41,12 +41,16 @@ mod change {
     pub(super) const ONE_BY_ONE_BIT: i32 = 16;
 }
 
-/// One guard, or several equal guards of one wave.
+/// One guard, or several equal guards of the plans of one conflict wave, that is, of plans that are
+/// decided together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Condition {
+    /// The kind of the guard, by its number in `commit.sql`.
     pub(crate) kind: i32,
+    /// The key of the guarded record, or the start of the range of `Empty`.
     pub(crate) key: Bytes,
-    /// The value of `Equals`, or the end of `Empty`.
+    /// The bytes that `Equals` requires, or the end of the range of `Empty`; `None` for other
+    /// guards.
     pub(crate) arg: Option<Bytes>,
 }
 
@@ -74,15 +78,18 @@ pub(crate) struct Change {
     pub(crate) number: i64,
 }
 
-/// A batch in the form that `commit.sql` takes. Plans and conditions are numbered from 0.
+/// A batch in the form that `commit.sql` takes: its plans, grouped into conflict waves. Plans of
+/// one wave do not conflict, so they are decided together. Plans and conditions are numbered from
+/// 0.
 #[derive(Debug, Default)]
 pub(crate) struct ConflictWaves {
-    /// Hashes of keys in ascending order, each with true if the key is written.
+    /// The hashes of all guarded and written keys in ascending order, each with true if a key with
+    /// this hash is written. The function locks them in this order.
     pub(crate) locks: Vec<(i32, bool)>,
     /// For each wave, the ends of its conditions, members, puts and deletes in the lists.
     pub(crate) ends: Vec<[i32; 4]>,
     pub(crate) conditions: Vec<Condition>,
-    /// Pairs of a plan and a condition that it needs.
+    /// Pairs of a plan and a condition that must hold for it.
     pub(crate) members: Vec<(i32, i32)>,
     pub(crate) puts: Vec<(i32, Key, Value)>,
     pub(crate) deletes: Vec<(i32, Key)>,
@@ -130,7 +137,8 @@ fn index(number: usize) -> i32 {
 }
 
 impl ConflictWaves {
-    /// Splits plans, which are within limits, into conflict waves.
+    /// Groups plans, which are within limits, into conflict waves: a plan that conflicts with an
+    /// earlier one is in a later wave.
     pub(crate) fn of(plans: &[Plan]) -> ConflictWaves {
         let wave_of_plan = waves(plans);
         let mut by_wave: BTreeMap<usize, Vec<(usize, &Plan)>> = BTreeMap::new();
@@ -222,8 +230,9 @@ impl ConflictWaves {
         }
     }
 
-    /// Returns the verdicts, from the conditions that did not hold and the records that were found
-    /// instead. Returns `None` if a condition is not of this batch.
+    /// Returns the verdict of each plan, from the numbers of the conditions that did not hold
+    /// (`failed`) and the records that were found instead (`met`). Returns `None` if a condition is
+    /// not of this batch.
     pub(crate) fn verdicts(
         &self,
         failed: &[i32],
@@ -250,7 +259,8 @@ impl ConflictWaves {
     }
 }
 
-/// Returns the conflict wave of each plan, from 0.
+/// Returns the conflict wave of each plan, from 0: one more than that of the latest earlier plan
+/// with which it conflicts.
 pub(crate) fn waves(plans: &[Plan]) -> Vec<usize> {
     // For each record or range, the first wave in which a later plan may write it. `written` also
     // bounds the first wave in which a later plan may guard the record.

@@ -81,7 +81,8 @@ const PARAMETERS: &[&str] = &[
     "options",
 ];
 
-/// Limit of the time between two statements of a transaction.
+/// Limit of the time between two statements of a transaction, after which the server ends the
+/// session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
     /// Five seconds, for transactions that hold locks.
@@ -140,7 +141,8 @@ impl Connector {
         self.age.load(Ordering::SeqCst)
     }
 
-    /// Ends a generation of which a connection broke.
+    /// Ends the generation of connections with this number, because one of them broke: none of them
+    /// is used again.
     pub(crate) fn broke(&self, age: u64) {
         // If the generation has ended already, newer connections are not affected.
         let _ = self.age.compare_exchange(age, age + 1, Ordering::SeqCst, Ordering::SeqCst);
@@ -176,7 +178,8 @@ impl Connector {
     }
 
     /// Checks that the server can be used, with relaxed durability if the options accept that. If
-    /// the result differs from the last check, ends the generation of connections.
+    /// the result differs from the last check, ends the generation of connections: all connections
+    /// that were made before are not used again.
     fn check(&self, server: &Server, doing: &str) -> Result<(), StoreError> {
         let refuse = |why: String| {
             self.age.fetch_add(1, Ordering::SeqCst);

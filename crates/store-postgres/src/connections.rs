@@ -35,7 +35,7 @@ const PING_DEADLINE: Duration = Duration::from_millis(500);
 /// Limit of the time of closing a connection in good order.
 const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 
-/// Connections for one kind of call.
+/// The pool of connections for one kind of call: commits or reads.
 #[derive(Debug)]
 pub(crate) struct Connections {
     connector: Arc<Connector>,
@@ -51,7 +51,7 @@ struct Resting {
     since: Instant,
 }
 
-/// A connection that one call uses.
+/// A connection of the pool that one call uses. If the call does not give it back, it is closed.
 #[derive(Debug)]
 pub(crate) struct Lent<'a> {
     connections: &'a Connections,
@@ -86,7 +86,8 @@ impl Lent<'_> {
         }
     }
 
-    /// Drops a broken connection, and with it all connections of the same generation.
+    /// Drops a broken connection, and with it all connections of the same generation, that is,
+    /// those that were made since the last break or change of the server.
     pub(crate) fn broke(self) {
         self.connections.connector.broke(self.age);
     }
@@ -109,7 +110,9 @@ impl Connections {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a permit, then for a connection that works.
+    /// Waits until fewer calls than the pool has connections are in progress, then returns a
+    /// connection that works. Fails with `Unavailable` after two seconds, or if the server cannot
+    /// be reached.
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, StoreError> {
         let late = |_| {
             let size = self.size;
@@ -149,7 +152,8 @@ impl Connections {
         Lent { connections: self, connection, age, is_new, _permit: permit }
     }
 
-    /// Adds a connection that was made elsewhere to the pool.
+    /// Adds a connection that was made elsewhere to the pool. `age` is its generation, which the
+    /// connector counted when it was made.
     pub(crate) fn adopt(&self, connection: PgConnection, age: u64) {
         self.idle().push(Resting { connection, age, since: Instant::now() });
     }

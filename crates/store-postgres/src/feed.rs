@@ -25,10 +25,12 @@ use crate::connections::Connections;
 use crate::error::{unreadable, while_doing};
 use crate::read::fetch;
 
-/// Limit of the bytes of all entries of one answer. If there are more, the reader gets a gap.
+/// Limit of the bytes of all entries of one answer. If there are more, the reader gets a gap: the
+/// answer that any record may have changed.
 const ANSWER_BYTES_MAX: i64 = 16 << 20;
 
-/// Number of batches after which a process trims the feed.
+/// Number of batches with changed records after which a process trims the feed, that is, deletes
+/// its old entries.
 pub(crate) const TRIM_EVERY: u64 = 256;
 
 /// The lowest number that a transaction can have.
@@ -57,12 +59,13 @@ const TRIM: &str = "with bound as (\
      update ashlar_store set trimmed = greatest(trimmed, (select xid from bound)) \
          where exists (select from bound)";
 
-/// Frees the space of trimmed rows. Autovacuum would do it a minute later, but the feed of a busy
-/// store would have grown to several times its size meanwhile, and it does not shrink.
+/// Frees the space of rows that a trim has deleted from the feed. Autovacuum would do it a minute
+/// later, but the feed of a busy store would have grown to several times its size meanwhile, and it
+/// does not shrink.
 const CLEAR: &str = "vacuum (skip_locked on, truncate off) ashlar_change";
 
-/// The transactions that had ended: all below `xmin`, none from `xmax` on, and between them all
-/// except those in `open`.
+/// A PostgreSQL snapshot, as a position of the feed has it: the transactions that had ended. These
+/// are all below `xmin`, none from `xmax` on, and between them all except those in `open`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     xmin: u64,
@@ -121,7 +124,8 @@ fn read_position(position: &Position) -> Option<(String, Seen)> {
     Some((identity, Seen::parse(seen)?))
 }
 
-/// The answer of the statement that reads the feed.
+/// The answer of the statement that reads the feed: the present position, and the entries after the
+/// reader's one.
 struct FeedState {
     identity: String,
     now: Seen,

@@ -85,9 +85,10 @@ pub struct PostgresOptions {
     /// Create and use functions, so that most commits are one round trip. Without functions, or if
     /// the role may not create them, a commit is two round trips.
     pub functions: bool,
-    /// Number of batches that are committed concurrently, each on a connection; at least 1.
+    /// Number of batches that are committed concurrently, each on a connection of its own; at least
+    /// 1.
     pub commit_connections: u32,
-    /// Number of concurrent reads, each on a connection; at least 1.
+    /// Number of calls that read concurrently, each on a connection of its own; at least 1.
     pub read_connections: u32,
 }
 
@@ -123,7 +124,8 @@ struct Shared {
     commits: Connections,
     reads: Connections,
     way: Way,
-    /// Number of batches with a feed entry, after some of which the feed is trimmed.
+    /// Number of batches that have added keys to the change feed. After each 256 of them the old
+    /// entries are deleted.
     feed_entries: AtomicU64,
 }
 

@@ -21,10 +21,12 @@ use crate::conflict_waves::{self, SUM_MAX};
 /// Limit of updated records, and of counters: the statement searches each value among all of them.
 const CHANGES_MAX: usize = 256;
 
-/// A batch for the optimistic commit. Keys are in ascending order.
+/// A batch for the optimistic commit, which assumes that all guards hold. Keys are in ascending
+/// order.
 #[derive(Debug, Default)]
 pub(crate) struct OptimisticBatch<'a> {
-    /// Hashes of keys in ascending order, each with true if the key is written.
+    /// The hashes of all guarded and written keys in ascending order, each with true if a key with
+    /// this hash is written.
     pub(crate) locks: Vec<(i32, bool)>,
     pub(crate) equal: BTreeMap<&'a [u8], &'a [u8]>,
     pub(crate) held: BTreeSet<&'a [u8]>,
@@ -41,11 +43,11 @@ pub(crate) struct OptimisticBatch<'a> {
     /// The largest values that counters may have after all changes. These counters are also in
     /// `counters`.
     pub(crate) bounds: BTreeMap<&'a [u8], i64>,
-    /// The entry for the change feed.
+    /// The entry for the change feed: the keys of the written records.
     pub(crate) entry: Bytes,
 }
 
-/// The change of one counter by the batch batch.
+/// The change of one counter by the whole batch: it becomes `max(before + add, floor)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counter<'a> {
     pub(crate) key: &'a [u8],
@@ -55,8 +57,8 @@ pub(crate) struct Counter<'a> {
 }
 
 impl<'a> OptimisticBatch<'a> {
-    /// Converts plans, which are within limits. Returns `None` if the batch may need conflict waves
-    /// even if all guards hold.
+    /// Converts plans, which are within limits. Returns `None` if plans conflict, or for another
+    /// reason the batch may have to be decided plan by plan even if all guards hold.
     pub(crate) fn of(plans: &'a [Plan]) -> Option<OptimisticBatch<'a>> {
         if conflict_waves::waves(plans).into_iter().any(|wave| wave > 0) {
             return None;

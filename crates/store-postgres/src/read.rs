@@ -70,8 +70,8 @@ const MIX: &str = "select q.at, null::bytea, r.value, substring(t.value from 1 f
      from unnest($15::int[], $16::bytea[]) as q(at, key) \
      cross join lateral (select value from ashlar_counter where key = q.key limit 1) t";
 
-/// Runs a statement that changes nothing. If an older connection turns out to be broken, tries once
-/// more.
+/// Runs a statement that may be repeated. If a connection that was idle before turns out to be
+/// broken, tries once more on a new one.
 pub(crate) async fn fetch(
     connections: &Connections,
     doing: &str,
@@ -275,7 +275,8 @@ fn add(at: usize, entry: Entry, found: &mut [ReadResult]) -> Result<(), sqlx::Er
     }
 }
 
-/// Returns the answer for a question of which the database has no row.
+/// Returns the answer for a question for which the database has no row: no record, no entries, or a
+/// counter of 0.
 fn absent(read: &Read) -> ReadResult {
     match read {
         Read::Record { .. } => ReadResult::Record(None),
@@ -284,7 +285,8 @@ fn absent(read: &Read) -> ReadResult {
     }
 }
 
-/// Converts a follow into parameters. A prefix of NULL finds no target.
+/// Converts a follow, the rule that finds the record to which a found one points, into parameters
+/// of a statement. A prefix of NULL finds no target.
 fn parts(follow: Option<&Follow>) -> (Option<&[u8]>, i32, i32, i32) {
     follow.map_or((None, 0, 0, 0), |follow| {
         let bytes = follow.fetch_bytes().and_then(|bytes| i32::try_from(bytes).ok());

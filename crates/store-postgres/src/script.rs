@@ -26,7 +26,7 @@ use crate::conflict_waves::{SUM_MAX, locks};
 use crate::error::{Failure, unreadable};
 use crate::optimistic::{changes as changes_of, rank};
 
-/// Several statements without parameters.
+/// Several statements without parameters, which the server gets as one text.
 #[derive(Debug, Default)]
 struct Script {
     text: String,
@@ -105,8 +105,9 @@ pub(crate) async fn commit(
     Ok(verdicts)
 }
 
-/// Returns the statements that begin the transaction, take the locks, and read records and ranges.
-/// Counters are changed without being read, unless a guard bounds one of them.
+/// Returns the statements of the first round trip: they begin the transaction, take the locks, and
+/// read the records and ranges that the plans need. Counters are changed without being read, unless
+/// a guard bounds one of them.
 fn questions(plans: &[Plan], batch: &Batch) -> Script {
     let mut script = Script::default();
     script.add("begin isolation level read committed read write");
@@ -188,7 +189,8 @@ fn fill(batch: &mut Batch, answers: Vec<Vec<PgRow>>, bounded: bool) -> Result<()
     Ok(())
 }
 
-/// Returns the statements that write the changes of the committed plans, and commit.
+/// Returns the statements of the second round trip: they write the changes of the committed plans,
+/// and commit.
 fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     let mut script = Script::default();
     // This statement divides by zero if it does not run in the transaction that holds the locks.
@@ -241,7 +243,7 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
     script
 }
 
-/// Returns the statement that changes one counter, with any earlier value.
+/// Returns the statement that applies a change to one counter, for any value that the counter has.
 fn counter(key: &[u8], change: CounterChange) -> String {
     let key = bytes(key);
     match change {
