@@ -15,8 +15,8 @@ use store::{Durability, StoreError, StoreErrorKind};
 use crate::append_log;
 use crate::error;
 
-/// The first major release of Redis that has all commands of the scripts. Valkey reports a release
-/// of Redis with which it is compatible.
+/// The oldest major release of Redis that can be used: the first that has all commands of the
+/// scripts. Valkey reports a release of Redis with which it is compatible.
 const OLDEST: u32 = 7;
 
 /// The answers of a server about its version, role and settings.
@@ -29,8 +29,8 @@ pub(crate) struct About {
     rewrite_refused: Option<String>,
 }
 
-/// Asks the server, in one round trip. This also shows if the user may run transactions, which
-/// commits need.
+/// Asks the server for its version, role and settings, in one round trip. This also shows if the
+/// user may run transactions, which commits need.
 pub(crate) async fn ask(
     connection: &mut MultiplexedConnection,
     doing: &str,
@@ -181,17 +181,19 @@ fn unavailable(doing: &str, why: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, format!("{doing}: {why}"))
 }
 
-/// The result of the last check.
+/// The result of the last check of the server: the possible losses of acknowledged commits that its
+/// settings permit.
 #[derive(Debug)]
 pub(crate) struct Standing {
+    /// True if the options accept a server that may lose acknowledged commits.
     relaxed: bool,
-    /// The possible losses, as a sentence; empty if there are none.
+    /// The possible losses of acknowledged commits, as a sentence; empty if there are none.
     risks: Mutex<String>,
 }
 
 impl Standing {
-    /// Creates the state before the first check. If `relaxed`, servers with possible losses are
-    /// accepted.
+    /// Creates the state before the first check of the server. If `relaxed`, the check accepts a
+    /// server whose settings may lose acknowledged commits.
     pub(crate) fn new(relaxed: bool) -> Standing {
         Standing { relaxed, risks: Mutex::default() }
     }

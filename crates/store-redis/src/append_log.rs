@@ -35,14 +35,16 @@ use store::{StoreError, StoreErrorKind};
 
 use crate::error;
 
-/// Interval at which a connection checks if a postponed rewrite has begun.
+/// Interval at which a connection checks if a rewrite of the append-only file, which the server
+/// postponed, has begun.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a connection waits for a postponed rewrite to begin. It is shorter than a call's wait
-/// for a connection, so that the caller gets an error that names the cause.
+/// How long a connection waits for a postponed rewrite of the append-only file to begin. It is
+/// shorter than a call's wait for a connection, so that the caller gets an error that names the
+/// cause.
 const PUT_OFF_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The result of a request to rewrite the file.
+/// The result of a request to rewrite the append-only file.
 #[derive(Debug)]
 pub(crate) enum Rewrite {
     /// The server appends to a new file.
@@ -57,8 +59,8 @@ pub(crate) fn is_counted(count: &str) -> bool {
     count.parse::<u64>().is_ok_and(|count| count > 0)
 }
 
-/// Makes the server begin to rewrite its file. If the server saves a dump first, waits for a
-/// moment.
+/// Makes the server begin to rewrite its append-only file. If the server saves a dump first, waits
+/// one second at most.
 ///
 /// # Errors
 /// [`StoreErrorKind::Unavailable`] if the server does not answer, or still saves a dump.

@@ -14,7 +14,7 @@ use store::{Guard, Key, Plan, Value, Write};
 
 use crate::opcode;
 
-/// The state of a record that a guard requires before the first plan.
+/// The state in which a guard requires a record to be before the first plan of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected<'a> {
     Absent,
@@ -22,7 +22,7 @@ pub(crate) enum Expected<'a> {
     Equal(&'a Value),
 }
 
-/// The combined change of a counter.
+/// The combined change of a counter by all plans of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     Add(i64),
@@ -30,13 +30,13 @@ pub(crate) enum Change {
     Set(i64),
 }
 
-/// All guards and writes of a batch.
+/// All guards and writes of a batch, at most one guard and one write for each record.
 #[derive(Debug, Default)]
 pub(crate) struct MergedBatch<'a> {
     pub(crate) guards: BTreeMap<&'a Key, Expected<'a>>,
     pub(crate) writes: BTreeMap<&'a Key, Option<&'a Value>>,
     pub(crate) counters: BTreeMap<&'a Key, Change>,
-    /// The largest values that counters may have before the first plan.
+    /// The largest values that counters with a guard `AtMost` may have before the first plan.
     pub(crate) bounds: BTreeMap<&'a Key, i64>,
 }
 
@@ -100,7 +100,8 @@ impl<'a> MergedBatch<'a> {
         }
     }
 
-    /// Adds the bound of a plan on a counter, reduced by the additions of earlier plans.
+    /// Adds the bound of a plan on a counter: `most` less the additions of the plan itself, reduced
+    /// by those of earlier plans. Returns `None` if the batch cannot be merged.
     fn bound(&mut self, counter: &'a Key, most: i64) -> Option<()> {
         let most = match self.counters.get(counter) {
             None => most,
@@ -128,7 +129,7 @@ impl<'a> MergedBatch<'a> {
 }
 
 impl Change {
-    /// Returns the change's opcode in scripts, and its number.
+    /// Returns the code of the kind of change in scripts, and the number of the change.
     pub(crate) fn encoded(self) -> (u8, i64) {
         match self {
             Change::Add(by) => (opcode::ADD, by),

@@ -27,9 +27,10 @@ use crate::reply;
 
 const DOING: &str = "committing plans";
 
-/// Decides plans. A call that was sent continues even if its caller goes away. A second call is
-/// made only if the first one certainly changed nothing: because a guard did not hold, or because
-/// the server is out of memory.
+/// Decides plans in order, and commits those whose guards hold. Records in the `spared` spaces may
+/// be put although the server is out of memory. A call that was sent continues even if its caller
+/// goes away. A second call is made only if the first one certainly changed nothing: because a
+/// guard did not hold, or because the server is out of memory.
 pub(crate) async fn commit(
     links: &Arc<Links>,
     plans: &[Plan],
@@ -73,8 +74,8 @@ async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, Stor
     fail_if_all_failed(verdicts(plans.len(), links.call(call).await?)?)
 }
 
-/// Decides the admitted plans as if the others did not exist, with a script that also runs while
-/// the server is out of memory.
+/// Decides the plans that `admitted` marks with true, because they free memory, as if the others
+/// did not exist. The script also runs while the server is out of memory.
 async fn decide_without_memory(
     links: &Arc<Links>,
     plans: &[Plan],
@@ -99,7 +100,8 @@ async fn decide_without_memory(
     fail_if_all_failed(all.collect::<Option<_>>().ok_or_else(garbled)?)
 }
 
-/// A batch of which every plan failed has failed as a whole.
+/// Returns an error instead of the verdicts if every plan of the batch failed, as the contract of
+/// the store wants.
 fn fail_if_all_failed(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError> {
     let failed = |verdict: &Verdict| match verdict {
         Verdict::Failed(kind) => Some(*kind),

@@ -43,8 +43,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of the checks of the server.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// A request of at least this size uses the last connection, so that small requests do not wait for
-/// it.
+/// A request of at least this size, in bytes, uses the last connection, so that small requests do
+/// not wait for it.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// The scripts and their hashes at the server.
@@ -106,7 +106,8 @@ impl Request {
     }
 }
 
-/// A call to the server.
+/// A call to the server: the request, the script that it needs, and the effect that decides the
+/// meaning of errors.
 #[derive(Debug)]
 pub(crate) struct Call {
     request: Request,
@@ -114,7 +115,8 @@ pub(crate) struct Call {
     bytes: usize,
     doing: &'static str,
     effect: Effect,
-    /// The only run of the server that can answer this call; `None` if each run can.
+    /// The only run of the server, from one start to the next, that can answer this call; `None` if
+    /// each run can.
     run: Option<String>,
 }
 
@@ -137,7 +139,7 @@ impl Call {
         Call { request, script, bytes, doing, effect: Effect::None, run: None }
     }
 
-    /// Adds overflow values, which are set if the script commits.
+    /// Adds overflow values (the rest of long records), which are set if the script commits.
     pub(crate) fn with_overflow(mut self, links: &Links, overflow: &[Overflow<'_>]) -> Call {
         self.bytes += overflow.iter().map(|(_, value)| value.len()).sum::<usize>();
         self.request = match self.request {
@@ -164,11 +166,11 @@ impl Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     connection: MultiplexedConnection,
-    /// The server's identifier of its run.
+    /// The server's identifier of its present run, from one start to the next.
     run: Arc<str>,
     ended: Arc<AtomicBool>,
-    /// Number of failed checks of the server when this connection was made. The connection is valid
-    /// until another check fails.
+    /// Number of failed checks of the server when this connection was made. After another failed
+    /// check the connection is not used any more.
     refusals: u64,
     all_refusals: Arc<AtomicU64>,
 }
@@ -208,7 +210,7 @@ impl Link {
     }
 }
 
-/// The connections of a store.
+/// The connections of a store to its server, and the results of the last checks of that server.
 pub(crate) struct Links {
     client: Client,
     /// The first bytes of all keys of the volume.
@@ -223,10 +225,10 @@ pub(crate) struct Links {
     pub(crate) standing: Standing,
     /// Time of the last check of the server.
     asked: std::sync::Mutex<Instant>,
-    /// The run of the server of the last connection.
+    /// The run (from one start to the next) of the server to which the last connection led.
     run: std::sync::Mutex<Option<Arc<str>>>,
-    /// The run in which this process saw the server begin to rewrite its append-only file; empty
-    /// before.
+    /// The run of the server in which this process saw it begin to rewrite its append-only file;
+    /// empty before.
     rewritten_in: Mutex<String>,
 }
 
@@ -260,7 +262,8 @@ impl Links {
         self.call_and_run(call).await.map(|(answer, _)| answer)
     }
 
-    /// Makes a call. Returns the answer, and the run of the server that answered.
+    /// Makes a call. Returns the answer, and the run of the server, from one start to the next,
+    /// that answered.
     pub(crate) async fn call_and_run(
         self: &Arc<Self>,
         call: Call,
@@ -386,7 +389,8 @@ impl Links {
         })
     }
 
-    /// Makes the server rewrite its append-only file, if it has not done so in this run.
+    /// Makes the server rewrite its append-only file, if it has not done so since its start. The
+    /// module `append_log` has the reason.
     async fn rewrite(
         &self,
         connection: &mut MultiplexedConnection,

@@ -53,7 +53,7 @@ mod opcode {
     pub(super) const COUNTERS_AT_MOST: u8 = 16;
 }
 
-/// The knowledge from guards about the record that a write replaces or deletes.
+/// The knowledge, from the guards of a batch, about the record that a write replaces or deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before<'a> {
     Absent,
@@ -61,18 +61,21 @@ enum Before<'a> {
     Unknown,
 }
 
-/// The write of one record.
+/// The write of one record: a put or a deletion.
 #[derive(Debug)]
 struct RecordWrite<'a> {
     key: &'a Key,
     name: Vec<u8>,
     /// The bytes to put into the container; `None` deletes the record.
     head: Option<&'a [u8]>,
+    /// The rest of a long record, which gets a key of its own; `None` for other records and
+    /// deletions.
     overflow: Option<&'a [u8]>,
     before: Before<'a>,
 }
 
-/// The arguments of `commit_batch.lua`.
+/// The arguments of `commit_batch.lua` for one batch, and the values that are sent beside the
+/// script.
 #[derive(Debug)]
 pub(crate) struct EncodedBatch<'a> {
     prefix: &'a [u8],
@@ -80,7 +83,7 @@ pub(crate) struct EncodedBatch<'a> {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     operations: Vec<u8>,
-    /// Overflow values that are sent out of band.
+    /// Overflow values (the rest of long records) that are sent in a command beside the script.
     pub(crate) out_of_band: Vec<Overflow<'a>>,
 }
 
@@ -297,8 +300,8 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Writes small overflow values, collects large ones, and deletes those that are certainly
-    /// obsolete.
+    /// Writes small overflow values (the rest of long records), collects large ones for a command
+    /// beside the script, and deletes those that are certainly obsolete.
     fn overflow_values(&mut self, writes: &[RecordWrite<'a>]) {
         let (mut small, mut stale) = (Vec::new(), Vec::new());
         for write in writes {
@@ -347,8 +350,8 @@ impl<'a> EncodedBatch<'a> {
         self.out_of_band = out_of_band;
     }
 
-    /// Adds new containers to the indexes of their spaces. If a guard has found a record in a
-    /// container, the container exists already.
+    /// Adds new containers (hashes or sorted sets of records) to the indexes of their spaces. If a
+    /// guard has found a record in a container, the container exists already.
     fn index_containers(&mut self, groups: &[&[RecordWrite<'a>]], batch: &MergedBatch<'a>) {
         let exists = |(key, expected): (&&'a Key, &Expected<'_>)| {
             (*expected != Expected::Absent).then(|| container(key))

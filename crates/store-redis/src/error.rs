@@ -6,8 +6,8 @@
 use redis::RedisError;
 use store::{StoreError, StoreErrorKind};
 
-/// Errors of a server that has not begun a command, or has not reached a script's first write. Any
-/// other error may come from the middle of a script.
+/// Error codes of a server that has not begun a command, or has not reached a script's first write:
+/// nothing was changed. Any other error may come from the middle of a script.
 const DEFINITE: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
@@ -32,11 +32,11 @@ const CANNOT_WRITE: &str = "MISCONF";
 /// The texts of the operating system for a full disk and for an exhausted quota.
 const NO_SPACE: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 
-/// The error code of our scripts, before their first write, if the overflow value of a record is
-/// missing.
+/// The error code of our scripts, before their first write, if a long record has lost its overflow
+/// value, that is, the rest of its bytes, which has a key of its own.
 const DAMAGED: &str = "DAMAGED";
 
-/// The effect of a call, which decides the meaning of its errors.
+/// The effect of a call on the volume, which decides the meaning of its errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// The call changes nothing, so it may be repeated.
@@ -87,7 +87,8 @@ pub(crate) fn garbled(doing: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: reading the server's answer"))
 }
 
-/// Returns the error of a record without its overflow value. The script has changed nothing.
+/// Returns the error of a long record without its overflow value, the rest of its bytes. The script
+/// has changed nothing.
 pub(crate) fn damaged(doing: &str) -> StoreError {
     StoreError::new(
         StoreErrorKind::Corrupt,

@@ -14,10 +14,11 @@ use store::{Changes, Position, StoreError, StoreErrorKind, feed};
 use crate::connect::{Call, Links};
 use crate::{error, reply};
 
-/// Bytes of a position that identify the volume.
+/// The first bytes of a position in the feed, which identify the volume.
 pub(crate) const ID_BYTES: usize = 8;
 
-/// Limit of the bytes of entries in one answer.
+/// Limit of the bytes of entries in one answer. If there are more, the reader gets a gap: the
+/// answer that any record may have changed.
 const BYTES_MAX: usize = 16 << 20;
 
 const DOING: &str = "reading the change feed";
@@ -62,7 +63,7 @@ fn entries(id: [u8; ID_BYTES], answer: redis::Value) -> Option<(Option<Vec<Bytes
     Some((entries, Position(position.into())))
 }
 
-/// Returns a position's volume and the id of its entry.
+/// Returns the volume's id and the entry's id in a position; `None` if it is malformed.
 fn take_apart(position: &[u8]) -> Option<([u8; ID_BYTES], String)> {
     let (id, rest) = position.split_first_chunk()?;
     let (milliseconds, number) = rest.split_first_chunk()?;

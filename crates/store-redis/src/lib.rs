@@ -11,10 +11,11 @@
 //! Redis does not refuse.
 //!
 //! All keys of a volume begin with one hash tag; `prelude.lua` lists them. Records of a point space
-//! are fields of hashes, one hash for each chunk of partitions. Records of an ordered space are
-//! members of sorted sets, one for each partition. A member is the suffix and the value, so that
-//! small directories take few bytes. Of a long record only the head is in these containers, because
-//! Redis copies whole fields and members even for a reader that needs only a part.
+//! (whose records are read by key only) are fields of hashes, one hash for each chunk of
+//! partitions. Records of an ordered space (which ranges scan) are members of sorted sets, one for
+//! each partition. A member is the suffix and the value, so that small directories take few bytes.
+//! Of a long record only the head is in these containers, because Redis copies whole fields and
+//! members even for a reader that needs only a part.
 //!
 //! This crate knows keys, values and integers, and not their meaning.
 
@@ -53,11 +54,12 @@ use crate::connect::Links;
 use crate::limits::LIMITS;
 pub use crate::options::{CONNECTIONS, RedisOptions, SNAPSHOT_PATIENCE};
 
-/// A metadata store in a Redis or Valkey server.
+/// A metadata store in a Redis or Valkey server, which can hold several volumes, each under its own
+/// prefix.
 #[derive(Debug)]
 pub struct RedisStore {
     links: Arc<Links>,
-    /// The first bytes of each position in this volume's feed.
+    /// The volume's id: the first bytes of each position in its change feed.
     id: [u8; feed::ID_BYTES],
     options: RedisOptions,
     shortage: Shortage,

@@ -17,10 +17,10 @@
 //! Scripts mostly take encoded suffixes as they are. `prelude.lua` has a pattern that finds the end
 //! of one, and `read.lua` a function that encodes one.
 
-/// Limit of the zeros of one run. Longer sequences are several runs.
+/// Limit of the zero bytes that are encoded as one run. Longer sequences are several runs.
 const RUN_MAX: usize = 127;
 
-/// Encodes a suffix.
+/// Encodes the suffix of a key in the form with which members of a sorted set begin.
 pub(crate) fn written(suffix: &[u8]) -> Vec<u8> {
     let mut written = Vec::with_capacity(suffix.len() + 2);
     let mut rest = suffix;
@@ -38,7 +38,8 @@ pub(crate) fn written(suffix: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Splits a member into its suffix and its value. Returns `None` if it is malformed.
+/// Splits a member of a sorted set into the suffix of the record's key and the record's value.
+/// Returns `None` if it is malformed.
 pub(crate) fn read(member: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut suffix = Vec::with_capacity(member.len());
     let mut rest = member;

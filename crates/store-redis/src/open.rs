@@ -11,13 +11,13 @@ use crate::connect::{Call, Links};
 use crate::feed::ID_BYTES;
 use crate::reply;
 
-/// The format that `prelude.lua` describes.
+/// The format of a volume's keys at the server, which `prelude.lua` describes.
 const FORMAT: u32 = 1;
 
 const DOING: &str = "opening the metadata store";
 
 /// Opens the volume, or creates it, over a connection that has passed the checks. Returns the
-/// volume's id.
+/// volume's id, with which positions in its change feed begin.
 pub(crate) async fn open(links: &Arc<Links>) -> Result<[u8; ID_BYTES], StoreError> {
     // The server's run is a part of the new volume's id.
     let run = links.run(DOING).await?;

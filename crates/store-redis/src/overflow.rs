@@ -1,5 +1,5 @@
-//! Sends large overflow values out of band: in a command beside the commit script, not as its
-//! arguments.
+//! Sends large overflow values (the rest of long records, after their first 252 bytes) out of band:
+//! in a command beside the commit script, not as its arguments.
 //!
 //! Lua hashes each byte of an argument and copies it twice. For contents of 60,000 bytes that is
 //! half of a commit's cost for the server. So large overflow values are sent in a command of their
@@ -25,16 +25,19 @@
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, Value};
 
-/// An overflow value, after its key at the server.
+/// An overflow value, that is, the rest of a long record after its first bytes, and before it the
+/// key under which the server keeps it.
 pub(crate) type Overflow<'a> = (Vec<u8>, &'a [u8]);
 
-/// Least size of an overflow value that is sent out of band. For smaller ones this is not cheaper.
+/// Least size of an overflow value that is sent beside the script, in bytes. For smaller ones this
+/// is not cheaper.
 pub(crate) const OUT_OF_BAND_BYTES: usize = 1_024;
 
 /// The answer of `commit_batch.lua` if it committed, and of `MSETNX` if it set its keys.
 pub(crate) const COMMITTED: Value = Value::Int(1);
 
-/// The commit script, and the overflow values that depend on it.
+/// A transaction of the server: the commit script, and the overflow values that are set if it
+/// commits.
 #[derive(Debug)]
 pub(crate) struct Transaction(Pipeline);
 
@@ -42,13 +45,15 @@ pub(crate) struct Transaction(Pipeline);
 const SCRIPT: usize = 1;
 const MSETNX: usize = 2;
 
-/// Returns the key that exists from the start of a transaction until its script has committed.
+/// Returns the key of the marker, which exists from the start of a transaction until its script has
+/// committed.
 pub(crate) fn marker(prefix: &[u8]) -> Vec<u8> {
     [prefix, b"w"].concat()
 }
 
 impl Transaction {
-    /// Joins a script that deletes [`marker`] if it commits, and the values to set then.
+    /// Joins a commit script, which deletes the [`marker`] if it commits, with the overflow values
+    /// to set then.
     pub(crate) fn new(script: Cmd, prefix: &str, overflow: &[Overflow<'_>]) -> Transaction {
         let marker = marker(prefix.as_bytes());
         let (mut mark, mut set, mut unmark) =

@@ -18,10 +18,11 @@ use crate::record::{container, split};
 /// Limit of the names that a script fetches with one command. Lua limits the number of arguments.
 const GROUP_NAMES_MAX: usize = 1_000;
 
-/// The index of a script's first argument after its program and its groups.
+/// The index of a script's first argument after its instructions and its groups of keys.
 const FIRST: usize = 3;
 
-/// The part of a record that a script fetches before it runs the program, in increasing order.
+/// The part of a record or counter that a script fetches before it runs the program, in increasing
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fetch {
     /// Nothing: the record is only written.
@@ -46,7 +47,7 @@ impl Fetch {
     }
 }
 
-/// The keys to which a program refers.
+/// The keys to which a program refers, each with the part of the record that the script fetches.
 #[derive(Debug, Default)]
 pub(crate) struct Keys<'a> {
     records: BTreeMap<&'a Key, Fetch>,
@@ -69,7 +70,8 @@ fn counter_container(key: &Key) -> &[u8] {
     key.as_bytes().get(..1).unwrap_or_default()
 }
 
-/// The arguments of a script, under construction.
+/// The arguments of a script while they are collected: instructions, and the keys and values to
+/// which these refer.
 #[derive(Debug)]
 pub(crate) struct Program<'a> {
     instructions: Vec<u8>,
@@ -82,7 +84,7 @@ pub(crate) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Creates a program that has its keys and no instructions.
+    /// Creates a program that has these keys as arguments, and no instructions yet.
     pub(crate) fn new(keys: Keys<'a>) -> Program<'a> {
         let mut program = Program {
             instructions: Vec::new(),
@@ -130,7 +132,8 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Returns the index of a container. Adds the container if it is new.
+    /// Returns the index of the argument with the name of a container, a hash or sorted set of
+    /// records. Adds the argument if it is new.
     fn container(&mut self, container: &'a [u8]) -> u16 {
         if let Some(index) = self.containers.get(container) {
             return *index;
@@ -197,7 +200,7 @@ impl<'a> Program<'a> {
         index
     }
 
-    /// Adds an instruction of five bytes.
+    /// Adds an instruction of five bytes: an opcode and two numbers, mostly indexes of arguments.
     pub(crate) fn instruction(&mut self, opcode: u8, first: u16, second: u16) {
         self.instructions.push(opcode);
         self.instructions.extend(first.to_be_bytes());

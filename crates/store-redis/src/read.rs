@@ -1,6 +1,7 @@
 //! Reads: converts questions into the arguments of one script, and its answer into results.
 //!
-//! For example, a directory entry with a follow is one instruction, which also reads the inode.
+//! For example, a directory entry with a follow (a rule that finds the record to which the entry
+//! points) is one instruction, which also reads the inode.
 
 use std::sync::Arc;
 

@@ -13,12 +13,13 @@ use store::Key;
 
 use crate::member;
 
-/// Bytes of a long record's head; `prelude.lua` has the same number. They fill one allocation size
-/// of the server, and contain the head of each inode.
+/// Bytes of a long record that are in its container, its head; `prelude.lua` has the same number.
+/// They fill one allocation size of the server, and contain the head of each inode.
 pub(crate) const HEAD_BYTES: usize = 252;
 
-/// Least size of a long record. A record of exactly [`HEAD_BYTES`] is long too, with an empty
-/// overflow value. So a value of that length in a container is always a head.
+/// Least size of a long record, one that is split into a head and an overflow value, in bytes. A
+/// record of exactly [`HEAD_BYTES`] is long too, with an empty overflow value. So a value of that
+/// length in a container is always a head.
 pub(crate) const LONG_BYTES: usize = 1_025;
 const _: () = assert!(HEAD_BYTES < LONG_BYTES);
 
@@ -29,7 +30,8 @@ pub(crate) const CHUNK_BYTES: usize = 7;
 // Scripts recognise the kind of a container by the length of its name.
 const _: () = assert!(CHUNK_BYTES < Key::PREFIX_BYTES);
 
-/// Returns the bytes in the container, and the overflow value of a long record.
+/// Returns the bytes of a record that belong in its container, and the overflow value if the record
+/// is long.
 pub(crate) fn split(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     match value.split_at_checked(HEAD_BYTES) {
         Some((head, overflow)) if overflow.is_empty() || value.len() >= LONG_BYTES => {
@@ -39,7 +41,8 @@ pub(crate) fn split(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Returns the container of a key.
+/// Returns the name of the container of a record, the hash or sorted set that it shares with
+/// others.
 pub(crate) fn container(key: &Key) -> &[u8] {
     let bytes = if key.space().is_ordered() { Key::PREFIX_BYTES } else { CHUNK_BYTES };
     key.as_bytes().get(..bytes).unwrap_or_default()

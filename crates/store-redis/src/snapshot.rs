@@ -43,7 +43,7 @@ const COUNTERS: u8 = b'n';
 
 const DOING: &str = "reading a snapshot";
 
-/// An open snapshot.
+/// An open snapshot, and the positions up to which its owner has read it.
 #[derive(Debug)]
 pub(crate) struct RedisSnapshot {
     reader: Reader,
@@ -51,7 +51,7 @@ pub(crate) struct RedisSnapshot {
     counters: Walk,
 }
 
-/// Asks the server for pages of a snapshot.
+/// The part of a snapshot that asks the server for its pages.
 #[derive(Debug)]
 struct Reader {
     links: Arc<Links>,
@@ -60,16 +60,16 @@ struct Reader {
     patience: String,
 }
 
-/// The reader's position in the records or the counters.
+/// The position of a snapshot's owner in the records or the counters.
 #[derive(Debug)]
 struct Walk {
     /// `RECORDS` or `COUNTERS`.
     kind: u8,
     /// The space of `fields`.
     space: Space,
-    /// The fields of the space that were not read yet, in order.
+    /// The keys of the space, without the space's byte, that were not read yet, in order.
     fields: VecDeque<Vec<u8>>,
-    /// The spaces after it.
+    /// The spaces to read after this one.
     spaces: VecDeque<u8>,
 }
 

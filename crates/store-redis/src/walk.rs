@@ -16,8 +16,8 @@ use crate::limits::LIMITS;
 use crate::record::CHUNK_BYTES;
 use crate::{error, member, reply};
 
-/// Limit of the fields that one call asks for. The server may return more, since it returns whole
-/// buckets of the hash table.
+/// Limit of the fields of a hash that one call asks for. The server may return more, since it
+/// returns whole buckets of the hash table.
 const FIELDS_MAX: usize = 500;
 const _: () = assert!(4 * FIELDS_MAX <= LIMITS.range_records as usize);
 
@@ -59,7 +59,7 @@ pub(crate) async fn counters(
 
 const DOING: &str = "walking over a space";
 
-/// A page, and the next position.
+/// The records or counters of a page, and the position of the next page; `None` at the end.
 type Fields = (Vec<(Key, Value)>, Option<Bytes>);
 
 /// Returns a record's key from its field, which has no space. In an ordered space the field has the
@@ -104,7 +104,8 @@ async fn ordered_page(
     fields(answer, |field| record_key(space, field)).ok_or_else(|| error::garbled(DOING))
 }
 
-/// Returns the fields at a cursor.
+/// Returns the fields of hashes from a cursor on, that is, a position that the server gave with the
+/// previous page.
 async fn hash_page(
     links: &Arc<Links>,
     kind: u8,
@@ -129,7 +130,8 @@ async fn hash_page(
     Ok((fields, resume))
 }
 
-/// Returns the cursor of the last page, and the run of the server in which it is valid.
+/// Returns the cursor of the last page, and the run of the server (from one start to the next) in
+/// which the cursor is valid. `None` if the position is malformed.
 fn take_apart(kind: u8, resume: &Bytes) -> Option<(Bytes, String)> {
     let colon = resume.iter().rposition(|byte| *byte == b':')?;
     let run = std::str::from_utf8(resume.get(colon + 1..)?).ok()?;
