@@ -13,9 +13,10 @@
 
 use std::hint::black_box;
 
-/// The operations of MD5 on 32-bit words. A vector applies them to each of its columns.
+/// The operations of MD5 on 32-bit words. A value is one word, or a vector with a word of a
+/// different message in each column; the operations then apply to each column.
 pub(crate) trait Words: Copy {
-    /// Returns the sum modulo 2³².
+    /// Returns the sum of both words, modulo 2³².
     fn plus(self, other: Self) -> Self;
     /// Returns the sum with the same constant in each column, modulo 2³².
     fn plus_constant(self, constant: u32) -> Self;
@@ -24,27 +25,27 @@ pub(crate) trait Words: Copy {
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
     fn not(self) -> Self;
-    /// Returns the sum with a selection: the bits of `one` at the set bits of `mask`, and the bits
-    /// of `other` at the others.
+    /// Returns the sum of this word and a selected word, modulo 2³². The selected word has the bits
+    /// of `one` where `mask` has ones, and the bits of `other` where `mask` has zeros.
     fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self;
 }
 
-/// The size of a block in bytes.
+/// The size in bytes of a block, the unit in which MD5 processes a message.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
 /// One block of a message.
 pub(crate) type Block = [u8; BLOCK_BYTES];
 
-/// The state of one message: the words A, B, C and D.
+/// The MD5 state of one message after some of its blocks: the words A, B, C and D of RFC 1321.
 pub(crate) type Md5State = [u32; 4];
 
-/// The state before the first block.
+/// The MD5 state of a message before its first block.
 pub(crate) const INITIAL: Md5State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
-/// The constants of the 64 steps, four per row.
+/// The constants that MD5 adds in the 64 steps of a block, four per row.
 pub(crate) type Constants = [[u32; 4]; 16];
 
-/// Returns the constants in a way that hides their values from the compiler.
+/// Returns the constants of the 64 steps in a way that hides their values from the compiler.
 ///
 /// If the compiler knew the values, it would add them last. This would put one more addition into
 /// each step of the dependency chain, and take a quarter more time.
@@ -71,7 +72,8 @@ const CONSTANTS: Constants = [
     [0xf753_7e82, 0xbd3a_f235, 0x2ad7_d2bb, 0xeb86_d391],
 ];
 
-/// One of the four round functions. A step adds its result for three words to the fourth word.
+/// One of the four round functions of MD5 (F, G, H and I of RFC 1321). `add` returns `sum` plus the
+/// result of the function for the state words `b`, `c` and `d`.
 trait Mix {
     fn add<W: Words>(sum: W, b: W, c: W, d: W) -> W;
 }
@@ -119,7 +121,9 @@ fn step<M: Mix, W: Words, const BITS: u32>([a, b, c, d]: [W; 4], word: W, consta
     M::add(known, b, c, d).rotate_left::<BITS>().plus(b)
 }
 
-/// Takes four steps. After four steps each word is again at its own position in the state.
+/// Performs four of the 64 steps of a block, with the round function `M` and the rotations `S`,
+/// `T`, `U` and `V` in bits. Returns the four state words. After four steps each word is again at
+/// its own position in the state.
 #[inline(always)]
 fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32>(
     [a, b, c, d]: [W; 4],
@@ -133,7 +137,8 @@ fn four<M: Mix, W: Words, const S: u32, const T: u32, const U: u32, const V: u32
     [a, b, c, d]
 }
 
-/// Returns the state after one more block, whose sixteen words `w` are little-endian.
+/// Returns the MD5 state after one more block. `w` has the sixteen words of the block, read as
+/// little-endian numbers, and `k` the constants that `constants` returns.
 #[inline(always)]
 pub(crate) fn compress<W: Words>(state: [W; 4], w: &[W; 16], k: &Constants) -> [W; 4] {
     let s = state;

@@ -22,17 +22,21 @@ pub enum Crc {
     Crc64Nvme,
 }
 
-/// Combines the CRC of a piece with the CRC of a following piece of fixed length.
+/// Combines the CRC of a piece of a message with the CRC of the piece that follows it. The length
+/// of the second piece is fixed, so one combiner serves all pairs whose second piece has this
+/// length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrcCombiner {
     crc: Crc,
     bytes: u64,
-    /// x to the power of the number of bits of the second piece.
+    /// The polynomial x to the power of the number of bits of the second piece, modulo the
+    /// polynomial of the CRC.
     power: u64,
 }
 
 impl Crc {
-    /// Returns the polynomial without its highest term.
+    /// Returns the polynomial of the CRC without its highest term, in reflected order: the highest
+    /// bit is the constant term.
     const fn polynomial(self) -> u64 {
         match self {
             Crc::Crc32 => 0xedb8_8320,
@@ -64,7 +68,7 @@ impl Crc {
 }
 
 impl CrcCombiner {
-    /// Creates a combiner for a second piece of `bytes` bytes.
+    /// Creates a combiner for pieces that are followed by a piece of `bytes` bytes.
     pub const fn new(crc: Crc, bytes: u64) -> CrcCombiner {
         let (mut power, mut left) = (crc.one(), bytes);
         // The power is computed by repeated squaring. It begins with x to the power of 8, one byte.
@@ -79,7 +83,7 @@ impl CrcCombiner {
         CrcCombiner { crc, bytes, power }
     }
 
-    /// Returns the number of bytes of the second piece.
+    /// Returns the length in bytes that the second of two combined pieces must have.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

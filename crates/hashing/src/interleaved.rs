@@ -10,11 +10,13 @@ use std::array::from_fn;
 
 use crate::compress::{Block, Md5State, Words, compress, constants};
 
-/// The largest number of interleaved messages.
+/// The largest number of messages that one call hashes with interleaved instructions.
 pub(crate) const INTERLEAVED_MAX: usize = 3;
 
-/// Hashes the same number of blocks of each message: the length of the shortest run. The numbers of
-/// states and runs are equal, and at most [`INTERLEAVED_MAX`].
+/// Hashes the same number of blocks of each message and updates the MD5 state of each. A run has
+/// the next complete blocks of one message; the shortest run determines the number of blocks, and
+/// the caller keeps the rest. The numbers of states and runs are equal, and at most
+/// [`INTERLEAVED_MAX`].
 pub(crate) fn interleaved(states: &mut [Md5State], runs: &[&[Block]]) {
     match (states, runs) {
         ([one], [run]) => interleave([one], [run]),
@@ -54,12 +56,13 @@ fn interleave<const MESSAGES: usize>(
     }
 }
 
-/// One word of each message.
+/// One 32-bit word of each of several messages, kept in ordinary registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Each<const MESSAGES: usize>(pub(crate) [u32; MESSAGES]);
 
 impl<const MESSAGES: usize> Each<MESSAGES> {
-    /// Loads the word with this index from each block.
+    /// Loads one 32-bit word from the block of each message. `word` is the index of the word in the
+    /// block, 0 to 15.
     #[inline(always)]
     pub(crate) fn of(blocks: [&Block; MESSAGES], word: usize) -> Self {
         Each(blocks.map(
@@ -142,7 +145,8 @@ impl<const MESSAGES: usize> Words for Each<MESSAGES> {
         )
     }
 
-    /// Adds the half that does not depend on the last step first, to shorten the dependency chain.
+    /// First adds `other & !mask`, which does not depend on the result of the previous step, and
+    /// then `one & mask`, which does. This order shortens the dependency chain.
     #[inline(always)]
     fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self {
         Each(from_fn(

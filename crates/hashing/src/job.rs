@@ -1,4 +1,5 @@
-//! Jobs: messages of different lengths that are hashed side by side, one per column.
+//! Jobs: messages of different lengths that are hashed side by side. Each takes one column, that
+//! is, the same position in all vector registers.
 //!
 //! A message is a list of pieces of any length. A block that crosses the border of two pieces is
 //! hashed alone. All other blocks are hashed together with blocks of the other columns. For
@@ -13,26 +14,30 @@ use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
 use crate::ways::Ways;
 
-/// The largest number of blocks per column in one step. Other jobs can join after each step.
+/// The largest number of blocks of each message in one step, that is, one call that hashes all
+/// columns together. Other jobs can take free columns after each step.
 pub(crate) const STEP_BLOCKS: usize = 1_024;
 
-/// Pieces to hash in order, with the MD5 of the bytes before them.
+/// Work for a hashing thread: pieces of one message to hash in order, and the MD5 of the bytes
+/// before them.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// The MD5 of the bytes before the pieces.
+    /// The running MD5 of the bytes before the pieces; a new MD5 if the message begins with the
+    /// pieces.
     pub md5: Md5,
     /// The bytes to hash, in order.
     pub pieces: Vec<Bytes>,
 }
 
 impl Job {
-    /// Returns the number of bytes to hash.
+    /// Returns the number of bytes in the pieces that are to be hashed.
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// Hashes all jobs on this thread, up to [`COLUMNS_MAX`] in parallel. Returns the results in
-    /// the order of the jobs.
+    /// Hashes all jobs on the calling thread, up to [`COLUMNS_MAX`] in parallel. `ways` selects the
+    /// faster implementation for few messages. Returns the running MD5 after the last piece of each
+    /// job, in the order of the jobs.
     pub fn run_all(ways: Ways, jobs: Vec<Job>) -> Vec<Md5> {
         let mut results = vec![Md5::default(); jobs.len()];
         let mut coming = jobs.into_iter().zip(&mut results);
@@ -53,7 +58,8 @@ impl Job {
         }
     }
 
-    /// Hashes the job on this thread.
+    /// Hashes the job on the calling thread, without other jobs in parallel. Returns the running
+    /// MD5 after its last piece.
     pub fn run(mut self) -> Md5 {
         for piece in &self.pieces {
             self.md5.update(piece);
@@ -62,10 +68,11 @@ impl Job {
     }
 }
 
-/// A job in progress with the token of its owner.
+/// A job that occupies a column, that is, one of the messages that are hashed side by side. `whose`
+/// is the value by which the caller recognises the job when it is done.
 ///
-/// Invariant: unless the job is done, `run` begins with a complete block and the MD5 is at the end
-/// of a block.
+/// `run` is the rest of the current piece, and `pieces` has the pieces after it. Invariant: unless
+/// the job is done, `run` begins with a complete block and the MD5 is at the end of a block.
 #[derive(Debug)]
 pub(crate) struct Column<T> {
     md5: Md5,
@@ -82,7 +89,7 @@ impl<T> Column<T> {
         column
     }
 
-    /// Returns true if all bytes are hashed.
+    /// Returns true if all bytes of the job are hashed.
     pub(crate) fn is_done(&self) -> bool {
         self.blocks().is_empty()
     }
@@ -91,7 +98,9 @@ impl<T> Column<T> {
         (self.md5, self.whose)
     }
 
-    /// Hashes bytes until the run begins with a complete block or the job is done.
+    /// Hashes at most one block at a time until the rest of the current piece begins with a
+    /// complete block or the job is done. This is necessary if a block crosses two pieces, and at
+    /// the end of the message.
     fn settle(&mut self) {
         while self.md5.rest_bytes() > 0 || self.blocks().is_empty() {
             if self.run.is_empty() {
@@ -116,8 +125,9 @@ impl<T> Column<T> {
     }
 }
 
-/// Hashes the same number of blocks of each column: as many as the shortest run has, at most
-/// [`STEP_BLOCKS`]. No column is done, and there are at most [`COLUMNS_MAX`].
+/// Hashes the same number of blocks of each job: as many complete blocks as the shortest current
+/// piece has, at most [`STEP_BLOCKS`]. No job in `columns` is done, and there are at most
+/// [`COLUMNS_MAX`].
 pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
     debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
     // Each column must advance by the same number of blocks.

@@ -14,9 +14,10 @@ use crate::interleaved::interleaved;
 #[derive(Clone)]
 pub struct Md5 {
     state: Md5State,
-    /// The number of bytes so far, including those in `rest`.
+    /// The number of bytes of the message so far, including those in `rest`.
     bytes: u64,
-    /// The bytes behind the last complete block; `bytes % 64` of them are valid.
+    /// The bytes after the last complete block, which are not hashed yet. The first `bytes % 64` of
+    /// them are valid.
     rest: Block,
 }
 
@@ -46,7 +47,7 @@ impl Md5 {
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
-    /// Returns the MD5 of the message.
+    /// Returns the MD5 of all bytes that were appended.
     pub fn finish(mut self) -> [u8; 16] {
         let bits = self.bytes.wrapping_mul(8);
         let filled = self.rest_bytes();
@@ -69,18 +70,20 @@ impl Md5 {
         interleaved(std::slice::from_mut(&mut self.state), &[blocks]);
     }
 
-    /// Returns the number of bytes behind the last complete block.
+    /// Returns the number of bytes after the last complete block: 0 to 63. They are stored and not
+    /// hashed yet.
     pub(crate) fn rest_bytes(&self) -> usize {
         // The remainder is less than 64, so the conversion cannot fail.
         usize::try_from(self.bytes % BLOCK_BYTES as u64).unwrap_or_default()
     }
 
-    /// Returns the state after the last complete block.
+    /// Returns the MD5 state, that is, the words A, B, C and D, after the last complete block.
     pub(crate) fn state(&self) -> Md5State {
         self.state
     }
 
-    /// Sets the state after `blocks` more blocks, which a caller has hashed.
+    /// Records that the caller has hashed `blocks` more blocks elsewhere, and that `state` is the
+    /// MD5 state after them. The message so far must end with a complete block.
     pub(crate) fn skip(&mut self, blocks: usize, state: Md5State) {
         debug_assert_eq!(self.rest_bytes(), 0, "blocks begin where a block ended");
         self.bytes = self.bytes.wrapping_add(blocks as u64 * BLOCK_BYTES as u64);

@@ -1,14 +1,16 @@
 //! A pool of threads that hash jobs of many bodies in parallel.
 //!
-//! A worker takes jobs from a queue, at most one for each column, and takes more when a column
-//! becomes free. While the worker is busy, jobs collect in the queue; the more jobs it then hashes
-//! together, the less each costs. A job can also have [`Patience`]: it waits a limited time for
-//! other jobs, and stops waiting when all expected jobs are there. For example, with ten uploads in
-//! progress a job waits until ten jobs are queued or its time is over.
+//! A worker is a thread of the pool. It takes jobs from a queue, at most one for each column (the
+//! position of a message in the vector registers), and takes more when a column becomes free. While
+//! the worker is busy, jobs collect in the queue; the more jobs it then hashes together, the less
+//! each costs. A job can also have [`Patience`]: it waits a limited time for other jobs, and stops
+//! waiting when all expected jobs are there. For example, with ten uploads in progress a job waits
+//! until ten jobs are queued or its time is over.
 //!
 //! The queue has limits. Beyond [`QUEUED_JOBS_MAX`] jobs or [`QUEUED_BYTES_MAX`] bytes the pool
-//! returns the job, and the caller hashes it on its own thread. If a worker dies, each of its jobs
-//! gets an error. If the last worker dies, the queued jobs get one, too.
+//! returns the job, and the caller hashes it on its own thread. If a worker ends unexpectedly, each
+//! caller of its jobs gets an error. If it was the last worker, the callers of the queued jobs get
+//! an error, too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,50 +29,58 @@ use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
 use crate::ways::Ways;
 
-/// The number of processors per worker. Hashing is about a third of the CPU time of large uploads.
+/// The number of processors of the machine for each worker, that is, for each hashing thread.
+/// Hashing is about a third of the CPU time of large uploads.
 pub const PROCESSORS_PER_WORKER: usize = 3;
 
-/// The largest number of queued jobs.
+/// The largest number of jobs in the queue of the pool. The pool returns further jobs to their
+/// callers, who hash them on their own threads.
 pub const QUEUED_JOBS_MAX: usize = 1_024;
 
-/// The largest number of bytes of queued jobs.
+/// The largest number of bytes of all jobs in the queue. A job that would exceed it is returned to
+/// its caller.
 pub const QUEUED_BYTES_MAX: usize = 32 << 20;
 
-/// The largest number of queued jobs for which a worker waits. The cost per job hardly falls with
-/// more jobs, so at this number a worker begins at once.
+/// The largest number of queued jobs for which an idle hashing thread waits. The cost per job
+/// hardly falls with more jobs, so a thread begins at once if the queue has this number.
 pub const AWAITED_JOBS_MAX: usize = 12;
 
-/// The time that a job may wait for other jobs. Jobs that are hashed together cost less.
+/// The wait of a job in the queue for other jobs, because jobs that are hashed together cost less.
+/// It ends when the time is over or when enough jobs are queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
-    /// The longest wait after the submission. Zero by default: an idle worker takes the job at
-    /// once.
+    /// The longest wait after the submission of the job. Zero by default: an idle hashing thread
+    /// takes the job at once.
     pub wait: Duration,
-    /// The number of expected jobs, including this one. The wait ends when so many are queued.
+    /// The number of jobs that the caller expects in the queue, including this one. The wait ends
+    /// when this number of jobs is queued, or `AWAITED_JOBS_MAX` if that is less.
     pub jobs: usize,
 }
 
-/// A pool of hashing threads. They end after the pool is dropped and all jobs are done.
+/// A pool of threads that compute MD5s of jobs. If the pool is dropped, its threads finish all
+/// queued jobs and then end.
 #[derive(Debug)]
 pub struct HashingPool {
     queue: Arc<SharedQueue>,
 }
 
-/// A future of the MD5 after a job.
+/// The future result of a submitted job: the running MD5 after the last piece of the job.
 ///
-/// Dropping it cancels the job if no worker has taken it from the queue yet.
+/// If the caller drops it before a hashing thread takes the job from the queue, the job is not
+/// hashed. Later a drop has no effect on the job.
 #[derive(Debug)]
 pub struct Pending(oneshot::Receiver<Md5>);
 
-/// The worker of a job, or the last worker of the pool, has ended before the job was done. This is
-/// a bug. The MD5 of the message is lost.
+/// The error of a job whose hashing thread ended before the job was done; also of a queued job, if
+/// the last thread of the pool ended. This is a bug of this program. The MD5 of the message is
+/// lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the hashing thread has ended")]
 pub struct Gone;
 
 impl HashingPool {
-    /// Starts `workers` threads. If some of them cannot be started, the pool has fewer. If none
-    /// can, the pool returns each job to its caller.
+    /// Starts a pool of `workers` threads. If some of them cannot be started, the pool has fewer.
+    /// If none can, `submit` returns each job to its caller.
     pub fn start(workers: NonZeroUsize) -> HashingPool {
         let queue = Arc::new(SharedQueue::default());
         for number in 0..workers.get() {
@@ -86,16 +96,16 @@ impl HashingPool {
         HashingPool { queue }
     }
 
-    /// Returns the number of workers for a machine with `processors` processors.
+    /// Returns the number of hashing threads for a machine with `processors` processors: one for
+    /// each `PROCESSORS_PER_WORKER` processors, at least one.
     pub fn workers_for(processors: NonZeroUsize) -> NonZeroUsize {
         NonZeroUsize::new(processors.get() / PROCESSORS_PER_WORKER).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Appends a job to the queue.
+    /// Appends a job to the queue. `patience` is the wait that the job allows for other jobs.
     ///
-    /// # Errors
-    /// Returns the job if the queue is full or there is no worker. The caller can then use
-    /// [`Job::run`].
+    /// # Errors Returns the job if the queue is full or the pool has no thread. The caller can then
+    /// hash it on its own thread with [`Job::run`].
     pub fn submit(&self, job: Job, patience: Patience) -> Result<Pending, Job> {
         let bytes = job.bytes();
         let due = Instant::now() + patience.wait;
@@ -137,7 +147,7 @@ impl Future for Pending {
     }
 }
 
-/// The queue, shared with the workers.
+/// The queue of jobs, which the pool shares with its threads. `arrived` wakes idle threads.
 #[derive(Default)]
 struct SharedQueue {
     waiting: Mutex<JobQueue>,
@@ -149,18 +159,19 @@ struct JobQueue {
     jobs: VecDeque<QueuedJob>,
     /// The bytes of all queued jobs.
     bytes: usize,
-    /// The number of workers that have not ended, and of those the number that are idle.
+    /// The number of hashing threads that have not ended, and the number of those that wait for
+    /// jobs.
     workers: usize,
     idle: usize,
     closed: bool,
-    /// The time at which the wait of the queued jobs ends, and the number of jobs that ends it
-    /// earlier.
+    /// The time at which the wait of the queued jobs for other jobs ends, and the number of queued
+    /// jobs that ends it earlier. `due` is `None` if the queue is empty.
     due: Option<Instant>,
     awaited: usize,
 }
 
 impl JobQueue {
-    /// Returns true if the wait of the queued jobs is over.
+    /// Returns true if the queued jobs need not wait for other jobs any longer.
     fn is_due(&self, now: Instant) -> bool {
         self.closed || self.jobs.len() >= self.awaited || self.due.is_none_or(|due| due <= now)
     }
@@ -185,8 +196,9 @@ impl SharedQueue {
         waiting.closed && waiting.jobs.is_empty()
     }
 
-    /// Takes at most `wanted` jobs from the queue. With `wait` it waits until jobs are due, and
-    /// returns an empty list only if the pool is closed.
+    /// Takes at most `wanted` jobs from the queue. If `wait` is true, the call blocks until the
+    /// wait of the queued jobs is over, and returns an empty list only if the pool is closed.
+    /// Otherwise it returns at once, and the list may be empty.
     fn take(&self, wanted: usize, wait: bool) -> Vec<QueuedJob> {
         let mut waiting = self.waiting();
         while wait && !(waiting.closed && waiting.jobs.is_empty()) {
@@ -221,8 +233,8 @@ impl fmt::Debug for SharedQueue {
     }
 }
 
-/// A worker thread. When the last worker ends, for any reason, the queued jobs are dropped, so that
-/// their callers get an error.
+/// A hashing thread of the pool. When the last thread ends, for any reason, the queued jobs are
+/// dropped, so that their callers get the error `Gone`.
 struct Worker(Arc<SharedQueue>);
 
 impl Worker {

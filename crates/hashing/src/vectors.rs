@@ -17,7 +17,9 @@ use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 /// The largest number of messages that are hashed side by side.
 pub const COLUMNS_MAX: usize = 16;
 
-/// Hashes the same number of blocks of each message: the length of the shortest run.
+/// Hashes the same number of blocks of each message in vector registers, and updates the MD5 state
+/// of each. A run has the next complete blocks of one message; the shortest run determines the
+/// number of blocks. `level` is the kind of vectors that the processor has.
 ///
 /// The numbers of states and runs are equal, and at most [`COLUMNS_MAX`].
 ///
@@ -53,7 +55,8 @@ pub(crate) fn in_vectors(level: Level, states: &mut [Md5State], runs: &[&[Block]
     }
 }
 
-/// Hashes `blocks` blocks of each of at most eight messages, in vectors of four words.
+/// Hashes `blocks` blocks of each of at most eight messages in narrow vectors, which have four
+/// words (SSE2 or NEON). A processor without such vectors uses ordinary registers.
 fn narrow(level: Level, states: &mut [Md5State], runs: &[&[Block]], blocks: usize) {
     #[cfg(target_arch = "x86_64")]
     let simd = level.as_sse2();
@@ -117,7 +120,7 @@ fn alone_in_vectors<S: Simd>(simd: S, state: &mut Md5State, blocks: &[Block]) {
 
 macro_rules! in_columns {
     ($name:ident, $inner:ident, $columns:literal, $words:ident, $bytes:ident) => {
-        /// Hashes a fixed number of columns.
+        /// Hashes a fixed number of messages, each in a column of the vectors.
         ///
         /// A transposition puts the same word of all messages into one vector. At first each row is
         /// a piece of one message. Each round interleaves the upper half of the rows with the lower

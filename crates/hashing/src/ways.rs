@@ -13,23 +13,25 @@ use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
 use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 use crate::vectors::in_vectors;
 
-/// The number of blocks per message in a measurement.
+/// The number of blocks that a measurement of the speed hashes for each message.
 const TIMED_BLOCKS: usize = 64;
 
-/// The number of measurements. The shortest time counts, because other processes use the processor,
-/// too.
+/// The number of measurements of each implementation. The shortest time counts, because other
+/// processes use the processor, too.
 const TIMED_TRIES: usize = 12;
 
-/// The faster implementation for each small number of messages on this processor.
+/// The faster implementation of MD5 on this processor, vectors or ordinary registers, for one, two
+/// and three messages. More messages always use vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Ways {
     level: Level,
-    /// True if ordinary registers are faster, for one message, for two, and for three.
+    /// For one message, for two, and for three: true if ordinary registers are faster than vectors.
     registers_are_quicker: [bool; INTERLEAVED_MAX],
 }
 
 impl Ways {
-    /// Measures both implementations, which takes a few milliseconds.
+    /// Measures the speed of vectors and of ordinary registers, which takes a few milliseconds, and
+    /// returns the faster choices.
     pub fn timed() -> Ways {
         let level = Level::new();
         let registers_are_quicker =
@@ -43,7 +45,9 @@ impl Ways {
         Ways { level, registers_are_quicker: [registers; INTERLEAVED_MAX] }
     }
 
-    /// Hashes the same number of blocks of each message: the length of the shortest run.
+    /// Hashes the same number of blocks of each message with the faster implementation, and updates
+    /// the MD5 state of each. A run has the next complete blocks of one message; the shortest run
+    /// determines the number of blocks.
     ///
     /// The numbers of states and runs are equal, and at most [`COLUMNS_MAX`](crate::COLUMNS_MAX).
     pub(crate) fn md5(self, states: &mut [Md5State], runs: &[&[Block]]) {

@@ -9,7 +9,8 @@ use crate::error::TokenError;
 use crate::first_claims::FirstClaim;
 use crate::token::UnverifiedToken;
 
-/// The maximum difference between the clocks of an issuer and of this machine.
+/// The maximum accepted difference between the clocks of an issuer and of this machine. A token is
+/// valid this time longer, and begins to be valid this time earlier, than its claims say.
 pub const LEEWAY: Duration = Duration::from_mins(1);
 
 /// The maximum length of a subject in bytes, as in OpenID.
@@ -18,18 +19,20 @@ const SUBJECT_BYTES_MAX: usize = 255;
 /// The last second of the year 9999, so that each time has a year of four digits.
 const SECONDS_MAX: i64 = 253_402_300_799;
 
-/// The values of a claim.
+/// The values of one claim, that is, of one member of the JSON object in a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimTexts {
     /// The token does not have the claim.
     Absent,
-    /// The claim is neither a value nor a list of values.
+    /// The claim is neither a string, number or Boolean nor a list of these. For example, it is a
+    /// JSON object.
     Malformed,
-    /// The values as texts.
+    /// The values of the claim as texts, in their order. A single value is a list of one.
     Texts(Vec<String>),
 }
 
-/// The claims of a verified token.
+/// The claims of a verified token: the statements of the issuer about the user, such as the name
+/// and the groups.
 pub struct Claims {
     subject: String,
     audience: String,
@@ -43,7 +46,8 @@ impl Claims {
         &self.subject
     }
 
-    /// Returns the audience for which the token was accepted.
+    /// Returns the audience for which the token was accepted, that is, the name under which the
+    /// issuer knows this service.
     pub fn audience(&self) -> &str {
         &self.audience
     }
@@ -53,8 +57,8 @@ impl Claims {
         self.expires_at
     }
 
-    /// Returns the values of a claim. An `email` that the issuer has not verified is `Absent`,
-    /// because many issuers let users set any address.
+    /// Returns the values of the claim with this name. An `email` that the issuer has not verified
+    /// is `Absent`, because many issuers let users set any address.
     pub fn texts(&self, name: &str) -> ClaimTexts {
         if name == "email" && !self.is_email_verified() {
             return ClaimTexts::Absent;
@@ -71,7 +75,8 @@ impl Claims {
         }
     }
 
-    /// Returns the first of `values` that the claim has, alone or in a list.
+    /// Returns the first of `values` that is a value of the claim `name`. Returns `None` if the
+    /// claim has none of them, is absent or is malformed.
     pub fn first_match<'a>(&self, name: &str, values: &'a [String]) -> Option<&'a String> {
         let ClaimTexts::Texts(texts) = self.texts(name) else { return None };
         values.iter().find(|value| texts.contains(value))
@@ -103,7 +108,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// The claims that each token must have, checked.
+/// The claims that each token must have, after their checks. The signature may not be verified yet.
 pub(crate) struct CheckedClaims {
     subject: String,
     audience: String,
@@ -111,15 +116,17 @@ pub(crate) struct CheckedClaims {
 }
 
 impl CheckedClaims {
-    /// Adds all claims of the token. The caller has verified its signature.
+    /// Returns the verified claims: these ones together with `values`, all claims of the token. The
+    /// caller has verified the signature of the token before.
     pub(crate) fn with_claims(self, values: Map<String, Value>) -> Claims {
         let CheckedClaims { subject, audience, expires_at } = self;
         Claims { subject, audience, expires_at, values }
     }
 }
 
-/// Checks that the required claims are present and that audience and times are correct. The
-/// signature is verified later, because these checks cost less.
+/// Checks that the required claims of a token are present, that the token is for one of the
+/// `audiences`, and that it is valid at `now`. The signature is verified later, because these
+/// checks cost less.
 ///
 /// Fails with `Claim`, `Audience`, `Expired` or `NotYet`.
 pub(crate) fn check(
@@ -150,7 +157,8 @@ pub(crate) fn check(
     Ok(CheckedClaims { subject, audience, expires_at })
 }
 
-/// Returns a claim that is a time, in whole seconds since 1970.
+/// Returns the value of a claim that is a time, in whole seconds since 1970; `None` if the claim is
+/// absent. Fails with `Claim` and the name if it is not a time.
 fn seconds(claim: &FirstClaim, name: &'static str) -> Result<Option<i64>, TokenError> {
     match claim {
         FirstClaim::Absent => Ok(None),

@@ -11,10 +11,10 @@ use url::Url;
 use crate::fetch::{FETCH_DEADLINE, Fetcher};
 use crate::keys::KeySet;
 
-/// The path of the configuration below the issuer's URL.
+/// The path of the OpenID configuration document below the issuer's URL.
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 
-/// The members of the configuration that are used.
+/// The members of the issuer's configuration document that this module uses.
 #[derive(Deserialize)]
 struct Configuration {
     issuer: String,
@@ -27,7 +27,8 @@ const ERROR_CHARS_MAX: usize = 600;
 /// The maximum length of a text from the issuer that an error text quotes, in characters.
 const QUOTED_CHARS_MAX: usize = 200;
 
-/// Fetches the keys of an issuer. The error is a text for the operator.
+/// Fetches the public keys of an issuer, from the URL that its configuration names. The error is a
+/// text for the operator, after "cannot read the keys".
 pub(crate) async fn keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
     // One deadline covers both documents, so a slow issuer cannot use it twice.
     let late = |_| Err(format!("it does not answer within {} s", FETCH_DEADLINE.as_secs()));
@@ -35,7 +36,8 @@ pub(crate) async fn keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, Stri
     keys.map_err(|error| truncated(&error, ERROR_CHARS_MAX))
 }
 
-/// Fetches the configuration, then the keys.
+/// Fetches the issuer's configuration document, then the public keys at the URL in it. Fails if the
+/// configuration names another issuer.
 async fn fetch_keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
     let place = configuration_url(fetcher, issuer)?;
     let document = fetcher.get(&place).await?;
@@ -55,8 +57,9 @@ async fn fetch_keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
     KeySet::parse(&fetcher.get(&keys).await?)
 }
 
-/// Returns the URL of the keys in the configuration at `place`. If the configuration was fetched
-/// over TLS, the keys must be, too, even if plain HTTP is allowed.
+/// Checks and returns `jwks_uri`, the URL of the keys in the configuration that was fetched from
+/// `place`. If the configuration was fetched over TLS, the keys must be, too, even if plain HTTP is
+/// allowed.
 fn keys_url(fetcher: &Fetcher, place: &Url, jwks_uri: &str) -> Result<Url, &'static str> {
     let keys = fetcher.check(jwks_uri)?;
     if place.scheme() == "https" && keys.scheme() != "https" {
@@ -65,12 +68,13 @@ fn keys_url(fetcher: &Fetcher, place: &Url, jwks_uri: &str) -> Result<Url, &'sta
     Ok(keys)
 }
 
-/// Returns the URL of an issuer's configuration.
+/// Returns the URL of an issuer's configuration document. Fails with the reason if the issuer's URL
+/// may not be requested.
 pub(crate) fn configuration_url(fetcher: &Fetcher, issuer: &str) -> Result<Url, &'static str> {
     fetcher.check(&format!("{}{WELL_KNOWN}", issuer.trim_end_matches('/')))
 }
 
-/// Returns the beginning of a text, so that it does not fill the log.
+/// Returns the first `chars_max` characters of a text, so that it does not fill the log.
 fn truncated(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max).collect()
 }

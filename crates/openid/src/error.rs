@@ -13,13 +13,14 @@ pub enum TokenError {
     /// The token is signed with a shared secret, or has an extension that is not implemented.
     #[error("the token is not signed with an algorithm of public keys")]
     Algorithm,
-    /// A required claim is missing or malformed.
+    /// A required claim, that is, a member of the JSON in the token, is missing or malformed. The
+    /// value is the name of the claim.
     #[error("the claim {0:?} of the token is missing or malformed")]
     Claim(&'static str),
-    /// The token is of another issuer.
+    /// The token names another issuer than the one that verifies it.
     #[error("the token is of another issuer")]
     Issuer,
-    /// The token is for another audience.
+    /// The token is for another audience, that is, for another service.
     #[error("the token is for another audience")]
     Audience,
     /// The token has expired. Both times are in seconds since 1970.
@@ -30,7 +31,7 @@ pub enum TokenError {
         /// The expiration time.
         expired: i64,
     },
-    /// The token is not valid yet.
+    /// The token is not valid yet: its claim `nbf` or `iat` is in the future.
     #[error("the token is not valid yet")]
     NotYet,
     /// The issuer has no key with which the token can have been signed.
@@ -42,18 +43,20 @@ pub enum TokenError {
     /// The issuer's keys are not known, because the issuer did not return them.
     #[error("the issuer does not return its keys")]
     Unreachable,
-    /// The maximum number of requests already waits for the issuer.
+    /// The maximum number of requests already waits for the keys of the issuer. The client can try
+    /// again later.
     #[error("too many requests wait for the issuer")]
     Busy,
 }
 
-/// The reason why an issuer cannot be used, as a text for the operator.
+/// The reason why the settings of an issuer cannot be used, as a text for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum IssuerError {
-    /// The URL is not valid.
+    /// The URL of the issuer may not be requested. The value is the reason.
     #[error("{0}")]
     Url(&'static str),
-    /// The certificate authorities cannot be used.
+    /// The certificates of the authorities that the operator configured cannot be used. The value
+    /// is the reason.
     #[error("{0}")]
     Certificates(String),
 }

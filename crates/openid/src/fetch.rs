@@ -20,13 +20,15 @@ use url::{Host, Url};
 
 use crate::error::IssuerError;
 
-/// The maximum time to fetch an issuer's keys, which takes two documents.
+/// The maximum time to fetch an issuer's keys, which takes two requests: one for its configuration
+/// and one for the keys.
 pub const FETCH_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The maximum size of a document in bytes.
+/// The maximum size in bytes of a document that is fetched from an issuer. The fetch of a larger
+/// document fails.
 pub const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 
-/// The maximum size of a response head in bytes.
+/// The maximum size in bytes of the status line and headers of a response from an issuer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Fetches documents of one issuer. It follows no redirects and uses no proxy.
@@ -36,8 +38,9 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Returns a fetcher that trusts the certificate authorities in `authorities`, in PEM, or those
-    /// of the system. `plain` allows HTTP without TLS to other machines.
+    /// Returns a fetcher of documents that trusts the certificate authorities in `authorities`, in
+    /// PEM, or those of the system if it is `None`. `plain` allows HTTP without TLS to other
+    /// machines.
     pub(crate) fn new(authorities: Option<&[u8]>, plain: bool) -> Result<Fetcher, IssuerError> {
         let invalid = |error: &dyn fmt::Display| IssuerError::Certificates(error.to_string());
         let mut roots = RootCertStore::empty();
@@ -76,7 +79,8 @@ impl Fetcher {
         Ok(Fetcher { client, plain })
     }
 
-    /// Parses a URL and checks that it may be requested.
+    /// Parses a URL and checks that it may be requested: HTTPS, or plain HTTP within this machine
+    /// or if the operator allows it. Fails with the reason.
     pub(crate) fn check(&self, text: &str) -> Result<Url, &'static str> {
         let url = Url::parse(text).map_err(|_| "it is not a URL")?;
         // A user, a query or a fragment has no meaning in the URL of an issuer.
@@ -102,7 +106,8 @@ impl Fetcher {
         }
     }
 
-    /// Fetches a document. The error is a text for the operator.
+    /// Fetches the document at a URL. Any status but 200 is an error. The error is a text for the
+    /// operator.
     pub(crate) async fn get(&self, url: &Url) -> Result<Bytes, String> {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
         let request = request.body(Empty::new()).map_err(|error| error.to_string())?;

@@ -9,10 +9,11 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
-/// The maximum number of texts in a list. A longer list counts as malformed.
+/// The maximum number of texts in a list that is the value of a claim, for example of the audiences
+/// of a token. A longer list counts as malformed.
 pub const AUDIENCES_MAX: usize = 64;
 
-/// The claims that decide about each token.
+/// The claims of a token that are read before its signature is verified.
 #[derive(Deserialize)]
 pub(crate) struct FirstClaims {
     #[serde(default)]
@@ -29,13 +30,14 @@ pub(crate) struct FirstClaims {
     pub(crate) iat: FirstClaim,
 }
 
-/// The value of such a claim.
+/// The value of a claim that is read before the signature of the token is verified.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum FirstClaim {
     /// The token does not have the claim.
     #[default]
     Absent,
-    /// The value has a type or length that no such claim may have.
+    /// The value has a type that none of these claims may have, or is a list that is too long. It
+    /// is not stored.
     Other,
     /// A text.
     Text(String),
@@ -46,7 +48,7 @@ pub(crate) enum FirstClaim {
 }
 
 impl FirstClaim {
-    /// Returns the text; `None` for all other values.
+    /// Returns the value of the claim if it is a text; `None` for all other values.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             FirstClaim::Text(text) => Some(text),
@@ -61,7 +63,8 @@ impl<'de> Deserialize<'de> for FirstClaim {
     }
 }
 
-/// Reads a value. If `lists` is false, lists are skipped: nested lists would have no limit.
+/// Reads the value of a claim. If `lists` is false, a list is skipped and counts as `Other`: the
+/// memory of nested lists would have no limit.
 #[derive(Clone, Copy)]
 struct ClaimVisitor {
     lists: bool,

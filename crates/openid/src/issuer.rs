@@ -24,7 +24,8 @@ pub struct IssuerSettings {
     pub allow_http: bool,
 }
 
-/// An issuer of tokens.
+/// An OpenID issuer: a service that authenticates users and signs tokens about them. It is
+/// identified by its URL.
 #[derive(Debug)]
 pub struct Issuer {
     url: String,
@@ -32,8 +33,8 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// Returns an issuer. Its keys are fetched when the first token arrives; `tasks` runs these
-    /// requests.
+    /// Returns an issuer of tokens. Its public keys are fetched when the first token arrives;
+    /// `tasks` runs these requests.
     ///
     /// Fails with `IssuerError` for a URL that cannot be used, and for certificates that cannot be
     /// used.
@@ -49,12 +50,13 @@ impl Issuer {
         &self.url
     }
 
-    /// Verifies that the issuer signed the token for one of the audiences, and that the token is
-    /// valid at `now`.
+    /// Verifies that the issuer signed the token for one of the `audiences` (names of services),
+    /// and that the token is valid at `now`. Returns the claims of the token.
     ///
     /// The checks without cost come first, so a forged token may be refused for its claims.
     ///
-    /// Fails with each variant of `TokenError` that is about a parsed token.
+    /// Fails with any variant of `TokenError`, except those that only the parser returns: `TooLong`
+    /// and `Algorithm`.
     pub async fn verify(
         &self,
         token: &UnverifiedToken<'_>,

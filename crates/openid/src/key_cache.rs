@@ -24,25 +24,25 @@ use crate::fetch::Fetcher;
 use crate::keys::KeySet;
 use crate::token::UnverifiedToken;
 
-/// The age at which the keys are fetched again.
+/// The age at which an issuer's keys are fetched again, when the next token arrives.
 pub const KEYS_REFRESH_AFTER: Duration = Duration::from_mins(15);
 
-/// The age up to which keys are used if the issuer does not answer. A key that the issuer has
-/// revoked is accepted up to this age.
+/// The age up to which an issuer's keys are used if the issuer does not answer. A key that the
+/// issuer has revoked is accepted up to this age.
 pub const KEYS_AGE_MAX: Duration = Duration::from_hours(1);
 
-/// The minimum time between two requests to an issuer, successful or not.
+/// The minimum time between the starts of two fetches of an issuer's keys, successful or not.
 pub const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
-/// The maximum time for which a request waits for newer keys if its key is known and may still be
-/// used.
+/// The maximum time for which a request waits for newer keys if the key of its token is known and
+/// may still be used. After this time it uses the known key.
 pub const REFRESH_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// The maximum number of requests that wait for an issuer. Further requests use the known keys, or
-/// are refused.
+/// The maximum number of requests that wait for a fetch of one issuer's keys. Further requests use
+/// the known key of their token, or are refused with `Busy`.
 pub const WAITERS_MAX: usize = 64;
 
-/// The cached keys of one issuer.
+/// The cache of the public keys of one issuer, which fetches them when necessary.
 #[derive(Debug)]
 pub(crate) struct KeyCache {
     issuer: String,
@@ -55,15 +55,17 @@ pub(crate) struct KeyCache {
 #[derive(Debug, Default)]
 struct State {
     cached: Option<CachedKeys>,
-    /// The earliest time of the next refresh.
+    /// The earliest time at which the keys may be fetched again; `None` before the first fetch.
     next_refresh_at: Option<Moment>,
-    /// The refresh in progress.
+    /// The fetch of the keys that is in progress, if there is one. Each waiting request has a
+    /// clone.
     refresh: Option<Shared<BoxFuture<'static, ()>>>,
-    /// True if the last refresh failed.
+    /// True if the last fetch of the keys failed.
     failed: bool,
 }
 
-/// The keys of the last successful refresh.
+/// The keys of the last successful fetch, with the time at which they should be fetched again and
+/// the time from which they must not be used.
 #[derive(Clone, Debug)]
 struct CachedKeys {
     keys: Arc<KeySet>,
@@ -77,7 +79,8 @@ impl KeyCache {
         Arc::new(KeyCache { issuer, fetcher, tasks, state, waiters })
     }
 
-    /// Verifies the signature of a token with the key that it names.
+    /// Verifies the signature of a token with the key that it names, and fetches the keys of the
+    /// issuer first if necessary.
     ///
     /// Fails with `Signature`; `UnknownKey`; `Unreachable` if the key is unknown and the issuer did
     /// not return its keys; or `Busy`.
@@ -112,13 +115,14 @@ impl KeyCache {
         }
     }
 
-    /// Returns the cached keys; `None` if they are too old.
+    /// Returns the cached keys; `None` if there are none or if they are older than `KEYS_AGE_MAX`.
     fn usable(&self) -> Option<CachedKeys> {
         self.state().cached.clone().filter(|cached| !cached.expires_at.has_passed())
     }
 
-    /// Returns the end of the refresh in progress. Starts a refresh if there is none and the
-    /// minimum interval has passed; otherwise returns `None`.
+    /// Returns a future that completes when the current fetch of the keys ends. If no fetch is in
+    /// progress, starts one; returns `None` if the minimum time since the last start has not
+    /// passed.
     fn start_refresh(self: &Arc<KeyCache>) -> Option<Shared<BoxFuture<'static, ()>>> {
         let mut state = self.state();
         // A refresh that has ended and is still registered has panicked, so a new one may start.

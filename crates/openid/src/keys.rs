@@ -10,21 +10,24 @@ use serde_json::Value;
 use crate::error::TokenError;
 use crate::token::UnverifiedToken;
 
-/// The maximum number of keys of an issuer.
+/// The maximum number of keys in the key set of an issuer, unusable ones included. A larger set is
+/// refused.
 pub const KEYS_MAX: usize = 64;
 
-/// The keys of an issuer.
+/// The public keys of an issuer that can verify tokens; never empty after `parse`.
 #[derive(Debug, Default)]
 pub(crate) struct KeySet {
     keys: Vec<Key>,
 }
 
-/// A public key, and the algorithms that it may verify.
+/// A public key of an issuer, its id if the issuer gives one, and the signature algorithms that its
+/// type allows.
 #[derive(Debug)]
 pub(crate) struct Key {
     id: Option<String>,
     algorithms: &'static [Algorithm],
-    /// The only algorithm that the issuer allows for the key, if it names one.
+    /// The only signature algorithm that the issuer allows for the key; `None` if the issuer names
+    /// none.
     named: Option<KeyAlgorithm>,
     public: DecodingKey,
 }
@@ -60,8 +63,9 @@ impl KeySet {
         Ok(KeySet { keys })
     }
 
-    /// Returns the key that the token names. If the token names no key, returns the only key for
-    /// its algorithm, or `None` if there are several.
+    /// Returns the key that the token names, or `None` if there is no such key for its algorithm.
+    /// If the token names no key, returns the only key for its algorithm, or `None` if there are
+    /// several.
     pub(crate) fn find(&self, token: &UnverifiedToken<'_>) -> Option<&Key> {
         // Only keys for the token's algorithm count, so a token cannot select another algorithm for
         // a key.
@@ -74,7 +78,8 @@ impl KeySet {
 }
 
 impl Key {
-    /// Reads a key. `None` if it cannot verify tokens.
+    /// Reads a public key from a JSON web key. Returns `None` if it cannot verify tokens: for
+    /// example, a key for encryption.
     fn read(value: Value) -> Option<Key> {
         let jwk = Jwk::deserialize(value).ok()?;
         let algorithms: &[Algorithm] = match &jwk.algorithm {

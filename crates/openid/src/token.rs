@@ -13,9 +13,10 @@ use crate::first_claims::{FirstClaim, FirstClaims};
 /// The maximum length of a token in bytes, as in AWS.
 pub const TOKEN_BYTES_MAX: usize = 20_000;
 
-/// A parsed token that is not verified.
+/// A parsed token whose signature is not verified, so any sender can have made its content.
 pub struct UnverifiedToken<'a> {
-    /// The text that the signature covers: the header and the claims.
+    /// The text that the signature covers: the header and the claims, in base64 and separated by a
+    /// dot.
     pub(crate) signed: &'a str,
     pub(crate) signature: &'a str,
     pub(crate) algorithm: Algorithm,
@@ -34,7 +35,7 @@ struct Header {
 }
 
 impl<'a> UnverifiedToken<'a> {
-    /// Parses a token.
+    /// Parses a token: a signed JSON web token (RFC 7519). Verifies nothing.
     ///
     /// Fails with `TooLong`, `Malformed`, or `Algorithm` for a token that is not signed with a
     /// private key.
@@ -57,17 +58,20 @@ impl<'a> UnverifiedToken<'a> {
         Ok(UnverifiedToken { signed, signature, algorithm, key_id, claims, all_claims })
     }
 
-    /// Returns the issuer that the token names.
+    /// Returns the URL of the issuer that the token names; `None` if the claim is missing or not a
+    /// text.
     pub fn issuer(&self) -> Option<&str> {
         self.claims.iss.text()
     }
 
-    /// Returns true if the token names one of the audiences.
+    /// Returns true if the token names one of the `audiences`, that is, one of the services for
+    /// which the caller accepts tokens.
     pub fn is_for(&self, audiences: &[String]) -> bool {
         self.audience(audiences).is_some()
     }
 
-    /// Returns the first of the audiences that the token names.
+    /// Returns the first of the `audiences` (names of services) that the token names; `None` if it
+    /// names none.
     pub(crate) fn audience(&self, audiences: &[String]) -> Option<String> {
         let named = |audience: &String| match &self.claims.aud {
             FirstClaim::Text(one) => one == audience,
@@ -77,16 +81,16 @@ impl<'a> UnverifiedToken<'a> {
         audiences.iter().find(|audience| named(audience)).cloned()
     }
 
-    /// Returns all claims. They use many times the memory of their text, so the caller verifies the
-    /// signature first.
+    /// Returns all claims of the token. They use many times the memory of their text, so the caller
+    /// verifies the signature first.
     ///
-    /// Fails with `Malformed`.
+    /// Fails with `Malformed` if the claims are not a JSON object.
     pub(crate) fn all_claims(&self) -> Result<Map<String, Value>, TokenError> {
         read(self.all_claims)
     }
 }
 
-/// Parses the JSON in a part of a token.
+/// Parses the JSON in a part of a token, which is in base64. Fails with `Malformed`.
 fn read<T: DeserializeOwned>(part: &str) -> Result<T, TokenError> {
     let text = URL_SAFE_NO_PAD.decode(part).map_err(|_| TokenError::Malformed)?;
     serde_json::from_slice(&text).map_err(|_| TokenError::Malformed)

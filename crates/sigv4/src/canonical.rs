@@ -1,9 +1,10 @@
-//! The canonical request: the bytes that a signature covers.
+//! The canonical request: the unique text form of a request's method, path, query, signed headers
+//! and body hash, over which SigV4 computes a signature.
 
-/// The initial capacity in bytes, which is enough for most canonical requests.
+/// The initial capacity of the buffer in bytes, which is enough for most canonical requests.
 const CAPACITY: usize = 1024;
 
-/// A complete canonical request.
+/// A complete canonical request: the unique text form of a request, whose hash SigV4 signs.
 #[derive(Clone, Debug)]
 pub struct CanonicalRequest {
     /// Header values can be any bytes, so this is not text.
@@ -28,13 +29,13 @@ impl CanonicalRequest {
         &self.bytes
     }
 
-    /// Returns the names of the headers in the request, separated by semicolons.
+    /// Returns the names of the signed headers in the canonical request, separated by semicolons.
     pub fn signed_headers(&self) -> &str {
         &self.signed_headers
     }
 }
 
-/// A canonical request to which headers are added.
+/// An incomplete canonical request, to which the caller adds the signed headers.
 #[derive(Clone, Debug)]
 pub struct CanonicalRequestBuilder {
     bytes: Vec<u8>,
@@ -42,13 +43,14 @@ pub struct CanonicalRequestBuilder {
 }
 
 impl CanonicalRequestBuilder {
-    /// Adds a header with one value. The caller adds names in lower case and in sorted order.
+    /// Adds a signed header with one value. The caller adds names in lower case and in sorted
+    /// order, as SigV4 requires.
     pub fn header(&mut self, name: &str, value: &[u8]) {
         self.header_values(name, [value]);
     }
 
-    /// Adds a header with all its values. Returns false if there is no value; the header then has
-    /// an empty value.
+    /// Adds a signed header with all its values, joined by commas. Returns false if there is no
+    /// value; the canonical request then has the header with an empty value.
     pub fn header_values<'v>(
         &mut self,
         name: &str,
@@ -73,7 +75,8 @@ impl CanonicalRequestBuilder {
         any
     }
 
-    /// Ends the request with the hash of its body, or with the replacement of the hash.
+    /// Ends the canonical request. `payload_hash` is the SHA-256 of the body in hexadecimal, or a
+    /// constant that replaces it, such as `UNSIGNED-PAYLOAD`.
     pub fn finish(self, payload_hash: &str) -> CanonicalRequest {
         let CanonicalRequestBuilder { mut bytes, signed_headers } = self;
         // An empty line ends the headers.
@@ -85,7 +88,8 @@ impl CanonicalRequestBuilder {
     }
 }
 
-/// Appends a value without surrounding blanks, and with one space for each sequence of spaces.
+/// Appends a header value without surrounding white space, and with one space for each sequence of
+/// spaces.
 fn push_value(bytes: &mut Vec<u8>, value: &[u8]) {
     let value = value.trim_ascii();
     // Most values have no double space and are copied in one piece.

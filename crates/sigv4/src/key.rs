@@ -12,12 +12,13 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::CredentialScope;
 
-/// The signing key for one secret, day, region and service.
+/// The key that signs requests. It is derived from the secret of an access key for one day, region
+/// and service.
 #[derive(Clone)]
 pub struct SigningKey(Hmac<Sha256>);
 
 impl SigningKey {
-    /// Derives the signing key of a credential scope.
+    /// Derives the signing key from a secret for the day, region and service of a credential scope.
     pub fn derive(secret: &str, scope: &CredentialScope) -> SigningKey {
         // Each step adds one part of the scope, so a derived key is useless for another day, region
         // or service.
@@ -27,7 +28,8 @@ impl SigningKey {
         SigningKey(keyed(&hmac(&key, scope.terminator())))
     }
 
-    /// Signs a string to sign.
+    /// Returns the signature of a string to sign, that is, of the text that contains the hash of a
+    /// canonical request, of a chunk or of a trailer.
     pub fn sign(&self, string_to_sign: &str) -> Signature {
         let mac = self.0.clone().chain_update(string_to_sign);
         Signature(mac.finalize().into_bytes().into())
@@ -40,7 +42,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The signature of a string.
+/// The signature of a string to sign: an HMAC-SHA256 of 32 bytes.
 #[derive(Clone, Debug)]
 pub struct Signature([u8; 32]);
 
@@ -50,10 +52,11 @@ impl Signature {
         hex::encode(self.0)
     }
 
-    /// Returns true if `text` is this signature. Upper-case digits do not match, because a
-    /// signature has only one encoding.
+    /// Returns true if `text`, a signature that a client sent in hexadecimal, is this signature.
+    /// Upper-case digits do not match, because a signature has only one encoding.
     ///
-    /// The duration does not depend on the position of a difference.
+    /// The duration of the comparison does not depend on the position of the first difference, so
+    /// it does not help to guess a signature.
     pub fn matches(&self, text: &str) -> bool {
         let lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let mut claimed = [0; 32];

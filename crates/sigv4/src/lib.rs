@@ -27,16 +27,18 @@ pub use string_to_sign::{
 };
 pub use timestamp::{format_timestamp, parse_timestamp};
 
-/// The name of the algorithm, in the `Authorization` header and in the string to sign.
+/// The name of the signature algorithm SigV4, in the `Authorization` header and in the string to
+/// sign.
 pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// Replaces the hash of a body that is not signed.
+/// The text that replaces the hash of the body in a canonical request if the signature does not
+/// cover the body.
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 
 /// The SHA-256 of no bytes, in hexadecimal: the hash of an absent body.
 pub const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// Returns the value of the `Authorization` header.
+/// Returns the value of the `Authorization` header of a request that is signed with SigV4.
 ///
 /// `signed_headers` are separated by semicolons, as [`CanonicalRequest::signed_headers`] returns
 /// them. `signature` is in hexadecimal.

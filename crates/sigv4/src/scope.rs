@@ -8,14 +8,15 @@ const TERMINATOR: &str = "aws4_request";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialScope {
     text: String,
-    /// The offset of the end of each part before the terminator.
+    /// The offsets in bytes at which the day, the region and the service end in `text`.
     date_end: usize,
     region_end: usize,
     service_end: usize,
 }
 
 impl CredentialScope {
-    /// Returns a scope. `date` has eight digits: `20130524`.
+    /// Returns the credential scope of a day, a region and a service. `date` has eight digits:
+    /// `20130524`.
     pub fn new(date: &str, region: &str, service: &str) -> CredentialScope {
         let text = [date, "/", region, "/", service, "/", TERMINATOR].concat();
         let date_end = date.len();
@@ -24,8 +25,8 @@ impl CredentialScope {
         CredentialScope { text, date_end, region_end, service_end }
     }
 
-    /// Splits a scope into its four parts without checking them. `None` if it has more or fewer
-    /// parts.
+    /// Splits a credential scope into day, region, service and terminator without checking them.
+    /// Returns `None` if the text has more or fewer than these four parts.
     pub fn parse(text: &str) -> Option<CredentialScope> {
         // The region and the service are not checked here: the verifier reports a wrong part with
         // its own message.
@@ -43,22 +44,22 @@ impl CredentialScope {
         &self.text
     }
 
-    /// Returns the day.
+    /// Returns the day of the scope, as text.
     pub fn date(&self) -> &str {
         &self.text[..self.date_end]
     }
 
-    /// Returns the region.
+    /// Returns the region of the scope, for example `us-east-1`.
     pub fn region(&self) -> &str {
         &self.text[self.date_end + 1..self.region_end]
     }
 
-    /// Returns the service.
+    /// Returns the service of the scope, for example `s3`.
     pub fn service(&self) -> &str {
         &self.text[self.region_end + 1..self.service_end]
     }
 
-    /// Returns the part after the service.
+    /// Returns the terminator, that is, the part after the service. It should be `aws4_request`.
     pub fn terminator(&self) -> &str {
         &self.text[self.service_end + 1..]
     }

@@ -3,7 +3,8 @@
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
-/// Returns a time in this format. The first eight characters are the date of a credential scope.
+/// Returns a time, converted to UTC, in the format of signatures: `20130524T000000Z`. The first
+/// eight characters are the date of a credential scope.
 pub fn format_timestamp(at: OffsetDateTime) -> String {
     let at = at.to_offset(UtcOffset::UTC);
     let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
@@ -11,7 +12,8 @@ pub fn format_timestamp(at: OffsetDateTime) -> String {
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
 }
 
-/// Parses a time. `None` if it is not exactly in this format.
+/// Parses a time in the format of signatures, `20130524T000000Z`. Returns `None` if the text is not
+/// exactly in this format.
 pub fn parse_timestamp(text: &str) -> Option<OffsetDateTime> {
     let layout = format_description!("[year][month][day]T[hour][minute][second]Z");
     // A timestamp in this format has exactly 16 characters.

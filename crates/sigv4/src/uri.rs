@@ -4,21 +4,25 @@
 //! service whose paths are escaped once and not normalised: `//` and `..` are parts of a key. For
 //! example, the canonical form of `/a/../b c` is `/a/../b%20c`.
 
-/// The error of a `%` that is not followed by two hexadecimal digits.
+/// The error of a received path or query: it has a `%` that is not followed by two hexadecimal
+/// digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrokenEscape;
 
-/// Escapes a path that is not escaped. Slashes are unchanged.
+/// Returns the canonical encoding of a path that has no percent escapes yet: each byte that is
+/// neither unreserved nor a slash becomes `%XX`.
 pub fn escape_path(path: &str) -> String {
     escape(path, true)
 }
 
-/// Escapes a name or value of a query that is not escaped.
+/// Returns the canonical encoding of a name or value of a query that has no percent escapes yet. A
+/// slash is escaped, too.
 pub fn escape_query(text: &str) -> String {
     escape(text, false)
 }
 
-/// Returns the canonical form of a received path. The sender may have escaped any characters.
+/// Returns the canonical encoding, over which signatures are computed, of a received path. The
+/// sender may have percent-encoded any characters.
 ///
 /// Fails with `BrokenEscape` if a `%` is not followed by two hexadecimal digits.
 pub fn canonical_path(raw: &str) -> Result<String, BrokenEscape> {
@@ -28,15 +32,16 @@ pub fn canonical_path(raw: &str) -> Result<String, BrokenEscape> {
     respell(raw, true)
 }
 
-/// Returns the canonical form of a received name or value of a query, where `+` is a space.
+/// Returns the canonical encoding, over which signatures are computed, of a received name or value
+/// of a query. A `+` in it is a space.
 ///
 /// Fails with `BrokenEscape` if a `%` is not followed by two hexadecimal digits.
 pub fn canonical_query_part(raw: &str) -> Result<String, BrokenEscape> {
     respell(raw, false)
 }
 
-/// Returns the canonical query: the parameters, which are in canonical encoding, sorted by name and
-/// then by value.
+/// Returns the canonical query, which is part of the signed canonical request: the parameters,
+/// which are in canonical encoding, sorted by name and then by value.
 pub fn canonical_query<'a>(parameters: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let mut sorted: Vec<_> = parameters.collect();
     // The encoded names are sorted, as AWS specifies. Equal names are sorted by their values.
@@ -61,7 +66,7 @@ fn escape(text: &str, path: bool) -> String {
     out
 }
 
-/// Unescapes once and escapes once.
+/// Decodes each percent escape once and encodes the result in the canonical encoding.
 fn respell(raw: &str, path: bool) -> Result<String, BrokenEscape> {
     let mut out = String::with_capacity(raw.len());
     let mut bytes = raw.bytes();
