@@ -28,7 +28,7 @@ const ERROR_CHARS_MAX: usize = 600;
 const QUOTED_CHARS_MAX: usize = 200;
 
 /// Fetches the public keys of an issuer, from the URL that its configuration names. The error is a
-/// text for the operator, after "cannot read the keys".
+/// text for the operator.
 pub(crate) async fn keys(fetcher: &Fetcher, issuer: &str) -> Result<KeySet, String> {
     // One deadline covers both documents, so a slow issuer cannot use it twice.
     let late = |_| Err(format!("it does not answer within {} s", FETCH_DEADLINE.as_secs()));

@@ -7,27 +7,30 @@ use AppliesTo::{Bucket, Elsewhere, Objects, ObjectsByName};
 
 use crate::glob::Glob;
 
-/// The kind of resource of an action.
+/// The kind of resource to which an S3 action, such as `s3:GetObject`, applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AppliesTo {
-    /// Objects. A statement of a bucket policy needs a resource within the bucket.
+    /// The action applies to objects. A statement of a bucket policy with this action needs a
+    /// resource within the bucket.
     Objects,
-    /// The bucket itself.
+    /// The action applies to the bucket itself.
     Bucket,
-    /// Objects, unless the pattern also covers an action of buckets. For example, `s3:*Bucket*`
-    /// applies to the bucket.
+    /// The action applies to objects. A pattern that also covers an action on buckets counts as one
+    /// on buckets. For example, `s3:*Bucket*` applies to the bucket.
     ObjectsByName,
-    /// Neither a bucket nor its objects. A bucket policy cannot name the action.
+    /// The action applies neither to a bucket nor to its objects, so a bucket policy cannot name
+    /// it.
     Elsewhere,
 }
 
-/// Returns true if a pattern in lower case covers an action of S3.
+/// Returns true if a pattern of actions, in lower case, matches the name of at least one S3 action.
 pub(crate) fn covers_any(pattern: &Glob) -> bool {
     S3.iter().any(|(action, _)| pattern.matches(&action.to_ascii_lowercase()))
 }
 
-/// Returns the kind of resource of a pattern in lower case: objects if the pattern covers an action
-/// on objects. `None` if the pattern covers no action that a bucket policy can name.
+/// Returns the kind of resource to which a pattern of actions, in lower case, applies: objects if
+/// the pattern covers an action on objects. Returns `None` if the pattern covers no action that a
+/// bucket policy can name.
 pub(crate) fn applies_to(pattern: &Glob) -> Option<AppliesTo> {
     let covers = |wanted: AppliesTo| {
         let of_kind = S3.iter().filter(|(_, applies)| *applies == wanted);

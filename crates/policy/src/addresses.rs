@@ -12,8 +12,8 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Parses an address or a range in CIDR notation. Bits behind the prefix are ignored. Returns
-    /// `None` for other text.
+    /// Parses an IP address, which is a range of one, or a range in CIDR notation. Bits behind the
+    /// prefix are ignored. Returns `None` for other text.
     pub(crate) fn parse(text: &str) -> Option<Network> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),

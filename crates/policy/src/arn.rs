@@ -12,9 +12,10 @@ const COMPONENTS: usize = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ArnPattern {
-    /// `*`, or a pattern with variables whose values make a whole ARN.
+    /// One pattern for the whole ARN: `*`, or a text with policy variables, such as
+    /// `${aws:PrincipalArn}`, whose values make a whole ARN.
     Whole(Pattern),
-    /// One pattern for each of the six components.
+    /// One pattern for each of the six components of an ARN, which are separated by colons.
     Components(Vec<Pattern>),
 }
 
@@ -75,7 +76,7 @@ impl ArnPattern {
         all
     }
 
-    /// Returns the patterns of the components, or the one pattern of the whole ARN.
+    /// Returns the patterns: one for each component of the ARN, or the only one for the whole ARN.
     pub(crate) fn patterns(&self) -> &[Pattern] {
         match self {
             ArnPattern::Whole(pattern) => std::slice::from_ref(pattern),

@@ -27,16 +27,18 @@ use crate::question::{Principal, Question};
 /// The policies and lists that decide about a request.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
-    /// The policies of the user, or of the user or role of the session. The policies of a root user
-    /// are ignored, because it may do everything in its account.
+    /// The policies of the sender: of the user, or for a session (temporary credentials), of the
+    /// user or role for which it was created. The policies of a root user are ignored, because it
+    /// may do everything in its account.
     pub identity: &'a [&'a Policy],
-    /// The policy that was passed when the session was created.
+    /// The policy that limits the session, that is, the temporary credentials of the sender. It was
+    /// passed when the session was created. `None` without a session or without such a policy.
     pub session: Option<&'a Policy>,
-    /// The bucket of the request. `None` if the request concerns the sender's own account: it lists
-    /// or creates buckets.
+    /// The owner and the policy of the bucket of the request. `None` if the request concerns the
+    /// sender's own account: it lists or creates buckets.
     pub bucket: Option<BucketSide<'a>>,
-    /// Returns true if an access control list allows the request. Called only if the answer
-    /// decides.
+    /// Returns true if the access control list of the bucket or object allows the request. It is
+    /// called only if the decision depends on its result.
     pub acl: &'a dyn Fn() -> bool,
 }
 
@@ -63,20 +65,21 @@ pub struct BucketSide<'a> {
     pub policy_allows: bool,
 }
 
-/// A kind of policy that can decide.
+/// A kind of policy that can deny a request, or whose Allow can be missing. `Ruling` names it for
+/// the error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The policies of the sender.
+    /// The policies of the sender, that is, of its user or role (identity-based policies).
     Identity,
-    /// The policy of the session.
+    /// The policy that limits the session of the sender, that is, its temporary credentials.
     Session,
-    /// The bucket policy or an access control list.
+    /// The bucket policy or an access control list (resource-based policies).
     Bucket,
 }
 
 impl Source {
-    /// Returns the name in AWS's messages: "no identity-based policy allows the s3:GetObject
-    /// action", "with an explicit deny in a resource-based policy".
+    /// Returns the name of this kind of policy in AWS's messages: "no identity-based policy allows
+    /// the s3:GetObject action", "with an explicit deny in a resource-based policy".
     pub const fn words(self) -> &'static str {
         match self {
             Source::Identity => "identity-based policy",
@@ -86,14 +89,15 @@ impl Source {
     }
 }
 
-/// The combined decision.
+/// The combined decision of all policies and access control lists about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// The request is allowed.
     Allowed,
-    /// A statement of this source explicitly denies the request.
+    /// A statement of this kind of policy explicitly denies the request.
     Denied(Source),
-    /// No source denies the request, but this source, whose Allow is required, does not allow it.
+    /// No policy denies the request, but this kind of policy, whose Allow is required, does not
+    /// allow it.
     NotAllowed(Source),
 }
 
@@ -104,12 +108,13 @@ impl Ruling {
     }
 }
 
-/// The actions that a bucket policy cannot deny to the root user of the owner. Without them an
-/// account could lock itself out of a bucket.
+/// The actions, in lower case, that a bucket policy cannot deny to the root user of the account
+/// that owns the bucket. Without them an account could lock itself out of a bucket.
 const ALWAYS_FOR_ROOT: [&str; 3] =
     ["s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"];
 
-/// Decides a request by all of its sources.
+/// Returns the combined decision of all policies and access control lists in `sources` about one
+/// question: whether a sender may do an action on a resource.
 pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     let action = question.action.to_ascii_lowercase();
     let bucket_account = sources.bucket.map(|bucket| bucket.account);
@@ -166,7 +171,8 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     }
 }
 
-/// Returns the combined decision of the user's policies.
+/// Returns the combined decision of the policies of the sender: a Deny of one policy overrides the
+/// Allows of the others. `action` is in lower case.
 fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> Decision {
     let mut all = Decision::Unspecified;
     if matches!(question.principal, Principal::Anonymous) {
@@ -182,8 +188,9 @@ fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> De
     all
 }
 
-/// Returns the decision of a policy in one of the two roles. A policy of the other kind allows
-/// nothing there, because only bucket policies name the principals that they allow.
+/// Returns the decision of a policy in one of two roles: as the bucket policy if `for_bucket` is
+/// true, otherwise as a policy of the sender. A policy of the other kind allows nothing there,
+/// because only bucket policies name the principals that they allow.
 fn evaluate(policy: &Policy, for_bucket: bool, action: &str, question: &Question<'_>) -> Evaluated {
     let evaluated = policy.evaluate(action, question);
     if policy.is_of_bucket() != for_bucket && evaluated.decision.is_allowed() {

@@ -28,7 +28,8 @@ use crate::operators::{Comparison, Operator, Order, Quantifier};
 use crate::pattern::{MatchResult, Pattern, Syntax, fold};
 use crate::question::Question;
 
-/// A condition: one key, one operator, and the values of the policy.
+/// A condition of a statement. It compares the values that the request has for one key, such as
+/// `aws:SourceIp`, with the values of the policy, by one operator.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Condition {
     pub(crate) key: ConditionKey,
@@ -36,7 +37,7 @@ pub(crate) struct Condition {
     pub(crate) expected: PolicyValues,
 }
 
-/// The values of the policy, parsed for the type of the operator.
+/// The values of a condition in the policy, parsed for the type of its operator.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PolicyValues {
     Texts(Vec<Pattern>),
@@ -46,13 +47,15 @@ pub(crate) enum PolicyValues {
     Dates(Order, Vec<i128>),
     Truths(Vec<bool>),
     Networks(Vec<Network>),
-    /// For `Null`: true if the key must be absent, false if it must have a value.
+    /// Values of the operator `Null`: true if the request must have no value for the key, false if
+    /// it must have one.
     Absent(Vec<bool>),
 }
 
 impl Condition {
-    /// Parses the values for an operator. Fails with `CONDITION_VALUE` or `ADDRESS` if a value does
-    /// not have the operator's type, and with `CONDITION_VALUE` if there is no value.
+    /// Parses the values of a condition for its operator. Fails with `CONDITION_VALUE` or `ADDRESS`
+    /// if a value does not have the operator's type, and with `CONDITION_VALUE` if there is no
+    /// value.
     pub(crate) fn parse(
         key: ConditionKey,
         operator: Operator,
@@ -70,8 +73,8 @@ impl Condition {
         })
     }
 
-    /// Returns true if the condition holds. `denies` is true in a Deny statement: a variable
-    /// without a value then counts in favour of the Deny.
+    /// Returns true if the condition holds for the request of the question. `denies` is true in a
+    /// Deny statement: a variable without a value then counts in favour of the Deny.
     pub(crate) fn holds(&self, question: &Question<'_>, denies: bool) -> bool {
         let values = question.values(&self.key);
         let values = values.as_slice();
@@ -94,8 +97,8 @@ impl Condition {
         }
     }
 
-    /// Returns true if one of the condition's values matches `value`; with a negated operator, if
-    /// none of them does.
+    /// Returns true if one of the condition's values matches `value`, one value of the request;
+    /// with a negated operator, if none of them does.
     fn fits(&self, value: &str, question: &Question<'_>, denies: bool) -> bool {
         let negated = self.operator.negated;
         let covered = match &self.expected {

@@ -28,15 +28,17 @@ const RESOURCE_PREFIX: &str = "arn:aws:s3:::";
 pub enum PolicyKind<'a> {
     /// The policy of a user, who is the principal. No statement names a principal.
     User,
-    /// The policy that limits a session. It may have the elements of a user policy.
+    /// The policy that limits a session, that is, temporary credentials. It may have the same
+    /// elements as a user policy.
     Session,
     /// The policy of a bucket. Each statement names principals. Its resources are the bucket and
     /// objects of the bucket, and its actions apply to them.
     Bucket {
         /// The bucket's name.
         bucket: &'a str,
-        /// Returns true if the principal exists. A caller that must ask a database returns true and
-        /// checks [`Policy::principals`](crate::Policy::principals) afterwards.
+        /// Returns true if the principal (an account, a user or a role) exists. A document that
+        /// names another one is refused. A caller that must ask a database returns true and checks
+        /// [`Policy::principals`](crate::Policy::principals) afterwards.
         exists: &'a dyn Fn(&PrincipalName) -> bool,
     },
 }
@@ -51,7 +53,7 @@ impl fmt::Debug for PolicyKind<'_> {
     }
 }
 
-/// The actions that a document may name.
+/// The actions that a user or session policy may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vocabulary {
     /// Any action, so that a policy that was stored by an earlier release stays valid.
@@ -60,7 +62,7 @@ pub(crate) enum Vocabulary {
     S3,
 }
 
-/// Parses the statements of a policy.
+/// Parses a policy document and returns its statements. Fails if it has an unknown element.
 pub(crate) fn parse(
     json: &str,
     kind: PolicyKind<'_>,
@@ -101,9 +103,10 @@ pub(crate) fn parse(
     statements.into_iter().map(|node| reader.statement(node)).collect()
 }
 
-/// Returns true if the version has policy variables. "You must include the Version element and set
-/// it to a version that supports policy variables", which is 2012-10-17. A document without the
-/// element has the version 2008-10-17.
+/// Returns true if a document with this `Version` element has policy variables, such as
+/// `${aws:username}`. "You must include the Version element and set it to a version that supports
+/// policy variables", which is 2012-10-17. A document without the element has the version
+/// 2008-10-17.
 fn allows_variables(version: &Node) -> Result<bool, PolicyError> {
     match version {
         Node::Text(version) if version == "2012-10-17" => Ok(true),
@@ -123,7 +126,7 @@ fn text(node: Node, field: &str) -> Result<String, PolicyError> {
     }
 }
 
-/// The members of a statement, each at most once.
+/// The members of the JSON object of a statement, each at most once and not parsed yet.
 #[derive(Default)]
 struct Fields {
     effect: Option<Node>,
@@ -164,7 +167,7 @@ impl Fields {
     }
 }
 
-/// The context of one document.
+/// The properties of one document on which the parser of its statements depends.
 struct Reader<'a> {
     kind: PolicyKind<'a>,
     vocabulary: Vocabulary,
@@ -172,7 +175,8 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Parses a statement. The order of the checks is the order of S3.
+    /// Parses a statement. The checks have the order of S3, so that the error names the same
+    /// mistake.
     fn statement(&self, node: Node) -> Result<Statement, PolicyError> {
         let fields = Fields::parse(node)?;
         let denies = denies(fields.effect)?;
@@ -275,7 +279,8 @@ impl Reader<'_> {
         Ok(resources)
     }
 
-    /// Returns the resource without its prefix. `None` if the policy may not name it.
+    /// Returns the resource without its prefix `arn:aws:s3:::`, and adds its kind to `reach`.
+    /// Returns `None` if the policy may not name the resource.
     fn bare_resource<'t>(&self, text: &'t str, reach: &mut Reach) -> Option<&'t str> {
         let bare = text.strip_prefix(RESOURCE_PREFIX);
         let PolicyKind::Bucket { bucket, .. } = self.kind else {
@@ -331,8 +336,8 @@ impl Reader<'_> {
         Ok(conditions)
     }
 
-    /// Makes the checks of S3 for a key in a bucket policy. Each action without wildcards must have
-    /// the key, and each value of `aws:SourceIp` must be an address, with any operator.
+    /// Makes the checks of S3 for a condition key in a bucket policy. Each action without wildcards
+    /// must have the key, and each value of `aws:SourceIp` must be an address, with any operator.
     fn check_key(
         &self,
         key: &ConditionKey,
@@ -409,7 +414,8 @@ fn denies(effect: Option<Node>) -> Result<bool, PolicyError> {
     }
 }
 
-/// The texts of `Action` or `Resource`, or of `NotAction` or `NotResource`.
+/// The texts of `Action` or `Resource` as written, or those of `NotAction` or `NotResource`, which
+/// are negated.
 struct Written {
     negated: bool,
     texts: Vec<String>,
@@ -444,7 +450,8 @@ struct Resources {
     reach: Reach,
 }
 
-/// The kinds of resources that the resources of a bucket policy include.
+/// The kinds of resources that a statement of a bucket policy names: the bucket itself, objects in
+/// it, or both.
 #[derive(Clone, Copy)]
 struct Reach {
     bucket: bool,

@@ -35,7 +35,8 @@ impl PolicyError {
         "Conditions do not apply to combination of actions and resources in statement",
     );
     pub(crate) const ADDRESS: PolicyError = PolicyError::new("Invalid IP address in Conditions");
-    /// Worded like `ADDRESS`; AWS's sentence for other values is not known.
+    /// The error of a condition value that does not have the type of the operator. Its sentence is
+    /// worded like that of `ADDRESS`; AWS's sentence for other values is not known.
     pub(crate) const CONDITION_VALUE: PolicyError = PolicyError::new("Invalid value in Conditions");
 
     const fn new(sentence: &'static str) -> PolicyError {
@@ -63,13 +64,14 @@ impl PolicyError {
         self
     }
 
-    /// Returns the error for a principal that does not exist. It is for callers that check
-    /// principals after `Policy::parse`, because the check takes a round trip to a database.
+    /// Returns the error of a bucket policy that names a principal (an account, a user or a role)
+    /// that does not exist. It is for callers that check principals after `Policy::parse`, because
+    /// the check takes a round trip to a database.
     pub fn unknown_principal() -> PolicyError {
         PolicyError::PRINCIPAL
     }
 
-    /// Returns the S3 error code.
+    /// Returns the S3 error code of the response.
     pub const fn code(&self) -> &'static str {
         "MalformedPolicy"
     }

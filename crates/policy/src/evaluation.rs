@@ -7,7 +7,7 @@ use crate::principals::Mention;
 use crate::question::Question;
 use crate::statement::Statement;
 
-/// The result of one policy for a question.
+/// The result of one policy for a question, that is, for a sender, an action and a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// A statement allows the request and none denies it.
@@ -25,14 +25,16 @@ impl Decision {
     }
 }
 
-/// A decision. For `Allowed` also the most specific mention of the sender in an Allow statement.
+/// The decision of one policy. If it is `Allowed`, also the most specific mention, that is, the way
+/// in which an Allow statement names the sender. `mention` is `None` otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evaluated {
     pub(crate) decision: Decision,
     pub(crate) mention: Option<Mention>,
 }
 
-/// Evaluates all statements. `action` is in lower case.
+/// Evaluates the statements of one policy for a question. `action` is the action of the question in
+/// lower case.
 pub(crate) fn evaluate(
     statements: &[Statement],
     action: &str,

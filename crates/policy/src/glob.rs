@@ -12,7 +12,7 @@ use crate::holes::Holes;
 /// One character of a pattern, or a wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
-    /// This character.
+    /// The text must have this character here.
     Char(char),
     /// Any one character.
     One,
@@ -20,7 +20,7 @@ pub(crate) enum Symbol {
     Many,
 }
 
-/// A pattern in the form that is fast to match.
+/// A pattern with the wildcards `*` and `?`, in a form that is fast to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Glob {
     /// Matches each text.
@@ -29,9 +29,11 @@ pub(crate) enum Glob {
     Literal(Box<str>),
     /// Matches each text with this prefix.
     Prefix(Box<str>),
-    /// Matches the texts that the piece matches from start to end.
+    /// Matches the texts that this piece, a text with `?` and without `*`, matches from start to
+    /// end.
     Exact(Piece),
-    /// Matches texts with these pieces in this order and any text between them.
+    /// Matches texts that have these pieces, which were separated by stars, in this order with any
+    /// text between them.
     Pieces(Box<Pieces>),
 }
 
@@ -42,11 +44,11 @@ pub(crate) struct Pieces {
     last: Piece,
 }
 
-/// The part of a pattern between two stars.
+/// The part of a pattern between two stars, or between a star and an end of the pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Literal(Box<str>),
-    /// Characters, at least one of which is `?`.
+    /// A text with at least one `?`, which matches any character.
     Holes(Holes),
 }
 
@@ -94,7 +96,7 @@ impl Glob {
         }
     }
 
-    /// Returns the text if the pattern has no wildcard.
+    /// Returns the text of a pattern without wildcards; `None` if it has wildcards.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Glob::Literal(text) => Some(text),
@@ -134,7 +136,8 @@ impl Piece {
         matches!(self, Piece::Literal(text) if text.is_empty())
     }
 
-    /// Returns the rest of the text behind the piece, if the text begins with the piece.
+    /// Returns the rest of `text` after this piece of a pattern; `None` if the text does not begin
+    /// with the piece.
     fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Piece::Literal(wanted) => text.strip_prefix(&**wanted),
@@ -142,7 +145,8 @@ impl Piece {
         }
     }
 
-    /// Returns the rest of the text behind the first place at which the piece matches.
+    /// Returns the rest of `text` after the first place at which this piece of a pattern matches;
+    /// `None` if it matches nowhere.
     fn skip_past<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
             Piece::Literal(wanted) => {
@@ -160,7 +164,7 @@ impl Piece {
     }
 }
 
-/// Returns the symbols of a pattern in which `*` and `?` are wildcards.
+/// Splits a pattern into its characters and wildcards; `*` and `?` are the wildcards.
 pub(crate) fn symbols(pattern: &str) -> Vec<Symbol> {
     let symbol = |written| match written {
         '*' => Symbol::Many,

@@ -7,23 +7,24 @@
 //! positions, and as a list for a character with few. The memory is therefore proportional to the
 //! length of the piece.
 
-/// Bits of a word.
+/// The number of bits of a machine word. The state of the search is an array of words.
 const BITS: usize = u64::BITS as usize;
 
-/// The characters of a piece; `None` for `?`.
+/// A piece of a pattern that has at least one `?` and no `*`, prepared for the search. In `places`,
+/// `None` is a `?`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holes {
     places: Box<[Option<char>]>,
-    /// The positions of `?`, as bits.
+    /// The positions of `?` in the piece: bit `n` is set if character `n` of the piece is `?`.
     any: Box<[u64]>,
-    /// The positions of each other character, sorted by character.
+    /// The positions in the piece of each other character, sorted by character.
     chars: Box<[(char, Places)]>,
 }
 
-/// The positions of the piece that a character matches.
+/// The positions in a piece of a pattern at which one character matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Places {
-    /// As bits, with the positions of `?`.
+    /// As bits, which also have the positions of `?`.
     Bits(Box<[u64]>),
     /// As a list, without the positions of `?`.
     List(Box<[usize]>),
@@ -59,7 +60,8 @@ impl Holes {
         Holes { places, any, chars }
     }
 
-    /// Returns the rest of the text behind the piece, if the text begins with the piece.
+    /// Returns the rest of `text` after this piece of a pattern; `None` if the text does not begin
+    /// with the piece.
     pub(crate) fn strip_from<'t>(&self, text: &'t str) -> Option<&'t str> {
         let mut rest = text.chars();
         for place in &self.places {
@@ -71,7 +73,8 @@ impl Holes {
         Some(rest.as_str())
     }
 
-    /// Returns the rest of the text behind the first place at which the piece matches.
+    /// Returns the rest of `text` after the first place at which this piece of a pattern matches;
+    /// `None` if it matches nowhere.
     pub(crate) fn skip_past<'t>(&self, text: &'t str) -> Option<&'t str> {
         let Some(last) = self.places.len().checked_sub(1) else { return Some(text) };
         let mut state = vec![0; self.any.len()];
@@ -87,7 +90,9 @@ impl Holes {
         None
     }
 
-    /// Computes the state `next` after the character `found` from the state before it.
+    /// Computes the state `next` of the search after the character `found` of the text from the
+    /// `state` before it. Bit `n` of a state is set if the first `n + 1` characters of the piece
+    /// match the text up to this character.
     fn step(&self, found: char, state: &[u64], next: &mut [u64]) {
         let at = self.chars.binary_search_by_key(&found, |(wanted, _)| *wanted);
         let places = at.ok().and_then(|at| self.chars.get(at)).map(|(_, places)| places);
@@ -111,7 +116,7 @@ impl Holes {
         }
     }
 
-    /// Returns true if the text ends with the piece.
+    /// Returns true if the text ends with this piece of a pattern.
     pub(crate) fn ends(&self, text: &str) -> bool {
         let mut rest = text.chars();
         self.places.iter().rev().all(|place| {

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value.
+/// A JSON value, whose objects keep their members in the written order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     /// `null`, which no element of a policy accepts.
@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for Reader {
 }
 
 impl Node {
-    /// Returns the strings of a string or of a list of strings. `None` for other values.
+    /// Returns the texts of a JSON string or of a list of strings. Returns `None` for other values.
     pub(crate) fn into_texts(self) -> Option<Vec<String>> {
         self.into_many(|node| match node {
             Node::Text(text) => Some(text),
@@ -89,7 +89,8 @@ impl Node {
         })
     }
 
-    /// Returns the texts of a scalar or of a list of scalars. `None` for other values.
+    /// Returns the texts of a JSON string, number or Boolean, or of a list of these. Returns `None`
+    /// for other values.
     pub(crate) fn into_scalars(self) -> Option<Vec<String>> {
         self.into_many(|node| match node {
             Node::Text(text) | Node::Scalar(text) => Some(text),

@@ -8,7 +8,8 @@
 //! The module does not know requests. The caller of the crate supplies the values, see
 //! [`ConditionValues`](crate::ConditionValues).
 
-/// The actions that a key applies to.
+/// The actions whose requests may have a value for a condition key. S3 refuses a bucket policy that
+/// combines the key with another action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     /// All actions.
@@ -31,12 +32,13 @@ enum Scope {
     Writes,
 }
 
-/// The source of a request's value for a key.
+/// The source of the value that a request has for a condition key, such as `aws:SourceIp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// The `Principal` of the question. This crate supplies the value.
+    /// The `Principal` of the question, that is, the sender. This crate computes the value; for all
+    /// other sources, the caller supplies it.
     Principal(PrincipalKey),
-    /// The sender's session, signature or connection.
+    /// The sender's session (temporary credentials), signature or connection.
     Sender,
     /// The S3 header of this name, in lower case, if the operation uses it, or the form field that
     /// replaces it.
@@ -45,7 +47,7 @@ pub enum KeySource {
     Transport(&'static str),
     /// Another property of the request: a parameter, a document, or the time of the request.
     Request,
-    /// The object that the action is about, in the version that the request names.
+    /// The existing object that the action is about, in the version that the request names.
     Object,
     /// The object lock that the request sets. For an action that sets none: the lock of the version
     /// that the action is about.
@@ -54,7 +56,8 @@ pub enum KeySource {
     Unsupported,
 }
 
-/// The keys whose values follow from the `Principal` of a question.
+/// The condition keys whose values follow from the `Principal` of a question, that is, from the
+/// sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrincipalKey {
     /// `aws:username`
@@ -80,7 +83,8 @@ macro_rules! keys {
             ExistingObjectTag(String),
             /// `s3:RequestObjectTag/<tag>`: the value of a tag that the request sets.
             RequestObjectTag(String),
-            /// `jwt:<claim>`: a claim in the token of a web identity.
+            /// `jwt:<claim>`: a claim in the OpenID token with which the sender got its temporary
+            /// credentials.
             Jwt(String),
         }
 
@@ -89,7 +93,7 @@ macro_rules! keys {
             /// tag or of a claim are not among them.
             pub const NAMED: &[(&str, ConditionKey)] = &[$(($name, ConditionKey::$variant),)*];
 
-            /// Returns the name as AWS writes it.
+            /// Returns the name of the key as AWS writes it, for example `aws:SourceIp`.
             pub fn name(&self) -> std::borrow::Cow<'static, str> {
                 match self {
                     $(ConditionKey::$variant => $name.into(),)*
@@ -190,7 +194,7 @@ keys! {
 }
 
 impl ConditionKey {
-    /// Parses the name of a key. Returns `None` if there is no such key.
+    /// Parses the name of a condition key. Returns `None` if there is no such key.
     pub fn parse(name: &str) -> Option<ConditionKey> {
         let known = ConditionKey::NAMED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         if let Some((_, key)) = known {
@@ -207,8 +211,8 @@ impl ConditionKey {
             .or_else(|| after(JWT).map(ConditionKey::Jwt))
     }
 
-    /// Returns true if the body of a request may hold the value. Then the value is known only after
-    /// the body has been read.
+    /// Returns true if the body of a request may hold the value of the key. The value is then known
+    /// only after the body has been read.
     pub const fn may_be_in_body(&self) -> bool {
         matches!(
             self,
@@ -247,14 +251,15 @@ impl ConditionKey {
     }
 
     /// Returns true if a request may have several values for the key. Such a key cannot be a policy
-    /// variable.
+    /// variable, which has exactly one value.
     pub(crate) const fn is_multivalued(&self) -> bool {
         matches!(self, ConditionKey::RequestObjectTagKeys)
     }
 
-    /// Returns true if all questions of one request get the same value. The value of another key
-    /// may depend on the action or on the object that a question is about. For example, a copy asks
-    /// one question about its source and another one about its destination.
+    /// Returns true if all questions of one request, each about one action on one resource, get the
+    /// same value for the key. The value of another key may depend on the action or on the object
+    /// that a question is about. For example, a copy asks one question about its source and another
+    /// one about its destination.
     pub(crate) const fn is_of_request(&self) -> bool {
         match self.source() {
             KeySource::Principal(_) | KeySource::Sender | KeySource::Transport(_) => true,

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-/// A condition operator.
+/// A condition operator: it compares the values of a request with the values of a condition in the
+/// policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operator {
     pub(crate) quantifier: Quantifier,
@@ -13,14 +14,15 @@ pub(crate) struct Operator {
     pub(crate) if_exists: bool,
 }
 
-/// The treatment of several values of a request.
+/// The treatment of several values that a request has for a condition key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantifier {
-    /// No prefix: at least one value must match.
+    /// No prefix: at least one value of the request must match.
     Plain,
-    /// `ForAnyValue:`: at least one value must match.
+    /// `ForAnyValue:`: at least one value of the request must match.
     Any,
-    /// `ForAllValues:`: each value must match, and a request without a value matches.
+    /// `ForAllValues:`: each value of the request must match, and a request without a value
+    /// matches.
     All,
 }
 
@@ -36,7 +38,8 @@ pub(crate) enum Comparison {
     Null,
 }
 
-/// The required order of the request's value and the condition's value.
+/// The required order of a value of the request, on the left, and a value of the condition, on the
+/// right. For example, with `Less` the value of the request must be less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Equal,
@@ -61,8 +64,8 @@ impl Order {
 }
 
 impl Operator {
-    /// Parses a name, which is case-sensitive. Returns `None` for an unknown name and for
-    /// `NullIfExists`.
+    /// Parses the name of a condition operator, which is case-sensitive. Returns `None` for an
+    /// unknown name and for `NullIfExists`.
     pub(crate) fn parse(name: &str) -> Option<Operator> {
         let (quantifier, rest) = if let Some(rest) = name.strip_prefix("ForAnyValue:") {
             (Quantifier::Any, rest)
@@ -84,7 +87,8 @@ impl Operator {
     }
 }
 
-/// Returns the comparison of a name without prefix and suffix, and true if it is negated.
+/// Returns the comparison that an operator name names, and true if it is negated. `name` has
+/// neither the quantifier (`ForAnyValue:`) nor `IfExists`. Returns `None` for an unknown name.
 fn comparison(name: &str) -> Option<(Comparison, bool)> {
     if let Some(rest) = name.strip_prefix("String") {
         let text = |wildcards, fold| Comparison::Text { wildcards, fold };

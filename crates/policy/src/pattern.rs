@@ -9,7 +9,8 @@ use crate::question::Question;
 pub(crate) use crate::template::{BadVariable, fold};
 use crate::template::{Part, Template};
 
-/// The syntax of a pattern.
+/// The syntax of a pattern, which depends on its place in the policy: the meaning of wildcards,
+/// variables and case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Syntax {
     /// True if `*` and `?` are wildcards.
@@ -20,19 +21,20 @@ pub(crate) struct Syntax {
     pub(crate) fold: bool,
 }
 
-/// A parsed pattern.
+/// A parsed pattern of a policy. `Fixed` has no policy variables; `Template` has some, which are
+/// replaced by values of each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     Fixed(Glob),
     Template(Box<Template>),
 }
 
-/// The result of a match.
+/// The result of the match of a pattern with a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatchResult {
     Yes,
     No,
-    /// A variable has no value, so the result is unknown.
+    /// A policy variable of the pattern has no value in this request, so the result is unknown.
     Unresolved,
 }
 
@@ -100,8 +102,8 @@ impl Pattern {
         Ok(Pattern::Template(Box::new(Template::new(parts, syntax.fold))))
     }
 
-    /// Matches the pattern with a text. If the pattern ignores case, the caller has folded the
-    /// text.
+    /// Matches the pattern with a text. Policy variables have the values of the `question`. If the
+    /// pattern ignores case, the caller has folded the text.
     pub(crate) fn covers(&self, text: &str, question: &Question<'_>) -> MatchResult {
         match self {
             Pattern::Fixed(glob) => glob.matches(text).into(),
@@ -114,7 +116,8 @@ impl Pattern {
         }
     }
 
-    /// Returns the text if the pattern has neither wildcards nor variables.
+    /// Returns the text of a pattern that has neither wildcards nor policy variables; `None` for
+    /// other patterns.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Pattern::Fixed(glob) => glob.literal(),

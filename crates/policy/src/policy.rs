@@ -13,7 +13,8 @@ use crate::public;
 use crate::question::Question;
 use crate::statement::Statement;
 
-/// A policy, each element of which the parser has understood.
+/// A parsed access policy: a list of statements. The parser refuses a document with an element that
+/// it does not know, so nothing in the document is ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
     of_bucket: bool,
@@ -60,17 +61,20 @@ impl Policy {
         Some(Policy { of_bucket: false, statements: vec![statement] })
     }
 
-    /// Returns the decision of this policy alone. See `authorise` for several policies.
+    /// Returns the decision of this policy alone about a question, that is, whether a sender may do
+    /// an action on a resource. `authorise` combines several policies.
     pub fn decide(&self, question: &Question<'_>) -> Decision {
         self.evaluate(&question.action.to_ascii_lowercase(), question).decision
     }
 
-    /// As `decide`, for an action in lower case. The result also has the mention of the sender.
+    /// Does the same as `decide`, for an action in lower case. The result also has the mention,
+    /// that is, the way in which an Allow statement names the sender.
     pub(crate) fn evaluate(&self, action: &str, question: &Question<'_>) -> Evaluated {
         evaluate(&self.statements, action, question)
     }
 
-    /// Returns true for a bucket policy.
+    /// Returns true if this is the policy of a bucket, and false for the policy of a user or
+    /// session.
     pub fn is_of_bucket(&self) -> bool {
         self.of_bucket
     }
@@ -82,13 +86,15 @@ impl Policy {
         self.statements.iter().any(public::is_public)
     }
 
-    /// Returns the principals that the policy names. The caller checks that they exist.
+    /// Returns the principals (accounts, users and roles) that a bucket policy names. The caller
+    /// checks that they exist.
     pub fn principals(&self) -> impl Iterator<Item = &PrincipalName> {
         let principals = self.statements.iter().filter_map(|it| it.principals.as_ref());
         principals.flat_map(Principals::names)
     }
 
-    /// Returns the keys of the conditions and variables. A key can occur several times.
+    /// Returns the condition keys, such as `aws:SourceIp`, that the conditions and variables of the
+    /// policy name. A key can occur several times.
     pub fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         self.statements.iter().flat_map(Statement::keys)
     }
@@ -99,11 +105,11 @@ impl Policy {
         self.keys().any(|key| matches!(key, ConditionKey::ExistingObjectTag(_)))
     }
 
-    /// Returns the pairs of actions, in both orders, of which the policy denies the first and not
-    /// the second. S3 checks one action for a request that names a version and another one for a
-    /// request that does not. Most objects can be named in both ways, so a Deny of only one of the
-    /// two actions is easily evaded. For example, a Deny of `s3:GetObject` does not deny
-    /// `?versionId=null`.
+    /// Returns those of the `pairs` of actions, in either order, of which the policy denies the
+    /// first and not the second. S3 checks one action for a request that names a version and
+    /// another one for a request that does not. Most objects can be named in both ways, so a Deny
+    /// of only one of the two actions is easily evaded. For example, a Deny of `s3:GetObject` does
+    /// not deny `?versionId=null`.
     pub fn half_denied<'a>(&self, pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let denied = |action: &str| {
             let action = action.to_ascii_lowercase();

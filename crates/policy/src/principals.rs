@@ -7,12 +7,13 @@ use crate::error::PolicyError;
 use crate::json::Node;
 use crate::question::Principal;
 
-/// The name of a principal in a policy.
+/// The name of a principal, that is, of an account, a user, a role or a session, in the policy of a
+/// bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PrincipalName {
     /// A whole account, named by its number of 12 digits or by the ARN of its root user.
     Account(String),
-    /// `arn:aws:iam::<account>:user/<name>`
+    /// `arn:aws:iam::<account>:user/<name>`: one user of an account.
     User {
         /// The number of the account.
         account: String,
@@ -26,13 +27,14 @@ pub enum PrincipalName {
         /// The role's name.
         role: String,
     },
-    /// `arn:aws:sts::<account>:assumed-role/<role>/<session>`
+    /// `arn:aws:sts::<account>:assumed-role/<role>/<session>`: one session, that is, temporary
+    /// credentials, of a role.
     Session {
         /// The number of the account.
         account: String,
         /// The role's name.
         role: String,
-        /// The session's own name.
+        /// The session's own name, which the client chose.
         session: String,
     },
     /// The user of this access key, in any account. AWS does not have this form; other S3 servers
@@ -45,23 +47,25 @@ pub enum PrincipalName {
 /// The way in which a statement names a sender; the most specific way is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mention {
-    /// As everyone, or by the account, the role or the user.
+    /// The statement names the sender as everyone, or by its account, role or user.
     Broad,
-    /// By the ARN of the session itself.
+    /// The statement names the sender by the ARN of its session. A session policy does not limit
+    /// such a permission.
     Session,
 }
 
-/// The `Principal` or `NotPrincipal` of a statement.
+/// The `Principal` or `NotPrincipal` of a statement in a bucket policy: the senders to which it
+/// applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principals {
     Everyone,
     These(Vec<PrincipalName>),
-    /// All except these. Only a Deny statement may have it.
+    /// The statement applies to all senders except these. Only a Deny statement may have it.
     Not(Vec<PrincipalName>),
 }
 
 impl Principals {
-    /// Parses `Principal`. Fails with `PRINCIPAL`.
+    /// Parses the value of `Principal` in a statement. Fails with `PRINCIPAL`.
     pub(crate) fn parse(node: Node) -> Result<Principals, PolicyError> {
         let names = Names::parse(node)?;
         if names.everyone {
@@ -70,7 +74,7 @@ impl Principals {
         Ok(Principals::These(names.list))
     }
 
-    /// Parses `NotPrincipal`. Fails with `PRINCIPAL`.
+    /// Parses the value of `NotPrincipal` in a statement. Fails with `PRINCIPAL`.
     pub(crate) fn parse_not(node: Node) -> Result<Principals, PolicyError> {
         let names = Names::parse(node)?;
         if names.everyone {
@@ -86,7 +90,8 @@ impl Principals {
         }
     }
 
-    /// Returns the most specific mention that a sender can get from these principals.
+    /// Returns the most specific mention, that is, way of naming a sender, that these principals
+    /// have for any sender.
     pub(crate) fn closest(&self) -> Mention {
         let is_session = |name: &PrincipalName| matches!(name, PrincipalName::Session { .. });
         match self {
@@ -95,7 +100,8 @@ impl Principals {
         }
     }
 
-    /// Returns the mention of the sender; `None` if the statement does not apply to the sender.
+    /// Returns the mention of the sender, that is, the most specific way in which these principals
+    /// name it; `None` if they do not include the sender, so that the statement does not apply.
     pub(crate) fn mention(&self, principal: &Principal) -> Option<Mention> {
         match self {
             Principals::Everyone => Some(Mention::Broad),
@@ -119,8 +125,8 @@ impl Principals {
 }
 
 impl PrincipalName {
-    /// Parses a name under `AWS`, in AWS's form or as an access key. Returns `None` for other text
-    /// and for `*`.
+    /// Parses the name of a principal under `AWS`: an ARN, the number of an account, or an access
+    /// key. Returns `None` for other text and for `*`.
     pub(crate) fn parse(text: &str) -> Option<PrincipalName> {
         if let Some(rest) = text.strip_prefix("arn:aws:iam::") {
             let (account, rest) = rest.split_once(':').filter(|(it, _)| is_account(it))?;
@@ -159,9 +165,9 @@ impl PrincipalName {
         valid.then(|| PrincipalName::CanonicalUser(text.to_ascii_lowercase()))
     }
 
-    /// Returns true if the name includes the sender. The name of an account includes its root user,
-    /// its users and their sessions ("When you specify an AWS account, …"). The name of a user
-    /// includes the user's sessions.
+    /// Returns true if the name of a principal includes the sender. The name of an account includes
+    /// its root user, its users and their sessions ("When you specify an AWS account, …"). The name
+    /// of a user includes the user's sessions.
     fn covers(&self, principal: &Principal) -> bool {
         let Principal::User { account, canonical_id, name, is_root, session } = principal else {
             return false;

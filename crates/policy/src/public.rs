@@ -13,7 +13,8 @@ use crate::pattern::Pattern;
 use crate::principals::Principals;
 use crate::statement::Statement;
 
-/// Returns true if the statement allows something to the public.
+/// Returns true if the statement of a bucket policy allows something to everyone and no condition
+/// restricts it to fixed senders or networks.
 pub(crate) fn is_public(statement: &Statement) -> bool {
     !statement.denies
         && statement.principals == Some(Principals::Everyone)

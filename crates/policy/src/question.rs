@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::keys::{ConditionKey, KeySource, PrincipalKey};
 use crate::template::ResolvedPatterns;
 
-/// The sender of a request.
+/// The sender of a request, as policies name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
     /// The request is not signed.
@@ -25,12 +25,13 @@ pub enum Principal {
         name: Option<String>,
         /// True for the root user of the account.
         is_root: bool,
-        /// Set for temporary credentials.
+        /// The session, if the sender uses temporary credentials; `None` for the permanent access
+        /// key of a user.
         session: Option<RoleSession>,
     },
 }
 
-/// The names of a session of an assumed role.
+/// The names of a session, that is, of temporary credentials that a sender got for a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleSession {
     /// The name of the role.
@@ -52,8 +53,8 @@ impl Principal {
         }
     }
 
-    /// Returns the ARN of the sender for messages. For a session it is the ARN of the session
-    /// itself.
+    /// Returns the ARN of the sender for error messages; `None` for `Anonymous`. For a session it
+    /// is the ARN of the session itself.
     pub fn sender_arn(&self) -> Option<String> {
         match self {
             Principal::User { account, session: Some(session), .. } => Some(format!(
@@ -72,7 +73,8 @@ impl Principal {
         }
     }
 
-    /// Returns the value of a key that is about the sender, by AWS's table of principal keys.
+    /// Returns the sender's value for a condition key that is about the sender, by AWS's table of
+    /// principal keys.
     pub(crate) fn value(&self, key: PrincipalKey) -> Values<'_> {
         match key {
             PrincipalKey::Arn => Values::from_owned(self.arn()),
@@ -109,14 +111,14 @@ impl Principal {
     }
 }
 
-/// The values of a request for a condition key.
+/// The values that a request has for one condition key, such as `aws:SourceIp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values<'a> {
     /// The request has no value.
     Absent,
     /// The request has one value.
     One(Cow<'a, str>),
-    /// A list of values. An empty list counts as no value.
+    /// The request has a list of values. An empty list counts as no value.
     Many(Vec<Cow<'a, str>>),
 }
 
@@ -140,21 +142,21 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The values of a request for conditions and variables. The evaluation calls this only for the
-/// keys that a statement names, so no value is computed in vain.
+/// The values that a request has for the keys of conditions and policy variables. The evaluation
+/// calls this only for the keys that a statement names, so no value is computed in vain.
 pub trait ConditionValues {
     /// Returns the request's values for the key. Never called for keys with the source
     /// `KeySource::Principal`, whose values follow from `Principal`.
     fn values(&self, key: &ConditionKey) -> Values<'_>;
 
-    /// Returns the patterns that were resolved for other questions of the same request and sender.
-    /// `None` if the caller keeps none.
+    /// Returns the cache of patterns whose policy variables were already replaced by values for
+    /// other questions of the same request and sender. `None` if the caller keeps none.
     fn resolved(&self) -> Option<&ResolvedPatterns> {
         None
     }
 }
 
-/// A request without values for conditions.
+/// A request that has no value for any condition key.
 #[derive(Clone, Copy, Debug)]
 pub struct NoValues;
 
@@ -167,13 +169,13 @@ impl ConditionValues for NoValues {
 /// The question of a policy evaluation: has a principal the permission for an action on a resource?
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
-    /// The sender.
+    /// The sender of the request.
     pub principal: &'a Principal,
     /// The action, for example `s3:GetObject`. The case is ignored.
     pub action: &'a str,
     /// The resource without `arn:aws:s3:::`: `bucket`, `bucket/key`, or `*` for the service.
     pub resource: &'a str,
-    /// The values for conditions.
+    /// The values that the request has for condition keys.
     pub conditions: &'a dyn ConditionValues,
 }
 
@@ -188,7 +190,7 @@ impl std::fmt::Debug for Question<'_> {
 }
 
 impl Question<'_> {
-    /// Returns the values of the sender or the request for a key.
+    /// Returns the values that the sender or the request has for a condition key.
     pub(crate) fn values(&self, key: &ConditionKey) -> Values<'_> {
         match key.source() {
             KeySource::Principal(key) => self.principal.value(key),
@@ -203,8 +205,9 @@ impl Question<'_> {
         }
     }
 
-    /// Returns the value of a key with exactly one value, for a variable. Several values have no
-    /// order, so none of them can be chosen.
+    /// Returns the value of a condition key that has exactly one value, to replace a policy
+    /// variable; `None` if it has none or several. Several values have no order, so none of them
+    /// can be chosen.
     pub(crate) fn one_value(&self, key: &ConditionKey) -> Option<Cow<'_, str>> {
         match self.values(key) {
             Values::One(value) => Some(value),

@@ -10,15 +10,17 @@ use crate::pattern::{MatchResult, Pattern};
 use crate::principals::{Mention, Principals};
 use crate::question::Question;
 
-/// A rule that allows or denies actions of principals on resources, under conditions.
+/// A statement of a policy: a rule that allows or denies actions of principals on resources, under
+/// conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Statement {
     pub(crate) denies: bool,
-    /// `None` in the policy of a user or session, whose principal is the user or session.
+    /// The senders to which the statement applies. `None` in the policy of a user or session, which
+    /// applies to this user or session.
     pub(crate) principals: Option<Principals>,
-    /// Patterns in lower case.
+    /// Patterns of action names, in lower case.
     pub(crate) actions: List<Glob>,
-    /// Patterns without `arn:aws:s3:::`.
+    /// Patterns of resource names, without `arn:aws:s3:::`.
     pub(crate) resources: List<Pattern>,
     pub(crate) conditions: Vec<Condition>,
 }
@@ -31,8 +33,8 @@ pub(crate) struct List<P> {
 }
 
 impl Statement {
-    /// Returns the mention of the sender if the statement applies to the question; `None` if it
-    /// does not. `action` is in lower case.
+    /// Returns the mention, that is, the way in which the statement names the sender, if the
+    /// statement applies to the question; `None` if it does not. `action` is in lower case.
     pub(crate) fn covers(&self, action: &str, question: &Question<'_>) -> Option<Mention> {
         let mention = match &self.principals {
             None => Mention::Broad,
@@ -45,7 +47,8 @@ impl Statement {
         covers.then_some(mention)
     }
 
-    /// Returns the most specific mention that the statement can give to a sender.
+    /// Returns the most specific mention, that is, way of naming a sender, that the statement has
+    /// for any sender.
     pub(crate) fn closest(&self) -> Mention {
         self.principals.as_ref().map_or(Mention::Broad, Principals::closest)
     }
@@ -56,7 +59,8 @@ impl Statement {
         MatchResult::of_list(hits, *negated, self.denies)
     }
 
-    /// Returns the keys of the conditions and variables. A key can occur several times.
+    /// Returns the condition keys that the conditions and policy variables of the statement name. A
+    /// key can occur several times.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         let variables = self.resources.patterns.iter().flat_map(Pattern::variables);
         self.conditions.iter().flat_map(Condition::keys).chain(variables)

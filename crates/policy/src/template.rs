@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::glob::{Glob, Symbol};
 use crate::keys::{ConditionKey, KeySource};
 
-/// A pattern with variables.
+/// A pattern with policy variables, such as `home/${aws:username}/*`, whose values depend on the
+/// request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Template {
     parts: Vec<Part>,
@@ -23,7 +24,7 @@ pub(crate) enum Part {
     Variable { key: ConditionKey, default: Option<String> },
 }
 
-/// The reason why the parser refuses a variable.
+/// The reason why the parser refuses a policy variable in a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadVariable {
     NotClosed,
@@ -45,10 +46,13 @@ impl std::fmt::Display for BadVariable {
 
 /// The largest number of characters of a pattern after the replacement of its variables. A resource
 /// name, which is a bucket and a key, is shorter. The limit is necessary because the sender chooses
-/// the values of its headers. A longer pattern counts as unresolved.
+/// the values of its headers. A longer pattern matches no text, like a pattern with a variable that
+/// has no value.
 const RESOLVED_CHARS_MAX: usize = 2_048;
 
-/// The patterns that one request has resolved. A request with many keys resolves each pattern once.
+/// A cache for one request: each pattern with policy variables, and the same pattern with their
+/// values. `None` is the result for a variable without a value. A request with many object keys
+/// then replaces the variables of each pattern once.
 #[derive(Debug, Default)]
 pub struct ResolvedPatterns(Mutex<HashMap<Template, Option<Arc<Glob>>>>);
 
@@ -61,7 +65,8 @@ impl Template {
         &self.parts
     }
 
-    /// Returns the pattern with the values of its variables. If all variables have the same value
+    /// Returns the pattern with the values of its policy variables, which `value_of` returns;
+    /// `None` if one has no value or the result is too long. If all variables have the same value
     /// for all questions of a request, the result comes from `known` or is added to it.
     pub(crate) fn resolved<'v>(
         &self,
@@ -122,7 +127,8 @@ impl Template {
 }
 
 impl Part {
-    /// Parses the text in the braces: `aws:username`, or `aws:username, 'guest'` with a default.
+    /// Parses the text in the braces of a policy variable: `aws:username`, or `aws:username,
+    /// 'guest'` with a default.
     pub(crate) fn variable(text: &str) -> Result<Part, BadVariable> {
         let (name, default) = match text.split_once(',') {
             None => (text, None),

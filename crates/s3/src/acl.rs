@@ -10,10 +10,10 @@ use crate::request::Fields;
 use crate::xml::{Element, XmlLimits};
 use crate::{Code, Fault};
 
-/// The permission of a grant.
+/// The permission that a grant of an access control list gives to its grantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclPermission {
-    /// All other permissions.
+    /// Includes all other permissions.
     FullControl,
     /// List a bucket, or read an object.
     Read,
@@ -34,7 +34,7 @@ impl AclPermission {
         AclPermission::WriteAcp,
     ];
 
-    /// Returns the permission's name in XML.
+    /// Returns the permission's name in XML documents, for example `READ_ACP`.
     pub const fn as_str(self) -> &'static str {
         match self {
             AclPermission::FullControl => "FULL_CONTROL",
@@ -45,7 +45,8 @@ impl AclPermission {
         }
     }
 
-    /// Returns the header that grants the permission.
+    /// Returns the name of the request header that grants the permission, for example
+    /// `x-amz-grant-read`.
     pub(crate) const fn header(self) -> &'static str {
         match self {
             AclPermission::FullControl => "x-amz-grant-full-control",
@@ -56,13 +57,13 @@ impl AclPermission {
         }
     }
 
-    /// Returns true if this permission includes `wanted`.
+    /// Returns true if a grantee with this permission also has the permission `wanted`.
     pub fn covers(self, wanted: AclPermission) -> bool {
         self == AclPermission::FullControl || self == wanted
     }
 }
 
-/// A predefined group of users.
+/// A predefined group of users, to which an access control list can grant permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AclGroup {
     /// All users, anonymous ones included.
@@ -77,7 +78,7 @@ impl AclGroup {
     const ALL: [AclGroup; 3] =
         [AclGroup::AllUsers, AclGroup::AuthenticatedUsers, AclGroup::LogDelivery];
 
-    /// Returns the URI of the group.
+    /// Returns the URI that names the group in headers and documents.
     pub const fn uri(self) -> &'static str {
         match self {
             AclGroup::AllUsers => "http://acs.amazonaws.com/groups/global/AllUsers",
@@ -97,7 +98,7 @@ impl AclGroup {
     }
 }
 
-/// The grantee of a grant.
+/// The grantee of a grant: the account or group that gets the permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AclGrantee {
     /// An account, by its canonical id.
@@ -106,7 +107,7 @@ pub enum AclGrantee {
     Group(AclGroup),
 }
 
-/// A grant of an ACL.
+/// A grant of an access control list: a grantee and one permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclGrant {
     /// The grantee.
@@ -115,7 +116,7 @@ pub struct AclGrant {
     pub permission: AclPermission,
 }
 
-/// A canned ACL: an ACL with a name.
+/// A canned ACL: one of the access control lists that S3 predefines, selected by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CannedAcl {
     /// Full control for the owner only.
@@ -156,8 +157,8 @@ impl CannedAcl {
         })
     }
 
-    /// Returns the grants for a bucket or object of `owner`, in a bucket of `bucket_owner`. Both
-    /// are canonical ids.
+    /// Returns the grants of this canned ACL for a bucket or object that `owner` owns, in a bucket
+    /// that `bucket_owner` owns. Both are canonical ids of accounts.
     pub fn grants(self, owner: &str, bucket_owner: &str) -> Vec<AclGrant> {
         let account = |id: &str, permission| AclGrant {
             grantee: AclGrantee::Account(id.to_owned()),
@@ -195,7 +196,7 @@ impl CannedAcl {
     }
 }
 
-/// The ACL that request headers ask for.
+/// The access control list that the headers of a request set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedAcl {
     /// A canned ACL.
@@ -205,7 +206,8 @@ pub enum RequestedAcl {
 }
 
 impl RequestedAcl {
-    /// Parses `x-amz-acl` and `x-amz-grant-…`. Returns `None` if there is none of these headers.
+    /// Parses the ACL headers of a request, `x-amz-acl` and `x-amz-grant-…`. Returns `None` if
+    /// there is none of these headers.
     ///
     /// Fails with `InvalidArgument`; `InvalidRequest` for a canned ACL together with grants;
     /// `UnresolvableGrantByEmailAddress`, because accounts have no email addresses here.
@@ -240,14 +242,15 @@ impl RequestedAcl {
         fields.has("x-amz-acl") || AclPermission::ALL.iter().any(|one| fields.has(one.header()))
     }
 
-    /// Returns true if the ACL grants only full control to owners, which holds in each bucket where
-    /// ACLs are disabled. Many clients send such an ACL with each request.
+    /// Returns true if the ACL grants only full control, and only to the owners of the bucket and
+    /// object. This holds in each bucket where ACLs are disabled. Many clients send such an ACL
+    /// with each request.
     pub fn grants_only_owners(&self) -> bool {
         matches!(self, RequestedAcl::Canned(CannedAcl::Private | CannedAcl::BucketOwnerFullControl))
     }
 }
 
-/// The maximum number of grants of an ACL.
+/// The maximum number of grants of an access control list, as in S3.
 const GRANTS_MAX: usize = 100;
 
 fn check_count(count: usize) -> Result<(), Fault> {
@@ -260,7 +263,7 @@ fn check_count(count: usize) -> Result<(), Fault> {
     ))
 }
 
-/// Parses `id="…", uri="…"`. The quotes are optional.
+/// Parses the grantees in the value of a grant header: `id="…", uri="…"`. The quotes are optional.
 fn grantees(header: &str) -> Result<Vec<AclGrantee>, Fault> {
     let mut found = Vec::new();
     for item in header.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -300,7 +303,8 @@ pub struct AclDocument {
 }
 
 impl AclDocument {
-    /// Parses the document. Fails with `MalformedACLError`.
+    /// Parses the document of an ACL. Fails with `MalformedACLError`, or with the fault of an
+    /// unknown group or of a grantee with an email address.
     pub fn parse(body: &[u8]) -> Result<AclDocument, Fault> {
         let read = || -> Result<AclDocument, Fault> {
             let root = Element::parse(body, "AccessControlPolicy", XmlLimits::SMALL)?;
@@ -326,8 +330,8 @@ fn malformed() -> Fault {
     Fault::new(Code::MalformedACLError)
 }
 
-/// Returns the grantee of a grant. Its type is an attribute, and follows also from its child
-/// element.
+/// Returns the grantee of a `Grant` element. Its type is an attribute, and follows also from its
+/// child element.
 fn grantee(row: &Element) -> Result<AclGrantee, Fault> {
     const KINDS: [&str; 3] = ["CanonicalUser", "Group", "AmazonCustomerByEmail"];
     let grantee = row.child("Grantee")?.ok_or_else(malformed)?;
@@ -351,7 +355,7 @@ fn permission(row: &Element) -> Result<AclPermission, Fault> {
     AclPermission::ALL.into_iter().find(|one| one.as_str() == text).ok_or_else(malformed)
 }
 
-/// The resource whose ACL allows an action.
+/// The resource whose access control list can allow an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclScope {
     /// The ACL of the bucket.
@@ -360,8 +364,9 @@ pub enum AclScope {
     Object,
 }
 
-/// Returns the ACL and the permission that allow an action. `None` if no ACL can allow it (S3's
-/// user guide, "Mapping of ACL permissions and access policy permissions").
+/// Returns the resource whose ACL can allow an action, and the permission that the sender needs in
+/// this ACL. `None` if no ACL can allow the action (S3's user guide, "Mapping of ACL permissions
+/// and access policy permissions").
 pub fn required_acl(action: &str) -> Option<(AclScope, AclPermission)> {
     Some(match action {
         "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => {

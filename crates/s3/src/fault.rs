@@ -143,16 +143,17 @@ pub struct Fault {
     /// The message. If AWS publishes one, it is exactly AWS's: people search for it, and programs
     /// compare it.
     pub message: Cow<'static, str>,
-    /// Additional explanation in our own words.
+    /// An additional explanation in our own words, if S3's message is not exact enough. The error
+    /// document has it as the element `Detail`.
     pub detail: Option<Cow<'static, str>>,
     /// More elements of the error document, in order: name and text.
     pub extra: Vec<(&'static str, String)>,
-    /// Response headers of the code: `Allow`, `Content-Range`, `Retry-After`.
+    /// Headers that the code adds to the response: `Allow`, `Content-Range`, `Retry-After`.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Fault {
-    /// Returns a fault with the code's default message.
+    /// Returns the error with this code and the code's default message.
     pub const fn new(code: Code) -> Fault {
         Fault {
             code,
@@ -163,33 +164,34 @@ impl Fault {
         }
     }
 
-    /// Returns a fault with a more specific message.
+    /// Returns the error with this code and a more specific message than the default one.
     pub fn because(code: Code, message: impl Into<Cow<'static, str>>) -> Fault {
         let (extra, headers) = (Vec::new(), Vec::new());
         Fault { code, message: message.into(), detail: None, extra, headers }
     }
 
-    /// Returns the fault for a document of more than `bytes_max` bytes.
+    /// Returns the error of a request whose XML document has more than `bytes_max` bytes.
     pub fn too_long(bytes_max: usize) -> Fault {
         let limit = bytes_max.to_string();
         Fault::new(Code::MaxMessageLengthExceeded).with("MaxMessageLengthBytes", limit)
     }
 
-    /// Adds an explanation of ours to S3's message.
+    /// Adds an explanation in our own words to S3's message, as the element `Detail` of the error
+    /// document.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Fault {
         self.detail = Some(detail.into());
         self
     }
 
-    /// Adds an element to the error document.
+    /// Adds an element with this name and text to the error document.
     #[must_use]
     pub fn with(mut self, element: &'static str, text: impl Into<String>) -> Fault {
         self.extra.push((element, text.into()));
         self
     }
 
-    /// Adds a header to the response. A value that is not valid in a header is left out.
+    /// Adds a header to the error response. A value that is not valid in a header is left out.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: &str) -> Fault {
         // A fault must not fail itself, so an invalid header value is left out.
@@ -199,7 +201,7 @@ impl Fault {
         self
     }
 
-    /// Returns the HTTP status.
+    /// Returns the HTTP status of the error response.
     pub const fn status(&self) -> StatusCode {
         self.code.status()
     }

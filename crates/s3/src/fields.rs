@@ -16,13 +16,14 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Returns the fields of a request. `hoisted` are the signed `x-amz-*` query parameters:
-    /// lower-case names, decoded values.
+    /// Returns the headers of a request together with `hoisted`: the signed `x-amz-*` query
+    /// parameters of a presigned URL, which replace headers. They have lower-case names and decoded
+    /// values.
     pub fn new(headers: &'a HeaderMap, hoisted: &'a [(String, String)]) -> Fields<'a> {
         Fields { headers, hoisted }
     }
 
-    /// Returns the only value of a header.
+    /// Returns the only value of a header; `None` if the header is absent or empty.
     ///
     /// Fails with `InvalidArgument` if the header is repeated, is not UTF-8, or has control
     /// characters.
@@ -72,7 +73,8 @@ impl<'a> Fields<'a> {
         names
     }
 
-    /// Returns the values of a header without empty ones, unless `is_empty_significant` is true.
+    /// Returns the values of a header. Empty values are left out, unless `is_empty_significant` is
+    /// true for the header.
     fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
         // An empty value is skipped like an absent header, unless the header is one of the
         // exceptions.

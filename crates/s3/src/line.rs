@@ -2,13 +2,13 @@
 
 use bytes::{Buf as _, Bytes};
 
-/// The received part of a line.
+/// The received part of a line, which may be incomplete. The rest arrives with later input.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     bytes: Vec<u8>,
 }
 
-/// The error of a line that exceeds its maximum length.
+/// The error of a line, in a body that arrives in pieces, that exceeds its maximum length.
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
