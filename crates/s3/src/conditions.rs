@@ -17,7 +17,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 use crate::fields::Fields;
 use crate::{Code, Fault};
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, the format in responses.
+/// The date format of HTTP, which responses use: `Sun, 06 Nov 1994 08:49:37 GMT`.
 const HTTP_DATE: &[BorrowedFormatItem<'_>] = format_description!(
     "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT"
 );
@@ -26,10 +26,10 @@ const ASCTIME_DATE: &[BorrowedFormatItem<'_>] = format_description!(
     "[weekday repr:short] [month repr:short] [day padding:space] [hour]:[minute]:[second] [year]"
 );
 
-/// A list of entity tags, or `*`.
+/// The value of `If-Match` or `If-None-Match`: a list of entity tags, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ETagList {
-    /// `*`: any existing object.
+    /// `*`, which matches any existing object.
     Any,
     /// The tags, without quotes and without the `W/` prefix.
     Tags(Vec<ListedTag>),
@@ -44,7 +44,8 @@ pub struct ListedTag {
     pub weak: bool,
 }
 
-/// The preconditions of a read, or on the source of a copy or rename.
+/// The preconditions of a read, or those on the source of a copy or rename. A field is `None` if
+/// the request does not have its header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPreconditions {
     /// `If-Match`.
@@ -57,10 +58,10 @@ pub struct ReadPreconditions {
     pub if_unmodified_since: Option<OffsetDateTime>,
 }
 
-/// The result of the preconditions of a read.
+/// The result of the preconditions of a read for the object that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadVerdict {
-    /// The read continues.
+    /// All preconditions hold, so the read continues.
     Proceed,
     /// The response is 304 without a body.
     NotModified,
@@ -68,7 +69,8 @@ pub enum ReadVerdict {
     Failed(&'static str),
 }
 
-/// The precondition of a write, as its headers state it. The commit decides it.
+/// The precondition of a write on the object that it replaces or deletes, as the headers state it.
+/// The commit of the write decides it, because the object can change before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum WritePrecondition {
     /// The write is unconditional.
@@ -95,18 +97,20 @@ pub struct StatPrecondition {
 }
 
 impl StatPrecondition {
-    /// The headers of these preconditions.
+    /// The names of the headers of the preconditions on size and time.
     pub(crate) const HEADERS: [&str; 2] =
         ["x-amz-if-match-size", "x-amz-if-match-last-modified-time"];
 
-    /// Parses the headers of `DeleteObject`. Fails with `InvalidArgument`.
+    /// Parses the headers of a `DeleteObject` request that compare the size and the time of the
+    /// object. Fails with `InvalidArgument`.
     pub fn parse(fields: Fields<'_>) -> Result<StatPrecondition, Fault> {
         let [size, modified] = StatPrecondition::HEADERS;
         StatPrecondition::from_texts((size, fields.get(size)?), (modified, fields.get(modified)?))
     }
 
-    /// Parses both values, each with its name for error messages. A malformed value is refused and
-    /// never ignored, because otherwise the object could be deleted against the client's intent.
+    /// Parses the size and the time, each given with its name for error messages. `None` is an
+    /// absent precondition. A malformed value is refused and never ignored, because otherwise the
+    /// object could be deleted against the client's intent.
     pub(crate) fn from_texts(
         size: (&'static str, Option<&str>),
         modified: (&'static str, Option<&str>),
@@ -146,7 +150,8 @@ impl StatPrecondition {
 }
 
 impl ETagList {
-    /// Parses a list. Quotes may be missing, because some clients omit them.
+    /// Parses the value of a header as a list of entity tags or `*`. Quotes may be missing, because
+    /// some clients omit them.
     pub fn parse(header: &str) -> ETagList {
         let mut tags = Vec::new();
         let mut rest = header.trim();
@@ -172,7 +177,8 @@ impl ETagList {
         ETagList::Tags(tags)
     }
 
-    /// Returns true if the list contains `etag`, by strong comparison. `etag` has no quotes.
+    /// Returns true if the list contains `etag` or is `*`, by strong comparison: a weak tag, with
+    /// the prefix `W/`, matches nothing. `etag` has no quotes.
     pub fn matches(&self, etag: &str) -> bool {
         match self {
             ETagList::Any => true,
@@ -180,7 +186,8 @@ impl ETagList {
         }
     }
 
-    /// Returns true if the list contains `etag`, by weak comparison, as `If-None-Match` requires.
+    /// Returns true if the list contains `etag` or is `*`, by weak comparison, which ignores the
+    /// prefix `W/`. `If-None-Match` requires it.
     pub fn matches_weakly(&self, etag: &str) -> bool {
         match self {
             ETagList::Any => true,
@@ -236,8 +243,9 @@ impl ReadPreconditions {
         })
     }
 
-    /// Decides the preconditions in the order of RFC 9110: `If-Match` overrides
-    /// `If-Unmodified-Since`, and `If-None-Match` overrides `If-Modified-Since`.
+    /// Decides the preconditions for an object with this ETag and time, in the order of RFC 9110:
+    /// `If-Match` overrides `If-Unmodified-Since`, and `If-None-Match` overrides
+    /// `If-Modified-Since`.
     ///
     /// `etag` has no quotes. Times are compared in whole seconds, as headers have them.
     pub fn decide(&self, etag: &str, last_modified: OffsetDateTime) -> ReadVerdict {
@@ -258,8 +266,8 @@ impl ReadPreconditions {
         }
     }
 
-    /// Decides the preconditions of a copy, a rename or a replacement, where "not modified" is also
-    /// a failure.
+    /// Decides the preconditions on the source of a copy or rename, or on the object that a rename
+    /// replaces. "Not modified" is also a failure here, because such a request has no response 304.
     ///
     /// Fails with `PreconditionFailed` and the name of the precondition.
     pub fn check(
@@ -281,7 +289,7 @@ impl ReadPreconditions {
     }
 }
 
-/// The names of preconditions in error documents, for one of the objects of a request.
+/// The names of the preconditions on one of the objects of a request, as error documents show them.
 #[derive(Clone, Copy, Debug)]
 pub struct ConditionNames {
     matching: &'static str,
@@ -291,7 +299,7 @@ pub struct ConditionNames {
 }
 
 impl ConditionNames {
-    /// The preconditions on the object in the request path.
+    /// The names of the preconditions on the object in the request path.
     pub const OBJECT: ConditionNames = ConditionNames {
         matching: "If-Match",
         none_matching: "If-None-Match",
@@ -299,7 +307,7 @@ impl ConditionNames {
         unmodified_since: "If-Unmodified-Since",
     };
 
-    /// The preconditions on the source of a copy.
+    /// The names of the preconditions on the source of a copy.
     pub const COPY_SOURCE: ConditionNames = ConditionNames {
         matching: "x-amz-copy-source-If-Match",
         none_matching: "x-amz-copy-source-If-None-Match",
@@ -307,7 +315,7 @@ impl ConditionNames {
         unmodified_since: "x-amz-copy-source-If-Unmodified-Since",
     };
 
-    /// The preconditions on the source of a rename.
+    /// The names of the preconditions on the source of a rename.
     pub const RENAME_SOURCE: ConditionNames = ConditionNames {
         matching: "x-amz-rename-source-if-match",
         none_matching: "x-amz-rename-source-if-none-match",
@@ -316,9 +324,9 @@ impl ConditionNames {
     };
 }
 
-/// Returns true if a list contains only entity tags. A star in quotes or within a list is refused:
-/// the client means "only if there is no object", but no object has `*` as its tag, so the
-/// precondition would never fail.
+/// Returns true if a list of `If-None-Match` contains only valid entity tags. A star in quotes or
+/// within a list is refused: the client means "only if there is no object", but no object has `*`
+/// as its tag, so the precondition would never fail.
 fn are_valid_tags(tags: &[ListedTag]) -> bool {
     !tags.is_empty() && tags.iter().all(|listed| !listed.tag.contains('*'))
 }
@@ -365,7 +373,8 @@ impl WritePrecondition {
         }
     }
 
-    /// Checks the precondition against the current object. `etag` is `None` if there is no object
+    /// Checks the precondition of a write against the current object, so that a failing request
+    /// ends early. `etag` is the ETag of this object without quotes; `None` if there is no object
     /// or only a delete marker. The commit checks again.
     ///
     /// Fails with `PreconditionFailed`, or with `NoSuchKey` for `If-Match` without an object.
@@ -387,7 +396,7 @@ impl WritePrecondition {
     }
 }
 
-/// Returns `PreconditionFailed` with the name of the precondition.
+/// Returns the fault `PreconditionFailed` with the name of the precondition that failed.
 pub fn failed(condition: &'static str) -> Fault {
     Fault::new(Code::PreconditionFailed).with("Condition", condition)
 }

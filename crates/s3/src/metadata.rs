@@ -13,7 +13,7 @@ const USER_PREFIX: &str = "x-amz-meta-";
 const WEBSITE_REDIRECT: &str = "x-amz-website-redirect-location";
 const STORAGE_CLASS: &str = "x-amz-storage-class";
 
-/// The default storage class.
+/// The default storage class, which is not stored with an object.
 pub const STANDARD: &str = "STANDARD";
 
 /// S3's other storage classes, in alphabetical order.
@@ -115,7 +115,8 @@ impl Metadata {
         }
     }
 
-    /// Returns the response headers: lower-case names with their values.
+    /// Returns the response headers that a read of the object sends for its metadata: lower-case
+    /// names with their values.
     pub fn headers(&self) -> Vec<(String, &str)> {
         let content = [
             ("content-type", &self.content_type),
@@ -165,7 +166,8 @@ fn storage_class(fields: Fields<'_>) -> Result<Option<String>, Fault> {
     }
 }
 
-/// Returns the content encoding without `aws-chunked`; `None` if nothing else remains.
+/// Returns the value of `Content-Encoding` without `aws-chunked`, which is the framing of the
+/// request body; `None` if nothing else remains.
 fn stored_encoding(value: &str) -> Option<String> {
     let is_framing = |coding: &&str| coding.eq_ignore_ascii_case("aws-chunked");
     let codings: Vec<&str> =

@@ -14,12 +14,14 @@ use crate::fields::Fields;
 use crate::xml::{Element, Writer, XmlLimits, malformed, parse_time};
 use crate::{Code, Fault};
 
-/// The mode of a retention: it decides who may end the retention early.
+/// The mode of a retention, which protects an object version until a time. The mode determines the
+/// users who may end the retention early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockMode {
-    /// Users who may bypass governance retention, and whose request asks for it.
+    /// Users with the permission to bypass governance retention may end it early, if their request
+    /// asks for it.
     Governance,
-    /// No user.
+    /// No user may end the retention early.
     Compliance,
 }
 
@@ -44,12 +46,13 @@ impl LockMode {
     }
 }
 
-/// The retention of a version.
+/// The retention of an object version: it protects the version from deletion until a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The mode.
+    /// The mode of the retention.
     pub mode: LockMode,
-    /// The end, in UTC and whole milliseconds, as documents show it.
+    /// The time until which the version is protected, in UTC and whole milliseconds, as documents
+    /// show it.
     pub until: OffsetDateTime,
 }
 
@@ -88,7 +91,8 @@ impl Retention {
     }
 }
 
-/// Returns a time in the precision of retentions. `None` if it is not after `now`.
+/// Returns the end of a retention in its stored precision, whole milliseconds. `None` if it is not
+/// after `now`.
 fn future_time(until: OffsetDateTime, now: OffsetDateTime) -> Option<OffsetDateTime> {
     Some(until.truncate_to_millisecond()).filter(|until| *until > now)
 }
@@ -108,12 +112,13 @@ fn refuse_event_based(element: &Element, names: &[&'static str]) -> Result<(), F
     Ok(())
 }
 
-/// The length of a default retention.
+/// The length of a default retention, that is, of the retention that a bucket gives to each new
+/// version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RetentionPeriod {
-    /// Days: 1 to 36,500.
+    /// A number of days: 1 to 36,500.
     Days(u32),
-    /// Years of 365 days, as in S3: 1 to 100.
+    /// A number of years of 365 days, as in S3: 1 to 100.
     Years(u32),
 }
 
@@ -121,7 +126,7 @@ impl RetentionPeriod {
     const DAYS_MAX: i32 = 36_500;
     const YEARS_MAX: i32 = 100;
 
-    /// Returns the length in days.
+    /// Returns the length of the retention in days.
     pub fn days(self) -> u32 {
         match self {
             RetentionPeriod::Days(days) => days,
@@ -138,12 +143,12 @@ impl RetentionPeriod {
     }
 }
 
-/// The retention of a new version whose request sets none.
+/// The default retention of a bucket: the retention of a new version whose request sets none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DefaultRetention {
-    /// The mode.
+    /// The mode of the retention.
     pub mode: LockMode,
-    /// The length.
+    /// The length of the retention, from the creation of the version.
     pub period: RetentionPeriod,
 }
 
@@ -198,7 +203,8 @@ fn length(name: &'static str, text: &str, max: i32) -> Result<u32, Fault> {
 /// The configuration of a bucket with object lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectLockConfiguration {
-    /// The default retention of new versions.
+    /// The default retention of new versions; `None` if a new version has no retention unless its
+    /// request sets one.
     pub default: Option<DefaultRetention>,
 }
 
@@ -242,16 +248,16 @@ impl ObjectLockConfiguration {
 /// retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LegalHold {
-    /// The version is protected.
+    /// The version cannot be deleted until the hold is removed.
     On,
-    /// The version is not protected by a hold.
+    /// The version has no legal hold. A retention may still protect it.
     Off,
 }
 
 impl LegalHold {
     const ALL: [LegalHold; 2] = [LegalHold::On, LegalHold::Off];
 
-    /// Returns `On` for true.
+    /// Returns `On` for true, and `Off` for false.
     pub const fn from_bool(on: bool) -> LegalHold {
         if on { LegalHold::On } else { LegalHold::Off }
     }
@@ -290,10 +296,10 @@ impl LegalHold {
     }
 }
 
-/// The lock that the headers of a write request.
+/// The object lock that a write requests in its headers for the new version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectLockHeaders {
-    /// The retention; `None` selects the bucket's default.
+    /// The retention of the new version; `None` selects the bucket's default.
     pub retention: Option<Retention>,
     /// True to set a legal hold, false for none; `None` if the request does not have the header.
     pub legal_hold: Option<bool>,
@@ -327,13 +333,13 @@ impl ObjectLockHeaders {
         Ok(ObjectLockHeaders { retention, legal_hold: legal_hold.transpose()? })
     }
 
-    /// Returns true if no lock is requested.
+    /// Returns true if the headers request neither a retention nor a legal hold.
     pub const fn is_empty(&self) -> bool {
         self.retention.is_none() && self.legal_hold.is_none()
     }
 }
 
-/// Parses the retention of two headers.
+/// Parses the retention in the headers of mode and time. Both or none must be present.
 fn retention(
     mode: Option<&str>,
     until: Option<&str>,

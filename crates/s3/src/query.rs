@@ -36,7 +36,8 @@ impl Query {
         Ok(Query { parameters })
     }
 
-    /// Returns the value of a parameter. Fails with `InvalidArgument` if it is repeated.
+    /// Returns the decoded value of a parameter; `None` if it is absent. Fails with
+    /// `InvalidArgument` if it is repeated.
     pub fn get(&self, name: &str) -> Result<Option<&str>, Fault> {
         let mut found = self.parameters.iter().filter(|parameter| parameter.name == name);
         let first = found.next();

@@ -6,7 +6,7 @@ use http::header::CONTENT_RANGE;
 
 use crate::{Code, Fault};
 
-/// The range in a `Range` header. Offsets and lengths are in bytes.
+/// The byte range in a `Range` header. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// `bytes=first-last`: both ends included, `first <= last`.
@@ -22,7 +22,8 @@ pub enum Range {
     Last(u64),
 }
 
-/// A range within an object: never empty, never past the object's end.
+/// The bytes that a range selects in an object of known size: never empty, never past the object's
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The offset of the first byte.
@@ -133,7 +134,7 @@ impl Span {
         self.first + self.length.saturating_sub(1)
     }
 
-    /// Returns the value of `Content-Range`.
+    /// Returns the value of the response header `Content-Range`: `bytes 0-4/10`.
     pub fn content_range(&self) -> String {
         format!("bytes {}-{}/{}", self.first, self.last(), self.size)
     }
@@ -149,7 +150,8 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// Parses decimal digits. `u64::from_str` would also accept a plus sign.
+/// Parses a number that consists of decimal digits only. `u64::from_str` would also accept a plus
+/// sign.
 fn number(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -12,7 +12,7 @@ use crate::request::Query;
 use crate::xml::Writer;
 use crate::{Code, Fault};
 
-/// The namespace of the documents.
+/// The XML namespace of the response documents of STS.
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
 /// The maximum size of a request body in bytes.
@@ -26,14 +26,15 @@ pub const SESSION_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
 /// The default lifetime of a session in seconds.
 pub const SESSION_SECONDS_DEFAULT: u32 = 3_600;
 
-/// The maximum lifetime of a web identity session in seconds, as in AWS.
+/// The maximum lifetime in seconds of a session that was created with the token of an OpenID
+/// issuer, as in AWS.
 pub const WEB_SESSION_SECONDS_MAX: u32 = 12 * 60 * 60;
 
-/// The maximum length of a web identity token in bytes, as in AWS.
+/// The maximum length in bytes of a token that an OpenID issuer signed, as in AWS.
 pub const WEB_IDENTITY_TOKEN_BYTES_MAX: usize = 20_000;
 
-/// The maximum length of a session policy in bytes. The session token contains the policy and must
-/// fit into a header.
+/// The maximum length in bytes of a session policy, that is, of a policy that limits temporary
+/// credentials. The session token contains the policy and must fit into a header.
 pub const SESSION_POLICY_BYTES_MAX: usize = 6 << 10;
 
 const WITH_WEB_IDENTITY: &str = "AssumeRoleWithWebIdentity";
@@ -53,7 +54,7 @@ pub enum StsRequest {
     GetCallerIdentity,
 }
 
-/// The parameters of a new session.
+/// The parameters of a new session, that is, of temporary credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssumeRole {
     /// The name of the session: 2 to 64 letters, digits, and `+ = , . @ - _`.
@@ -64,7 +65,8 @@ pub struct AssumeRole {
     pub policy: Option<String>,
 }
 
-/// The parameters of a new web identity session.
+/// The parameters of a new session, that is, of temporary credentials, for a user that an OpenID
+/// issuer has authenticated.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AssumeRoleWithWebIdentity {
     /// The token that the issuer signed.
@@ -219,14 +221,15 @@ pub fn assumed_role(
     response("AssumeRole", request_id, |out| write_session(out, credentials, arn, id))
 }
 
-/// The user of a web identity session.
+/// The user for whom an OpenID issuer signed a token, as the response to
+/// `AssumeRoleWithWebIdentity` shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct WebIdentityUser<'a> {
     /// The user, as the issuer names it.
     pub subject: &'a str,
-    /// The audience of the token.
+    /// The audience of the token, that is, the name under which the issuer knows this service.
     pub audience: &'a str,
-    /// The issuer.
+    /// The OpenID issuer that signed the token.
     pub provider: &'a str,
 }
 
@@ -276,7 +279,8 @@ fn response(action: &str, request_id: &str, result: impl FnOnce(&mut Writer)) ->
     out.finish()
 }
 
-/// Returns the error document. Errors whose S3 code differs from the STS code get the STS code.
+/// Returns the STS error document of a fault. Errors whose S3 code differs from the STS code get
+/// the STS code.
 pub fn refusal(fault: &Fault, request_id: &str) -> String {
     #[expect(clippy::wildcard_enum_match_arm, reason = "all other codes have S3's name here, too")]
     let (code, message) = match fault.code {

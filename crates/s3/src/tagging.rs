@@ -27,7 +27,7 @@ impl TagSet {
     const KEY_CHARACTERS_MAX: usize = 128;
     const VALUE_CHARACTERS_MAX: usize = 256;
 
-    /// Checks a list of tags.
+    /// Creates a tag set from keys and values, after it has checked them.
     ///
     /// Fails with `InvalidTag`, or with `BadRequest` for more than 10 tags of an object or 50 tags
     /// of a bucket.
@@ -96,7 +96,8 @@ impl TagSet {
         TagSet::of_elements(set, tagged)
     }
 
-    /// Parses tags from an element's children. Fails as `new`, or with `MalformedXML`.
+    /// Parses the tags of an object or bucket from an element's children. Fails as `new`, or with
+    /// `MalformedXML`.
     pub(crate) fn of_elements(set: &Element, tagged: Tagged) -> Result<TagSet, Fault> {
         let mut tags = Vec::new();
         for tag in set.children() {
@@ -145,7 +146,7 @@ impl TagSet {
     }
 }
 
-/// Checks one tag. Fails with `InvalidTag`.
+/// Checks the characters and lengths of one tag. Fails with `InvalidTag`.
 fn check(key: &str, value: &str) -> Result<(), Fault> {
     let length = key.chars().count();
     if !(1..=TagSet::KEY_CHARACTERS_MAX).contains(&length) || !key.chars().all(is_allowed) {

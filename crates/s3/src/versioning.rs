@@ -9,9 +9,10 @@ use crate::{Code, Fault};
 /// as versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VersioningStatus {
-    /// Each write creates a version.
+    /// Each write or delete of a key creates a new version, and the older ones remain.
     Enabled,
-    /// Existing versions remain, and writes replace the null version.
+    /// Existing versions remain. A write replaces only the null version of its key, that is, the
+    /// version with the id `null`.
     Suspended,
 }
 

@@ -7,18 +7,20 @@ use super::header::Claim;
 use super::uri::{Parameters, canonical_path};
 use crate::{Code, Fault};
 
-/// A canonical request with its string to sign.
+/// A canonical request, that is, the unique text form of a received request, with its string to
+/// sign, which contains the hash of the canonical request.
 #[derive(Debug)]
 pub(super) struct Canonical {
     request: CanonicalRequest,
     string_to_sign: String,
-    /// True if the request has each header that was signed.
+    /// True if the request has each header that the signature claims to cover.
     all_headers_present: bool,
 }
 
 impl Canonical {
-    /// Builds the canonical request. `payload` is its last line: the hash of the body or its
-    /// replacement. Fails with `InvalidURI`, or as `RequestHead::host`.
+    /// Builds the canonical request, over which the signature was computed. `payload` is its last
+    /// line: the hash of the body or its replacement. Fails with `InvalidURI`, or as
+    /// `RequestHead::host`.
     pub(super) fn new(
         request: &RequestHead<'_>,
         claim: &Claim,
@@ -44,7 +46,8 @@ impl Canonical {
         Ok(Canonical { request, string_to_sign, all_headers_present })
     }
 
-    /// Returns true if `signature` is the signature of this request with `key`.
+    /// Returns true if `signature` is the signature of this request with `key`, and the request has
+    /// each signed header.
     pub(super) fn is_signed(&self, key: &SigningKey, signature: &str) -> bool {
         key.sign(&self.string_to_sign).matches(signature) && self.all_headers_present
     }

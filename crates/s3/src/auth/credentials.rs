@@ -14,7 +14,7 @@ use super::v2::{self, PresignedV2};
 use super::verified::Verified;
 use crate::{Code, Fault};
 
-/// The credentials of a request, parsed and not yet verified.
+/// The credentials of a request: an access key and a signature, parsed and not yet verified.
 #[derive(Clone, Debug)]
 pub enum Credentials {
     /// The request has no credentials.
@@ -61,7 +61,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the kind of the credentials.
+    /// Returns the kind of the credentials, for example a SigV4 header or a presigned URL.
     pub fn kind(&self) -> AuthKind {
         match self {
             Credentials::Anonymous => AuthKind::Anonymous,
@@ -81,7 +81,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the session token in the query or in a header.
+    /// Returns the token of temporary credentials in the query or in a header; `None` if the
+    /// request has none.
     ///
     /// Fails with `InvalidToken` if the token is repeated or is not text.
     pub fn session_token<'a>(
@@ -106,9 +107,10 @@ impl Credentials {
         }
     }
 
-    /// Verifies the credentials. `secret` is the secret of [`access_key`](Self::access_key). If
-    /// this key does not exist or is disabled, pass `None`: the function then does the same work,
-    /// so that its duration does not reveal which keys exist, and fails with `InvalidAccessKeyId`.
+    /// Verifies that the holder of the access key signed this request, and returns the verified
+    /// sender. `secret` is the secret of [`access_key`](Self::access_key). If this key does not
+    /// exist or is disabled, pass `None`: the function then does the same work, so that its
+    /// duration does not reveal which keys exist, and fails with `InvalidAccessKeyId`.
     ///
     /// SigV4 fails, in the order of the checks, with the faults of [`PayloadMode::choose`];
     /// `AuthorizationHeaderMalformed` or `AuthorizationQueryParametersError` (scope);
@@ -162,8 +164,8 @@ fn content_sha256(headers: &HeaderMap) -> Result<Option<&str>, Fault> {
         .map_err(|_| Fault::because(Code::InvalidRequest, "x-amz-content-sha256 is not text."))
 }
 
-/// Returns the hash of the body from the query or the headers. If both have one, they must be
-/// equal.
+/// Returns the SHA-256 of the body, or its replacement, from the query or the headers. If both have
+/// one, they must be equal.
 fn single_content_sha256<'a>(
     query: Option<&'a str>,
     header: Option<&'a str>,

@@ -37,14 +37,15 @@ const POLICY: &str = "policy";
 const ACCESS_KEY_V2: &str = "awsaccesskeyid";
 const SIGNATURE_V2: &str = "signature";
 
-/// The credentials of a form, parsed and not yet verified.
+/// The credentials in the fields of an upload form: an access key and a signature of the form's
+/// policy, parsed and not yet verified.
 #[derive(Clone, Debug)]
 pub struct FormCredentials<'a> {
     form: &'a Form,
     signature: FormSignature,
 }
 
-/// The signature of a form.
+/// The signature of a form, of one of two versions.
 #[derive(Clone, Debug)]
 enum FormSignature {
     /// The form has neither a signature nor a policy.
@@ -53,7 +54,7 @@ enum FormSignature {
     V2(FormV2),
 }
 
-/// A SigV4 signature of a policy, not yet verified.
+/// A SigV4 signature of a form's policy, not yet verified.
 #[derive(Clone, Debug)]
 struct FormV4 {
     access_key: String,
@@ -66,7 +67,7 @@ struct FormV4 {
     signature: String,
 }
 
-/// A SigV2 signature of a policy, not yet verified.
+/// A SigV2 signature of a form's policy, not yet verified.
 #[derive(Clone, Debug)]
 struct FormV2 {
     access_key: String,
@@ -74,7 +75,8 @@ struct FormV2 {
     signature: String,
 }
 
-/// A form whose sender is verified or anonymous, and whose policy allows its fields.
+/// An upload form whose sender is verified or anonymous, and whose signed policy, if it has one,
+/// allows its fields.
 ///
 /// Only [`FormCredentials::verify`] creates one.
 #[derive(Clone, Debug)]
@@ -90,13 +92,14 @@ impl VerifiedForm<'_> {
         self.form
     }
 
-    /// Returns the verified sender.
+    /// Returns the verified sender of the form.
     pub fn verified(&self) -> &Verified {
         &self.verified
     }
 
-    /// Returns the length range of the file. The caller checks the maximum while the file arrives,
-    /// and the whole range at the end of the file.
+    /// Returns the minimum and maximum length of the file that the policy of the form allows. The
+    /// caller checks the maximum while the file arrives, and the whole range at the end of the
+    /// file.
     pub fn lengths(&self) -> LengthRange {
         self.lengths
     }
@@ -140,7 +143,7 @@ impl<'a> FormCredentials<'a> {
         }
     }
 
-    /// Returns the session token in the form.
+    /// Returns the token of temporary credentials in the form; `None` if the form has none.
     pub fn session_token(&self) -> Option<&str> {
         self.form.get(SESSION_TOKEN)
     }
@@ -154,8 +157,8 @@ impl<'a> FormCredentials<'a> {
         }
     }
 
-    /// Verifies the credentials, and checks the fields against the signed policy. `bucket` is the
-    /// bucket in the URL; `secret` is as in [`Credentials::verify`].
+    /// Verifies the signature of the form, and checks the fields against the signed policy.
+    /// `bucket` is the bucket in the URL; `secret` is as in [`Credentials::verify`].
     ///
     /// Fails, in the order of the checks, with `InvalidRequest` if the form has a SigV2 signature
     /// and SigV2 is disabled; `InvalidArgument` (scope); `RequestTimeTooSkewed` for a time in the
@@ -223,7 +226,7 @@ impl FormV4 {
         Ok(FormV4 { access_key, credential, scope, timestamp, signed_at, policy, signature })
     }
 
-    /// Verifies the signature. Returns the policy that it covers.
+    /// Verifies the signature of the form. Returns the policy that it covers, in base64.
     fn verify(&self, secret: Option<&str>, rules: &SignatureRules<'_>) -> Result<&str, Fault> {
         if let Some(why) = self.scope_error(rules.region) {
             return Err(refuse(&self.credential, why));
@@ -276,7 +279,7 @@ impl FormV2 {
         })
     }
 
-    /// Verifies the signature. Returns the policy that it covers.
+    /// Verifies the signature of the form. Returns the policy that it covers, in base64.
     fn verify(&self, secret: Option<&str>, rules: &SignatureRules<'_>) -> Result<&str, Fault> {
         if !rules.sigv2_presign {
             return Err(unsupported());
@@ -290,7 +293,8 @@ impl FormV2 {
     }
 }
 
-/// Returns the policy if the key exists and signed it; otherwise the fault.
+/// Returns the policy of the form if the access key exists and signed the policy; otherwise the
+/// fault.
 fn check_verdict<'a>(
     secret: Option<&str>,
     signed: bool,
@@ -313,7 +317,7 @@ fn check_verdict<'a>(
     }
 }
 
-/// Returns a field that the signature needs.
+/// Returns the value of a form field that the signature needs. Fails if it is missing.
 fn required(form: &Form, name: &'static str) -> Result<String, Fault> {
     form.get(name).map(str::to_owned).ok_or_else(|| missing(name))
 }

@@ -15,7 +15,8 @@ pub struct HeaderSignature {
     pub(super) claim: Claim,
 }
 
-/// The statements of a SigV4 signature, in a header or in a query. None of them is verified.
+/// The parts of a SigV4 signature as the client states them in a header or in a query. None of them
+/// is verified.
 #[derive(Clone, Debug)]
 pub(super) struct Claim {
     pub(super) access_key: String,
@@ -106,14 +107,15 @@ fn not_one_space(value: &str) -> Fault {
     .with("ArgumentValue", value)
 }
 
-/// Splits `KEY/DATE/REGION/SERVICE/aws4_request`. The key may contain slashes.
+/// Splits a credential, `KEY/DATE/REGION/SERVICE/aws4_request`, into the access key and the
+/// credential scope. The key may contain slashes. Returns `None` if a part is missing.
 pub(super) fn parse_credential(text: &str) -> Option<(String, CredentialScope)> {
     let (key_end, _) = text.rmatch_indices('/').nth(3).filter(|(at, _)| *at > 0)?;
     Some((text[..key_end].to_owned(), CredentialScope::parse(&text[key_end + 1..])?))
 }
 
-/// Splits `host;x-amz-date`. `None` if a name is empty or has upper-case letters, or if `host` is
-/// missing.
+/// Splits the names of the signed headers, for example `host;x-amz-date`. Returns `None` if a name
+/// is empty or has upper-case letters, or if `host` is missing.
 pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split(';').map(str::to_owned).collect();
     let legal = |name: &String| {

@@ -1,6 +1,6 @@
 //! The kinds of credentials.
 
-/// The authentication method of a request.
+/// The kind of credentials of a request: the version of the signature and its place in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthKind {
     /// No credentials.

@@ -11,26 +11,29 @@ const SIGNED_CHUNKS: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
 const SIGNED_CHUNKS_TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
 const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
-/// The framing of a body, and the evidence for its content.
+/// The payload mode of a request body: its framing (plain bytes or `aws-chunked`), and the hash or
+/// signatures by which its content is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadMode {
-    /// No framing. The request head has the SHA-256 of the body.
+    /// No framing. The request head has the SHA-256 of the body, which is the value here.
     Hashed([u8; 32]),
     /// No framing. Only the length and optional checksums can be checked.
     Unsigned,
-    /// Chunks with a signature each.
+    /// `aws-chunked` framing, in which each chunk has a signature.
     SignedChunks {
-        /// True if a signed trailer follows the last chunk.
+        /// True if a signed trailer, that is, header lines with a checksum, follows the last chunk.
         trailer: bool,
     },
-    /// Chunks without signatures, then a trailer.
+    /// `aws-chunked` framing without signatures. A trailer, that is, header lines with a checksum,
+    /// follows the last chunk.
     UnsignedTrailer,
 }
 
 impl PayloadMode {
-    /// Returns the mode for a value of `x-amz-content-sha256`, a kind of credentials, and an
-    /// operation. `accepts_aws_chunked` is true if the operation accepts chunks. The signature
-    /// covers all of these, so a header that is not signed cannot change the mode.
+    /// Returns the payload mode, that is, framing and verification of the body, for a value of
+    /// `x-amz-content-sha256`, a kind of credentials, and an operation. `accepts_aws_chunked` is
+    /// true if the operation accepts chunks. The signature covers all of these, so a header that is
+    /// not signed cannot change the mode.
     ///
     /// Fails with `InvalidArgument` for an unknown value; `InvalidRequest` for a value that is
     /// missing or not allowed here; `NotImplemented` for chunks that are signed with
@@ -114,7 +117,8 @@ impl PayloadMode {
     }
 }
 
-/// S3's message for chunks that are not allowed here.
+/// S3's message for `aws-chunked` framing with an operation or a kind of credentials that does not
+/// allow it.
 const MISPLACED: &str = "The value of x-amz-content-sha256 header is invalid.";
 
 const UNSIGNED_STREAM: &str = "Anonymous requests don't support this x-amz-content-sha256 value. \

@@ -18,13 +18,14 @@ pub struct PresignedV4 {
     /// The value of `X-Amz-Content-Sha256`. If the request also has this header, the values must be
     /// equal.
     pub(super) content_sha256: Option<String>,
-    /// `x-amz-*` parameters that replace headers: lower-case names, decoded values.
+    /// The `x-amz-*` query parameters that replace headers of the same name: lower-case names,
+    /// decoded values.
     pub(super) hoisted: Vec<(String, String)>,
-    /// The session token.
+    /// The token of temporary credentials, if the URL has one.
     pub(super) token: Option<String>,
 }
 
-/// Parameters of the signature, which replace no header.
+/// The query parameters that belong to the signature itself and replace no header.
 const SIGNATURE_PARAMETERS: [&str; 8] = [
     "x-amz-algorithm",
     "x-amz-credential",
@@ -111,7 +112,7 @@ fn parse_expires(text: &str) -> Result<i64, Fault> {
     }
 }
 
-/// Returns the parameters that replace headers.
+/// Returns the query parameters that replace headers of the same name.
 fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
     let mut hoisted = Vec::new();
     for (name, value) in parameters.iter() {
@@ -127,7 +128,7 @@ fn hoisted(parameters: &Parameters) -> Result<Vec<(String, String)>, Fault> {
     Ok(hoisted)
 }
 
-/// Returns a parameter that must be present and not empty.
+/// Returns the value of a query parameter that must be present and not empty.
 fn required(parameters: &Parameters, name: &'static str) -> Result<String, Fault> {
     optional(parameters, name)?.filter(|value| !value.is_empty()).ok_or_else(|| {
         refuse(
@@ -138,8 +139,8 @@ fn required(parameters: &Parameters, name: &'static str) -> Result<String, Fault
     })
 }
 
-/// Returns a parameter, decoded. A repeated parameter is refused, because two readers could use
-/// different values.
+/// Returns the decoded value of a query parameter; `None` if it is absent. A repeated parameter is
+/// refused, because two readers could use different values.
 fn optional(parameters: &Parameters, name: &'static str) -> Result<Option<String>, Fault> {
     let mut values = parameters.values(name);
     let first = values.next();

@@ -9,7 +9,7 @@ use crate::{Code, Fault};
 /// directions.
 pub const SKEW_SECONDS_MAX: i64 = 15 * 60;
 
-/// The rules for accepting a signature.
+/// The rules by which the gateway accepts the signature of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct SignatureRules<'a> {
     /// The gateway's region, which the credential scope must name.
@@ -27,7 +27,8 @@ pub struct SignatureRules<'a> {
     pub now: OffsetDateTime,
 }
 
-/// Refuses a request whose time differs too much from `now`.
+/// Refuses a request that was signed more than `SKEW_SECONDS_MAX` before or after `now`. Fails with
+/// `RequestTimeTooSkewed`.
 pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if (now - signed_at).abs() <= Duration::seconds(SKEW_SECONDS_MAX) {
         return Ok(());
@@ -35,7 +36,8 @@ pub(super) fn check_skew(signed_at: OffsetDateTime, now: OffsetDateTime) -> Resu
     Err(skewed(signed_at, now))
 }
 
-/// Refuses a time that is too far in the future.
+/// Refuses a request that was signed more than `SKEW_SECONDS_MAX` after `now`. Fails with
+/// `RequestTimeTooSkewed`.
 pub(super) fn check_future(signed_at: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if signed_at - now <= Duration::seconds(SKEW_SECONDS_MAX) {
         return Ok(());
@@ -53,7 +55,7 @@ fn skewed(signed_at: OffsetDateTime, now: OffsetDateTime) -> Fault {
     .with("MaxAllowedSkewMilliseconds", (SKEW_SECONDS_MAX * 1000).to_string())
 }
 
-/// Refuses an expired URL.
+/// Refuses a presigned URL that expired before `now`.
 pub(super) fn check_expiry(expires: OffsetDateTime, now: OffsetDateTime) -> Result<(), Fault> {
     if now <= expires {
         return Ok(());

@@ -2,8 +2,9 @@
 
 use crate::{Code, Fault};
 
-/// Replaces the secret of an access key that does not exist, so that verification takes the same
-/// time.
+/// The secret with which the signature of a request is computed if its access key does not exist,
+/// so that verification takes the same time as for an existing key. The request is refused in any
+/// case.
 pub(super) const DUMMY_SECRET: &str = "no key of this name, so the work is for nothing";
 
 /// Returns the fault of an access key that does not exist.

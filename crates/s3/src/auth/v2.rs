@@ -42,7 +42,8 @@ pub struct PresignedV2 {
     fields: Vec<(String, String)>,
 }
 
-/// Query parameters that SigV2 signs and that have a meaning for objects.
+/// The query parameters that SigV2 signs (it calls them subresources) and that have a meaning for
+/// objects.
 const SUBRESOURCES: [&str; 16] = [
     "acl",
     "legal-hold",
@@ -68,7 +69,7 @@ pub(super) fn is_present(parameters: &Parameters) -> bool {
 }
 
 impl PresignedV2 {
-    /// Returns the session token.
+    /// Returns the token of temporary credentials, if the URL has one.
     pub(super) fn token(&self) -> Option<&str> {
         let token = self.fields.iter().find(|(name, _)| name == SESSION_TOKEN);
         token.map(|(_, value)| value.as_str())
@@ -79,8 +80,8 @@ impl PresignedV2 {
         &self.access_key
     }
 
-    /// Parses the parameters. Fails with `AccessDenied` for a parameter that SigV2 does not sign,
-    /// and for ambiguous or repeated parameters.
+    /// Parses the query parameters of a SigV2 presigned URL. Fails with `AccessDenied` for a
+    /// parameter that SigV2 does not sign, and for ambiguous or repeated parameters.
     pub(super) fn parse(parameters: &Parameters) -> Result<PresignedV2, Fault> {
         let (mut access_key, mut signature, mut expires) = (None, None, None);
         let (mut resources, mut fields) = (Vec::new(), Vec::new());
@@ -144,7 +145,7 @@ impl PresignedV2 {
         values.next().map(|(_, value)| value.as_str())
     }
 
-    /// Verifies the signature. `payload` is the mode of the body.
+    /// Verifies the signature of a SigV2 presigned URL. `payload` is the framing of the body.
     pub(super) fn verify(
         &self,
         secret: Option<&str>,
@@ -192,8 +193,9 @@ impl PresignedV2 {
         })
     }
 
-    /// Builds the string to sign. Fails with `AccessDenied` if a header differs from the query, or
-    /// with `InvalidArgument`.
+    /// Builds the string to sign, that is, the text over which SigV2 computes the signature of this
+    /// request. Fails with `AccessDenied` if a header differs from the query, or with
+    /// `InvalidArgument`.
     fn string_to_sign(&self, request: &RequestHead<'_>) -> Result<Vec<u8>, Fault> {
         let mut text = Vec::with_capacity(256);
         text.extend_from_slice(request.method.as_str().as_bytes());

@@ -6,7 +6,8 @@ use time::OffsetDateTime;
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 
-/// The sender of a request, and the framing of its body. The sender may be anonymous.
+/// The verified sender of a request, and the framing of the request body. The sender may be
+/// anonymous.
 ///
 /// Only [`Credentials::verify`](super::Credentials::verify) and
 /// [`FormCredentials::verify`](super::FormCredentials::verify) create one.
@@ -20,7 +21,8 @@ pub struct Verified {
     pub(super) signed_at: Option<OffsetDateTime>,
 }
 
-/// The start of the chain of chunk signatures.
+/// The start of the chain of signatures in a chunked body, in which the signature of each chunk
+/// covers the previous one: the signing key, and the signature of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkSeed {
     pub(crate) key: SigningKey,
@@ -36,7 +38,7 @@ impl Verified {
         self.access_key.as_deref()
     }
 
-    /// Returns the kind of the credentials.
+    /// Returns the kind of the credentials, for example a SigV4 header or a presigned URL.
     pub fn kind(&self) -> AuthKind {
         self.kind
     }
@@ -47,7 +49,7 @@ impl Verified {
         self.signed_at
     }
 
-    /// Returns the framing of the body.
+    /// Returns the framing of the request body, and the method that verifies its content.
     pub fn payload(&self) -> PayloadMode {
         self.payload
     }

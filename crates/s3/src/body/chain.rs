@@ -8,7 +8,8 @@ use sigv4::{
 use crate::auth::ChunkSeed;
 use crate::{Code, Fault};
 
-/// The verified part of a chain of signatures.
+/// The chain of signatures in a chunked body, in which each signature covers the previous one.
+/// `self` is the part that is already verified.
 #[derive(Debug)]
 pub(super) struct Chain {
     key: SigningKey,
@@ -21,7 +22,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Starts a chain after the signature of the request.
+    /// Starts the chain of signatures of a body after the signature of its request.
     pub(super) fn new(seed: &ChunkSeed) -> Chain {
         Chain {
             key: seed.key.clone(),
@@ -50,8 +51,9 @@ impl Chain {
         self.check(&self.chunk(EMPTY_SHA256), signature)
     }
 
-    /// Checks the signature of the trailer. `trailer` is `name:value` and a line feed for each
-    /// field. Fails with `SignatureDoesNotMatch`.
+    /// Checks the signature of the trailer, that is, of the header lines after the last chunk.
+    /// `trailer` is `name:value` and a line feed for each field. Fails with
+    /// `SignatureDoesNotMatch`.
     pub(super) fn check_trailer(&mut self, trailer: &str, signature: &str) -> Result<(), Fault> {
         let Chain { timestamp, scope, previous, .. } = &*self;
         let string_to_sign = trailer_string_to_sign(timestamp, scope, previous, trailer);

@@ -13,10 +13,11 @@ use crate::{Code, Fault};
 /// The maximum length in bytes of a chunk's header line, line end included.
 pub const CHUNK_HEADER_BYTES_MAX: usize = 1024;
 
-/// The maximum length of a trailer in bytes, line ends included.
+/// The maximum length in bytes of a trailer, that is, of the header lines after the last chunk,
+/// line ends included.
 pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
 
-/// The maximum number of lines of a trailer.
+/// The maximum number of lines of a trailer, that is, of header lines after the last chunk.
 pub const TRAILER_LINES_MAX: usize = 100;
 
 /// The minimum size in bytes of a signed chunk, except the last chunk with content.
@@ -30,7 +31,8 @@ const SIGNATURE_DIGITS: usize = 64;
 
 const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
 
-/// The decoder of a chunked body.
+/// The decoder of a body in `aws-chunked` framing: chunks, then an optional trailer of header
+/// lines.
 #[derive(Debug)]
 pub(super) struct Chunks {
     next: Expected,
@@ -39,12 +41,13 @@ pub(super) struct Chunks {
     chain: Option<Chain>,
     /// True if a trailer follows the last chunk.
     has_trailer: bool,
-    /// The names that the trailer must have, exactly.
+    /// The names of the fields that the trailer must have, without others, as the request head
+    /// announced them.
     announced_trailers: Vec<String>,
     /// The number of chunks with content so far.
     count: u64,
-    /// The size of the last chunk, if it was below the minimum. Only the last chunk with content
-    /// may be.
+    /// The size in bytes of the previous chunk with content, if it was below the minimum. If
+    /// another chunk with content follows, the body is refused.
     undersized: Option<u64>,
     trailer: Trailer,
 }
@@ -76,7 +79,7 @@ enum Expected {
     End,
 }
 
-/// The received part of a trailer.
+/// The received part of a trailer, that is, of the header lines after the last chunk.
 #[derive(Debug, Default)]
 struct Trailer {
     fields: Vec<(String, String)>,
@@ -156,7 +159,7 @@ impl Chunks {
         Ok(Some(Bytes::new()))
     }
 
-    /// Returns true if the next item is the header of a chunk.
+    /// Returns true if the decoder expects the header line of a chunk next.
     pub(super) fn is_at_chunk_header(&self) -> bool {
         matches!(self.next, Expected::Header)
     }
@@ -212,7 +215,8 @@ impl Chunks {
         Ok(Expected::Content { remaining: size, signature })
     }
 
-    /// Returns true if the line end is complete.
+    /// Takes the bytes of a line end (CR LF) from `input`. Returns true if the line end is
+    /// complete, and false if more input is needed.
     fn take_line_end(&mut self, input: &mut Bytes) -> Result<bool, Fault> {
         match self.line.take(input, b"\r\n".len()) {
             Ok(Some(line)) if line.is_empty() => Ok(true),
@@ -276,8 +280,8 @@ impl Chunks {
 }
 
 impl Trailer {
-    /// Adds a line. `has_all_fields` is true if all announced names have arrived; then only the
-    /// signature may follow.
+    /// Adds a line `name:value` to the trailer. `has_all_fields` is true if all announced names
+    /// have arrived; then only the signature may follow.
     fn add(&mut self, line: &[u8], is_signed: bool, has_all_fields: bool) -> Result<(), Fault> {
         let line =
             std::str::from_utf8(line).map_err(|_| malformed("The trailer is not UTF-8 text."))?;
@@ -306,7 +310,8 @@ impl Trailer {
     }
 }
 
-/// Splits a chunk header into its size and its signature.
+/// Splits the header line of a chunk into the size of its content in bytes and its signature.
+/// Returns `None` if it is malformed.
 fn parse_header(line: &[u8], is_signed: bool) -> Option<(u64, Option<String>)> {
     let line = std::str::from_utf8(line).ok()?;
     let (size, signature) = if is_signed {

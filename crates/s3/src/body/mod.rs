@@ -34,16 +34,19 @@ pub const UPLOAD_BYTES_MAX: u64 = 5 << 30;
 /// decoder drops these bytes and refuses the body at the end of the chunk.
 const EXCESS_BYTES_MAX: u64 = 1024;
 
-/// The length and the trailer of a body, as the request head announces them.
+/// The length of a request body and the fields of its trailer (header lines after the last chunk),
+/// as the request head announces them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyHead {
-    /// The bytes on the wire, framing included.
+    /// The number of bytes on the wire, framing included; `None` if the head does not announce it.
     content_length: Option<u64>,
-    /// The bytes of content, in chunked modes.
+    /// The number of bytes of content in a body with `aws-chunked` framing; `None` if the head does
+    /// not announce it.
     decoded_length: Option<u64>,
-    /// True if the transport marks the end of a body without a length.
+    /// True if HTTP itself marks the end of a body without a length, as with `Transfer-Encoding:
+    /// chunked` or HTTP/2.
     self_delimited: bool,
-    /// The names in `x-amz-trailer`, in lower case.
+    /// The names of the trailer fields in `x-amz-trailer`, in lower case.
     trailers: Vec<String>,
 }
 
@@ -110,7 +113,8 @@ impl BodyHead {
     }
 }
 
-/// The trailer of a body, and the size of its content.
+/// The result of a completely decoded body: the fields of its trailer (header lines after the last
+/// chunk), and the size of its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trailers {
     fields: Vec<(String, String)>,
@@ -129,15 +133,16 @@ impl Trailers {
     }
 }
 
-/// The decoder of one body.
+/// The decoder of one request body. It removes the framing, verifies the signatures of chunks, and
+/// passes the content on.
 #[derive(Debug)]
 pub struct BodyDecoder {
     framing: Framing,
-    /// The bytes of content that the head announced.
+    /// The number of bytes of content that the request head announced; `None` if it announced none.
     expected: Option<u64>,
     /// The bytes of content that have arrived.
     received: u64,
-    /// The maximum bytes of content.
+    /// The maximum number of bytes of content. A body with more is refused.
     bytes_max: u64,
     /// The first fault; after it nothing more is decoded.
     first_fault: Option<Fault>,
@@ -243,7 +248,8 @@ impl BodyDecoder {
         }
     }
 
-    /// Ends the body and checks that it is complete.
+    /// Ends the body and checks that it is complete. Returns its trailer. Only after this call may
+    /// the caller commit the content.
     ///
     /// Fails with `IncompleteBody` if it is not complete, or with the fault of `push`.
     pub fn finish(self) -> Result<Trailers, Fault> {

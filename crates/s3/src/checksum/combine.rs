@@ -5,12 +5,12 @@ use hashing::{Crc, CrcCombiner};
 use super::SumHasher;
 use crate::request::ChecksumAlgorithm;
 
-/// A piece of an object: its checksum and its length.
+/// The checksum and the length of a piece of an object, such as a part of a multipart upload.
 #[derive(Clone, Copy, Debug)]
 pub struct Combined<'a> {
-    /// The checksum, big-endian.
+    /// The checksum of the piece, as big-endian bytes.
     pub sum: &'a [u8],
-    /// The bytes of content.
+    /// The length of the piece in bytes.
     pub length: u64,
 }
 
@@ -42,8 +42,8 @@ pub fn combine<'a>(
     Some(total.to_be_bytes().iter().skip(8 - bytes).copied().collect())
 }
 
-/// Returns the checksum of the concatenated checksums of the parts. On the wire a `-` and the
-/// number of parts follow it.
+/// Returns the composite checksum of a multipart object: the checksum of the concatenated checksums
+/// of the parts. On the wire a `-` and the number of parts follow it.
 pub fn composite<'a>(
     algorithm: ChecksumAlgorithm,
     sums: impl IntoIterator<Item = &'a [u8]>,

@@ -13,7 +13,7 @@ use crate::{Code, Fault, Operation};
 
 const PREFIX: &str = "x-amz-checksum-";
 
-/// Headers with this prefix that hold no checksum.
+/// Headers that begin with `x-amz-checksum-` and hold no checksum.
 const SETTINGS: [&str; 3] =
     ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
 
@@ -25,7 +25,8 @@ pub struct Expectation {
     pub(super) checksum: StatedChecksum,
 }
 
-/// The one `x-amz-checksum-*` that a request may announce, and its place.
+/// The checksum `x-amz-checksum-*` that a request announces, and its place in the request. A
+/// request may have only one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedChecksum {
     /// The request has no such checksum.
@@ -33,12 +34,12 @@ pub(super) enum StatedChecksum {
     /// Only an algorithm, in a presigned URL or in `x-amz-checksum-algorithm` of a `PutObject`.
     /// There is no value to compare with.
     Algorithm(ChecksumAlgorithm),
-    /// A checksum in a header.
+    /// A checksum in a header: the algorithm and the value.
     Header(ChecksumAlgorithm, Vec<u8>),
-    /// A checksum in a presigned URL. Some SDKs put the checksum of an empty body there, regardless
-    /// of the body that is sent.
+    /// A checksum in a presigned URL: the algorithm and the value. Some SDKs put the checksum of an
+    /// empty body there, regardless of the body that is sent.
     Hoisted(ChecksumAlgorithm, Vec<u8>),
-    /// A checksum in the trailer.
+    /// A checksum in the trailer, that is, in header lines after the body. Its value arrives later.
     Trailer(ChecksumAlgorithm),
 }
 
@@ -118,7 +119,7 @@ impl Expectation {
     }
 }
 
-/// Returns the `Content-MD5`.
+/// Returns the decoded value of `Content-MD5`; `None` if the request has none.
 fn content_md5(
     headers: &HeaderMap,
     hoisted: &[(String, String)],
@@ -254,7 +255,7 @@ fn header_algorithm(name: &str) -> Result<Option<ChecksumAlgorithm>, Fault> {
     ChecksumAlgorithm::from_header(name).map(Some).ok_or_else(unknown)
 }
 
-/// Decodes a checksum.
+/// Decodes a checksum from base64. Fails if its length does not fit the algorithm.
 fn parse(algorithm: ChecksumAlgorithm, text: &str) -> Result<Vec<u8>, Fault> {
     algorithm.decode(text).ok_or_else(|| algorithm.invalid_header())
 }

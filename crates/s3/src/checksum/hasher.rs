@@ -13,11 +13,11 @@ pub struct BodyHasher {
     bytes: u64,
     md5: Option<Md5>,
     crc64: SumHasher,
-    /// Hashers for other algorithms than CRC-64 and MD5. Usually none or one.
+    /// The hashers for algorithms other than CRC-64 and MD5. Usually there is none or one.
     others: Vec<SumHasher>,
 }
 
-/// The digests of a body.
+/// The digests (checksums and hashes) of the complete content of a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digests {
     bytes: u64,
@@ -33,8 +33,8 @@ impl BodyHasher {
         BodyHasher { md5: md5.then(Md5::new), ..BodyHasher::without_md5(expectation, also) }
     }
 
-    /// Returns such a hasher without MD5. The caller computes the MD5 separately and adds it with
-    /// [`Digests::with_md5`].
+    /// Returns a hasher for the same digests without MD5. The caller computes the MD5 separately
+    /// and adds it with [`Digests::with_md5`].
     pub fn without_md5(expectation: &Expectation, also: Option<ChecksumAlgorithm>) -> BodyHasher {
         let requested = expectation.algorithm();
         let sha256 = expectation.content_sha256().is_some();
@@ -69,7 +69,7 @@ impl BodyHasher {
         }
     }
 
-    /// Returns the digests of all content.
+    /// Returns the digests of all content that was added.
     pub fn finish(self) -> Digests {
         let hashers = std::iter::once(self.crc64).chain(self.others);
         let sums = hashers.map(|hasher| (hasher.algorithm(), hasher.finish()));
@@ -78,7 +78,7 @@ impl BodyHasher {
 }
 
 impl Digests {
-    /// Returns the number of bytes of content.
+    /// Returns the number of bytes of content over which the digests were computed.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -58,7 +58,7 @@ impl Expectation {
     }
 }
 
-/// Compares the SHA-256 in `x-amz-content-sha256`.
+/// Compares the SHA-256 that the client sent in `x-amz-content-sha256` with the computed one.
 fn check_content_sha256(expected: &[u8; 32], digests: &Digests) -> Result<(), Fault> {
     let computed = digests.sum(ChecksumAlgorithm::Sha256).ok_or(Code::InternalError)?;
     if computed == expected.as_slice() {

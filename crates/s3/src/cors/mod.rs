@@ -23,27 +23,29 @@ use pattern::Pattern;
 use crate::xml::{Element, Writer, XmlLimits, is_writable, malformed};
 use crate::{Code, Fault};
 
-/// The configuration of one bucket: 1 to 100 rules.
+/// The CORS configuration of one bucket: 1 to 100 rules that allow web pages of other origins to
+/// use the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CorsConfiguration {
     rules: Vec<CorsRule>,
 }
 
-/// A rule: at least one origin and one method.
+/// A rule of a CORS configuration: it allows pages of some origins to use some methods and headers.
+/// It has at least one origin and one method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CorsRule {
     id: Option<String>,
     origins: Vec<Pattern>,
     methods: Vec<CorsMethod>,
     headers: Vec<Pattern>,
-    /// Header names, as the document has them.
+    /// The names of response headers that a page may read, as the document has them.
     exposed: Vec<String>,
     /// The time for which a browser may cache the preflight response. S3 accepts negative values,
     /// too; browsers then do not cache it.
     max_age_seconds: Option<i32>,
 }
 
-/// A method that a rule can allow. Names are in upper case.
+/// An HTTP method that a CORS rule can allow to web pages. Names are in upper case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CorsMethod {
     /// `GET`.

@@ -1,6 +1,6 @@
 //! Patterns in which one `*` matches any text.
 
-/// A text with at most one `*`.
+/// A pattern of origins or header names: a text with at most one `*`, which matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern(String);
 

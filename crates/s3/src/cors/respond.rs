@@ -102,7 +102,8 @@ impl CorsConfiguration {
         self.find(origin, CorsMethod::named(method.as_str())?, &[])
     }
 
-    /// Returns the headers of the first rule that matches.
+    /// Returns the response headers of the first CORS rule that allows the origin, the method and
+    /// all header names; `None` if no rule does.
     fn find(
         &self,
         origin: &HeaderValue,
@@ -122,8 +123,8 @@ impl CorsConfiguration {
 }
 
 impl CorsRule {
-    /// Returns the headers of this rule. `origin` is the request's origin, which the response
-    /// repeats; `None` if the rule allows all origins.
+    /// Returns the response headers by which this rule allows a request. `origin` is the request's
+    /// origin, which the response repeats; `None` if the rule allows all origins.
     fn headers(&self, origin: Option<&HeaderValue>, requested: &[String]) -> CorsHeaders {
         let any = HeaderValue::from_static("*");
         // Browsers refuse credentials with the origin `*`, so they are only allowed for a repeated
@@ -153,8 +154,9 @@ impl CorsRule {
         CorsHeaders(headers)
     }
 
-    /// Returns the headers that a page may read. `ETag` is always one: a multipart upload by a
-    /// browser needs the tags of its parts, and they reveal no more than the content does.
+    /// Returns the names of the response headers that a page may read by this rule. `ETag` is
+    /// always one: a multipart upload by a browser needs the tags of its parts, and they reveal no
+    /// more than the content does.
     fn exposed_headers(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.exposed.iter().map(String::as_str).collect();
         if !names.iter().any(|name| name.eq_ignore_ascii_case("etag")) {

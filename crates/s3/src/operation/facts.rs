@@ -18,8 +18,8 @@ use crate::object_lock::{self, LockMode};
 use crate::request::{Fields, PostObject, Query, WRITE_OFFSET};
 use crate::tagging::TagSet;
 
-/// The values that a request gives to one permission. A field is empty if the operation does not
-/// use such a value.
+/// The values that a request gives to the condition keys of policies, such as `s3:prefix`, for one
+/// of its permissions. A field is empty if the operation does not use such a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
     /// The preconditions on the object that the action replaces or deletes.
@@ -41,14 +41,16 @@ pub struct RequestFacts {
     pub creates_object: Option<bool>,
 }
 
-/// The preconditions, as the operation evaluates them.
+/// The preconditions of a request on an object, as the operation evaluates them: the values of
+/// `s3:if-match` and `s3:if-none-match`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConditionFacts {
     if_match: Option<ETagList>,
     if_none_match: Option<ETagList>,
 }
 
-/// The object lock that an action sets.
+/// The object lock that an action sets on an object version. A field is `None` if the action does
+/// not set it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockFacts {
     /// The retention mode.
@@ -59,7 +61,8 @@ pub struct LockFacts {
     pub legal_hold: Option<bool>,
 }
 
-/// The parameters of a listing.
+/// The parameters of a listing of keys, as values of condition keys. A field is `None` if the
+/// request does not have the parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListingFacts {
     /// The parameter `prefix`.
@@ -71,13 +74,14 @@ pub struct ListingFacts {
 }
 
 impl ConditionFacts {
-    /// Returns the value of `s3:if-match`.
+    /// Returns the value of the condition key `s3:if-match`: the listed entity tags.
     pub fn if_match(&self) -> Option<String> {
         self.if_match.as_ref().map(ETagList::to_string)
     }
 
-    /// Returns the value of `s3:if-none-match`: `*` or `None`. A policy that requires this key
-    /// means "write once", and a list of entity tags does not have that effect.
+    /// Returns the value of the condition key `s3:if-none-match`: `*`, or `None` for any other
+    /// precondition. A policy that requires this key means "write once", and a list of entity tags
+    /// does not have that effect.
     pub fn if_none_match(&self) -> Option<&'static str> {
         self.if_none_match.as_ref().filter(|list| **list == ETagList::Any).map(|_| "*")
     }
@@ -125,7 +129,8 @@ const UPLOAD_HEADERS: [&str; 4] =
 /// The header of a copy that selects the source of its metadata.
 const METADATA_DIRECTIVE: &str = "x-amz-metadata-directive";
 
-/// The header of a bucket that sets the object ownership rule.
+/// The header of `CreateBucket` that sets the object ownership rule, which determines the owner of
+/// new objects.
 pub(crate) const OWNERSHIP: &str = "x-amz-object-ownership";
 
 impl RequestFacts {
@@ -134,8 +139,8 @@ impl RequestFacts {
         self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets the object ownership rule that a request document asks for. Policies compare it under
-    /// the key of the header.
+    /// Sets the object ownership rule, which determines the owner of new objects, that a request
+    /// document asks for. Policies compare it under the key of the header.
     pub fn set_ownership(&mut self, ownership: &str) {
         self.headers.push((OWNERSHIP, ownership.to_owned()));
     }
@@ -152,7 +157,8 @@ impl RequestFacts {
         names.filter_map(header).collect()
     }
 
-    /// Adds the values of the request that began a multipart upload to the values of a later step.
+    /// Adds to the values of condition keys of a later step the values of the request that began
+    /// the multipart upload. `headers` are those that `upload_headers` returned for this request.
     /// Each step has the action `s3:PutObject`. For example, a policy that denies `s3:PutObject`
     /// without `x-amz-server-side-encryption` accepts the parts of an upload that began with this
     /// header, although `UploadPart` has no such header.
@@ -167,8 +173,8 @@ impl RequestFacts {
         self.add_new_object_headers(Fields::new(&headers, &[]));
     }
 
-    /// Reads the values for the operation's own action. A malformed header has no value here; the
-    /// operation refuses it later.
+    /// Reads the values of condition keys for the operation's own action from the request. A
+    /// malformed header has no value here; the operation refuses it later.
     pub(super) fn from_request(
         operation: Operation,
         query: &Query,
@@ -217,7 +223,7 @@ impl RequestFacts {
         facts
     }
 
-    /// Reads the values of a form upload.
+    /// Reads the values of condition keys from the fields of a form upload.
     pub(super) fn from_form(post: &PostObject) -> RequestFacts {
         let fields = Fields::new(post.headers(), &[]);
         let mut facts = RequestFacts::from_request(Operation::PutObject, &Query::default(), fields);
@@ -226,7 +232,8 @@ impl RequestFacts {
         facts
     }
 
-    /// Adds the headers of a request that creates an object.
+    /// Adds the values of condition keys that come from the headers of a request that creates an
+    /// object.
     fn add_new_object_headers(&mut self, fields: Fields<'_>) {
         self.copy_headers(&ACL_HEADERS, fields);
         self.copy_headers(&OBJECT_HEADERS, fields);
@@ -236,7 +243,8 @@ impl RequestFacts {
         self.tags = tags.and_then(|tags| TagSet::parse_header(tags).ok());
     }
 
-    /// Copies the values of these headers. A header that cannot be read has no value.
+    /// Copies the values of these headers as values of condition keys. A header that cannot be read
+    /// has no value.
     fn copy_headers(&mut self, names: &[&'static str], fields: Fields<'_>) {
         for name in names {
             // A repeated or malformed header has no value; the operation refuses it with its own
@@ -249,7 +257,8 @@ impl RequestFacts {
 }
 
 impl LockFacts {
-    /// Reads the lock that a write requests in its headers. An empty header counts as absent.
+    /// Reads the object lock that a write requests in its headers. An empty header counts as
+    /// absent.
     fn from_headers(fields: Fields<'_>) -> LockFacts {
         let get = |name| fields.get(name).ok().flatten().filter(|value| !value.is_empty());
         LockFacts {
@@ -263,7 +272,7 @@ impl LockFacts {
 }
 
 impl ListingFacts {
-    /// Reads the parameters of a listing. A repeated parameter has no value.
+    /// Reads the parameters of a listing of keys. A repeated parameter has no value.
     fn from_query(query: &Query) -> ListingFacts {
         let get = |name| query.get(name).ok().flatten().map(str::to_owned);
         ListingFacts {
@@ -274,9 +283,9 @@ impl ListingFacts {
     }
 }
 
-/// Returns the value of `s3:ObjectCreationOperation`. AWS has this key so that a policy that
-/// enforces conditional writes can exempt the steps of a multipart upload, which have no
-/// preconditions.
+/// Returns the value of the condition key `s3:ObjectCreationOperation`; `None` for operations that
+/// are no step of the creation of an object. AWS has this key so that a policy that enforces
+/// conditional writes can exempt the steps of a multipart upload, which have no preconditions.
 const fn creates_object(operation: Operation) -> Option<bool> {
     let creates = matches!(
         operation,

@@ -25,7 +25,7 @@ pub use resource::S3Resource;
 pub use route::route;
 pub use stub::Stub;
 
-/// The kind of resource that an operation acts on.
+/// The kind of resource on which an S3 operation acts: the service, a bucket or an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Service,
@@ -33,7 +33,7 @@ pub(crate) enum Scope {
     Object,
 }
 
-/// The level of support of an operation.
+/// The level of support that the gateway has for an S3 operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// The operation is fully implemented.
@@ -46,7 +46,7 @@ pub enum Support {
     Refused,
 }
 
-/// A row of the table.
+/// A row of the table of S3 operations: the properties of a request that select an operation.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) operation: Operation,
@@ -135,13 +135,14 @@ macro_rules! operations {
                 match self { $(Operation::$name => stringify!($name),)* }
             }
 
-            /// Returns the level of support.
+            /// Returns the gateway's level of support for the operation.
             pub const fn support(self) -> Support {
                 match self { $(Operation::$name => Support::$support,)* }
             }
 
-            /// Returns the response to a stubbed operation, for an existing bucket and a client with
-            /// the permission. `None` for operations that are served or refused.
+            /// Returns the fixed response to a stubbed operation, that is, one of a feature that
+            /// the gateway does not have, for an existing bucket and a client with the permission.
+            /// `None` for operations that are served or refused.
             pub const fn stub(self) -> Option<Stub> {
                 match self { $(Operation::$name => stub!($support $($stub)?),)* }
             }
@@ -152,7 +153,8 @@ macro_rules! operations {
                 match self { $(Operation::$name => action!($action),)* }
             }
 
-            /// Returns the IAM action. `versioned` is true if the request names a version.
+            /// Returns the IAM action of the operation, which policies allow or deny. `versioned`
+            /// is true if the request names a version.
             pub(crate) const fn versioned_action(self, versioned: bool) -> Option<&'static str> {
                 match self { $(Operation::$name => {
                     if versioned {

@@ -21,7 +21,8 @@ use crate::object_lock;
 use crate::request::{Deletion, Fields, PartNumber, PostObject, Query, RenameObject, WRITE_OFFSET};
 use crate::tagging::{TagSet, Tagged};
 
-/// An action on a resource, with the values that policy conditions compare.
+/// A permission that a request needs: an action on a resource, with the values that the conditions
+/// of policies compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
     /// The IAM action: `s3:GetObject`.
@@ -37,18 +38,18 @@ pub struct Permission {
 /// The permissions that a request needs before the gateway reads any metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// No permission: anyone may send the request, and its credentials are not verified.
+    /// The request needs no permission: anyone may send it, and its credentials are not verified.
     Nothing,
-    /// All of these; never empty.
+    /// The request needs all of these permissions; never empty.
     All(Vec<Permission>),
-    /// All of these; never empty. The body has more values for condition keys, so the operation
-    /// checks again after it has read the body.
+    /// The request needs all of these permissions; never empty. The body has more values for
+    /// condition keys, so the operation checks again after it has read the body.
     WithBody(Vec<Permission>),
-    /// All of these; never empty. The multipart upload that the operation continues has more values
-    /// for condition keys: see `RequestFacts::continue_upload`.
+    /// The request needs all of these permissions; never empty. The multipart upload that the
+    /// operation continues has more values for condition keys: see `RequestFacts::continue_upload`.
     WithUpload(Vec<Permission>),
-    /// One permission for each entry in the body of `DeleteObjects`: see
-    /// `Permission::for_deletion`.
+    /// The permissions are known only after the body of `DeleteObjects` has been read, because each
+    /// entry needs its own: see `Permission::for_deletion`.
     FromBody,
 }
 
@@ -351,7 +352,8 @@ impl Operation {
         Ok(all)
     }
 
-    /// Returns true if the request body has values for condition keys.
+    /// Returns true if the request body has values that policy conditions compare, so that the
+    /// permissions are checked again after it has been read.
     const fn has_values_in_body(self) -> bool {
         matches!(
             self,
@@ -417,14 +419,14 @@ impl Operation {
     }
 }
 
-/// Returns the version that a request names. A malformed version is returned as text, because the
-/// operation refuses it later, after the permission check.
+/// Returns the object version that a request names; `None` for the current one. A malformed version
+/// is returned as text, because the operation refuses it later, after the permission check.
 fn named_version(query: &Query) -> Result<Option<VersionId>, Fault> {
     let text = query.get("versionId")?;
     Ok(text.map(|text| VersionId::parse(text).unwrap_or(VersionId::Other(text.to_owned()))))
 }
 
-/// Headers of a new object that need their own permission.
+/// Headers of a new object that need a permission of their own, each with its action.
 const NEW_OBJECT_ACTIONS: [(&str, &str); 3] = [
     ("x-amz-tagging", "s3:PutObjectTagging"),
     ("x-amz-object-lock-mode", "s3:PutObjectRetention"),

@@ -6,10 +6,10 @@
 use crate::name::{BucketName, ObjectKey};
 use crate::{Code, Fault};
 
-/// The resource of a request.
+/// The resource that the host and the path of a request name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum S3Resource {
-    /// The service.
+    /// The service, that is, neither a bucket nor an object.
     Service,
     /// A bucket, whether it exists or not.
     Bucket(BucketName),

@@ -78,7 +78,8 @@ pub fn route(
     Ok(operation)
 }
 
-/// Returns the one parameter that selects an operation; empty if there is none.
+/// Returns the selector: the one query parameter that selects an operation, such as `acl`; empty if
+/// there is none.
 fn selector(scope: Scope, query: &Query) -> Result<&'static str, Fault> {
     let selects = |name: &str| {
         let mut rows = TABLE.iter().filter(|row| !row.selector.is_empty());
@@ -97,7 +98,8 @@ fn selector(scope: Scope, query: &Query) -> Result<&'static str, Fault> {
         .with("ArgumentValue", first))
 }
 
-/// Returns the row of the table for a method and a selector.
+/// Returns the row of the table of operations for a method and a selector, that is, the query
+/// parameter that selects an operation.
 fn find(method: &Method, scope: Scope, selector: &str) -> Result<&'static Row, Fault> {
     let fits = |row: &&Row| row.scope == scope && row.selector == selector;
     if let Some(row) = TABLE.iter().filter(fits).find(|row| row.method == method.as_str()) {
@@ -157,7 +159,8 @@ fn refuse_misplaced(
     Err(Fault::because(Code::InvalidRequest, why))
 }
 
-/// Distinguishes operations with the same method and selector.
+/// Returns the operation of a request whose method and selector (the query parameter that selects
+/// an operation) fit several operations, such as `PutObject` and `CopyObject`.
 fn refine(operation: Operation, query: &Query, fields: Fields<'_>) -> Result<Operation, Fault> {
     let copies = fields.has("x-amz-copy-source");
     if operation == Operation::PutObject && query.has("partNumber") {

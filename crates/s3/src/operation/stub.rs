@@ -6,7 +6,8 @@
 use crate::Code;
 use crate::xml::Writer;
 
-/// A response that is the same for all buckets.
+/// The response to an operation of a feature that the gateway does not have. It is the same for all
+/// buckets: the response for a bucket that has never used the feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stub {
     /// 404 with this code: the configuration does not exist.
@@ -27,7 +28,7 @@ impl Stub {
     }
 }
 
-/// The content of an empty list.
+/// The content of the document of an empty list of configurations.
 const NOT_TRUNCATED: &str = "<IsTruncated>false</IsTruncated>";
 
 // Each `Stubbed` row in the table of operations names one of these constants.
