@@ -221,7 +221,7 @@ pub fn assumed_role(
     response("AssumeRole", request_id, |out| write_session(out, credentials, arn, id))
 }
 
-/// The user for whom an OpenID issuer signed a token, as the response to
+/// The user that the token of an OpenID issuer names, as the response to
 /// `AssumeRoleWithWebIdentity` shows it.
 #[derive(Clone, Copy, Debug)]
 pub struct WebIdentityUser<'a> {

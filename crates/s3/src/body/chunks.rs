@@ -46,8 +46,8 @@ pub(super) struct Chunks {
     announced_trailers: Vec<String>,
     /// The number of chunks with content so far.
     count: u64,
-    /// The size in bytes of the previous chunk with content, if it was below the minimum. If
-    /// another chunk with content follows, the body is refused.
+    /// The size in bytes of the latest chunk with content, if it was below the minimum. If another
+    /// chunk with content follows, the body is refused.
     undersized: Option<u64>,
     trailer: Trailer,
 }

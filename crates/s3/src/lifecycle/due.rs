@@ -6,10 +6,10 @@ use time::{Duration, OffsetDateTime, PrimitiveDateTime};
 use super::{LifecycleConfiguration, Rule, RuleExpiration};
 use crate::conditions::format_http_date;
 
-/// Returns the time at which an action is due, `days` after `since`: the first midnight in UTC that
-/// is not before the end of the last day ("rounding up the resulting time to the next day at
-/// midnight UTC", user guide, "Lifecycle configuration elements"). For example, one day after
-/// 2026-01-01 10:00 is 2026-01-03 00:00.
+/// Returns the time at which the action of a lifecycle rule is due, `days` after `since`: the first
+/// midnight in UTC that is not before the end of the last day ("rounding up the resulting time to
+/// the next day at midnight UTC", user guide, "Lifecycle configuration elements"). For example, one
+/// day after 2026-01-01 10:00 is 2026-01-03 00:00.
 ///
 /// `day` is the length of a day: 24 hours, except in tests. With another length, days begin at
 /// multiples of it since 1970. A time after the year 9999 becomes the end of that year.
@@ -25,9 +25,9 @@ pub fn due_at(since: OffsetDateTime, days: u32, day: Duration) -> OffsetDateTime
 }
 
 impl Rule {
-    /// Returns the time at which the current version of an object expires; `None` if the rule does
-    /// not expire current versions. The rule's filter and status are not checked. `day` is as in
-    /// [`due_at`].
+    /// Returns the time at which the current version of an object expires by this rule; `None` if
+    /// the rule does not expire current versions. The rule's filter and status are not checked.
+    /// `day` is as in [`due_at`].
     pub fn expires_at(
         &self,
         last_modified: OffsetDateTime,
@@ -93,14 +93,14 @@ impl LifecycleConfiguration {
     }
 }
 
-/// The ASCII characters of a rule id that the header escapes, in addition to all characters that are
-/// not ASCII: characters that end the quotes, that are not valid in a header, or that a decoder
-/// would change. S3's reference says that ids are URL-encoded, but S3 sends spaces
-/// unescaped, and programs compare ids without decoding them.
+/// The ASCII characters of a rule id that the header `x-amz-expiration` escapes, in addition to all
+/// characters that are not ASCII: characters that end the quotes, that are not valid in a header,
+/// or that a decoder would change. S3's reference says that ids are URL-encoded, but S3 sends
+/// spaces unescaped, and programs compare ids without decoding them.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'"').add(b'%').add(b'+').add(b'\\');
 
-/// Returns the value of `x-amz-expiration`: the time at which an object expires, and the id of the
-/// rule.
+/// Returns the value of the response header `x-amz-expiration`: the time at which an object
+/// expires, and the id of the rule.
 pub fn expiration_header(rule_id: &str, date: OffsetDateTime) -> String {
     let (date, id) = (format_http_date(date), utf8_percent_encode(rule_id, ENCODED));
     format!("expiry-date=\"{date}\", rule-id=\"{id}\"")

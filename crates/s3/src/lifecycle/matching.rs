@@ -22,7 +22,8 @@ impl Rule {
         key.starts_with(self.prefix()) && self.scope.predicates().iter().all(holds)
     }
 
-    /// Returns true if the rule's prefix matches the key. Other predicates are ignored.
+    /// Returns true if the key begins with the rule's prefix. The rule's other predicates (tags and
+    /// sizes) are ignored.
     pub fn covers_key(&self, key: &str) -> bool {
         key.starts_with(self.prefix())
     }
@@ -56,7 +57,8 @@ impl Rule {
 }
 
 impl RuleScope {
-    /// Returns the predicates of the filter, if there is one.
+    /// Returns the predicates (prefix, tags and sizes) of the rule's filter; an empty list for a
+    /// rule in the older form, which has a prefix and no filter.
     pub(super) fn predicates(&self) -> &[RulePredicate] {
         match self {
             RuleScope::Prefix(_) => &[],

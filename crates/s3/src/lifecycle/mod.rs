@@ -19,7 +19,7 @@ pub use due::{due_at, expiration_header};
 
 use time::OffsetDateTime;
 
-/// The configuration of one bucket: 1 to 1,000 rules.
+/// The lifecycle configuration of one bucket: 1 to 1,000 rules by which objects expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LifecycleConfiguration {
     /// The rules, in order. Their ids are distinct, as far as they have ids. Either all rules have
@@ -34,17 +34,19 @@ impl LifecycleConfiguration {
     /// The maximum length of a rule's id in characters.
     pub const ID_CHARACTERS_MAX: usize = 255;
 
-    /// The maximum length of a prefix in bytes: the maximum length of a key.
+    /// The maximum length in bytes of the key prefix in a rule. It is the maximum length of a key.
     pub const PREFIX_BYTES_MAX: usize = 1_024;
 
-    /// The maximum size in a filter, in bytes.
+    /// The maximum object size that a predicate of a filter can name, in bytes.
     pub const SIZE_MAX: u64 = 1_000 << 40;
 
-    /// The maximum number of newer noncurrent versions that a rule can retain.
+    /// The maximum number of newest noncurrent versions of a key that a rule can retain regardless
+    /// of their age.
     pub const NEWER_VERSIONS_MAX: u32 = 100;
 }
 
-/// A rule: a filter and at least one action.
+/// A lifecycle rule: the objects that it matches, and at least one action, such as their
+/// expiration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The id: 1 to 255 characters. The caller that stores a rule without an id generates one.
@@ -62,16 +64,17 @@ pub struct Rule {
     pub abort_uploads_after_days: Option<u32>,
 }
 
-/// The objects that a rule matches, in the form of the document.
+/// The objects that a lifecycle rule matches, in one of the two forms that a document can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleScope {
     /// A key prefix as an element of the rule itself: the older form.
     Prefix(String),
-    /// A filter.
+    /// A filter with any number of predicates: the newer form.
     Filter(RuleFilter),
 }
 
-/// The predicates of a filter. Without predicates it matches all objects.
+/// The filter of a lifecycle rule. It matches the objects for which all its predicates hold;
+/// without predicates it matches all objects.
 ///
 /// A document has a single predicate as a child of `Filter`, and several predicates as children of
 /// `And`.
@@ -82,7 +85,7 @@ pub struct RuleFilter {
     pub predicates: Vec<RulePredicate>,
 }
 
-/// A predicate on an object.
+/// A predicate of a filter: a condition on an object that a lifecycle rule matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RulePredicate {
     /// The key has this prefix.
@@ -100,7 +103,7 @@ pub enum RulePredicate {
     SizeLessThan(u64),
 }
 
-/// The expiration of current versions.
+/// The action of a lifecycle rule on current versions of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleExpiration {
     /// The version expires this number of days after it was written, at least 1.
@@ -113,7 +116,8 @@ pub enum RuleExpiration {
     ExpiredObjectDeleteMarker(bool),
 }
 
-/// The expiration of noncurrent versions.
+/// The action of a lifecycle rule on noncurrent versions, that is, on versions that were replaced
+/// or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoncurrentExpiration {
     /// The version expires this number of days after it was replaced, at least 1.

@@ -13,7 +13,8 @@ use super::{
 use crate::xml::{Element, XmlLimits, is_writable, malformed, parse_time};
 use crate::{Code, Fault};
 
-/// The limit of XML elements per rule. A rule with all possible elements and ten tags has 45.
+/// The number of XML elements for each rule that the limit of the document allows. A rule with all
+/// possible elements and ten tags has 45.
 const ELEMENTS_PER_RULE: usize = 50;
 
 impl LifecycleConfiguration {
@@ -44,7 +45,7 @@ impl LifecycleConfiguration {
     }
 }
 
-/// Checks the length of the ids, and that they are distinct.
+/// Checks the length of the ids of the rules, and that the ids are distinct.
 fn check_ids(rules: &[Rule]) -> Result<(), Fault> {
     let mut seen = BTreeSet::new();
     for id in rules.iter().filter_map(|rule| rule.id.as_deref()) {
@@ -60,7 +61,8 @@ fn check_ids(rules: &[Rule]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Refuses a configuration with rules of both forms. The first rule determines the form.
+/// Refuses a configuration in which some rules have a prefix of their own (the older form) and
+/// others a filter. The first rule determines the form.
 fn check_scope_forms(rules: &[Rule]) -> Result<(), Fault> {
     let has_own_prefix = |rule: &Rule| matches!(rule.scope, RuleScope::Prefix(_));
     // S3 has different messages, depending on the form of the first rule.
@@ -87,7 +89,7 @@ fn check_scope_forms(rules: &[Rule]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Parses a rule. Transitions are refused first, with `NotImplemented` instead of the
+/// Parses a lifecycle rule. Transitions are refused first, with `NotImplemented` instead of the
 /// `MalformedXML` of unknown elements.
 fn rule(element: &Element) -> Result<Rule, Fault> {
     for name in ["Transition", "NoncurrentVersionTransition"] {
@@ -125,8 +127,8 @@ fn rule(element: &Element) -> Result<Rule, Fault> {
     Ok(rule)
 }
 
-/// Refuses a rule without actions, and predicates that an action cannot evaluate: delete markers
-/// and uploads have neither tags nor a size.
+/// Refuses a rule without actions, and a rule whose filter has predicates that its action cannot
+/// evaluate: delete markers and uploads have neither tags nor a size.
 fn check_actions(rule: &Rule) -> Result<(), Fault> {
     let marker = matches!(rule.expiration, Some(RuleExpiration::ExpiredObjectDeleteMarker(_)));
     let abort = rule.abort_uploads_after_days.is_some();
@@ -304,7 +306,8 @@ fn abort(element: &Element) -> Result<u32, Fault> {
         .ok_or_else(|| malformed("AbortIncompleteMultipartUpload needs DaysAfterInitiation"))
 }
 
-/// Parses a number of at least 1, if it is present.
+/// Parses the child element `name` as a number of at least 1; `None` if it is absent. `action`
+/// names the element of the rule in error messages.
 fn positive(element: &Element, name: &'static str, action: &str) -> Result<Option<u32>, Fault> {
     let Some(text) = element.value(name)? else { return Ok(None) };
     let number: i32 = text.parse().map_err(|_| malformed("days or versions are not a number"))?;

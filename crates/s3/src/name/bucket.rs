@@ -15,7 +15,7 @@ const RESERVED_PREFIXES: [&str; 2] = ["xn--", "sthree-"];
 const RESERVED_SUFFIXES: [&str; 5] = ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"];
 
 impl BucketName {
-    /// Parses a decoded name. Fails with `InvalidBucketName`.
+    /// Parses a bucket name that is already decoded. Fails with `InvalidBucketName`.
     pub fn parse(text: &str) -> Result<BucketName, Fault> {
         if is_valid(text) && !is_reserved(text) {
             Ok(BucketName(text.to_owned()))
@@ -27,7 +27,8 @@ impl BucketName {
         }
     }
 
-    /// Parses a name from a URL path. Fails with `InvalidBucketName` or `InvalidURI`.
+    /// Parses a bucket name from a URL path, which may be percent-encoded. Fails with
+    /// `InvalidBucketName` or `InvalidURI`.
     pub fn from_path(raw: &str) -> Result<BucketName, Fault> {
         match decode_once(raw) {
             Ok(text) => BucketName::parse(&text),

@@ -30,7 +30,7 @@ impl ObjectKey {
     /// The maximum number of slashes in a key.
     pub const SLASHES_MAX: usize = 512;
 
-    /// Parses a decoded key, as in XML bodies and form fields.
+    /// Parses a key that is already decoded, as in XML bodies and form fields.
     ///
     /// Fails with `KeyTooLongError`, or with `InvalidArgument` if the key is empty or contains NUL.
     pub fn parse(text: &str) -> Result<ObjectKey, Fault> {
@@ -66,8 +66,8 @@ impl ObjectKey {
 pub struct KeyPrefix(String);
 
 impl KeyPrefix {
-    /// Parses a decoded prefix. Fails with `KeyTooLongError`, or with `InvalidArgument` if it
-    /// contains NUL.
+    /// Parses a key prefix that is already decoded. Fails with `KeyTooLongError`, or with
+    /// `InvalidArgument` if it contains NUL.
     pub fn parse(text: &str) -> Result<KeyPrefix, Fault> {
         check(text)?;
         Ok(KeyPrefix(text.to_owned()))
@@ -114,7 +114,7 @@ impl VersionId {
         invalid_version(text)
     }
 
-    /// Returns the id on the wire.
+    /// Returns the id as requests and responses have it.
     pub fn as_str(&self) -> &str {
         match self {
             VersionId::Null => "null",

@@ -9,22 +9,22 @@ use super::length::LengthRange;
 use super::refusal::{denied, invalid};
 use crate::Fault;
 
-/// A condition.
+/// A condition of a form's policy, which the signer sets on the fields or on the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     /// A condition on a field.
     Field(FieldCondition),
-    /// A condition on the length of the file.
+    /// A condition on the length of the file: its minimum and maximum.
     Length(LengthRange),
 }
 
-/// A condition on one field.
+/// A condition of a form's policy on the value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldCondition {
     /// The name of the field, in lower case.
     pub(super) field: String,
     test: Test,
-    /// The condition as error messages repeat it.
+    /// The condition as text, as error messages repeat it.
     text: String,
 }
 
@@ -36,8 +36,8 @@ enum Test {
 }
 
 impl Condition {
-    /// Parses a condition. Fails with `InvalidPolicyDocument`, or with `AccessDenied` for a field
-    /// that no form can have.
+    /// Parses a condition of a form's policy. Fails with `InvalidPolicyDocument`, or with
+    /// `AccessDenied` for a field that no form can have.
     pub(super) fn parse(raw: &RawValue) -> Result<Condition, Fault> {
         let raw = raw.get();
         // A condition is an object with one member, or a list with operator, field and value.
@@ -117,7 +117,7 @@ impl FieldCondition {
     }
 }
 
-/// Parses a length: a JSON number or, as in S3, a string of digits.
+/// Parses a length in bytes: a JSON number or, as in S3, a string of digits.
 fn length(raw: &RawValue) -> Result<u64, Fault> {
     let text = scalar(raw)?;
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());

@@ -10,25 +10,26 @@
 use bytes::Bytes;
 use memchr::memmem;
 
-/// The number of bytes after a delimiter that determine its meaning.
+/// The number of bytes after a delimiter, called its mark, that determine its meaning: CR LF, or
+/// two hyphens.
 const MARK_BYTES: usize = 2;
 
-/// Splits a body at its delimiters.
+/// Splits a multipart body, which arrives in pieces, at the delimiters between its parts.
 #[derive(Debug)]
 pub(super) struct Cutter {
     delimiter: Vec<u8>,
     finder: memmem::Finder<'static>,
-    /// Bytes that may be the beginning of a delimiter with its mark. They begin with CR, and no
-    /// later CR in them can begin another delimiter.
+    /// Bytes that may be the beginning of a delimiter and of its mark, the two bytes after it. They
+    /// begin with CR, and no later CR in them can begin another delimiter.
     buffered: Vec<u8>,
 }
 
-/// The meaning of a delimiter.
+/// The meaning of a delimiter in a multipart body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     /// Another part follows.
     Part,
-    /// The last part ends.
+    /// The last part ends here, and no other part follows.
     Close,
 }
 
@@ -53,8 +54,8 @@ impl Cutter {
         Cutter { delimiter, finder, buffered: b"\r\n".to_vec() }
     }
 
-    /// Takes content from `input` and passes it to `out` in order. Returns at a complete delimiter,
-    /// or with `None` when all input is taken.
+    /// Takes content from `input` and passes it to `out` in order. At a complete delimiter, returns
+    /// its meaning and leaves the rest in `input`. Returns `None` when all input is taken.
     pub(super) fn take(&mut self, input: &mut Bytes, mut out: impl FnMut(Bytes)) -> Option<Cut> {
         // Bytes of the previous input come first.
         if !self.buffered.is_empty() {
@@ -90,7 +91,8 @@ impl Cutter {
         self.hold(input, start.unwrap_or(input.len()), out)
     }
 
-    /// Passes on the input before `start`, and buffers the rest.
+    /// Passes on the input before `start`, which is content, and buffers the rest, which may be the
+    /// beginning of a delimiter.
     fn hold(&mut self, input: &mut Bytes, start: usize, out: impl FnMut(Bytes)) -> Option<Cut> {
         let rest = input.split_off(start);
         self.buffered.extend_from_slice(&rest);
@@ -129,7 +131,7 @@ impl Cutter {
     }
 }
 
-/// The decision about buffered bytes.
+/// The decision about buffered bytes that may have been the beginning of a delimiter.
 enum Resumed {
     /// More input is needed.
     Waiting,

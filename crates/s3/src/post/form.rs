@@ -7,13 +7,15 @@ use super::part::FilePart;
 use crate::Fault;
 use crate::fields::invalid;
 
-/// The maximum length of a field's value in bytes, after the file name is inserted.
+/// The maximum length in bytes of the value of a form field, after the file name has replaced
+/// `${filename}`.
 pub const FIELD_BYTES_MAX: usize = 64 << 10;
 
-/// The variable that is replaced by the file's name.
+/// The variable in the value of a form field that is replaced by the file's name.
 const FILENAME: &str = "${filename}";
 
-/// Fields in which the variable is not replaced, because they are signed or are signatures.
+/// Fields in which `${filename}` is not replaced by the name of the file, because they are signed
+/// or are signatures.
 const VERBATIM: [&str; 8] = [
     "awsaccesskeyid",
     "policy",
@@ -25,7 +27,7 @@ const VERBATIM: [&str; 8] = [
     "x-amz-signature",
 ];
 
-/// Fields that have the meaning of the header with the same name.
+/// Form fields that have the meaning of the `PutObject` header with the same name.
 const HEADERS: [&str; 12] = [
     "cache-control",
     "content-disposition",
@@ -148,7 +150,8 @@ fn base_name(filename: &str) -> &str {
     filename.rsplit(['/', '\\']).next().unwrap_or_default()
 }
 
-/// Inserts the file name into a value. The length is checked before, so that many variables cannot
+/// Replaces `${filename}` in the value of a field by the name of the file. Fails if the result is
+/// longer than `FIELD_BYTES_MAX`. The length is checked before, so that many variables cannot
 /// multiply a long name.
 fn with_filename(value: String, filename: &str) -> Result<String, Fault> {
     let places = value.matches(FILENAME).count();

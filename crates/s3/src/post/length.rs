@@ -2,7 +2,7 @@
 
 use crate::{Code, Fault};
 
-/// The minimum and maximum length of a file in bytes.
+/// The minimum and maximum length in bytes that a form's policy allows for its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LengthRange {
     min: u64,
@@ -10,14 +10,14 @@ pub struct LengthRange {
 }
 
 impl LengthRange {
-    /// Any length.
+    /// The range of a policy without a condition on the length: any length is allowed.
     pub const ANY: LengthRange = LengthRange { min: 0, max: u64::MAX };
 
     pub(super) const fn new(min: u64, max: u64) -> LengthRange {
         LengthRange { min, max }
     }
 
-    /// Returns the intersection of both ranges.
+    /// Returns the range of the lengths that both ranges allow.
     pub(super) fn and(self, other: LengthRange) -> LengthRange {
         LengthRange { min: self.min.max(other.min), max: self.max.min(other.max) }
     }

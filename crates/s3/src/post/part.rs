@@ -12,7 +12,7 @@ pub struct FilePart {
     pub content_type: Option<String>,
 }
 
-/// The headers of a part that are used.
+/// The headers of a part of a multipart body, as far as this module uses them.
 #[derive(Debug, Default)]
 pub(super) struct PartHead {
     disposition: Option<String>,
@@ -20,7 +20,8 @@ pub(super) struct PartHead {
 }
 
 impl PartHead {
-    /// Parses one header, without its line end. Other headers are ignored.
+    /// Parses one header line of a part, without its line end. Headers without a meaning here are
+    /// ignored.
     pub(super) fn line(&mut self, line: Vec<u8>) -> Result<(), Fault> {
         let line = String::from_utf8(line).map_err(|_| malformed())?;
         let (name, value) = line.split_once(':').ok_or_else(malformed)?;
@@ -36,7 +37,8 @@ impl PartHead {
         }
     }
 
-    /// Returns the field's name in lower case, and the properties that it has if it is a file.
+    /// Returns the name of the form field in this part, in lower case, and the file name and media
+    /// type, which have a meaning only if the part is the file. Fails if the part has no name.
     pub(super) fn finish(self) -> Result<(String, FilePart), Fault> {
         let disposition = self.disposition.ok_or_else(malformed)?;
         let value = HeaderValueParts::parse(&disposition).ok_or_else(malformed)?;

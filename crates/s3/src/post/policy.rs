@@ -25,11 +25,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Fields that need no condition. None of them changes the object.
+/// Form fields that need no condition in the policy. None of them changes the object.
 const EXEMPT_FIELDS: [&str; 6] =
     ["awsaccesskeyid", "file", "policy", "signature", "submit", "x-amz-signature"];
 
-/// A parsed policy.
+/// The parsed policy of an upload form: the time at which it expires, and the conditions that the
+/// fields and the file must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostPolicy {
     expiration: OffsetDateTime,
@@ -116,13 +117,13 @@ impl PostPolicy {
         Ok(self.lengths)
     }
 
-    /// Returns true if a condition names the field.
+    /// Returns true if a condition of the policy names this form field.
     fn covers(&self, name: &str) -> bool {
         self.conditions.iter().any(|condition| condition.field == name)
     }
 }
 
-/// Returns true if the field needs a condition.
+/// Returns true if the policy must have a condition on this form field.
 fn needs_condition(name: &str) -> bool {
     !EXEMPT_FIELDS.contains(&name) && !name.starts_with("x-ignore-")
 }

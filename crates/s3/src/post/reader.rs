@@ -16,10 +16,12 @@ pub const PRE_FILE_BYTES_MAX: usize = 20 << 10;
 /// The maximum number of fields before the file.
 pub const FIELDS_MAX: usize = 20;
 
-/// The maximum length of a boundary in bytes (RFC 2046).
+/// The maximum length in bytes of a boundary, the text that separates the parts of a multipart body
+/// (RFC 2046).
 const BOUNDARY_BYTES_MAX: usize = 70;
 
-/// Returns the boundary in a request's `Content-Type`.
+/// Returns the boundary in a request's `Content-Type`, that is, the text that separates the parts
+/// of the body.
 ///
 /// Fails with `PreconditionFailed` for another content type, or with `MalformedPOSTRequest` for a
 /// missing or invalid boundary.
@@ -47,8 +49,8 @@ pub fn boundary(content_type: Option<&[u8]>) -> Result<String, Fault> {
     Ok(boundary.to_owned())
 }
 
-/// A part of a form, in order of arrival: fields, then at most one file with its content, then its
-/// end.
+/// An event of the form parser, in order of arrival: fields, then at most one file with its
+/// content, then its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormEvent {
     /// A field before the file.
@@ -74,11 +76,12 @@ pub struct FormReader {
     /// The bytes that arrived before the file.
     pre_file_bytes: usize,
     fields: usize,
-    /// The first fault; after it nothing more is parsed.
+    /// The first fault, if there was one. After it nothing more is parsed, and each call returns
+    /// it.
     first_fault: Option<Fault>,
 }
 
-/// The state of the parser.
+/// The state of the form parser.
 ///
 /// ```text
 /// Preamble -> Head -> Field -> Head ...    fields
@@ -169,7 +172,8 @@ impl FormReader {
         Ok(())
     }
 
-    /// Parses some of the input, at least one byte.
+    /// Parses some of the input before the file, at least one byte, and appends the completed
+    /// fields to `out`.
     fn read_before_file(
         &mut self,
         input: &mut Bytes,

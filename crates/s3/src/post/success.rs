@@ -12,13 +12,13 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 /// The response that a form requests on success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuccessAction {
-    /// 303 to another page, an HTTP or HTTPS URL.
+    /// The response is 303, a redirect to this HTTP or HTTPS URL.
     Redirect(Uri),
-    /// 200 without a body.
+    /// The response is 200 without a body.
     Ok,
-    /// 201 with a document.
+    /// The response is 201 with a document that names the object.
     Created,
-    /// 204.
+    /// The response is 204 without a body. This is the default.
     NoContent,
 }
 
@@ -73,7 +73,8 @@ impl SuccessAction {
     }
 }
 
-/// Parses the URL of a redirect: absolute, with HTTP or HTTPS. Its fragment is removed.
+/// Parses the URL of a redirect. Returns `None` if it is not an absolute HTTP or HTTPS URL. Its
+/// fragment is removed.
 fn page(text: &str) -> Option<Uri> {
     let uri: Uri = text.trim().parse().ok()?;
     let http = matches!(uri.scheme_str(), Some("http" | "https"));

@@ -114,7 +114,7 @@ fn configuration(body: &[u8], region: &str) -> Result<(TagSet, Option<String>), 
     Ok((tags, location.map(str::to_owned)))
 }
 
-/// Returns true if a body has no document.
+/// Returns true if a request body has no document: it is empty or has only white space.
 fn is_blank(body: &[u8]) -> bool {
     body.iter().all(u8::is_ascii_whitespace)
 }

@@ -179,14 +179,16 @@ fn invalid_header(name: &str) -> Fault {
     Fault::because(Code::InvalidRequest, format!("Value for {name} header is invalid."))
 }
 
-/// The checksum of the complete object, as the client expects it.
+/// The checksum of a complete multipart object, as the client expects it when it completes the
+/// upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalChecksum {
     /// The algorithm.
     pub algorithm: ChecksumAlgorithm,
     /// The checksum; its length fits the algorithm.
     pub sum: Vec<u8>,
-    /// The number of parts of a composite checksum. A client may omit it.
+    /// The number of parts if the checksum is composite, that is, computed from the checksums of
+    /// the parts. `None` for a checksum of all bytes, or if the client omitted it.
     pub parts: Option<u32>,
 }
 

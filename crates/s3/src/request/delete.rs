@@ -11,9 +11,10 @@ use crate::xml::{Element, XmlLimits, malformed};
 pub struct DeleteObject {
     /// The version; `None` for the current version.
     pub version: Option<VersionId>,
-    /// The precondition `If-Match`, if any.
+    /// The precondition `If-Match`: the entity tags that the object may have. It is
+    /// `WritePrecondition::None` without this header.
     pub condition: WritePrecondition,
-    /// The preconditions on size and time.
+    /// The preconditions on the size and the last-modified time of the object.
     pub stat: StatPrecondition,
 }
 
@@ -44,7 +45,7 @@ pub struct DeleteObjects {
     pub quiet: bool,
 }
 
-/// One entry of `DeleteObjects`.
+/// One entry in the body of a `DeleteObjects` request: an object to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
     /// The key.
@@ -53,7 +54,7 @@ pub struct Deletion {
     pub version: Option<VersionId>,
     /// The entity tag that the object must have, if any.
     pub condition: WritePrecondition,
-    /// The preconditions on size and time.
+    /// The preconditions on the size and the last-modified time of the object.
     pub stat: StatPrecondition,
 }
 

@@ -42,7 +42,7 @@ use crate::name::VersionId;
 pub use crate::query::Query;
 use crate::{Code, Fault};
 
-/// The query and the headers of a request.
+/// The arguments of an operation: the query and the headers of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The query string.
@@ -54,12 +54,14 @@ pub struct Arguments<'a> {
 }
 
 impl Arguments<'_> {
-    /// Returns the version in the query. Fails as `VersionId::parse`.
+    /// Returns the object version that the query names; `None` for the current version. Fails as
+    /// `VersionId::parse`.
     pub fn version(&self) -> Result<Option<VersionId>, Fault> {
         self.query.get("versionId")?.map(VersionId::parse).transpose()
     }
 
-    /// Returns a count from the query; `None` if the parameter is absent or empty.
+    /// Returns a number of entries from a query parameter; `None` if the parameter is absent or
+    /// empty.
     fn count(&self, name: &'static str) -> Result<Option<u32>, Fault> {
         match self.query.get(name)? {
             None | Some("") => Ok(None),

@@ -318,7 +318,7 @@ pub struct ListParts {
     pub upload: UploadIdText,
     /// The maximum number of parts on the page: 0 to 1000.
     pub max_parts: u32,
-    /// Lists only parts after this number.
+    /// Lists only parts with a number above this one; 0 lists all.
     pub part_marker: u32,
     /// True if the response percent-encodes the key.
     pub url_encoded: bool,

@@ -72,8 +72,9 @@ impl GetObject {
         })
     }
 
-    /// Returns the range that applies to the object. `None` if `If-Range` names another version of
-    /// the object, so that a resumed download never joins bytes of two versions. `etag` has no
+    /// Returns the byte range that applies to the object that was found, with this ETag and time.
+    /// `None` for the whole object: if there is no `Range`, or if `If-Range` names another version
+    /// of the object, so that a resumed download never joins bytes of two versions. `etag` has no
     /// quotes.
     pub fn range_for(&self, etag: &str, last_modified: OffsetDateTime) -> Option<Range> {
         let range = self.range?;
@@ -133,7 +134,7 @@ pub struct GetObjectAttributes {
     pub attributes: Vec<ObjectAttribute>,
     /// The maximum number of parts on the page: 0 to 1000.
     pub max_parts: u32,
-    /// Lists only parts after this number.
+    /// Lists only parts with a number above this one; 0 lists all.
     pub part_marker: u32,
 }
 

@@ -85,8 +85,9 @@ impl RenameObject {
     }
 }
 
-/// Returns the idempotency token. Fails with `InvalidArgument` if it is too long or has characters
-/// that are not visible ASCII.
+/// Returns the idempotency token, by which a retry of the same rename is recognised; `None` if the
+/// request has none. Fails with `InvalidArgument` if it is too long or has characters that are not
+/// visible ASCII.
 fn token(fields: Fields<'_>) -> Result<Option<String>, Fault> {
     let Some(token) = fields.get(TOKEN)? else { return Ok(None) };
     let valid =

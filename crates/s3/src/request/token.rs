@@ -24,8 +24,8 @@ pub enum ContinuationToken {
 }
 
 impl ContinuationToken {
-    /// Returns the token as text: base64 of a format version, the kind of position, the name, and a
-    /// check value.
+    /// Returns the token as the text that clients send back: base64 of a format version, the kind
+    /// of position, the name, and a check value.
     pub fn encode(&self) -> String {
         let (kind, text) = match self {
             ContinuationToken::AfterKey(key) => (b'k', key.as_str()),
@@ -40,7 +40,8 @@ impl ContinuationToken {
         BASE64_URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// Decodes a token. Fails with `InvalidArgument` if the gateway did not issue this token.
+    /// Decodes the text of a continuation token. Fails with `InvalidArgument` if the gateway did
+    /// not issue this token.
     pub fn decode(text: &str) -> Result<ContinuationToken, Fault> {
         decode(text).ok_or_else(wrong_token)
     }

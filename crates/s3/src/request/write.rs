@@ -18,7 +18,7 @@ pub struct PutObject {
     pub tags: TagSet,
     /// The ACL of the object.
     pub acl: Option<RequestedAcl>,
-    /// The precondition, which the commit checks.
+    /// The precondition on the existing object, which the commit checks.
     pub condition: WritePrecondition,
     /// The size in bytes that the existing object must have, to which the body is appended; 0 also
     /// creates the object if it does not exist. `None` replaces the object.
@@ -26,8 +26,8 @@ pub struct PutObject {
 }
 
 impl PutObject {
-    /// Parses the request. Fails with the faults of its parts, or with `NotImplemented` or
-    /// `InvalidRequest` for a feature that is not implemented.
+    /// Parses the request. Fails with the faults of metadata, tags, ACL and precondition, or with
+    /// `NotImplemented` or `InvalidRequest` for a feature that is not implemented.
     pub fn parse(arguments: &Arguments<'_>) -> Result<PutObject, Fault> {
         // Encryption is refused and never ignored: the client must not believe that the object is
         // encrypted.
@@ -42,7 +42,8 @@ impl PutObject {
     }
 }
 
-/// Parses `x-amz-write-offset-bytes`. Fails with `InvalidArgument`.
+/// Parses `x-amz-write-offset-bytes`, the header that makes a `PutObject` append to an object of
+/// this size. Fails with `InvalidArgument`.
 fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
     let name = WRITE_OFFSET;
     let Some(text) = fields.get(name)? else { return Ok(None) };
@@ -55,7 +56,8 @@ fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
     }
 }
 
-/// The source of a property of a copy.
+/// The source of a property, such as the metadata, of the new object that a copy creates:
+/// `x-amz-metadata-directive` and `x-amz-tagging-directive`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive<T> {
     /// The property comes from the copy source.
@@ -73,7 +75,7 @@ pub struct CopyObject {
     pub source_conditions: ReadPreconditions,
     /// The metadata of the copy.
     pub metadata: Directive<Metadata>,
-    /// The labels of the copy.
+    /// The website redirect and the storage class of the copy.
     pub labels: CopyLabels,
     /// The tags of the copy.
     pub tags: Directive<TagSet>,
@@ -91,9 +93,9 @@ pub struct CopyObject {
 /// comes from the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyLabels {
-    /// See `Metadata::website_redirect`.
+    /// The redirect of the object on a website: see `Metadata::website_redirect`.
     pub website_redirect: Option<String>,
-    /// See `Metadata::storage_class`.
+    /// The storage class, which is only a label: see `Metadata::storage_class`.
     pub storage_class: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use super::Owner;
 use crate::acl::{AclGrant, AclGrantee};
 use crate::xml::Writer;
 
-/// An ACL in a response.
+/// The access control list of a bucket or object, as a response shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessControlPolicy {
     /// The owner.

@@ -12,23 +12,23 @@ pub struct DeleteObjectsOutput {
     pub errors: Vec<DeleteError>,
 }
 
-/// A deleted object.
+/// An object that `DeleteObjects` deleted, or that did not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedObject {
     /// The key.
     pub key: String,
-    /// The version in the request.
+    /// The version id in the request; `None` if the request named no version.
     pub version: Option<String>,
-    /// The version id of the delete marker that was created or removed.
+    /// The version id of the delete marker that was created or removed; `None` if there was none.
     pub delete_marker: Option<String>,
 }
 
-/// An object that could not be deleted.
+/// An object that `DeleteObjects` could not delete, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteError {
     /// The key.
     pub key: String,
-    /// The version in the request.
+    /// The version id in the request; `None` if the request named no version.
     pub version: Option<String>,
     /// The error.
     pub fault: Fault,

@@ -8,7 +8,8 @@ use crate::xml::Writer;
 const RESOURCE_BYTES_MAX: usize = 3 * (1024 + 64);
 
 impl Fault {
-    /// Returns the error document. Responses to HEAD and responses with 304 have no body.
+    /// Returns the XML error document of the fault. Responses to HEAD and responses with 304 have
+    /// no body.
     ///
     /// `resource` is the path as the client sent it, decoded once. A path that is longer than any
     /// bucket and key is cut.
@@ -25,7 +26,8 @@ impl Fault {
         out.finish()
     }
 
-    /// Writes code, message and extra elements, as in a list of results.
+    /// Writes the elements of the fault (code, message and further ones) into the open element, as
+    /// in a list of results.
     pub(crate) fn write_fields(&self, out: &mut Writer) {
         out.text("Code", self.code.as_str());
         out.text("Message", &self.message);

@@ -7,7 +7,8 @@ use crate::metadata::STANDARD;
 use crate::request::{ChecksumAlgorithm, ChecksumType};
 use crate::xml::Writer;
 
-/// Returns the approximate size of a page with this number of entries. Keys are rarely long.
+/// Returns the approximate size in bytes of a listing document with this number of entries, to
+/// allocate its memory. Keys are rarely long.
 fn page_bytes(entries: usize) -> usize {
     1_024 + 384 * entries
 }

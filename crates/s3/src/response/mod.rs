@@ -50,7 +50,7 @@ pub struct Checksum {
     pub algorithm: ChecksumAlgorithm,
     /// The value in base64, with `-N` for a composite checksum of N parts.
     pub value: String,
-    /// The type, if the response has it.
+    /// The type of the checksum, if the response has an element for it.
     pub kind: Option<ChecksumType>,
 }
 
@@ -70,7 +70,7 @@ impl Checksum {
     }
 }
 
-/// Writes an ETag with quotes.
+/// Writes the element `ETag` with quotes around the value.
 fn etag(out: &mut Writer, etag: &str) {
     out.quoted("ETag", etag);
 }

@@ -12,7 +12,7 @@ const DEPTH_MAX: usize = 16;
 /// The maximum number of attributes of an element.
 const ATTRIBUTES_MAX: usize = 100;
 
-/// The maximum size of a document.
+/// The maximum size of an XML document that a request may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XmlLimits {
     /// The maximum size of the body in bytes.
@@ -28,7 +28,7 @@ impl XmlLimits {
     pub const SMALL: XmlLimits = XmlLimits { bytes: 1 << 20, elements: 10_000 };
 }
 
-/// An element: its local name, its direct text, and its children in order.
+/// An XML element: its local name, its direct text, and its children in order.
 ///
 /// Namespaces and attributes have no meaning in S3's requests and are ignored, except the type of a
 /// grantee.
@@ -79,7 +79,8 @@ impl Element {
         &self.children
     }
 
-    /// Returns the only child with this name. Fails with `MalformedXML` if there are several.
+    /// Returns the only child element with this name; `None` if there is none. Fails with
+    /// `MalformedXML` if there are several.
     pub fn child(&self, name: &str) -> Result<Option<&Element>, Fault> {
         let mut found = self.children.iter().filter(|child| child.name == name);
         let first = found.next();
@@ -232,7 +233,8 @@ fn element_from(start: &BytesStart<'_>) -> Element {
     }
 }
 
-/// Adds a complete element to its parent, or makes it the root.
+/// Adds a complete element to its parent, the last of the `open` elements, or makes it the root of
+/// the document. Fails if there is a root already.
 fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) -> Result<(), Fault> {
     match open.last_mut() {
         Some(parent) => parent.children.push(element),
@@ -242,7 +244,8 @@ fn close(element: Element, open: &mut [Element], root: &mut Option<Element>) -> 
     Ok(())
 }
 
-/// Appends text to the open element.
+/// Appends text to the innermost open element. Fails for text outside the root element, except
+/// white space.
 fn append(open: &mut [Element], text: &str) -> Result<(), Fault> {
     match open.last_mut() {
         Some(element) => element.text.push_str(text),
@@ -253,7 +256,8 @@ fn append(open: &mut [Element], text: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Returns the character of a predefined entity.
+/// Returns the character of one of the five predefined entities of XML, for example `<` for `lt`.
+/// Fails for any other name.
 fn predefined(name: &str) -> Result<char, Fault> {
     match name {
         "amp" => Ok('&'),

@@ -58,7 +58,7 @@ fn push_digits(out: &mut String, number: u16, width: u32) {
 /// The beginning of each document.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// A document that is being written.
+/// An XML document that is being written.
 #[derive(Debug)]
 pub struct Writer {
     out: String,
@@ -70,7 +70,7 @@ impl Writer {
         Writer { out: DECLARATION.to_owned() }
     }
 
-    /// Returns the same, with memory for about `bytes` bytes.
+    /// Returns a document with an XML declaration, and with memory for about `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> Writer {
         let mut out = String::with_capacity(bytes);
         out.push_str(DECLARATION);
@@ -123,7 +123,7 @@ impl Writer {
         escape(&mut self.out, text);
     }
 
-    /// Writes constant markup.
+    /// Writes markup, which is not escaped and is therefore a constant.
     pub(crate) fn literal(&mut self, markup: &'static str) {
         self.out.push_str(markup);
     }
@@ -151,7 +151,7 @@ impl Writer {
         self.element(name, |writer| writer.out.extend(utf8_percent_encode(key, URL_KEEP)));
     }
 
-    /// Writes an element with text, if there is a text.
+    /// Writes an element with text; nothing if `text` is `None`.
     pub fn optional(&mut self, name: &str, text: Option<&str>) {
         if let Some(text) = text {
             self.text(name, text);
