@@ -25,7 +25,7 @@ pub struct Job {
     /// The running MD5 of the bytes before the pieces; a new MD5 if the message begins with the
     /// pieces.
     pub md5: Md5,
-    /// The bytes to hash, in order.
+    /// The bytes to hash, in order: the pieces of the message as they arrived.
     pub pieces: Vec<Bytes>,
 }
 

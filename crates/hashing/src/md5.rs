@@ -7,7 +7,7 @@ use std::fmt;
 use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
 use crate::interleaved::interleaved;
 
-/// A running MD5 of one message.
+/// A running MD5 of one message, whose bytes arrive in pieces.
 ///
 /// It hashes about 900 MB/s on one core. A [`HashingPool`](crate::HashingPool) is faster, because
 /// it hashes several messages in parallel.

@@ -157,7 +157,7 @@ struct SharedQueue {
 #[derive(Default)]
 struct JobQueue {
     jobs: VecDeque<QueuedJob>,
-    /// The bytes of all queued jobs.
+    /// The number of bytes to hash of all queued jobs together.
     bytes: usize,
     /// The number of hashing threads that have not ended, and the number of those that wait for
     /// jobs.

@@ -3,7 +3,7 @@
 /// The reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The token exceeds the maximum length.
+    /// The token is longer than `TOKEN_BYTES_MAX` bytes.
     #[error("the token is too long")]
     TooLong,
     /// The token is not three parts of base64 with JSON in the first two, or `alg` is `none` or
@@ -26,9 +26,9 @@ pub enum TokenError {
     /// The token has expired. Both times are in seconds since 1970.
     #[error("the token has expired")]
     Expired {
-        /// The current time.
+        /// The current time of this machine.
         now: i64,
-        /// The expiration time.
+        /// The expiration time in the claim `exp` of the token.
         expired: i64,
     },
     /// The token is not valid yet: its claim `nbf` or `iat` is in the future.

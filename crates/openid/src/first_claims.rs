@@ -39,11 +39,11 @@ pub(crate) enum FirstClaim {
     /// The value has a type that none of these claims may have, or is a list that is too long. It
     /// is not stored.
     Other,
-    /// A text.
+    /// The value is a text.
     Text(String),
-    /// A number, without its fraction.
+    /// The value is a number, here without its fraction. For example, a time in seconds since 1970.
     Whole(i64),
-    /// The texts of a list. Its other elements are ignored.
+    /// The value is a list. These are its texts; its other elements are ignored.
     Texts(Vec<String>),
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum ArnPattern {
     Components(Vec<Pattern>),
 }
 
-/// The reason why a text is not a pattern of ARNs.
+/// The reason why a text in a policy is not a pattern of ARNs, that is, of Amazon resource names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadArn {
     Variable(BadVariable),

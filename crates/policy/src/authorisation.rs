@@ -24,7 +24,7 @@ use crate::policy::Policy;
 use crate::principals::Mention;
 use crate::question::{Principal, Question};
 
-/// The policies and lists that decide about a request.
+/// The policies and access control lists that decide about a request.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The policies of the sender: of the user, or for a session (temporary credentials), of the

@@ -43,7 +43,8 @@ pub(crate) enum PolicyValues {
     Texts(Vec<Pattern>),
     Arns(Vec<ArnPattern>),
     Numbers(Order, Vec<f64>),
-    /// Nanoseconds since 1970-01-01T00:00:00Z.
+    /// Dates, in nanoseconds since 1970-01-01T00:00:00Z, and the order that a date of the request
+    /// must have to one of them.
     Dates(Order, Vec<i128>),
     Truths(Vec<bool>),
     Networks(Vec<Network>),
@@ -213,7 +214,7 @@ impl PolicyValues {
     }
 }
 
-/// Parses a finite number.
+/// Parses a finite decimal number. Returns `None` for other text.
 fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }

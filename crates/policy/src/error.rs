@@ -76,7 +76,7 @@ impl PolicyError {
         "MalformedPolicy"
     }
 
-    /// Returns AWS's sentence, for the client.
+    /// Returns the sentence with which AWS refuses such a document, for the client.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }

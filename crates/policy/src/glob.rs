@@ -14,9 +14,9 @@ use crate::holes::Holes;
 pub(crate) enum Symbol {
     /// The text must have this character here.
     Char(char),
-    /// Any one character.
+    /// The wildcard `?`: any one character.
     One,
-    /// Any number of characters.
+    /// The wildcard `*`: any number of characters, also none.
     Many,
 }
 

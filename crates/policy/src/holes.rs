@@ -24,9 +24,11 @@ pub(crate) struct Holes {
 /// The positions in a piece of a pattern at which one character matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Places {
-    /// As bits, which also have the positions of `?`.
+    /// The positions as bits, which also have the positions of `?`. It is the form for a character
+    /// with many positions.
     Bits(Box<[u64]>),
-    /// As a list, without the positions of `?`.
+    /// The positions as a list, without those of `?`. It is the form for a character with few
+    /// positions.
     List(Box<[usize]>),
 }
 

@@ -13,7 +13,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 pub(crate) enum Node {
     /// `null`, which no element of a policy accepts.
     Null,
-    /// A string.
+    /// A JSON string.
     Text(String),
     /// A number or a Boolean, as text: conditions accept both `"5"` and `5`.
     Scalar(String),

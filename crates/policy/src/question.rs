@@ -114,9 +114,9 @@ impl Principal {
 /// The values that a request has for one condition key, such as `aws:SourceIp`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Values<'a> {
-    /// The request has no value.
+    /// The request has no value for the condition key.
     Absent,
-    /// The request has one value.
+    /// The request has one value for the condition key.
     One(Cow<'a, str>),
     /// The request has a list of values. An empty list counts as no value.
     Many(Vec<Cow<'a, str>>),

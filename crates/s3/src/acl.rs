@@ -15,13 +15,13 @@ use crate::{Code, Fault};
 pub enum AclPermission {
     /// Includes all other permissions.
     FullControl,
-    /// List a bucket, or read an object.
+    /// The grantee may list the bucket, or read the object.
     Read,
-    /// Write and delete objects of a bucket.
+    /// The grantee may write and delete objects of the bucket. It has no effect on an object.
     Write,
-    /// Read the ACL.
+    /// The grantee may read the access control list of the bucket or object.
     ReadAcp,
-    /// Replace the ACL.
+    /// The grantee may replace the access control list of the bucket or object.
     WriteAcp,
 }
 
@@ -358,9 +358,9 @@ fn permission(row: &Element) -> Result<AclPermission, Fault> {
 /// The resource whose access control list can allow an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclScope {
-    /// The ACL of the bucket.
+    /// The access control list of the bucket decides.
     Bucket,
-    /// The ACL of the object.
+    /// The access control list of the object decides.
     Object,
 }
 

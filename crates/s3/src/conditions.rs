@@ -48,13 +48,13 @@ pub struct ListedTag {
 /// the request does not have its header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadPreconditions {
-    /// `If-Match`.
+    /// `If-Match`: the read fails with 412 if the ETag of the object is not listed.
     pub if_match: Option<ETagList>,
-    /// `If-None-Match`.
+    /// `If-None-Match`: the response is 304 if the ETag of the object is listed.
     pub if_none_match: Option<ETagList>,
-    /// `If-Modified-Since`.
+    /// `If-Modified-Since`: the response is 304 if the object has not changed after this time.
     pub if_modified_since: Option<OffsetDateTime>,
-    /// `If-Unmodified-Since`.
+    /// `If-Unmodified-Since`: the read fails with 412 if the object has changed after this time.
     pub if_unmodified_since: Option<OffsetDateTime>,
 }
 
@@ -63,7 +63,7 @@ pub struct ReadPreconditions {
 pub enum ReadVerdict {
     /// All preconditions hold, so the read continues.
     Proceed,
-    /// The response is 304 without a body.
+    /// The client already has this version of the object, so the response is 304 without a body.
     NotModified,
     /// The response is 412. The value is the name of the failed precondition.
     Failed(&'static str),

@@ -15,7 +15,7 @@ use crate::{Code, Fault};
 /// The XML namespace of the response documents of STS.
 const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 
-/// The maximum size of a request body in bytes.
+/// The maximum size of the body of an STS request in bytes.
 pub const STS_BYTES_MAX: usize = 64 << 10;
 
 /// The minimum lifetime of a session in seconds.
@@ -61,7 +61,8 @@ pub struct AssumeRole {
     pub session: String,
     /// The lifetime of the credentials in seconds.
     pub seconds: u32,
-    /// A policy in JSON that limits the session.
+    /// A policy in JSON that limits the permissions of the session; `None` for all permissions of
+    /// the sender or role.
     pub policy: Option<String>,
 }
 
@@ -69,7 +70,7 @@ pub struct AssumeRole {
 /// issuer has authenticated.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AssumeRoleWithWebIdentity {
-    /// The token that the issuer signed.
+    /// The token with which the OpenID issuer authenticates the user.
     pub token: String,
     /// The ARN of the requested role. MinIO's clients may omit it.
     pub role: Option<String>,
@@ -189,7 +190,7 @@ fn invalid(what: &str) -> Fault {
     Fault::because(Code::ValidationError, format!("1 validation error detected: {what}"))
 }
 
-/// Temporary credentials.
+/// Temporary credentials: the access key, the secret key and the token of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionCredentials {
     /// The access key.

@@ -134,7 +134,7 @@ impl<'a> FormCredentials<'a> {
         Ok(FormCredentials { form, signature })
     }
 
-    /// Returns the kind of the credentials.
+    /// Returns the kind of credentials that the form has: SigV4, SigV2 or none.
     pub fn kind(&self) -> AuthKind {
         match self.signature {
             FormSignature::Absent => AuthKind::Anonymous,

@@ -3,7 +3,7 @@
 /// The kind of credentials of a request: the version of the signature and its place in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthKind {
-    /// No credentials.
+    /// The request has no credentials.
     Anonymous,
     /// SigV4 in the `Authorization` header.
     Header,

@@ -111,7 +111,7 @@ impl PayloadMode {
         }
     }
 
-    /// Returns true if the body has chunks.
+    /// Returns true if the body has `aws-chunked` framing, with or without signatures.
     pub fn is_chunked(self) -> bool {
         matches!(self, PayloadMode::SignedChunks { .. } | PayloadMode::UnsignedTrailer)
     }

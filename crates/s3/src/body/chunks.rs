@@ -61,21 +61,22 @@ pub(super) struct Chunks {
 /// ```
 #[derive(Debug)]
 enum Expected {
-    /// The header line of a chunk.
+    /// The decoder expects the header line of a chunk.
     Header,
-    /// Content of the current chunk.
+    /// The decoder expects content of the current chunk.
     Content {
-        /// The bytes of content that the chunk still has.
+        /// The number of bytes of content that the current chunk still has.
         remaining: u64,
         signature: Option<String>,
     },
-    /// The line end after the content.
+    /// The decoder expects the line end (CR LF) after the content of a chunk.
     ContentEnd,
-    /// A line of the trailer.
+    /// The decoder expects a line of the trailer, that is, of the header lines after the last
+    /// chunk.
     Trailer,
-    /// The line end after the last chunk of a body without a trailer.
+    /// The decoder expects the line end (CR LF) after the last chunk of a body without a trailer.
     Close,
-    /// Nothing: the body is complete.
+    /// The body is complete, so the decoder expects nothing and refuses further bytes.
     End,
 }
 

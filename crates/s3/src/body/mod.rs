@@ -90,7 +90,8 @@ impl BodyHead {
         Ok(())
     }
 
-    /// Returns the names in `x-amz-trailer`, in lower case.
+    /// Returns the names of the trailer fields in `x-amz-trailer`, in lower case. The trailer
+    /// follows the last chunk of the body.
     pub fn trailers(&self) -> &[String] {
         &self.trailers
     }
@@ -140,11 +141,12 @@ pub struct BodyDecoder {
     framing: Framing,
     /// The number of bytes of content that the request head announced; `None` if it announced none.
     expected: Option<u64>,
-    /// The bytes of content that have arrived.
+    /// The number of bytes of content that have arrived.
     received: u64,
     /// The maximum number of bytes of content. A body with more is refused.
     bytes_max: u64,
-    /// The first fault; after it nothing more is decoded.
+    /// The first fault, if there was one. After it nothing more is decoded, and each call returns
+    /// it.
     first_fault: Option<Fault>,
 }
 
@@ -194,12 +196,13 @@ impl BodyDecoder {
         Ok(BodyDecoder { framing, expected, received: 0, bytes_max, first_fault: None })
     }
 
-    /// Returns the expected bytes of content, if known.
+    /// Returns the number of bytes of content that the request head announced; `None` if it
+    /// announced none.
     pub fn expected(&self) -> Option<u64> {
         self.expected
     }
 
-    /// Returns the bytes of content that have arrived.
+    /// Returns the number of bytes of content, without framing, that have arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
@@ -268,7 +271,8 @@ impl BodyDecoder {
     }
 }
 
-/// Counts content of a body without framing and passes it on.
+/// Adds the length of `content`, from a body without framing, to `received`, checks the sum against
+/// the announced and the maximum length, and passes the content on.
 fn accept(
     received: &mut u64,
     expected: Option<u64>,

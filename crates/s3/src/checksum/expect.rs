@@ -29,7 +29,7 @@ pub struct Expectation {
 /// request may have only one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedChecksum {
-    /// The request has no such checksum.
+    /// The request announces no checksum `x-amz-checksum-*`.
     Nothing,
     /// Only an algorithm, in a presigned URL or in `x-amz-checksum-algorithm` of a `PutObject`.
     /// There is no value to compare with.

@@ -18,7 +18,7 @@ pub struct SumHasher {
     engine: Engine,
 }
 
-/// The implementation of the algorithm.
+/// The running computation of a checksum, by one of the supported algorithms.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "every body has a CRC, which costs no allocation")]
 enum Engine {

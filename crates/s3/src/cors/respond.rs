@@ -23,16 +23,16 @@ const VARIES: HeaderValue = HeaderValue::from_static(
 pub struct Preflight {
     origin: HeaderValue,
     method: CorsMethod,
-    /// Header names in lower case.
+    /// The names of the headers that the actual request will have, in lower case.
     headers: Vec<String>,
 }
 
-/// The resource of a preflight, which S3 names in a refusal.
+/// The kind of resource of a preflight request, which S3 names if it refuses the preflight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CorsResource {
-    /// A bucket.
+    /// The preflight is about a bucket.
     Bucket,
-    /// An object.
+    /// The preflight is about an object.
     Object,
 }
 
@@ -41,12 +41,12 @@ pub enum CorsResource {
 pub struct CorsHeaders(Vec<(HeaderName, HeaderValue)>);
 
 impl CorsHeaders {
-    /// Returns the headers.
+    /// Returns the CORS headers: names and values.
     pub fn as_slice(&self) -> &[(HeaderName, HeaderValue)] {
         &self.0
     }
 
-    /// Returns the headers, to be moved into a response.
+    /// Returns the CORS headers, which the caller moves into a response.
     pub fn into_inner(self) -> Vec<(HeaderName, HeaderValue)> {
         self.0
     }

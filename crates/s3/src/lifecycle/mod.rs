@@ -67,7 +67,7 @@ pub struct Rule {
 /// The objects that a lifecycle rule matches, in one of the two forms that a document can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleScope {
-    /// A key prefix as an element of the rule itself: the older form.
+    /// A key prefix as an element of the rule itself, without a filter: the older form.
     Prefix(String),
     /// A filter with any number of predicates: the newer form.
     Filter(RuleFilter),

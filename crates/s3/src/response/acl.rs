@@ -14,7 +14,7 @@ pub struct AccessControlPolicy {
 }
 
 impl AccessControlPolicy {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("AccessControlPolicy", |out| {

@@ -15,23 +15,24 @@ pub struct ListBucketsOutput {
     pub buckets: Vec<BucketEntry>,
     /// The prefix in the request, if any.
     pub prefix: Option<String>,
-    /// The token of the next page, if there is one.
+    /// The continuation token with which a request gets the next page; `None` if no page follows.
     pub next_token: Option<String>,
 }
 
 /// A bucket in `ListBuckets`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketEntry {
-    /// The name.
+    /// The name of the bucket.
     pub name: String,
-    /// The creation time.
+    /// The creation time of the bucket.
     pub created: OffsetDateTime,
-    /// The region, if the request has a page size or a filter.
+    /// The region of the bucket. S3 sends it only if the request has a page size or a filter;
+    /// otherwise `None`.
     pub region: Option<String>,
 }
 
 impl ListBucketsOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("ListAllMyBucketsResult", |out| {
@@ -60,7 +61,7 @@ pub struct LocationConstraint {
 }
 
 impl LocationConstraint {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         // S3's oldest region has no name in this document.
         let region = if self.region == "us-east-1" { "" } else { &self.region };

@@ -15,7 +15,7 @@ pub struct DeleteObjectsOutput {
 /// An object that `DeleteObjects` deleted, or that did not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletedObject {
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The version id in the request; `None` if the request named no version.
     pub version: Option<String>,
@@ -26,16 +26,16 @@ pub struct DeletedObject {
 /// An object that `DeleteObjects` could not delete, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteError {
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The version id in the request; `None` if the request named no version.
     pub version: Option<String>,
-    /// The error.
+    /// The reason why the object was not deleted.
     pub fault: Fault,
 }
 
 impl DeleteObjectsOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("DeleteResult", |out| {

@@ -16,7 +16,7 @@ fn page_bytes(entries: usize) -> usize {
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectEntry {
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The time when the content or the name last changed.
     pub last_modified: OffsetDateTime,
@@ -62,26 +62,28 @@ pub struct ListObjectsOutput {
     pub name: String,
     /// The prefix in the request, if any.
     pub prefix: Option<String>,
-    /// The marker in the request, if any.
+    /// The marker in the request, if any: the page lists only keys after it.
     pub marker: Option<String>,
     /// The delimiter in the request, if any.
     pub delimiter: Option<String>,
-    /// The page size that was applied.
+    /// The maximum number of entries on the page that was applied. It may be less than the request
+    /// asked for.
     pub max_keys: u32,
     /// True if keys are percent-encoded.
     pub url_encoded: bool,
     /// True if another page follows.
     pub truncated: bool,
-    /// The marker of the next page, if another page follows.
+    /// The marker with which a request gets the next page; `None` if no page follows.
     pub next_marker: Option<String>,
     /// The objects, in key order.
     pub contents: Vec<ObjectEntry>,
-    /// The common prefixes, in order.
+    /// The common prefixes in order: each replaces all keys that begin with it, up to the
+    /// delimiter.
     pub common_prefixes: Vec<String>,
 }
 
 impl ListObjectsOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out =
@@ -111,7 +113,8 @@ pub struct ListObjectsV2Output {
     pub prefix: Option<String>,
     /// The delimiter in the request, if any.
     pub delimiter: Option<String>,
-    /// The page size that was applied.
+    /// The maximum number of entries on the page that was applied. It may be less than the request
+    /// asked for.
     pub max_keys: u32,
     /// True if keys are percent-encoded.
     pub url_encoded: bool,
@@ -123,12 +126,13 @@ pub struct ListObjectsV2Output {
     pub start_after: Option<String>,
     /// The objects, in key order.
     pub contents: Vec<ObjectEntry>,
-    /// The common prefixes, in order.
+    /// The common prefixes in order: each replaces all keys that begin with it, up to the
+    /// delimiter.
     pub common_prefixes: Vec<String>,
 }
 
 impl ListObjectsV2Output {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out =
@@ -165,7 +169,8 @@ pub struct ListObjectVersionsOutput {
     pub version_marker: String,
     /// The delimiter in the request, if any.
     pub delimiter: Option<String>,
-    /// The page size that was applied.
+    /// The maximum number of entries on the page that was applied. It may be less than the request
+    /// asked for.
     pub max_keys: u32,
     /// True if keys are percent-encoded.
     pub url_encoded: bool,
@@ -177,14 +182,15 @@ pub struct ListObjectVersionsOutput {
     pub next_version_marker: Option<String>,
     /// The versions and delete markers, sorted by key, newest first.
     pub versions: Vec<VersionEntry>,
-    /// The common prefixes, in order.
+    /// The common prefixes in order: each replaces all keys that begin with it, up to the
+    /// delimiter.
     pub common_prefixes: Vec<String>,
 }
 
 /// A version or a delete marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionEntry {
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The version id; `null` in a bucket without versioning.
     pub version: String,
@@ -203,7 +209,7 @@ pub struct VersionEntry {
 }
 
 impl ListObjectVersionsOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out =

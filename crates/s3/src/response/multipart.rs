@@ -11,14 +11,14 @@ use crate::xml::Writer;
 pub struct CreateMultipartUploadOutput {
     /// The name of the bucket.
     pub bucket: String,
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The upload id.
     pub upload_id: String,
 }
 
 impl CreateMultipartUploadOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("InitiateMultipartUploadResult", |out| {
@@ -37,7 +37,7 @@ pub struct CompleteMultipartUploadOutput {
     pub location: String,
     /// The name of the bucket.
     pub bucket: String,
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The ETag of the object, without quotes.
     pub etag: String,
@@ -46,7 +46,7 @@ pub struct CompleteMultipartUploadOutput {
 }
 
 impl CompleteMultipartUploadOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("CompleteMultipartUploadResult", |out| {
@@ -67,17 +67,18 @@ impl CompleteMultipartUploadOutput {
 pub struct ListPartsOutput {
     /// The name of the bucket.
     pub bucket: String,
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The upload id.
     pub upload_id: String,
     /// The initiator of the upload, who will own the object.
     pub owner: Owner,
-    /// The part number marker in the request.
+    /// The part number marker in the request: the page lists only parts with higher numbers.
     pub part_marker: u32,
-    /// The marker of the next page, if another page follows.
+    /// The part number marker with which a request gets the next page; `None` if no page follows.
     pub next_part_marker: Option<u32>,
-    /// The page size that was applied.
+    /// The maximum number of entries on the page that was applied. It may be less than the request
+    /// asked for.
     pub max_parts: u32,
     /// The parts, sorted by number.
     pub parts: Vec<PartEntry>,
@@ -103,7 +104,7 @@ pub struct PartEntry {
 }
 
 impl ListPartsOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out = Writer::document();
@@ -160,20 +161,22 @@ pub struct ListMultipartUploadsOutput {
     pub upload_marker: String,
     /// The markers of the next page, key and upload id; `Some` if and only if another page follows.
     pub next: Option<(String, String)>,
-    /// The page size that was applied.
+    /// The maximum number of entries on the page that was applied. It may be less than the request
+    /// asked for.
     pub max_uploads: u32,
     /// True if keys are percent-encoded.
     pub url_encoded: bool,
     /// The uploads, sorted by key and then by start time.
     pub uploads: Vec<UploadEntry>,
-    /// The common prefixes, in order.
+    /// The common prefixes in order: each replaces all uploads whose keys begin with it, up to the
+    /// delimiter.
     pub common_prefixes: Vec<String>,
 }
 
 /// An upload in `ListMultipartUploads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadEntry {
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The upload id.
     pub upload_id: String,
@@ -186,7 +189,7 @@ pub struct UploadEntry {
 }
 
 impl ListMultipartUploadsOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let keys = Keys { url_encoded: self.url_encoded };
         let mut out = Writer::document();

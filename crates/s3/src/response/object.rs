@@ -28,14 +28,14 @@ pub struct CopyPartOutput {
 }
 
 impl CopyObjectOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         copy("CopyObjectResult", &self.etag, self.last_modified, self.checksum.as_ref())
     }
 }
 
 impl CopyPartOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         copy("CopyPartResult", &self.etag, self.last_modified, self.checksum.as_ref())
     }
@@ -73,18 +73,19 @@ pub struct GetObjectAttributesOutput {
 pub struct ObjectParts {
     /// The total number of parts.
     pub total: u32,
-    /// The part number marker in the request.
+    /// The part number marker in the request: the page lists only parts with higher numbers.
     pub part_marker: u32,
-    /// The marker of the next page, if another page follows.
+    /// The part number marker with which a request gets the next page; `None` if no page follows.
     pub next_part_marker: Option<u32>,
-    /// The page size that was applied.
+    /// The maximum number of entries on the page that was applied. It may be less than the request
+    /// asked for.
     pub max_parts: u32,
     /// The parts on the page. S3 lists them only if they have checksums.
     pub parts: Vec<PartEntry>,
 }
 
 impl GetObjectAttributesOutput {
-    /// Returns the document.
+    /// Returns the response as an XML document.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.root("GetObjectAttributesResponse", |out| {

@@ -9,14 +9,14 @@ pub struct PostObjectOutput {
     pub location: String,
     /// The name of the bucket.
     pub bucket: String,
-    /// The key.
+    /// The key of the object.
     pub key: String,
     /// The ETag of the object, without quotes.
     pub etag: String,
 }
 
 impl PostObjectOutput {
-    /// Returns the document. Like the error document, it has no namespace.
+    /// Returns the response as an XML document. Like the error document, it has no namespace.
     pub fn to_xml(&self) -> String {
         let mut out = Writer::document();
         out.element("PostResponse", |out| {
