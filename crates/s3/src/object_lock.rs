@@ -36,7 +36,7 @@ impl LockMode {
         }
     }
 
-    /// Returns the mode with this name, in upper case.
+    /// Returns the retention mode with this name, in upper case; `None` for any other text.
     pub fn named(name: &str) -> Option<LockMode> {
         LockMode::ALL.into_iter().find(|one| one.as_str() == name)
     }
@@ -134,7 +134,7 @@ impl RetentionPeriod {
         }
     }
 
-    /// Returns the length as a duration.
+    /// Returns the length of the retention as a duration.
     pub fn duration(self) -> Duration {
         match self {
             RetentionPeriod::Days(days) => Duration::days(days.into()),
@@ -262,12 +262,12 @@ impl LegalHold {
         if on { LegalHold::On } else { LegalHold::Off }
     }
 
-    /// Returns true if the version is protected.
+    /// Returns true if the legal hold protects the version.
     pub const fn is_on(self) -> bool {
         matches!(self, LegalHold::On)
     }
 
-    /// Returns the name on the wire.
+    /// Returns `ON` or `OFF`, as requests and responses have it.
     pub const fn as_str(self) -> &'static str {
         match self {
             LegalHold::On => "ON",
@@ -275,7 +275,7 @@ impl LegalHold {
         }
     }
 
-    /// Returns the hold with this name, in upper case.
+    /// Returns the legal hold with this name, `ON` or `OFF`; `None` for any other text.
     pub fn named(name: &str) -> Option<LegalHold> {
         LegalHold::ALL.into_iter().find(|one| one.as_str() == name)
     }

@@ -18,7 +18,7 @@ pub enum Range {
     },
     /// `bytes=first-`: all bytes from this offset.
     From(u64),
-    /// `bytes=-length`: this number of last bytes.
+    /// `bytes=-length`: this number of bytes at the end of the object.
     Last(u64),
 }
 

@@ -96,7 +96,8 @@ impl BodyHead {
         &self.trailers
     }
 
-    /// Returns the expected bytes of content; `None` if the head does not announce them.
+    /// Returns the number of bytes of content that the head announces; `None` if HTTP marks the end
+    /// of the body, so that the number is known only there.
     fn content_bytes(&self, mode: PayloadMode) -> Result<Option<u64>, Fault> {
         if mode.is_chunked() {
             return self.decoded_length.map(Some).ok_or_else(|| {
@@ -196,8 +197,8 @@ impl BodyDecoder {
         Ok(BodyDecoder { framing, expected, received: 0, bytes_max, first_fault: None })
     }
 
-    /// Returns the number of bytes of content that the request head announced; `None` if it
-    /// announced none.
+    /// Returns the number of bytes of content that the request head announced; `None` if the number
+    /// is known only at the end of the body.
     pub fn expected(&self) -> Option<u64> {
         self.expected
     }

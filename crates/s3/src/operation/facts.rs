@@ -26,13 +26,13 @@ pub struct RequestFacts {
     pub condition: ConditionFacts,
     /// The source of a copy: `bucket/key`, decoded, without the version.
     pub copy_source: Option<String>,
-    /// Headers of the request, by lower-case name.
+    /// The headers of the request that are values of condition keys, by lower-case name.
     pub(super) headers: Vec<(&'static str, String)>,
     /// The tags that the action sets.
     pub tags: Option<TagSet>,
     /// The object lock that the action sets; `None` if the action sets no lock.
     pub lock: Option<LockFacts>,
-    /// The parameters of a listing.
+    /// The parameters of a listing of keys.
     pub listing: ListingFacts,
     /// The region in the document of `CreateBucket`.
     pub location: Option<String>,

@@ -13,7 +13,7 @@ use crate::{Code, Fault};
 /// limit.
 pub const PRE_FILE_BYTES_MAX: usize = 20 << 10;
 
-/// The maximum number of fields before the file.
+/// The maximum number of fields of a form before its file.
 pub const FIELDS_MAX: usize = 20;
 
 /// The maximum length in bytes of a boundary, the text that separates the parts of a multipart body
@@ -53,18 +53,18 @@ pub fn boundary(content_type: Option<&[u8]>) -> Result<String, Fault> {
 /// content, then its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormEvent {
-    /// A field before the file.
+    /// A complete field of the form, which came before the file.
     Field {
-        /// The name, in lower case.
+        /// The name of the field, in lower case.
         name: String,
-        /// The value as sent.
+        /// The value of the field as the client sent it.
         value: String,
     },
-    /// The file begins.
+    /// The file of the form begins. The value has its name and media type.
     File(FilePart),
-    /// Content of the file.
+    /// The next piece of the content of the file.
     Content(Bytes),
-    /// The file ends.
+    /// The file is complete. No further event follows.
     End,
 }
 
@@ -91,7 +91,7 @@ pub struct FormReader {
 enum State {
     /// Before the first delimiter; no content is allowed here.
     Preamble,
-    /// In the headers of a part.
+    /// In the headers of a part, which is a field or the file.
     Head(Line, PartHead),
     /// In the value of a field.
     Field { name: String, value: Vec<u8> },

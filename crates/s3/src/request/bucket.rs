@@ -21,14 +21,14 @@ pub enum OwnershipRule {
 }
 
 impl OwnershipRule {
-    /// All rules.
+    /// All ownership rules.
     pub const ALL: [OwnershipRule; 3] = [
         OwnershipRule::BucketOwnerEnforced,
         OwnershipRule::BucketOwnerPreferred,
         OwnershipRule::ObjectWriter,
     ];
 
-    /// Returns the rule's name on the wire.
+    /// Returns the name of the ownership rule in requests and responses.
     pub const fn as_str(self) -> &'static str {
         match self {
             OwnershipRule::BucketOwnerEnforced => "BucketOwnerEnforced",
@@ -37,7 +37,7 @@ impl OwnershipRule {
         }
     }
 
-    /// Returns the rule with this name.
+    /// Returns the ownership rule with this name; `None` for any other text.
     pub fn parse(name: &str) -> Option<OwnershipRule> {
         OwnershipRule::ALL.into_iter().find(|one| one.as_str() == name)
     }
@@ -57,9 +57,9 @@ pub struct CreateBucket {
 }
 
 impl CreateBucket {
-    /// Parses the request. `region` is the gateway's region. The request may name this region, an
-    /// empty region or none. It may also name `us-east-1` if that is the gateway's region: S3 knows
-    /// this region only as the empty one, but clients send its name.
+    /// Parses a `CreateBucket` request. `region` is the gateway's region. The request may name this
+    /// region, an empty region or none. It may also name `us-east-1` if that is the gateway's
+    /// region: S3 knows this region only as the empty one, but clients send its name.
     ///
     /// Fails with `InvalidLocationConstraint`; `InvalidArgument`; `NotImplemented` for directory
     /// buckets; or the faults of ACLs, tags and XML.
@@ -122,15 +122,16 @@ fn is_blank(body: &[u8]) -> bool {
 /// The ACL of a `PutBucketAcl` or `PutObjectAcl` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PutAcl {
-    /// An ACL in headers.
+    /// The ACL is in the request headers.
     Headers(RequestedAcl),
-    /// An ACL in an XML document.
+    /// The ACL is an XML document in the request body.
     Document(AclDocument),
 }
 
 impl PutAcl {
-    /// Parses the request. Fails with `MissingSecurityHeader` if it has neither headers nor a
-    /// document, with `UnexpectedContent` if it has both, or with the faults of either form.
+    /// Parses a `PutBucketAcl` or `PutObjectAcl` request. Fails with `MissingSecurityHeader` if it
+    /// has neither headers nor a document, with `UnexpectedContent` if it has both, or with the
+    /// faults of either form.
     pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<PutAcl, Fault> {
         // An empty body means that the ACL is in the headers.
         if is_blank(body) {

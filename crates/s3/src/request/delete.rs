@@ -9,7 +9,7 @@ use crate::xml::{Element, XmlLimits, malformed};
 /// A `DeleteObject` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteObject {
-    /// The version; `None` for the current version.
+    /// The version of the object; `None` for the current version.
     pub version: Option<VersionId>,
     /// The precondition `If-Match`: the entity tags that the object may have. It is
     /// `WritePrecondition::None` without this header.
@@ -19,8 +19,8 @@ pub struct DeleteObject {
 }
 
 impl DeleteObject {
-    /// Parses the request. Fails with `NotImplemented` for a precondition that S3 does not define
-    /// for deletions, and with `InvalidArgument` for a malformed one.
+    /// Parses a `DeleteObject` request. Fails with `NotImplemented` for a precondition that S3 does
+    /// not define for deletions, and with `InvalidArgument` for a malformed one.
     pub fn parse(arguments: &Arguments<'_>) -> Result<DeleteObject, Fault> {
         let fields = arguments.fields;
         // S3 has no such precondition for deletions. Ignoring it could delete an object that the
@@ -48,9 +48,9 @@ pub struct DeleteObjects {
 /// One entry in the body of a `DeleteObjects` request: an object to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The key.
+    /// The key of the object to delete.
     pub key: ObjectKey,
-    /// The version; `None` for the current version.
+    /// The version of the object; `None` for the current version.
     pub version: Option<VersionId>,
     /// The entity tag that the object must have, if any.
     pub condition: WritePrecondition,
@@ -62,7 +62,7 @@ impl DeleteObjects {
     /// The maximum number of objects in one request.
     pub const DELETIONS_MAX: usize = 1000;
 
-    /// Parses the body.
+    /// Parses the body of a `DeleteObjects` request.
     ///
     /// Fails with `MalformedXML`, also for no objects or more than 1000; with the faults of
     /// `ObjectKey::parse`; or with `InvalidArgument` for a malformed precondition.

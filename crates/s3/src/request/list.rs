@@ -12,9 +12,9 @@ const BUCKETS_MAX: u32 = 10_000;
 /// A `ListBuckets` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListBuckets {
-    /// Lists only names with this prefix.
+    /// The response lists only buckets whose names begin with this prefix.
     pub prefix: String,
-    /// Lists only names after this one.
+    /// The response lists only buckets whose names come after this one.
     pub after: Option<String>,
     /// The maximum number of buckets on the page; `None` for no limit.
     pub max_buckets: Option<u32>,
@@ -27,7 +27,8 @@ pub struct ListBuckets {
 pub struct ListObjects {
     /// Lists only keys with this prefix. `None` if the request does not have it.
     pub prefix: Option<KeyPrefix>,
-    /// The text that groups keys into common prefixes; never empty.
+    /// The delimiter: keys that have it after the prefix are grouped, up to the delimiter, into
+    /// common prefixes. `None` for no groups; never empty.
     pub delimiter: Option<String>,
     /// Lists only keys and common prefixes after this one. `None` if the request does not have it.
     pub marker: Option<KeyPrefix>,
@@ -42,11 +43,12 @@ pub struct ListObjects {
 pub struct ListObjectsV2 {
     /// Lists only keys with this prefix. `None` if the request does not have it.
     pub prefix: Option<KeyPrefix>,
-    /// The text that groups keys into common prefixes; never empty.
+    /// The delimiter: keys that have it after the prefix are grouped, up to the delimiter, into
+    /// common prefixes. `None` for no groups; never empty.
     pub delimiter: Option<String>,
     /// The position where an earlier page ended. It takes precedence over `start_after`.
     pub token: Option<ContinuationToken>,
-    /// The token as sent; the response repeats it.
+    /// The continuation token as the client sent it; the response repeats it.
     pub token_text: Option<String>,
     /// Lists only keys after this one.
     pub start_after: Option<KeyPrefix>,
@@ -63,7 +65,8 @@ pub struct ListObjectsV2 {
 pub struct ListObjectVersions {
     /// Lists only keys with this prefix.
     pub prefix: KeyPrefix,
-    /// The text that groups keys into common prefixes; never empty.
+    /// The delimiter: keys that have it after the prefix are grouped, up to the delimiter, into
+    /// common prefixes. `None` for no groups; never empty.
     pub delimiter: Option<String>,
     /// Lists only keys after this one.
     pub key_marker: KeyPrefix,
@@ -80,7 +83,8 @@ pub struct ListObjectVersions {
 pub struct ListMultipartUploads {
     /// Lists only keys with this prefix.
     pub prefix: KeyPrefix,
-    /// The text that groups keys into common prefixes; never empty.
+    /// The delimiter: keys that have it after the prefix are grouped, up to the delimiter, into
+    /// common prefixes. `None` for no groups; never empty.
     pub delimiter: Option<String>,
     /// Lists only keys after this one.
     pub key_marker: KeyPrefix,
@@ -94,7 +98,7 @@ pub struct ListMultipartUploads {
 }
 
 impl ListBuckets {
-    /// Parses the request. Fails with `InvalidArgument`.
+    /// Parses a `ListBuckets` request. Fails with `InvalidArgument`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListBuckets, Fault> {
         let query = arguments.query;
         let after = match query.get("continuation-token")? {
@@ -132,7 +136,7 @@ impl ListBuckets {
 }
 
 impl ListObjects {
-    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
+    /// Parses a `ListObjects` request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjects, Fault> {
         Ok(ListObjects {
             prefix: optional_prefix(arguments, "prefix")?,
@@ -145,7 +149,7 @@ impl ListObjects {
 }
 
 impl ListObjectsV2 {
-    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
+    /// Parses a `ListObjectsV2` request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjectsV2, Fault> {
         let query = arguments.query;
         // An empty token counts as absent, but the response repeats it.
@@ -180,7 +184,7 @@ impl ListObjectsV2 {
 }
 
 impl ListObjectVersions {
-    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
+    /// Parses a `ListObjectVersions` request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListObjectVersions, Fault> {
         let version_marker = match arguments.query.get("version-id-marker")? {
             None | Some("") => None,
@@ -216,7 +220,7 @@ impl ListObjectVersions {
 }
 
 impl ListMultipartUploads {
-    /// Parses the request. Fails with `InvalidArgument` or `KeyTooLongError`.
+    /// Parses a `ListMultipartUploads` request. Fails with `InvalidArgument` or `KeyTooLongError`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListMultipartUploads, Fault> {
         let upload_marker = match arguments.query.get("upload-id-marker")? {
             None | Some("") => None,

@@ -14,7 +14,7 @@ use crate::tagging::TagSet;
 use crate::xml::{Element, XmlLimits, malformed};
 use crate::{Code, Fault};
 
-/// A part number: 1 to 10,000.
+/// The number of a part in a multipart upload: 1 to 10,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartNumber(u16);
 
@@ -37,7 +37,7 @@ impl PartNumber {
         }
     }
 
-    /// Returns the number.
+    /// Returns the part number, 1 to 10,000.
     pub const fn get(self) -> u16 {
         self.0
     }
@@ -59,7 +59,7 @@ impl UploadIdText {
         }
     }
 
-    /// Returns the id.
+    /// Returns the upload id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -84,8 +84,9 @@ pub struct CreateMultipartUpload {
 }
 
 impl CreateMultipartUpload {
-    /// Parses the request. Fails as `PutObject::parse`; or with `InvalidRequest` for a checksum
-    /// type without an algorithm, or for a type that the algorithm does not support.
+    /// Parses a `CreateMultipartUpload` request. Fails as `PutObject::parse`; or with
+    /// `InvalidRequest` for a checksum type without an algorithm, or for a type that the algorithm
+    /// does not support.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CreateMultipartUpload, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;
@@ -116,14 +117,15 @@ impl CreateMultipartUpload {
 /// An `UploadPart` request. `checksum` and `body` parse its checksums and its framing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadPart {
-    /// The upload id.
+    /// The id of the multipart upload.
     pub upload: UploadIdText,
-    /// The part number.
+    /// The number of the part in the multipart upload.
     pub part: PartNumber,
 }
 
 impl UploadPart {
-    /// Parses the request. Fails with `NoSuchUpload`, `InvalidArgument` or `NotImplemented`.
+    /// Parses an `UploadPart` request. Fails with `NoSuchUpload`, `InvalidArgument` or
+    /// `NotImplemented`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPart, Fault> {
         unserved::refuse_encryption(arguments.fields)?;
         unserved::refuse_append(arguments.fields)?;
@@ -139,9 +141,9 @@ impl UploadPart {
 /// An `UploadPartCopy` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadPartCopy {
-    /// The upload id.
+    /// The id of the multipart upload.
     pub upload: UploadIdText,
-    /// The part number.
+    /// The number of the part in the multipart upload.
     pub part: PartNumber,
     /// The object to copy from.
     pub source: CopySource,
@@ -152,8 +154,8 @@ pub struct UploadPartCopy {
 }
 
 impl UploadPartCopy {
-    /// Parses the request. Fails as `UploadPart::parse`, or with the faults of the copy source and
-    /// of the range.
+    /// Parses an `UploadPartCopy` request. Fails as `UploadPart::parse`, or with the faults of the
+    /// copy source and of the range.
     pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPartCopy, Fault> {
         let fields = arguments.fields;
         let UploadPart { upload, part } = UploadPart::parse(arguments)?;
@@ -170,7 +172,7 @@ impl UploadPartCopy {
 /// A `CompleteMultipartUpload` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompleteMultipartUpload {
-    /// The upload id.
+    /// The id of the multipart upload.
     pub upload: UploadIdText,
     /// The parts of the object, in ascending order: 1 to 10,000.
     pub parts: Vec<CompletedPart>,
@@ -187,7 +189,7 @@ pub struct CompleteMultipartUpload {
 /// A part in the document of `CompleteMultipartUpload`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedPart {
-    /// The part number.
+    /// The number of the part in the multipart upload.
     pub number: PartNumber,
     /// The part's ETag, without quotes.
     pub etag: String,
@@ -196,7 +198,7 @@ pub struct CompletedPart {
 }
 
 impl CompleteMultipartUpload {
-    /// Parses the request.
+    /// Parses a `CompleteMultipartUpload` request.
     ///
     /// Fails with `InvalidPartOrder`; `MalformedXML`, also if there are no parts; `InvalidArgument`
     /// for a part number out of range, and for a malformed or a second checksum of a part;
@@ -291,15 +293,15 @@ fn invalid_part_checksum(text: &str) -> Fault {
 /// An `AbortMultipartUpload` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbortMultipartUpload {
-    /// The upload id.
+    /// The id of the multipart upload.
     pub upload: UploadIdText,
     /// The time at which the upload must have begun, compared in whole seconds.
     pub initiated: Option<OffsetDateTime>,
 }
 
 impl AbortMultipartUpload {
-    /// Parses the request. Fails with `NoSuchUpload`, or with `InvalidArgument` for a malformed
-    /// time.
+    /// Parses an `AbortMultipartUpload` request. Fails with `NoSuchUpload`, or with
+    /// `InvalidArgument` for a malformed time.
     pub fn parse(arguments: &Arguments<'_>) -> Result<AbortMultipartUpload, Fault> {
         let name = "x-amz-if-match-initiated-time";
         // The header has the same date formats as the precondition of deletions, and a malformed
@@ -314,7 +316,7 @@ impl AbortMultipartUpload {
 /// A `ListParts` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListParts {
-    /// The upload id.
+    /// The id of the multipart upload.
     pub upload: UploadIdText,
     /// The maximum number of parts on the page: 0 to 1000.
     pub max_parts: u32,
@@ -325,7 +327,7 @@ pub struct ListParts {
 }
 
 impl ListParts {
-    /// Parses the request. Fails with `NoSuchUpload` or `InvalidArgument`.
+    /// Parses a `ListParts` request. Fails with `NoSuchUpload` or `InvalidArgument`.
     pub fn parse(arguments: &Arguments<'_>) -> Result<ListParts, Fault> {
         Ok(ListParts {
             upload: UploadIdText::from_query(arguments)?,

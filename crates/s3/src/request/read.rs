@@ -11,11 +11,11 @@ use crate::{Code, Fault};
 /// A `GetObject` or `HeadObject` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetObject {
-    /// The version; `None` for the current version.
+    /// The version of the object; `None` for the current version.
     pub version: Option<VersionId>,
     /// The bytes to read; `None` for all bytes. Never set together with `part`.
     pub range: Option<Range>,
-    /// The part to read.
+    /// The number of the part of a multipart object to read; `None` if the request names no part.
     pub part: Option<PartNumber>,
     /// The preconditions of the read.
     pub conditions: ReadPreconditions,
@@ -24,7 +24,8 @@ pub struct GetObject {
     pub checksum: bool,
     /// Response headers that replace the stored ones: lower-case names with their values.
     pub overrides: Vec<(&'static str, String)>,
-    /// The header `If-Range`: see `range_for`.
+    /// The header `If-Range`: the ETag or time of the object to which the range applies. See
+    /// `range_for`.
     if_range: Option<String>,
 }
 
@@ -39,7 +40,7 @@ const OVERRIDES: [(&str, &str); 6] = [
 ];
 
 impl GetObject {
-    /// Parses the request.
+    /// Parses a `GetObject` or `HeadObject` request.
     ///
     /// Fails with `InvalidRequest` for overrides in an anonymous request, and for a range together
     /// with a part; with `InvalidArgument` for control characters in an override; with
@@ -113,22 +114,22 @@ fn overrides(arguments: &Arguments<'_>) -> Result<Vec<(&'static str, String)>, F
 /// An attribute that `GetObjectAttributes` can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectAttribute {
-    /// The ETag.
+    /// The attribute is the ETag of the object.
     ETag,
-    /// The checksum.
+    /// The attribute is the checksum of the object.
     Checksum,
-    /// The parts of a multipart object.
+    /// The attribute is the list of the parts of a multipart object.
     ObjectParts,
-    /// The storage class.
+    /// The attribute is the storage class of the object.
     StorageClass,
-    /// The size in bytes.
+    /// The attribute is the size of the object in bytes.
     ObjectSize,
 }
 
 /// A `GetObjectAttributes` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GetObjectAttributes {
-    /// The version; `None` for the current version.
+    /// The version of the object; `None` for the current version.
     pub version: Option<VersionId>,
     /// The requested attributes; never empty.
     pub attributes: Vec<ObjectAttribute>,
@@ -139,8 +140,8 @@ pub struct GetObjectAttributes {
 }
 
 impl GetObjectAttributes {
-    /// Parses the request. Fails with `InvalidArgument`, or with `InvalidRequest` if no attribute
-    /// is requested.
+    /// Parses a `GetObjectAttributes` request. Fails with `InvalidArgument`, or with
+    /// `InvalidRequest` if no attribute is requested.
     pub fn parse(arguments: &Arguments<'_>) -> Result<GetObjectAttributes, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;

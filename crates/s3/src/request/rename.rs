@@ -31,9 +31,9 @@ pub struct RenameObject {
 }
 
 impl RenameObject {
-    /// Parses the request. Fails with the faults of its parts; or with `InvalidRequest` for keys
-    /// that end in `/`, as in S3 ("will not succeed on objects that end with the slash delimiter",
-    /// user guide, "Renaming objects in directory buckets").
+    /// Parses a `RenameObject` request. Fails with the faults of its parts; or with
+    /// `InvalidRequest` for keys that end in `/`, as in S3 ("will not succeed on objects that end
+    /// with the slash delimiter", user guide, "Renaming objects in directory buckets").
     pub fn parse(
         arguments: &Arguments<'_>,
         bucket: &BucketName,

@@ -26,8 +26,8 @@ pub struct PutObject {
 }
 
 impl PutObject {
-    /// Parses the request. Fails with the faults of metadata, tags, ACL and precondition, or with
-    /// `NotImplemented` or `InvalidRequest` for a feature that is not implemented.
+    /// Parses a `PutObject` request. Fails with the faults of metadata, tags, ACL and precondition,
+    /// or with `NotImplemented` or `InvalidRequest` for a feature that is not implemented.
     pub fn parse(arguments: &Arguments<'_>) -> Result<PutObject, Fault> {
         // Encryption is refused and never ignored: the client must not believe that the object is
         // encrypted.
@@ -60,7 +60,7 @@ fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
 /// `x-amz-metadata-directive` and `x-amz-tagging-directive`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive<T> {
-    /// The property comes from the copy source.
+    /// The property is copied from the copy source.
     Copy,
     /// The property comes from the request, and nothing from the copy source.
     Replace(T),
@@ -100,7 +100,8 @@ pub struct CopyLabels {
 }
 
 impl CopyObject {
-    /// Parses the request. Fails as `PutObject::parse`, or with the faults of the copy source.
+    /// Parses a `CopyObject` request. Fails as `PutObject::parse`, or with the faults of the copy
+    /// source.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CopyObject, Fault> {
         let fields = arguments.fields;
         unserved::refuse_encryption(fields)?;

@@ -20,13 +20,13 @@ pub struct ObjectEntry {
     pub key: String,
     /// The time when the content or the name last changed.
     pub last_modified: OffsetDateTime,
-    /// The ETag, without quotes.
+    /// The ETag of the object, without quotes.
     pub etag: String,
-    /// The size in bytes.
+    /// The size of the object in bytes.
     pub size: u64,
     /// The algorithm and type of the checksum, if known.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// The storage class; `None` for `STANDARD`.
+    /// The storage class of the object; `None` for `STANDARD`.
     pub storage_class: Option<&'static str>,
     /// The owner, if requested.
     pub owner: Option<Owner>,
@@ -187,7 +187,7 @@ pub struct ListObjectVersionsOutput {
     pub common_prefixes: Vec<String>,
 }
 
-/// A version or a delete marker.
+/// An object version or a delete marker in a listing of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionEntry {
     /// The key of the object.
@@ -202,9 +202,9 @@ pub struct VersionEntry {
     pub content: Option<(String, u64)>,
     /// The algorithm and type of the checksum, if known.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-    /// The storage class; `None` for `STANDARD`.
+    /// The storage class of the object; `None` for `STANDARD`.
     pub storage_class: Option<&'static str>,
-    /// The owner.
+    /// The owner of the object.
     pub owner: Owner,
 }
 

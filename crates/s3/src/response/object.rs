@@ -58,11 +58,11 @@ fn copy(root: &str, etag: &str, time: OffsetDateTime, checksum: Option<&Checksum
 pub struct GetObjectAttributesOutput {
     /// The ETag. Only this document shows it without quotes.
     pub etag: Option<String>,
-    /// The checksum.
+    /// The checksum of the object.
     pub checksum: Option<Checksum>,
     /// The parts of a multipart object.
     pub parts: Option<ObjectParts>,
-    /// The storage class.
+    /// The storage class of the object.
     pub storage_class: Option<String>,
     /// The size in bytes.
     pub size: Option<u64>,
