@@ -44,7 +44,7 @@ impl AccessKey {
     }
 }
 
-/// The properties of a new access key.
+/// The properties of a new access key, which `Admin::add_user` creates.
 #[derive(Clone, Copy)]
 pub struct NewUser<'a> {
     /// The access key; see [`check_access_key`].

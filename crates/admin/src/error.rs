@@ -105,13 +105,14 @@ pub enum AdminError {
     /// The metadata store refuses the change. Nothing happened.
     #[error(transparent)]
     Unchanged(StoreError),
-    /// A record is damaged. An operator must look at it.
+    /// A record in the metadata store is damaged. The text describes the damage, and an operator
+    /// must look at it.
     #[error("{0}")]
     Corrupt(String),
     /// The operating system returns no random bytes.
     #[error("the operating system returns no random bytes: {0}")]
     Random(String),
-    /// Another error of the namespace.
+    /// An error of a namespace operation that no other variant describes.
     #[error(transparent)]
     Fs(FsError),
     /// The volume cannot be opened, or one of its stores failed.

@@ -16,7 +16,7 @@ use volume::{ForkWatch, Forked, Volume, VolumeOptions};
 use crate::bucket::parse;
 use crate::{Admin, AdminError};
 
-/// The buckets of a fork.
+/// The parameters of a fork, which makes a new bucket with the content of an existing one.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketFork<'a> {
     /// The name of the existing bucket.

@@ -63,7 +63,8 @@ pub enum ContentPlace {
     Staged,
     /// In blocks, which the record of the file lists.
     Blocks,
-    /// In blocks, which this number of content-map pages lists.
+    /// In blocks, which this number of content-map pages lists. A page is a record with a part of
+    /// the file's list of slices.
     Pages(usize),
 }
 
@@ -72,7 +73,7 @@ pub enum ContentPlace {
 pub struct BlockUse {
     /// The id of the block.
     pub block: BlockId,
-    /// The bytes of all files in the block.
+    /// The size in bytes of the content of the block, of all files together.
     pub block_bytes: u64,
     /// The bytes of this file in the block.
     pub bytes: u64,

@@ -17,7 +17,7 @@ use crate::engines::{self, Blocks, Use};
 use crate::problem::Problem;
 use crate::{founding, instance};
 
-/// The stores, the cache and the volume of a process.
+/// The metadata store, the block store, the block cache and the volume that a process has opened.
 #[derive(Debug)]
 pub(crate) struct Backend {
     pub(crate) volume: Arc<Volume>,
@@ -39,7 +39,8 @@ impl Backend {
         }
     }
 
-    /// Ends the session, and closes the stores.
+    /// Ends the session, the registration of this process at the metadata store, and closes the
+    /// stores.
     pub(crate) async fn close(&self) {
         self.volume.close().await;
         self.meta.close().await;

@@ -34,7 +34,7 @@ use crate::{operator, private};
 /// The file in a data directory that names its volume.
 pub(crate) const PLACE_FILE: &str = "volume.place";
 
-/// The prefixes of the lines of the file.
+/// The prefixes of the lines of the file that names a data directory's volume.
 const ID: &str = "volume = ";
 const META: &str = "meta = ";
 
@@ -55,12 +55,13 @@ pub(crate) enum Intent {
     Mount,
 }
 
-/// The volume that a data directory belongs to.
+/// The content of the file in a data directory that names the volume to which the directory
+/// belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     /// The volume's id, in hexadecimal.
     volume: String,
-    /// Its metadata store, as messages show it.
+    /// The metadata store of the volume, as messages show it: a URL without its password.
     meta: String,
 }
 
@@ -293,7 +294,7 @@ impl Place {
         place.map(Some).ok_or_else(|| problem(&"it does not name a volume", Some(NO_PLACE)))
     }
 
-    /// Writes the place, atomically and durably.
+    /// Writes the name of the volume to its file in the data directory, atomically and durably.
     fn write(&self, data_dir: &Path) -> io::Result<()> {
         // Content, rename, directory: after a crash at any point the file is either complete or
         // absent.

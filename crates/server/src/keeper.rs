@@ -63,7 +63,7 @@ const UNMOUNT_ATTEMPTS_MAX: u32 = 3;
 pub(crate) struct Keeping {
     pub(crate) folder: PathBuf,
     pub(crate) options: MountOptions,
-    /// The arguments of workers.
+    /// The arguments with which the keeper starts each worker, the process that serves the mount.
     pub(crate) arguments: Vec<OsString>,
     pub(crate) announcement: Announcement,
 }
@@ -73,9 +73,9 @@ pub(crate) struct Keeping {
 enum Event {
     /// A signal asks the keeper to unmount.
     Signal,
-    /// The worker with this number sent a message.
+    /// The worker with this number, counted from 1 for each mount, sent a message.
     Message(u64, FromWorker),
-    /// The worker with this number exited.
+    /// The worker with this number exited with this status, or its status could not be read.
     Exited(u64, std::io::Result<ExitStatus>),
     /// `ashlar mount --replace` asks for a worker of another program.
     Replace(ReplaceRequest),
@@ -109,7 +109,7 @@ struct Keeper {
     device: Option<Device>,
     control: Option<ControlSocket>,
     events: SyncSender<Event>,
-    /// The program of workers.
+    /// The path of the program that the keeper starts as worker.
     program: PathBuf,
     /// During a replacement: the previous program, which is used again if the new one fails, and
     /// the request, which gets the result.
@@ -194,7 +194,8 @@ fn start(
 }
 
 impl Keeper {
-    /// Listens for requests to replace the program.
+    /// Starts to listen for requests of `ashlar mount --replace` to run workers from another
+    /// program. They become events.
     fn listen(&self) -> std::io::Result<ControlSocket> {
         let events = self.events.clone();
         let handle = move |request| events.send(Event::Replace(request)).is_ok();
@@ -233,7 +234,7 @@ impl Keeper {
         }
     }
 
-    /// Mounts, and sends the device to the first worker.
+    /// Mounts the file system, and sends its FUSE device to the first worker, which serves it.
     fn mount(&mut self) -> Result<(), Problem> {
         let mounted = fuse::mount(&self.folder, &self.options);
         let device = mounted.map_err(|error| {

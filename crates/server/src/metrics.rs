@@ -58,7 +58,7 @@ struct Kind {
     kind: &'static str,
 }
 
-/// A histogram of seconds for each operation.
+/// A metric with a histogram of seconds for each S3 operation.
 type Seconds = Family<Operation, Histogram, fn() -> Histogram>;
 
 /// The time and the bytes of one request, as its connection measures them.
@@ -90,12 +90,12 @@ pub(crate) struct Metrics {
     pub(crate) connections: Gauge,
     /// Requests that ended in a panic.
     pub(crate) panics: Counter,
-    /// Buckets that have a label value of their own.
+    /// The names of the S3 buckets that have a label value of their own, at most `BUCKETS_MAX`.
     labelled_buckets: Mutex<HashSet<String>>,
 }
 
 impl Metrics {
-    /// Returns metrics that are all 0.
+    /// Returns new metrics, whose values are 0.
     pub(crate) fn new() -> Metrics {
         let histogram: fn() -> Histogram = || Histogram::new(SECONDS);
         let metrics = Metrics {
@@ -233,7 +233,7 @@ impl Collector for Process {
     }
 }
 
-/// Encodes a gauge without labels.
+/// Encodes a gauge without labels: its name, its help text and its current value.
 pub(crate) fn gauge(
     encoder: &mut DescriptorEncoder,
     name: &str,

@@ -114,7 +114,7 @@ fn bare(host: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// Serves until `stop` is cancelled.
+/// Serves metrics and the detailed status to clients of `socket` until `stop` is cancelled.
 pub(crate) async fn serve(
     socket: TcpListener,
     hosts: Hosts,

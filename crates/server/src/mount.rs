@@ -64,7 +64,7 @@ const HANDOVER_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The time after which the kernel has resent all requests that the previous worker did not answer.
 const RESEND_COMPLETE_AFTER: Duration = Duration::from_mins(1);
 
-/// A mounted volume.
+/// A mounted volume: its open files, its FUSE session with the kernel, and its background tasks.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     folder: PathBuf,
@@ -396,7 +396,7 @@ async fn start_session(
     })
 }
 
-/// Returns a problem of serving the mount.
+/// Returns the problem of a mount on `folder` that cannot be served; `wrong` is the cause.
 fn serving(folder: &Path, wrong: impl std::fmt::Display) -> Problem {
     Problem::new(format!("serve the mount on {}", folder.display()), wrong)
 }

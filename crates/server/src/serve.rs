@@ -202,7 +202,8 @@ fn listener<S: Service>(
     }
 }
 
-/// Returns the limits of one host.
+/// Returns the limits of connections and requests that apply to each host, that is, to each client
+/// address.
 fn host_limits(serve: &ServeSettings) -> HostLimits {
     HostLimits {
         connections_max: count(serve.host_connections_max),
@@ -289,7 +290,7 @@ async fn refresh_access(volume: Arc<Volume>, access: Arc<Access>, stop: Cancella
     }
 }
 
-/// The gateway as the service of the edge.
+/// The gateway as the service behind the edge, the HTTP layer that limits connections and requests.
 #[derive(Debug)]
 struct S3 {
     gateway: Arc<Gateway>,
@@ -351,7 +352,8 @@ struct Signals {
 }
 
 impl Signals {
-    /// Installs the handlers.
+    /// Installs the handlers of the signals that a gateway handles. Fails if the system refuses
+    /// one.
     fn catch() -> Result<Signals, Problem> {
         let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
         Ok(Signals {

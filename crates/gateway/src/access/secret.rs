@@ -40,7 +40,8 @@ pub enum SealError {
     /// The text is not 32 bytes in hexadecimal or Base64.
     #[error("a master key is 32 bytes, written as 64 hexadecimal digits or in base64")]
     MasterKey,
-    /// A newer release sealed the secret in an unknown format.
+    /// A newer release sealed the secret in a format, with this number, that this release does not
+    /// know.
     #[error("the secret was sealed in format {0}, which this release does not know")]
     Format(u8),
     /// The secret was sealed under another master key or for another access key, or it was changed.
@@ -51,7 +52,7 @@ pub enum SealError {
 /// The first byte of a sealed secret. 12 bytes of nonce follow, then the ciphertext with its tag.
 const FORMAT: u8 = 1;
 
-/// The key that seals secrets.
+/// The master key, with which gateways encrypt the secrets of access keys and the session tokens.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey([u8; MasterKey::BYTES]);
 

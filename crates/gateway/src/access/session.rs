@@ -71,7 +71,7 @@ struct Sealed {
     expires: i64,
 }
 
-/// The owner of a session.
+/// The owner of a session, that is, of temporary credentials: a user or a web identity.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 enum SessionOwner {

@@ -67,7 +67,7 @@ impl Walk {
 
 /// The newer versions of the same key, as facts about one version.
 struct Newer {
-    /// The number of noncurrent versions among them.
+    /// The number of noncurrent versions among the newer versions of the key.
     noncurrent: u32,
     /// The time at which the next newer version replaced this one; `None` if there is none.
     made: Option<Timestamp>,
@@ -89,9 +89,10 @@ pub(super) struct Expired {
     /// The keys of current objects, each with the condition that the object has not changed since
     /// the listing; `None` if there is no such condition.
     current: Vec<(Vec<u8>, Option<RemoveCondition>)>,
-    /// Noncurrent versions.
+    /// Noncurrent versions, each with its key and the facts on which its rule depends.
     noncurrent: Vec<(Vec<u8>, VersionRef, Due)>,
-    /// Delete markers that hide no version.
+    /// Delete markers that hide no version, each with its key and the facts on which its rule
+    /// depends.
     markers: Vec<(Vec<u8>, VersionRef, Due)>,
 }
 
@@ -100,7 +101,7 @@ pub(super) struct Page<'a> {
     pub(super) volume: &'a Volume,
     pub(super) bucket: NamedBucket<'a>,
     pub(super) rules: &'a [Rule],
-    /// The length of a day.
+    /// The length of a day in lifecycle rules: 24 hours, shorter in tests.
     pub(super) day: Duration,
     /// The limit of versions or uploads that one page reads.
     pub(super) limit: usize,
@@ -108,7 +109,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Aborts the due uploads.
+    /// Aborts the multipart uploads of the bucket that a lifecycle rule aborts now.
     pub(super) async fn abort_uploads(&self, name: &BucketName) -> Result<(), VolumeError> {
         let now = translate::time(self.volume.passed());
         let mut after = None;

@@ -34,7 +34,7 @@ pub(super) struct OwnPass {
     /// The version number of the bucket's configurations that this gateway knows. Each change of
     /// the rules raises it, and a pass with a higher number replaces an earlier pass.
     pub(super) configs_version: u64,
-    /// The day, counted from 1970.
+    /// The day of this gateway's clock, counted from 1970 in days of the configured length.
     pub(super) day: i64,
     /// The latest day that a clock with a tolerable difference may record now.
     pub(super) day_max: i64,
@@ -60,7 +60,7 @@ pub(super) fn day_of(now: Timestamp, day: Duration) -> i64 {
 pub(super) enum Decision {
     /// Begin a pass at the first key.
     Begin,
-    /// Continue the recorded pass.
+    /// Continue this pass, which the bucket's record has, at its position.
     Continue(LifecyclePass),
     /// Do nothing now: the pass is done, or another gateway's clock or rules are ahead of this
     /// one's.

@@ -80,7 +80,7 @@ pub(super) async fn check_precondition(
     }
 }
 
-/// Returns the fault of a failed write.
+/// Returns the fault, the error on the wire, of a failed write.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the table of `translate::fault` has the others"

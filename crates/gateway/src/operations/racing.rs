@@ -35,7 +35,8 @@ pub(super) enum Meanwhile {
     Retags(&'static str),
 }
 
-/// The rival gateway. Counts its changes.
+/// A second gateway that changes the object between the check of permissions and the commit of the
+/// tested one. Counts its changes.
 #[derive(Debug)]
 struct Rival {
     volume: Arc<Volume>,

@@ -108,7 +108,7 @@ enum Selection {
     Whole,
     Range(Span),
     Part {
-        /// The index of the part, from 0.
+        /// The index of the selected part of the object, from 0.
         index: u32,
         /// The number of parts; `None` if the object was not uploaded in parts.
         parts: Option<u32>,

@@ -22,7 +22,7 @@ use crate::output::say;
 use crate::problem::Problem;
 use crate::serve::GatewaySettings;
 
-/// The limit of time for a connection and its response.
+/// The limit of time to connect to the gateway and to receive its response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The limit of bytes of a response.

@@ -80,7 +80,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Resu
     done.map_err(|error| refusal::problem(doing, error))
 }
 
-/// Runs a command on an open trash.
+/// Runs one of the trash commands on the open trash of its bucket.
 async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), AdminError> {
     match command {
         TrashCommand::List { prefix, .. } => list(trash, prefix.as_bytes()).await,

@@ -7,13 +7,13 @@ use super::Size;
 /// The divisor of the memory: by default the cache takes 1/16 of it.
 const CACHE_PARTS: u64 = 16;
 
-/// The minimum of the default.
+/// The minimum of the default size of the block cache.
 const CACHE_MIN: Size = Size::mebibytes(128);
 
-/// The maximum of the default.
+/// The maximum of the default size of the block cache.
 const CACHE_MAX: Size = Size::mebibytes(1024);
 
-/// Returns the default of `cache_memory`.
+/// Returns the default of the setting `cache_memory`, the size of the block cache in memory.
 pub(super) fn cache_default() -> Size {
     cache_of(available())
 }

@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 pub(crate) const FRAME_BYTES_MAX: usize = 16 << 10;
 
 tokio::task_local! {
-    /// The flow of the stream that this task serves.
+    /// The flow control of the HTTP/2 stream that this task serves.
     static FLOW: Arc<Flow>;
 }
 
@@ -69,7 +69,7 @@ impl Flow {
         Poll::Pending
     }
 
-    /// Sets the timeout of responses in memory.
+    /// Sets the timeout of the response to that of responses that are completely in memory.
     pub(crate) fn set_in_memory(&self) {
         self.state().in_memory = true;
     }
@@ -160,7 +160,8 @@ impl Streams {
         }
     }
 
-    /// Waits until a stream has ended.
+    /// Waits until the connection has ended one stream, that is, has sent its first response or
+    /// abandoned it.
     pub(crate) async fn first_response(&self) {
         std::future::poll_fn(|cx| {
             let mut counts = self.counts();

@@ -43,7 +43,7 @@ pub(crate) struct Hosts {
     known: Mutex<HashMap<IpAddr, KnownHost>>,
 }
 
-/// An entry of the table.
+/// An entry of the table of hosts: the usage of one host, and its references.
 #[derive(Debug)]
 struct KnownHost {
     /// The number of [`Host`]s that refer to this entry.
@@ -77,7 +77,8 @@ pub(crate) enum Peer {
     Proxy(Arc<Hosts>),
 }
 
-/// The properties of a connection that its requests inherit.
+/// The properties of a connection that all of its requests inherit: the other end, its address, and
+/// TLS.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) peer: Arc<Peer>,
@@ -109,9 +110,9 @@ pub(crate) struct HostConnection(Arc<HostUsage>);
 /// The host that a request counts for. The table keeps the host while this exists.
 #[derive(Debug)]
 pub(crate) enum HostRequests {
-    /// The peer of the connection.
+    /// The other end of the connection, which is the client or a trusted proxy that names none.
     Peer(Arc<Peer>),
-    /// The client that a proxy names.
+    /// The client that a trusted proxy names in `X-Forwarded-For`.
     Behind(Host),
 }
 

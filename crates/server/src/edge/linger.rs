@@ -51,7 +51,7 @@ impl Default for Lingering {
 pub(crate) struct UnreadBody(Arc<AtomicBool>);
 
 impl UnreadBody {
-    /// Sets the flag.
+    /// Sets the flag, so that the connection lingers, that is, reads and discards bytes at its end.
     pub(super) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

@@ -38,7 +38,7 @@ pub(super) enum WaitLimit {
 #[derive(Clone, Debug)]
 pub(super) struct Queue(Arc<State>);
 
-/// The shared state of a queue.
+/// The state of a queue of requests for permits, which all handles of the queue share.
 #[derive(Debug)]
 struct State {
     permits: Arc<Semaphore>,
@@ -49,7 +49,7 @@ struct State {
 }
 
 impl Queue {
-    /// Returns a queue for this number of permits.
+    /// Returns a queue in which at most `permits` requests have a permit at the same time.
     pub(super) fn new(permits: usize) -> Queue {
         let permits = Arc::new(Semaphore::new(permits));
         Queue(Arc::new(State { permits, waiting: AtomicU64::new(0), given: AtomicU64::new(0) }))

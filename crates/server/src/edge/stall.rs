@@ -23,7 +23,8 @@ pub(crate) struct ResponseTimeouts {
 }
 
 impl ResponseTimeouts {
-    /// Returns the timeout of a response.
+    /// Returns the timeout of a response. `in_memory` is true if it is in memory until the client
+    /// has read it.
     pub(super) fn timeout(&self, in_memory: bool) -> Duration {
         if in_memory { self.in_memory } else { self.download }
     }

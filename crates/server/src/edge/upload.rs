@@ -23,15 +23,15 @@ use super::slot::{RequestSlot, Resume};
 /// serve another request, and a client that still sends gets its response instead of a reset.
 const DRAIN_BYTES_MAX: u64 = 1 << 20;
 
-/// The limit of time to drain a body.
+/// The limit of time to drain a body, that is, to read and discard the rest of it.
 const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
 /// The edge's view of a body that the gateway reads.
 #[derive(Debug)]
 pub(crate) struct BodyWatch {
-    /// Bytes that were read.
+    /// The number of bytes of the body that were read so far.
     read: AtomicU64,
-    /// True after the first poll.
+    /// True after the gateway has polled the body for the first time.
     polled: AtomicBool,
     /// True after the end of the body was read.
     ended: AtomicBool,

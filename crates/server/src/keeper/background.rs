@@ -53,7 +53,7 @@ impl Announcement {
         }
     }
 
-    /// Reports that there will be no mount.
+    /// Reports the error because of which there will be no mount.
     pub(crate) fn failed(&self, problem: &Problem) {
         if let Announcement::Command = self {
             report(&problem.to_string());

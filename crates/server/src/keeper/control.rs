@@ -29,7 +29,7 @@ const REPLACE_TIMEOUT: Duration = Duration::from_mins(4);
 const PREDECESSOR_TIMEOUT: Duration = Duration::from_mins(5);
 const PREDECESSOR_PAUSE: Duration = Duration::from_millis(500);
 
-/// The response of success.
+/// The response when a worker of the requested program serves the mount.
 const DONE: &str = "done";
 
 /// The limit of bytes of a request.
@@ -117,17 +117,17 @@ impl ReplaceRequest {
         Ok(ReplaceRequest { program, socket })
     }
 
-    /// The program to serve with.
+    /// Returns the path of the program with which the mount is to be served.
     pub(super) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Responds that the program serves.
+    /// Responds that a worker of the requested program serves the mount.
     pub(super) fn done(self) {
         self.respond(DONE);
     }
 
-    /// Responds with the reason of a failure.
+    /// Responds with the reason for which the mount is not served by the requested program.
     pub(super) fn refuse(self, why: &str) {
         self.respond(why);
     }

@@ -14,7 +14,7 @@ use super::space::Space;
 use super::stats::Stats;
 use crate::node_report::{self, MountState};
 
-/// The shared parts of a mount.
+/// The parts of a mount that all of its requests share.
 #[derive(Debug)]
 pub(super) struct MountContext {
     /// The space for `df`.

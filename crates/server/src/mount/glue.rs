@@ -144,7 +144,8 @@ struct ReadRequest {
     fills: bool,
 }
 
-/// Replies to a READ.
+/// Reads bytes of an open file for a READ of the program `pid` and replies with them, or with
+/// `EINTR` if the program is being killed.
 async fn read(files: &Files, pid: u32, request: ReadRequest, reply: Reply) {
     let ReadRequest { handle, offset, size, fills } = request;
     let reading = async {
@@ -184,7 +185,8 @@ impl Call {
         if node == NodeId::ROOT { self.files.root() } else { Ino(node.0) }
     }
 
-    /// Returns the kernel's number of an inode.
+    /// Returns the number that the kernel has for an inode of the volume: 1 for the root of the
+    /// mount, otherwise the inode's own number.
     fn node_id(&self, ino: Ino) -> NodeId {
         if ino == self.files.root() { NodeId::ROOT } else { NodeId(ino.0) }
     }
@@ -480,7 +482,8 @@ impl Call {
         self.files.make_special(self.node(), name, kind, device, by).await
     }
 
-    /// Renames with these flags of renameat2(2).
+    /// Renames a name in a directory to a name in another or the same directory, with these flags
+    /// of renameat2(2).
     async fn rename(
         &self,
         from: (Ino, &[u8]),

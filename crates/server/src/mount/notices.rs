@@ -22,7 +22,8 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    /// Returns the kernel's number of an inode.
+    /// Returns the number that the kernel has for an inode of the volume: 1 for the mounted
+    /// directory, otherwise the inode's own number.
     fn node(&self, ino: Ino) -> NodeId {
         if ino == self.root { NodeId::ROOT } else { NodeId(ino.0) }
     }

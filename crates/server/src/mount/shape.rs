@@ -17,7 +17,7 @@ const OWNER_EXECUTES: u32 = 0o100;
 /// The preferred size in bytes of reads and writes (`st_blksize`).
 const PREFERRED_BYTES: u32 = 128 << 10;
 
-/// Returns the changes of a SETATTR request.
+/// Returns the changes of a node's attributes that a SETATTR request of the kernel asks for.
 pub(super) fn set_node(changes: &AttributeChanges) -> SetNode {
     let time = |time: fuse::TimeChange| match time {
         fuse::TimeChange::Now => SetTime::Now,
@@ -40,7 +40,7 @@ pub(super) fn set_node(changes: &AttributeChanges) -> SetNode {
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// Returns a time in the kernel's form.
+/// Returns a timestamp of the volume in the kernel's form.
 pub(super) fn file_time(time: Timestamp) -> FileTime {
     let nanoseconds = time.0.rem_euclid(NANOSECONDS);
     FileTime {

@@ -18,7 +18,7 @@ use volume::{Usage, Volume};
 /// The lifetime of cached figures.
 const CACHED_FOR: Duration = Duration::from_secs(1);
 
-/// The limit of time to get new figures.
+/// The limit of time to get new figures from the stores. After it, the last known figures are used.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The block size of the figures, in bytes.
@@ -36,13 +36,13 @@ const NAME_BYTES_MAX: u32 = 255;
 /// The free bytes of the file system that has the block store's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
-    /// Bytes that any user can write.
+    /// The free bytes that programs of any user can fill.
     available: u64,
     /// All free bytes, including the file system's reserve for privileged users.
     all: u64,
 }
 
-/// The space of a mount.
+/// The used and free space of a mount, for `df`.
 #[derive(Debug)]
 pub(super) struct Space {
     volume: Arc<Volume>,

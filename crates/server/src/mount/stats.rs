@@ -14,10 +14,10 @@ use rustix::io::Errno;
 
 use crate::metrics::Metrics;
 
-/// The name of the directory.
+/// The name of the directory at the root of a mount that contains the stats file.
 pub(super) const FOLDER_NAME: &str = ".ashlar";
 
-/// The name of the file in it.
+/// The name of the stats file in this directory.
 pub(super) const FILE_NAME: &str = "stats";
 
 /// The lowest handle of the stats file. Handles of other files are below.
@@ -81,7 +81,7 @@ impl Stats {
         reply.data(&[IoSlice::new(rest.get(..size).unwrap_or_default())]);
     }
 
-    /// Closes a handle.
+    /// Closes a handle of the stats file, and drops its snapshot of the metrics.
     pub(super) fn close(&self, handle: FileHandle) {
         self.lock().texts.remove(&handle.0);
     }

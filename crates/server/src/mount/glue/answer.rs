@@ -20,9 +20,9 @@ pub(super) enum Answer {
     NoEntry(CacheValidity),
     Attributes(NodeAttributes, Duration),
     StatX(NodeAttributes, FileTime, Duration),
-    /// The target of a link, or the value of an attribute.
+    /// The target of a symbolic link, or the value of an extended attribute.
     Bytes(Vec<u8>),
-    /// The length of an attribute's value.
+    /// The length in bytes of an extended attribute's value, or of the list of names.
     Size(u32),
     Opened(FileHandle, OpenFlags),
     /// A file was opened, as with `Opened`. In addition, the kernel must drop its cached size of

@@ -22,7 +22,7 @@ impl Call {
     }
 }
 
-/// Sends the result of an operation.
+/// Sends the result of an operation to the kernel as its reply: the answer or the error.
 fn send(done: Result<Answer, rustix::io::Errno>, reply: Reply) {
     match done {
         Ok(answer) => answer.send(reply),

@@ -20,7 +20,8 @@ const APPEND: u32 = 0o2000;
 type Taken = (AcceptedWrite, PageAccess);
 
 impl Call {
-    /// Copies the bytes of a WRITE.
+    /// Copies the bytes of a WRITE from the kernel's request, so that the request is free. Returns
+    /// them with the access to the file's pages.
     pub(super) async fn accept_write(
         &self,
         operation: &FileOperation<'_>,

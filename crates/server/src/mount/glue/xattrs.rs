@@ -52,7 +52,7 @@ impl Call {
         sized(names, size)
     }
 
-    /// Sets an attribute. `flags` are those of setxattr(2).
+    /// Sets an extended attribute of the node. `flags` are those of setxattr(2).
     pub(super) async fn set_xattr(
         &self,
         name: &OsStr,
@@ -71,7 +71,7 @@ impl Call {
         Ok(Answer::Ok)
     }
 
-    /// Removes an attribute.
+    /// Removes an extended attribute of the node.
     pub(super) async fn remove_xattr(&self, name: &OsStr) -> Result<Answer, Errno> {
         self.check_shown(name)?;
         self.files.remove_xattr(self.node(), name.as_bytes()).await?;
