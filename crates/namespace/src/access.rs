@@ -1,9 +1,10 @@
 //! Access keys and policies: records by name.
 //!
-//! An access key names policies. The invariant: every policy that it names exists (for an exception
-//! in very large volumes see [`RemovePolicy`]). A plan that gives a policy to an access key guards
-//! the record of the policy, and a plan that removes a policy guards that no access key has it.
-//! Built-in policies have no record; the caller knows their names.
+//! An access key names policies, which decide about its requests. The invariant: every policy that
+//! an access key names exists (for an exception in very large volumes see [`RemovePolicy`]). A plan
+//! that gives a policy to an access key guards the record of the policy, and a plan that removes a
+//! policy guards that no access key has it. Built-in policies have no record; the caller knows
+//! their names.
 //!
 //! The reason why a change is refused is a part of its answer, with the names that it concerns, so
 //! it comes from one snapshot like any answer. For example, `RemovePolicy` returns the access keys
@@ -34,27 +35,28 @@ pub enum AccessError {
     /// There is no access key of this name.
     #[error("no such access key")]
     NoSuchUser,
-    /// There is no record of a policy of this name.
+    /// There is no record of a policy of this name, and the name is not that of a built-in policy.
     #[error("no such policy: {0:?}")]
     NoSuchPolicy(String),
     /// There is no account of this number.
     #[error("no such account: {0}")]
     NoSuchAccount(AccountId),
-    /// There is an account of this name or number.
+    /// There is an account of this name or number, so the account is not created.
     #[error("the account exists")]
     AccountExists,
-    /// The access keys that belong to the account, sorted.
+    /// The account is not removed, because these access keys belong to it. They are sorted.
     #[error("access keys belong to the account: {}", .0.join(", "))]
     AccountHasUsers(Vec<String>),
-    /// The buckets that belong to the account, sorted.
+    /// The account is not removed, because these buckets belong to it. They are sorted.
     #[error("buckets belong to the account: {}", .0.join(", "))]
     AccountHasBuckets(Vec<String>),
-    /// The access keys that have the policy, sorted.
+    /// The policy is not removed, because these access keys have it. They are sorted.
     #[error("access keys have the policy: {}", .0.join(", "))]
     PolicyInUse(Vec<String>),
 }
 
-/// Returns true if a policy of this name is built in.
+/// Returns true if a policy of this name is built in. Such a policy has no record, so plans do not
+/// guard it.
 pub type IsBuiltIn = fn(&str) -> bool;
 
 /// Lists the access keys of a volume, sorted.
@@ -127,7 +129,7 @@ pub struct AddUser<'a> {
     pub access_key: &'a str,
     /// The access key's record.
     pub user: &'a User,
-    /// Policies that need no record.
+    /// The test for names of built-in policies, which need no record.
     pub built_in: IsBuiltIn,
 }
 
@@ -163,9 +165,9 @@ impl Planner for AddUser<'_> {
 pub struct SetUserPolicies<'a> {
     /// The access key.
     pub access_key: &'a str,
-    /// The new policies.
+    /// The names of the new policies, which replace all earlier ones.
     pub policies: &'a [String],
-    /// Policies that need no record.
+    /// The test for names of built-in policies, which need no record.
     pub built_in: IsBuiltIn,
 }
 
@@ -249,7 +251,7 @@ pub struct SetPolicy<'a> {
 }
 
 impl Planner for SetPolicy<'_> {
-    /// True if there was a policy of this name.
+    /// True if there was a policy of this name before.
     type Output = bool;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
@@ -366,7 +368,7 @@ fn list<T>(
     entries(view, space)?.into_iter().map(named).collect()
 }
 
-/// Reads all records of a space, sorted.
+/// Reads all records of a space (one kind of records, such as all access keys), sorted by key.
 pub(crate) fn entries(view: &mut View<'_>, space: Space) -> Result<Vec<Entry>, Halt> {
     all(view, key::partition(space, 0))
 }

@@ -31,7 +31,7 @@ pub struct FoundBucket {
     pub settings: Bucket,
     /// Its versioning state.
     pub versioning: Versioning,
-    /// Its quota.
+    /// The limits on its bytes and objects.
     pub quota: Quota,
 }
 
@@ -174,8 +174,8 @@ impl Planner for DeleteBucket<'_> {
     }
 }
 
-/// The most configurations of a bucket: one of each kind, and a kind is one byte. It limits the
-/// guards and writes for the removal of a bucket.
+/// The most configurations of a bucket, such as lifecycle rules or CORS rules: one of each kind,
+/// and a kind is one byte. It limits the guards and writes for the removal of a bucket.
 const CONFIGS_MAX: u32 = 256;
 
 /// Finds a bucket and its settings. One round trip if its dentry is cached. Fails with
@@ -210,7 +210,7 @@ impl Planner for FindBucket<'_> {
 pub struct ReadBuckets<'a> {
     /// The prefix of the names.
     pub prefix: &'a [u8],
-    /// The last name of the page before.
+    /// The last name of the page before; `None` for the first page.
     pub after: Option<&'a [u8]>,
     /// The most buckets of the page.
     pub limit: u32,
@@ -256,7 +256,7 @@ impl Planner for ReadBuckets<'_> {
     }
 }
 
-/// The most buckets of a volume that a listing reads.
+/// The most buckets of a volume that a listing reads. Further ones are not listed.
 pub const BUCKETS_MAX: u32 = 10_000;
 
 /// Changes one setting of a bucket. Fails with `NoSuchBucket`, and as [`BucketChange`] says.
@@ -271,11 +271,12 @@ pub struct SetBucket<'a> {
 /// A change of one setting; the others stay.
 #[derive(Clone, Copy, Debug)]
 pub enum BucketChange {
-    /// True: objects that are created from now on get opaque entity tags.
+    /// True: objects that are created from now on get opaque entity tags, which are random and not
+    /// an MD5 of the content.
     OpaqueTags(bool),
-    /// The owner of objects that other accounts write.
+    /// The S3 rule for the owner of objects that other accounts write; `None` removes the rule.
     Ownership(Option<ObjectOwnership>),
-    /// The restrictions on public access.
+    /// The restrictions on public access; `None` removes them.
     PublicAccess(Option<PublicAccessBlock>),
     /// The versioning state. Fails with `Locked` if the bucket has object lock and the state is not
     /// `Enabled`, and with `HasTrash` if the bucket has a trash.
@@ -394,13 +395,14 @@ impl Planner for FindBucketConfigs<'_> {
     }
 }
 
-/// Stores the progress of the lifecycle pass over a bucket. Returns false, and stores nothing, if
-/// another gateway has stored progress since `was` was read.
+/// Stores the progress of the lifecycle pass over a bucket, which is the task that applies its
+/// lifecycle rules to all objects. Returns false, and stores nothing, if another gateway has stored
+/// progress since `was` was read.
 #[derive(Clone, Debug)]
 pub struct SetLifecyclePass<'a> {
     /// The bucket.
     pub bucket: NamedBucket<'a>,
-    /// The progress that the caller has read.
+    /// The stored progress that the caller has read; `None` if there was none.
     pub was: Option<&'a BucketConfig>,
     /// The new progress.
     pub now: &'a BucketConfig,

@@ -1,15 +1,17 @@
 //! Content maps: storing the slices of a file in records.
 //!
-//! Few slices are in the inode's record, many are in pages of their own. For example, a file of 1
-//! GiB in blocks of 4 MiB has 256 slices, which need one page.
+//! A slice is a run of bytes of one block at a position of a file, and the content map of a file is
+//! the list of its slices. Few slices are in the inode's record, many are in pages, which are
+//! records of their own. For example, a file of 1 GiB in blocks of 4 MiB has 256 slices, which need
+//! one page.
 
 use record::{
     Content, INODE_SLICES_MAX, Ino, MapPage, PAGE_SLICES_MAX, PageRef, PartRun, Slice, key,
 };
 use store::Write;
 
-/// Stores the slices of a new file, which are sorted and without holes. Returns the content for its
-/// inode, and the writes of its pages.
+/// Stores the slices of a new file, which are sorted by position. Returns the content for its
+/// inode, and the writes of its pages: none if the slices fit into the inode's record.
 pub fn build_content(ino: Ino, slices: Vec<Slice>) -> (Content, Vec<Write>) {
     if slices.len() <= INODE_SLICES_MAX {
         return (Content::Slices(slices), Vec::new());
@@ -33,14 +35,16 @@ pub(crate) fn pages_made(content: &Content) -> u32 {
     }
 }
 
-/// The indexes of the pages that hold the bytes from `start` up to `end`.
+/// The indexes in `pages` of those pages of a content map that cover the bytes from `start` up to
+/// `end`.
 pub fn pages_of(pages: &[PageRef], start: u64, end: u64) -> std::ops::Range<usize> {
     let first = pages.partition_point(|page| page.start <= start).saturating_sub(1);
     let last = pages.partition_point(|page| page.start < end);
     first..last.max(first)
 }
 
-/// Groups consecutive parts of equal length.
+/// Groups the lengths of an upload's parts, in bytes: consecutive parts of equal length become one
+/// run.
 pub fn part_runs(lengths: impl IntoIterator<Item = u64>) -> Vec<PartRun> {
     let mut runs: Vec<PartRun> = Vec::new();
     for length in lengths {
@@ -52,8 +56,9 @@ pub fn part_runs(lengths: impl IntoIterator<Item = u64>) -> Vec<PartRun> {
     runs
 }
 
-/// Concatenates the slices of parts. The positions of each part start at 0. Returns the size, and
-/// the slices with positions in the complete file.
+/// Concatenates the slices of an upload's parts, each given with its size in bytes. The positions
+/// in each part start at 0. Returns the size of all parts together, and the slices with positions
+/// in the complete file.
 pub fn concatenate<'a>(parts: impl IntoIterator<Item = (u64, &'a [Slice])>) -> (u64, Vec<Slice>) {
     let (mut position, mut all) = (0, Vec::new());
     for (size, slices) in parts {
@@ -65,7 +70,8 @@ pub fn concatenate<'a>(parts: impl IntoIterator<Item = (u64, &'a [Slice])>) -> (
     (position, all)
 }
 
-/// The slices of the range from `start` up to `end`, with positions relative to `start`.
+/// The slices of the range from `start` up to `end` of a file, with positions relative to `start`.
+/// A slice that begins or ends outside is shortened.
 pub fn cut(slices: &[Slice], start: u64, end: u64) -> Vec<Slice> {
     let mut cut = Vec::new();
     for slice in slices {

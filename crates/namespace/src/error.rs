@@ -16,13 +16,15 @@ pub enum FsError {
     /// There is a bucket of this name.
     #[error("the bucket exists")]
     BucketExists,
-    /// The bucket has files or directories.
+    /// The bucket cannot be deleted, because it has files or directories.
     #[error("the bucket is not empty")]
     BucketNotEmpty,
-    /// The bucket has objects, noncurrent versions or delete markers.
+    /// The bucket cannot be deleted, because it has objects, noncurrent versions (earlier versions
+    /// of objects) or delete markers.
     #[error("the bucket has versions of objects")]
     VersionsLeft,
-    /// The bucket's trash has items.
+    /// The bucket cannot be deleted, or its trash cannot be removed, because the trash has items:
+    /// objects that were deleted or replaced and can be restored.
     #[error("the bucket's trash is not empty")]
     TrashLeft,
     /// The bucket has a trash, so it cannot have versions.
@@ -34,19 +36,22 @@ pub enum FsError {
     /// The name is not bound.
     #[error("no such file or object")]
     NoSuchKey,
-    /// The key is not bound, and its newest version is this delete marker.
+    /// No object has the key, because its newest version is a delete marker. The value is the
+    /// version id of that marker.
     #[error("no such object: it was deleted")]
     Deleted(VersionRef),
     /// The object has no version of this id.
     #[error("no such version")]
     NoSuchVersion,
-    /// The version is a delete marker, which was created at this time.
+    /// The requested version is a delete marker. The values are its version id and the time of its
+    /// creation.
     #[error("the version is a delete marker")]
     IsMarker(VersionRef, Timestamp),
     /// The operation does not work in a bucket that keeps versions.
     #[error("the bucket keeps versions")]
     KeepsVersions,
-    /// Version records bind the file, so it must not change. The caller runs
+    /// The file is a noncurrent version of an object or an item of a trash: version records bind
+    /// it, in addition to names or in their place. So it must not change. The caller runs
     /// [`crate::DetachVersions`], which moves the versions to a copy, and tries again.
     #[error("the file is a noncurrent version of an object, or in the trash")]
     NotCurrent,
@@ -59,26 +64,30 @@ pub enum FsError {
     /// The operation would exceed the quota of the bucket.
     #[error("the bucket's quota is exceeded")]
     QuotaExceeded,
-    /// A retention or a legal hold protects the object.
+    /// A retention or a legal hold (S3 object lock) protects the object. Also for a change of
+    /// versioning in a bucket with object lock, which needs enabled versioning.
     #[error("the object is locked")]
     Locked,
     /// A condition of the request does not hold.
     #[error("a condition does not hold")]
     PreconditionFailed,
-    /// The bucket refuses overlapping keys, and a component of the key is a file.
+    /// The bucket refuses overlapping keys, such as `a` and `a/b`, and a component of the key is a
+    /// file. For example, a PUT to `a/b` while `a` is an object.
     #[error("a key above this one exists")]
     OverlapsFile,
-    /// The bucket refuses overlapping keys, and the key is a directory.
+    /// The bucket refuses overlapping keys, such as `a` and `a/b`, and the key is a directory. For
+    /// example, a PUT to `a` while `a/b` is an object.
     #[error("a key below this one exists")]
     OverlapsDirectory,
     /// There is no such multipart upload, or it is not open any more.
     #[error("no such upload")]
     NoSuchUpload,
-    /// The part of this number does not exist, or has another entity tag or checksum than listed. 0
-    /// if the list is empty.
+    /// The part of this number does not exist, or has another entity tag or checksum than the
+    /// client lists. The number is 0 if the client lists no part.
     #[error("a listed part does not exist as listed")]
     InvalidPart(u16),
-    /// The part was sent more often than [`crate::TRANSMISSIONS_MAX`].
+    /// The client has sent this part of an upload [`crate::TRANSMISSIONS_MAX`] times before. The
+    /// new transmission is not recorded.
     #[error("the part was sent too many times")]
     TooManyTransmissions,
     /// The list of parts is not in ascending order.
@@ -95,7 +104,8 @@ pub enum FsError {
     /// The parts together have another size than the client announced, or exceed the largest file.
     #[error("the size is not the announced one, or exceeds the limit")]
     WrongSize,
-    /// The source of the copy was changed or removed meanwhile.
+    /// The source of the copy was changed or removed after the caller read it. The caller reads it
+    /// again.
     #[error("the source changed meanwhile")]
     SourceChanged,
     /// The name is bound.
@@ -127,21 +137,24 @@ pub enum FsError {
     /// The file of a bucket with versions or a trash has [`crate::VERSIONED_LINKS_MAX`] hard links.
     #[error("the file has as many hard links as a file of this bucket may have")]
     TooManyLinks,
-    /// The node is removed, or the name does not lead to it any more. The caller looks it up again.
+    /// The inode number belongs to no node any more, or the name does not lead to the expected node
+    /// any more. The caller looks the name up again.
     #[error("the name does not lead to the same file any more")]
     Stale,
     /// The client has used the token of this request for another request before.
     #[error("the client token was used for another request before")]
     OtherRequest,
-    /// The path has too many directories, or a rename would need a plan that is too large.
+    /// The path has more directories than the limit, or a rename would create and remove so many
+    /// directories that its plan would be too large.
     #[error("the path has too many directories")]
     TooDeep,
-    /// The content is not in the form for which the change was made, for example inline instead of
-    /// in blocks. The caller makes the change again.
+    /// The content is not in the form or data version for which the change was made. For example,
+    /// it is inline in the inode's record, and the change writes slices of blocks. The caller reads
+    /// the file and makes the change again.
     #[error("the content was changed or moved meanwhile")]
     ContentReplaced,
-    /// The file has released a block that it would reference again, and the reaper has not
-    /// processed the release. The caller waits or copies the data.
+    /// The file would reference a block that it has released before, and the reaper, which deletes
+    /// unused blocks, has not processed that release yet. The caller waits or copies the data.
     #[error("the file has released this block, and the release is not complete")]
     BlockReleasePending,
     /// There is no extended attribute of this name.
@@ -168,27 +181,31 @@ pub enum FsError {
     /// The object would have more than [`crate::OBJECT_TAGS_MAX`] tags.
     #[error("the object has too many tags")]
     TooManyTags,
-    /// A leased inode number is in use. The metadata store was restored to a state before the
-    /// lease. The caller uses other numbers.
+    /// An inode number that the store has leased to this session is in use. This happens if the
+    /// metadata store was restored to a state before an earlier lease of the number. The caller
+    /// uses other numbers.
     #[error("a leased number is in use already")]
     InodeNumberInUse,
     /// The key has another object than the caller has checked, or that object has another owner, or
     /// other tags, grants or locks. The caller checks permissions again.
     #[error("the key has another object than the one that was checked")]
     OtherObject,
-    /// Other writers changed records of the plan until the deadline. Nothing was written.
+    /// Other writers changed records of the plan at each try, until the deadline. Nothing was
+    /// written.
     #[error("too much contention")]
     Contended,
 }
 
-/// The reason why a planning pass stopped.
+/// The reason why a planning pass, which is one call of a planner, stopped without a plan or a
+/// result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Halt {
-    /// A requested record is not known yet.
+    /// A record that the pass has requested is not known yet. The driver reads it and calls the
+    /// planner again.
     Need,
-    /// The answer is this error.
+    /// The operation has this error as its answer.
     Fail(FsError),
-    /// The record of this key does not decode.
+    /// The record of this key does not decode, for this reason. The store has damage.
     Corrupt(Key, DecodeError),
 }
 

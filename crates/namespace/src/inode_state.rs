@@ -1,9 +1,10 @@
 //! The state of an inode, and the changes that it admits.
 //!
-//! A file is *current* while only dentries bind it. If a PUT or DELETE replaces its key in a bucket
-//! with versions or a trash, a version record binds it, and it is *superseded*: the inode has a
-//! [`Superseded`] record. The plan that writes or deletes the version record also updates that
-//! record. A file is *locked* while its retention or legal hold lasts.
+//! A dentry binds a name to an inode. A file is *current* while only dentries bind it. If a PUT or
+//! DELETE replaces its key in a bucket with versions or a trash, a version record binds it, and it
+//! is *superseded*: the inode has a [`Superseded`] record, which lists these version records. The
+//! plan that writes or deletes the version record also updates that record. A file is *locked*
+//! while its retention or legal hold lasts.
 //!
 //! ```text
 //!             a version record binds it
@@ -36,14 +37,14 @@ use crate::run::Env;
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// A kind of change of an inode.
+/// A kind of change of an inode, for the check if the inode's state admits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The bytes of a file, or its size.
     Content,
     /// Mode, owner, times, extended attributes and access control lists.
     Attributes,
-    /// Content headers and user metadata of the object.
+    /// Content headers and user metadata of the object, which S3 never changes after the PUT.
     ObjectItem,
     /// Tags, grants, retention and legal hold. S3 changes them on any version.
     VersionItem,
@@ -87,8 +88,8 @@ impl InodeState {
         Ok(InodeState { at, superseded, is_named, is_locked })
     }
 
-    /// Treats a file as unlocked if its only lock is `own`: a retention that the file got from
-    /// earlier writes of the same open file.
+    /// Treats a file as unlocked if its only lock is the retention `own`, which the file got from
+    /// the bucket's default at earlier writes of the same open file. A legal hold still locks it.
     pub(crate) fn disregard(&mut self, own: Option<RetainUntil>, inode: &Inode) {
         let lock = inode.file().map(|file| file.object.lock).unwrap_or_default();
         if own.is_some() && lock.retention == own {
@@ -113,7 +114,8 @@ impl InodeState {
         }
     }
 
-    /// The record of the versions that bind the inode, with its bytes.
+    /// The list of the version records that bind the inode, as bytes and decoded; `None` if none
+    /// binds it.
     pub(crate) fn superseded(&self) -> Option<&(Value, Superseded)> {
         self.superseded.as_ref()
     }
@@ -144,8 +146,9 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// Adds to a plan that a version record binds the inode. If `linked` is true, other names may bind
-/// it, so its [`Superseded`] record may exist and is read.
+/// Adds to a plan that a version record binds the inode. `linked` is true if the inode may have
+/// further names. Only then can it have a [`Superseded`] record (the list of the version records
+/// that bind it) before this plan, so the record is read.
 pub(crate) fn bind_version(
     view: &mut View<'_>,
     (ino, linked): (Ino, bool),

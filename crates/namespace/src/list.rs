@@ -1,11 +1,11 @@
 //! Listing objects: a walk over dentries in the order of object keys.
 //!
-//! In a depth-first walk, the dentries of a bucket have the order of its keys. So a page can start
-//! at any key, and a listing keeps no state between pages. [`ListStart`] finds the start of a page
-//! and reads the first names there, in one snapshot. [`Walk`] continues: it reads the names of many
-//! directories in one round trip (a *wave*), until the page is full. For example, a listing of
-//! `logs/` with the delimiter `/` reads only the directory `logs`, and a listing without delimiter
-//! also reads the directories below.
+//! In a depth-first walk, the dentries of a bucket (records that bind names in directories to
+//! inodes) have the order of its keys. So a page can start at any key, and a listing keeps no state
+//! between pages. [`ListStart`] finds the start of a page and reads the first names there, in one
+//! snapshot. [`Walk`] continues: it reads the names of many directories in one round trip (a
+//! *wave*), until the page is full. For example, a listing of `logs/` with the delimiter `/` reads
+//! only the directory `logs`, and a listing without delimiter also reads the directories below.
 //!
 //! The cost of a page is limited, because each key may be below many directories of its own. As
 //! soon as the page has one entry, it ends when it has cost enough, and is marked as truncated. The
@@ -30,9 +30,11 @@ use crate::{FsError, Halt};
 pub struct ListQuery {
     /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// Keys that contain this after the prefix are rolled up into a common prefix. Never empty.
+    /// Keys that contain this after the prefix are rolled up: the page shows one common prefix, up
+    /// to and including the delimiter, in place of all of them. Never empty. `None` shows each key.
     pub delimiter: Option<Vec<u8>>,
-    /// The last key or common prefix of the page before.
+    /// The last key or common prefix of the page before. The page starts after it; `None` for the
+    /// first page.
     pub after: Option<Vec<u8>>,
     /// The most keys and common prefixes of the page.
     pub limit: usize,
@@ -73,30 +75,35 @@ pub struct Listing {
     pub truncated: bool,
 }
 
-/// The most ranges of one wave.
+/// The most ranges of directory names that one wave (one round trip of a listing) reads.
 pub const WAVE_RANGES: usize = 256;
 
-/// The most ranges of a page that has an entry. It suffices for a full page of 1,000 keys, each
-/// with four directories of its own.
+/// The most ranges of directory names that are read for one page of a listing. When they are used
+/// up, a page that has an entry ends early and is marked as truncated. The limit suffices for a
+/// full page of 1,000 keys, each with four directories of its own.
 pub const PAGE_RANGES_MAX: usize = 4_096;
 
-/// The most waves of a page that has an entry.
+/// The most waves (round trips) for one page of a listing. When they are used up, a page that has
+/// an entry ends early and is marked as truncated.
 pub const PAGE_WAVES_MAX: usize = 64;
 
-/// After this many successive waves without a new entry, the walk is narrow: only its first
-/// directory is read. The page may end early, and then reads of other directories would be wasted.
+/// After this many successive waves (round trips) without a new entry, the walk is narrow: only its
+/// first directory is read. The page may end early, and then reads of other directories would be
+/// wasted.
 const UNPRODUCTIVE_WAVES_MAX: usize = 4;
 
-/// The least number of directories that are read ahead.
+/// The least number of directories that are read ahead, that is, in the same round trip as the
+/// directories above them, by their guessed inode numbers.
 const AHEAD_MIN: usize = 4;
 
-/// The number of names that a walk reads of a directory that it has not seen yet.
+/// The number of names that a walk reads at first of a directory whose size is unknown. If there
+/// are more, a later wave reads them.
 const RANGE_NAMES_MIN: usize = 16;
 
 /// The most names that a walk reads of one directory at once.
 const RANGE_NAMES_MAX: usize = 1_001;
 
-/// A range of names of a directory that are not read yet.
+/// The names of one directory, or a part of them, that a walk has not read yet.
 #[derive(Clone, Debug)]
 struct Unread {
     directory: Ino,
@@ -104,44 +111,49 @@ struct Unread {
     prefix: Bytes,
     start: Key,
     end: Key,
-    /// The inode of the directory, if no names were read yet. An empty directory is an object
-    /// itself.
+    /// The inode of the directory, if none of its names was read yet. If the directory turns out to
+    /// be empty, it is an object itself, and its inode becomes the entry.
     directory_inode: Target,
 }
 
-/// A part of the walk. Pieces are sorted by key.
+/// A part of the walk: a range of names that are not read yet, or one name that was read. The
+/// pieces of a walk are sorted by key.
 #[derive(Clone, Debug)]
 enum Piece {
     Unread(Unread),
     Name { prefix: Bytes, entry: Entry },
 }
 
-/// The state of a page in progress.
+/// The state of a page of a listing in progress. The driver alternates `advance`, which returns the
+/// next reads, and `learn`, which takes their results.
 #[derive(Clone, Debug)]
 pub struct Walk {
     query: ListQuery,
     pieces: VecDeque<Piece>,
     page: Listing,
-    /// The indexes in `pieces` of the ranges of the last wave, each with its limit.
+    /// The ranges that the last wave has read: the index of each in `pieces`, and the most names
+    /// that were requested of it.
     asked: Vec<(usize, usize)>,
-    /// The directories that the last wave has read ahead.
+    /// The directories that the last wave has read ahead by their guessed inode numbers.
     ahead: Vec<Ino>,
-    /// The names that were found in these directories.
+    /// The names that were found in the directories that were read ahead, by inode number.
     found_ahead: HashMap<Ino, Vec<Entry>>,
-    /// The only name in the directory that was last read at the front, if it is a directory.
+    /// The inode number of the only name in the directory that was last read at the front of the
+    /// walk, if that name is a directory. `None` if there are more names.
     only_child: Option<Ino>,
-    /// The number of successive directories whose inode numbers were consecutive.
+    /// The number of successive directories, each the only name in the one before, whose inode
+    /// numbers were consecutive. The more there are, the more directories are read ahead.
     followed: usize,
     spent: Spent,
     done: bool,
 }
 
-/// The cost of a page so far.
+/// The cost of a page of a listing so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     ranges: usize,
     waves: usize,
-    /// Successive waves without a new entry, apart from waves that went up.
+    /// Successive waves without a new entry, apart from waves whose first range was empty.
     unproductive: usize,
     /// The number of entries at the last wave.
     entries: usize,
@@ -158,7 +170,9 @@ pub enum WalkStep {
     Page(Listing),
 }
 
-/// Finds the start of a page, and reads the first names there.
+/// Finds the start of a page of a listing, and reads the first names there. Returns the walk, from
+/// which the driver continues. The walk is already complete if the directory of the prefix does not
+/// exist.
 #[derive(Clone, Debug)]
 pub struct ListStart<'a> {
     /// The bucket.
@@ -205,8 +219,8 @@ impl Planner for ListStart<'_> {
 }
 
 impl ListQuery {
-    /// The first key that may be listed, if `after` is given. It sorts after `after`, and after all
-    /// keys of the common prefix that contains `after`.
+    /// The first key that may be listed, if `after` is given; `None` without a bound. The key sorts
+    /// after `after`, and after all keys of the common prefix that contains `after`.
     fn lower_bound(&self) -> Option<Vec<u8>> {
         let after = self.after.as_deref()?;
         match self.rolled_up(after) {
@@ -215,7 +229,8 @@ impl ListQuery {
         }
     }
 
-    /// The common prefix into which a key is rolled up, if there is one.
+    /// The common prefix that the listing shows in place of this key: up to and including the first
+    /// delimiter after the query's prefix. `None` if the key is listed itself.
     fn rolled_up(&self, key: &[u8]) -> Option<Vec<u8>> {
         let (delimiter, rest) = (self.delimiter.as_ref()?, key.strip_prefix(&self.prefix[..])?);
         let at = rest.windows(delimiter.len().max(1)).position(|window| window == delimiter)?;
@@ -234,7 +249,7 @@ impl Unread {
         Unread { directory, prefix, start, end, directory_inode: Target::Absent }
     }
 
-    /// Returns true if the range has all names of the directory.
+    /// Returns true if the range has all names of the directory, from the first to the last.
     fn is_complete(&self) -> bool {
         (self.start.clone(), self.end.clone()) == key::dentries(self.directory)
     }
@@ -256,8 +271,8 @@ impl Walk {
         }
     }
 
-    /// Starts the walk at `rest`, a path below the directory of `unread`, and leaves out everything
-    /// before it.
+    /// Starts the walk at `rest`, a path below the directory of `unread`, and leaves out all names
+    /// that sort before it. Names after it, in the directories on the path, become ranges to read.
     fn seek(&mut self, view: &mut View<'_>, unread: Unread, rest: &[u8]) -> Result<(), Halt> {
         let (mut within, mut rest) = (unread, rest);
         let mut numbers = vec![within.directory];
@@ -295,7 +310,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Continues until something must be read or the page is complete.
+    /// Continues the page until names must be read or the page is complete. Fails with
+    /// `Halt::Corrupt` if a record does not decode.
     pub fn advance(&mut self) -> Result<WalkStep, Halt> {
         self.emit()?;
         while !self.done && self.step_ahead() {
@@ -326,12 +342,14 @@ impl Walk {
         Ok(WalkStep::Read(self.reads()))
     }
 
-    /// Returns true if only the first directory of the walk is read.
+    /// Returns true if only the first directory of the walk is read, because the last waves have
+    /// found no entry.
     fn is_narrow(&self) -> bool {
         self.spent.unproductive >= UNPRODUCTIVE_WAVES_MAX && self.spent.empty == 0
     }
 
-    /// Uses the names that were read ahead of the first directory. Returns false if there are none.
+    /// Continues with the names of the first directory if an earlier wave has read them ahead.
+    /// Returns false if it has not.
     fn step_ahead(&mut self) -> bool {
         let Some(Piece::Unread(unread)) = self.pieces.front() else { return false };
         if !unread.is_complete() {
@@ -342,8 +360,8 @@ impl Walk {
         true
     }
 
-    /// Moves names from the front of the walk to the page, up to the first directory that must be
-    /// read.
+    /// Moves names from the front of the walk to the page, up to the first range that must be read.
+    /// Names that are not objects, such as symbolic links, are dropped.
     fn emit(&mut self) -> Result<(), Halt> {
         while let Some(Piece::Name { .. }) = self.pieces.front() {
             let Some(Piece::Name { prefix, entry }) = self.pieces.pop_front() else { break };
@@ -488,7 +506,8 @@ impl Walk {
         }
     }
 
-    /// Replaces a range by the names that were read of it. `limit` is the limit of the read.
+    /// Replaces the range at `index` of the walk by the names that were read of it. `limit` is the
+    /// limit of the read: if it was reached, a range with the rest of the names follows.
     fn fill(&mut self, index: usize, limit: usize, entries: Vec<Entry>) {
         let Some(Piece::Unread(unread)) = self.pieces.remove(index) else {
             unreachable!("a walk reads only unread ranges");
@@ -518,7 +537,8 @@ impl Walk {
         }
     }
 
-    /// Notes the only child of the first directory, and counts consecutive inode numbers.
+    /// Notes if the first directory has one name only, which is a directory, and counts how many
+    /// such directories in sequence have consecutive inode numbers.
     fn note_only_child(&mut self, front: &Unread, entries: &[Entry]) {
         let child = match entries {
             [entry] if front.is_complete() => Dentry::decode(&entry.key, &entry.value).ok(),
@@ -580,7 +600,8 @@ fn components(directory: &[u8]) -> Vec<Vec<u8>> {
     components
 }
 
-/// The first string that sorts after all strings that begin with `prefix`. `None` if there is none.
+/// The first string that sorts after all strings that begin with `prefix`. `None` if there is none,
+/// because the prefix is empty or consists of 0xff bytes only.
 pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|b| *b != u8::MAX)?;
     let mut next = prefix[..=keep].to_vec();

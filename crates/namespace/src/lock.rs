@@ -40,16 +40,19 @@ use crate::view::{View, decode};
 /// The most sessions that may share the locks of a volume.
 pub const LOCK_SHARERS_MAX: usize = 256;
 
-/// The place of a volume's locks, for a session that wants to use them.
+/// The place of a volume's locks, for a session that wants to use them: in the memory of one
+/// session (their granter), or in records that several sessions share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockUse {
-    /// In the memory of this session.
+    /// In the memory of this session, which is now their granter. It may grant locks without a
+    /// round trip.
     InMemory,
-    /// In records.
+    /// In records, which this session shares with others. It sets each lock with `SetLocks`.
     InRecords,
-    /// In the memory of another session, which now has a request to publish them.
+    /// In the memory of another session, which now has a request to publish them as records. This
+    /// session waits and asks again.
     Requested,
-    /// [`LOCK_SHARERS_MAX`] sessions use locks already.
+    /// [`LOCK_SHARERS_MAX`] sessions use locks already, so this session cannot use any.
     TooMany,
 }
 
@@ -58,11 +61,13 @@ pub enum LockUse {
 pub enum SetLocksResult {
     /// The session holds these locks.
     Done,
-    /// This lock of another session conflicts. Nothing was changed.
+    /// This lock of another session conflicts with the requested one. Nothing was changed.
     Conflict(HeldLock),
     /// The file would have more than [`LOCKS_PER_FILE_MAX`] locks. Nothing was changed.
     TooMany,
-    /// Locks are not in records that this session shares. Nothing was changed.
+    /// Locks are not in records that this session shares: they are in the memory of one session, or
+    /// this session has not begun to use locks. Nothing was changed. The caller finds their place
+    /// with `BeginLocking`.
     Elsewhere,
 }
 
@@ -71,13 +76,15 @@ pub enum SetLocksResult {
 pub enum ConflictSearch {
     /// No lock of another session conflicts.
     Free,
-    /// This lock of another session conflicts.
+    /// This lock of another session conflicts with the requested one.
     Conflict(HeldLock),
-    /// Locks are not in records that this session shares.
+    /// Locks are not in records that this session shares. The caller finds their place with
+    /// `BeginLocking`.
     Elsewhere,
 }
 
-/// The record of the place of locks.
+/// The record of the place of locks (the memory of one session, or records), as a plan sees it.
+/// Without a record no session uses locks.
 struct Keeping {
     key: Key,
     value: Option<Value>,
@@ -116,7 +123,8 @@ impl Keeping {
     }
 }
 
-/// Returns those of the sessions that have not ended. Guards that the others have ended.
+/// Returns those of the sessions that have not ended, that is, whose session records exist. Guards
+/// that the records of the others are absent.
 fn alive_sessions(
     view: &mut View<'_>,
     sessions: &[Nonce],
@@ -135,8 +143,9 @@ fn alive_sessions(
 }
 
 /// Finds the place of the volume's locks, for a session that wants to use some. If no other live
-/// session uses locks, they are in this session's memory from then on. The record is written for
-/// each such answer, so no earlier plan of this session can change it later.
+/// session uses locks, they are in this session's memory from then on. If another session has them
+/// in its memory, this session's request to publish them is recorded. The record of the place is
+/// written for each answer `InMemory`, so no earlier plan of this session can change it later.
 #[derive(Clone, Debug)]
 pub struct BeginLocking {
     /// A number that this session has not used for another write of lock records.
@@ -203,7 +212,8 @@ impl Planner for BeginLocking {
     }
 }
 
-/// Returns true if another session waits for this one to publish its locks.
+/// Returns true if this session keeps the volume's locks in memory and another session waits for it
+/// to publish them as records.
 #[derive(Clone, Debug)]
 pub struct FindLockRequests;
 
@@ -221,8 +231,9 @@ impl Planner for FindLockRequests {
     }
 }
 
-/// Writes locks from this session's memory into records. The last call also changes the place of
-/// locks to records. Returns false, and writes nothing, if this session is not the granter.
+/// Writes locks from this session's memory into records, so that other sessions see them. The last
+/// call also changes the place of locks to records. Returns false, and writes nothing, if this
+/// session is not the granter, that is, the session that keeps the locks in memory.
 #[derive(Clone, Debug)]
 pub struct PublishLocks<'a> {
     /// Files, each with all locks that the session holds on it. An empty list removes a record of
@@ -272,7 +283,7 @@ fn write(key: &Key, written: Written, held: Vec<HeldLock>) -> Write {
     Write::Put(key.clone(), FileLocks { written, held }.encode(key))
 }
 
-/// The locks of a file, from its record.
+/// The locks of a file, from its record. Without a record there are none.
 struct Recorded {
     key: Key,
     value: Option<Value>,
@@ -314,15 +325,17 @@ impl Recorded {
     }
 }
 
-/// Sets all locks that this session holds on a file. One round trip if the record is cached and no
-/// lock of another session conflicts.
+/// Replaces all locks that this session holds on a file, in the file's lock record. One round trip
+/// if the record is cached and no lock of another session conflicts. Only for a session that shares
+/// the records; see `BeginLocking`.
 #[derive(Clone, Debug)]
 pub struct SetLocks<'a> {
     /// The inode number of the file.
     pub ino: Ino,
-    /// All locks that the session holds on it afterwards.
+    /// All locks that the session holds on the file afterwards. Those of its earlier locks that are
+    /// not among them are released.
     pub own: &'a [RangeLock],
-    /// The lock among them that is new; `None` if locks are only released.
+    /// The lock among them that is new and may conflict; `None` if locks are only released.
     pub requested: Option<&'a RangeLock>,
     /// A number that this session has not used for another write of lock records.
     pub count: u64,
@@ -425,7 +438,8 @@ impl Planner for ForgetLocks {
     }
 }
 
-/// Removes the record of the place of locks, if all sessions in it have ended.
+/// Removes the record of the place of locks, if all sessions that it names have ended. Does nothing
+/// if one of them is alive.
 #[derive(Clone, Debug)]
 pub struct EndLocking;
 

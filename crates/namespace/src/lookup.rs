@@ -23,11 +23,11 @@ pub struct FoundObject {
     pub inode: Inode,
     /// The bytes of the inode's record, for guards.
     pub record: Value,
-    /// The dentries from the bucket's down to the object's, for guards: while all of them are
-    /// unchanged, the key leads to this inode. For a noncurrent version: the bucket's dentry and
-    /// the version's record.
+    /// The dentries (bindings of names to inodes) from the bucket's down to the object's, with keys
+    /// and bytes, for guards: while all of them are unchanged, the key leads to this inode. For a
+    /// noncurrent version: the bucket's dentry and the version's record.
     pub path_records: Vec<(Key, Value)>,
-    /// Its version id, if the bucket shows versions.
+    /// Its version id; `None` if the bucket does not show versions, also if it has a trash.
     pub version: Option<VersionRef>,
 }
 
@@ -90,8 +90,8 @@ impl Lookup<'_> {
         Ok(FoundObject { bucket, ino, inode, record, path_records, version })
     }
 
-    /// Returns the error for a key without a current version. Reads the newest version if the
-    /// bucket shows versions.
+    /// Returns the error for a key without a current version: `Deleted` if the newest record of the
+    /// key is a delete marker, else `NoSuchKey`. Reads that record if the bucket shows versions.
     fn why_missing(&self, view: &mut View<'_>) -> Result<FsError, Halt> {
         let bucket = path::bucket(view, self.path.bucket())?;
         if !bucket.dentry.versioning.is_shown() {

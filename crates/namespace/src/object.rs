@@ -83,13 +83,14 @@ impl ObjectCondition {
 /// A condition on an object that is removed. All fields that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveCondition {
-    /// The entity tags that the object may have.
+    /// The entity tags that the object may have; `None` accepts all.
     pub tags: Option<TagMatch>,
-    /// The size in bytes.
+    /// The size in bytes that the object must have; `None` accepts all.
     pub size: Option<u64>,
-    /// The time of the last change of content or name, in seconds since 1970.
+    /// The time at which content or name must have changed last, in seconds since 1970; `None`
+    /// accepts all.
     pub changed_seconds: Option<i64>,
-    /// The S3 tags of the object.
+    /// The S3 tags that the object must have, exactly and in this order; `None` accepts all.
     pub object_tags: Option<Vec<(String, String)>>,
 }
 
@@ -185,7 +186,7 @@ pub struct Publish<'a> {
 /// The result of a [`Publish`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// The inode number of the file that was replaced.
+    /// The inode number of the node that had the key before; `None` if the key was free.
     pub replaced: Option<Ino>,
     /// The new file, as stored.
     pub inode: Inode,
@@ -274,7 +275,8 @@ impl Planner for Publish<'_> {
 }
 
 impl Publish<'_> {
-    /// Adds a guard, unless it is one of the assumptions: the source of a copy may be its target.
+    /// Adds a guard to a plan, unless it is one of the assumptions, whose guards are already there:
+    /// the source of a copy may be its target.
     fn guard(&self, plan: &mut Plan, guard: Guard) {
         let assumed = plan.guards.iter().take(self.assumptions.len());
         if !assumed.into_iter().any(|assumed| *assumed == guard) {
@@ -282,8 +284,9 @@ impl Publish<'_> {
         }
     }
 
-    /// Finds the dentry that the new one replaces, and guards it. `None` if the name is free. Fails
-    /// if the condition does not hold.
+    /// Finds the dentry that the new one replaces, and guards it. `slot` is the key of both.
+    /// Returns `None` if the name is free, and then guards that. Fails with `PreconditionFailed` or
+    /// `NoSuchKey` if the condition does not hold.
     pub(crate) fn replaced(
         &self,
         view: &mut View<'_>,
@@ -327,8 +330,8 @@ impl Publish<'_> {
         Ok(Some(old))
     }
 
-    /// Fails if a component of the path is a file, or if the key itself is a directory. Guards
-    /// both.
+    /// Fails with `OverlapsFile` if a component of the path is a file, and with `OverlapsDirectory`
+    /// if the key itself is a directory. Guards that this stays so.
     pub(crate) fn refuse_overlap(
         &self,
         view: &mut View<'_>,
@@ -354,8 +357,9 @@ impl Publish<'_> {
     }
 }
 
-/// Adds the missing directories of a path to a plan, with the owner of the file. Returns the inode
-/// number of the directory for the file.
+/// Adds the missing directories of a path to a plan, with the owner of the file, for which `file`
+/// has the attributes. `fresh` has an unused inode number for each directory of the path, and
+/// `chain` the directories that exist. Returns the inode number of the directory for the file.
 ///
 /// For example, the path `a/b/c` with an existing `a`: the plan creates `a/b/` and counts one more
 /// entry in `a`.
@@ -416,19 +420,21 @@ const fn directory_mode(file: u32) -> u32 {
     (file & FILE_MODE) | (file & READERS) >> 2
 }
 
-/// The mark that a plan writes with a file whose content is staged inline; `None` for other
-/// contents. The task that moves such contents into blocks finds them by the mark.
+/// The write of the mark of a file whose content is staged inline, that is, kept in the inode's
+/// record only until the destager moves it into a block. The destager finds such files by their
+/// marks. Returns `None` for other contents.
 pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {
     let mark = key::staged_inline(ino);
     content.is_staged_inline().then(|| Write::Put(mark.clone(), Mark.encode(&mark)))
 }
 
-/// Returns the size of a file that consists of its inode alone: its content is inline permanently,
-/// it has one name, and no other record belongs to it. Returns `None` for other files.
+/// Returns the size in bytes of a file that consists of its inode alone: its content is in the
+/// inode's record for good, it has one name, and no other record belongs to it. Returns `None` for
+/// other files.
 ///
-/// A PUT of such a file marks its dentry with the size, and the inode with the fact that the dentry
-/// has the mark. A plan that removes the dentry may then delete the inode without reading it. A
-/// plan that changes the file clears the mark.
+/// A PUT of such a file marks its dentry as self-contained, with the size, and notes in the inode
+/// that the dentry has the mark. A plan that removes the dentry may then delete the inode without
+/// reading it. A plan that changes the file clears the mark.
 pub fn self_contained(inode: &Inode) -> Option<u64> {
     let file = inode.file()?;
     let self_contained = matches!(file.content, Content::Inline(_))
@@ -439,9 +445,9 @@ pub fn self_contained(inode: &Inode) -> Option<u64> {
     self_contained.then_some(file.size)
 }
 
-/// Changes S3 metadata of an object. The entity tag and Last-Modified stay. Fails as [`Lookup`]
-/// does, with `OtherObject` if the object is not the expected one, and with `Locked` if the
-/// retention cannot be replaced.
+/// Changes S3 metadata of an object or of one of its versions. The entity tag and Last-Modified
+/// stay. Fails as [`Lookup`] does, with `OtherObject` if the object is not the expected one, and
+/// with `Locked` if the retention cannot be replaced.
 #[derive(Clone, Debug)]
 pub struct SetObject<'a> {
     /// The key.
@@ -538,9 +544,9 @@ impl Planner for SetObject<'_> {
     }
 }
 
-/// Returns true if the new retention may replace the old one: the old one has ended, or the new one
-/// is not shorter and has the same mode, or the caller bypasses governance mode. Compliance mode is
-/// never bypassed. A change from governance to compliance mode also needs the bypass.
+/// Returns true if the retention `new` may replace `old`: the old one has ended by `now`, or the
+/// new one is not shorter and has the same mode, or the caller bypasses governance mode. Compliance
+/// mode is never bypassed. A change from governance to compliance mode also needs the bypass.
 fn may_retain(
     old: Option<RetainUntil>,
     new: Option<RetainUntil>,

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use record::{BlockId, Ino, Mark, Slice, key};
 use store::Write;
 
-/// The bytes that slices use of each pack.
+/// The bytes that these slices use of each pack, which is a block with the data of several files.
+/// Blocks of one file are left out.
 fn bytes_in_packs(slices: &[Slice]) -> BTreeMap<BlockId, i64> {
     let mut packs = BTreeMap::new();
     for slice in slices.iter().filter(|slice| slice.block.is_pack()) {
@@ -19,8 +20,9 @@ fn bytes_in_packs(slices: &[Slice]) -> BTreeMap<BlockId, i64> {
     packs
 }
 
-/// The writes that make a file an owner of the packs among these slices: a share record, and an
-/// addition to the live bytes of each pack.
+/// The writes that make the file `owner` an owner of the packs (blocks of several files) among
+/// these slices: for each pack a share record, which names the owner, and an addition to the
+/// counter of the pack's live bytes.
 pub fn add_pack_shares(slices: &[Slice], owner: Ino) -> Vec<Write> {
     let join = |(pack, bytes): (BlockId, i64)| {
         let share = key::share(pack, owner);

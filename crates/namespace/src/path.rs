@@ -77,7 +77,7 @@ impl Path {
         object_key(&self.directories, &self.name)
     }
 
-    /// The name of the file in its sorted form.
+    /// The name of the file in the form in which dentries are sorted.
     pub fn sort_key(&self) -> SortKey {
         SortKey::file(&self.name)
     }
@@ -94,7 +94,7 @@ pub(crate) fn object_key(directories: &[Vec<u8>], name: &[u8]) -> Vec<u8> {
     key
 }
 
-/// A dentry with its key and bytes.
+/// A dentry, which binds a name in a directory to an inode, with its key and bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) key: Key,
@@ -155,7 +155,8 @@ pub(crate) enum Unknown {
     GuessAbsent,
 }
 
-/// Paths with at least this number of directories are read several levels at a time.
+/// Paths with at least this number of directories are read several levels at a time; see
+/// `look_ahead`.
 const AHEAD_FROM: usize = 8;
 
 /// The least and the most levels that are read ahead of the first unknown one.
@@ -233,7 +234,7 @@ pub(crate) fn descend(
     Ok(())
 }
 
-/// Requests the dentries of directories below an unknown one.
+/// Requests the dentries of directories below an unknown one, before it is known.
 ///
 /// One PUT creates all missing directories of its path with consecutive inode numbers. So the
 /// numbers of the unknown directories can be guessed from that of the last known one. `numbers` are
@@ -259,7 +260,8 @@ pub(crate) fn look_ahead<'a>(
     }
 }
 
-/// Returns true if a directory is removed with its last name.
+/// Returns true if only keys below it imply the directory, and no program has created it. The plan
+/// that removes the last name in such a directory removes the directory, too.
 pub(crate) fn is_implied(bound: &Bound) -> bool {
     bound.dentry.origin == Origin::Implied
 }

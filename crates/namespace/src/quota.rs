@@ -13,7 +13,7 @@ use store::{COUNTER_MAX, CounterKey, Guard, Plan, Write};
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// The limited counters of a bucket, each with its limit.
+/// The counters of a bucket that its quota limits, each with its limit, in bytes or objects.
 pub(crate) fn bounds(bucket: &Dentry) -> impl Iterator<Item = (CounterKey, i64)> {
     let Quota { bytes, objects } = bucket.quota;
     let ino = bucket.ino;

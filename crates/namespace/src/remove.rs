@@ -20,13 +20,15 @@ use crate::view::after;
 use crate::view::{Followed, View, decode};
 use crate::{FsError, Halt};
 
-/// The number of names that are read of a directory from which one name is removed. One name that
-/// stays is enough for this plan; the others are cached for the next.
+/// The number of names that are read of a directory from which one name is removed, to see if the
+/// directory becomes empty. One name that stays is enough for this plan; the others are cached, so
+/// that the removal of a further name need not read.
 const SIBLINGS_ASKED: usize = 64;
 
-/// If a directory may become empty, the names of at least this many directories above it are read
-/// in the same round trip. Most of these directories stay, so few are read at first. The number
-/// grows with the directories that are already removed.
+/// If a directory may become empty, the plan would also remove it. So the names of at least this
+/// many directories above it are read in the same round trip, because they may become empty in
+/// turn. Most of these directories stay, so few are read at first. The number grows with the
+/// directories that are already removed.
 const PRUNED_AHEAD: usize = 8;
 
 /// The guards and writes for the removal of a directory: a guard of its dentry, two guards that it
@@ -78,13 +80,14 @@ pub struct RemovedKey {
     pub marker: Option<VersionRef>,
 }
 
-/// The decision on one name.
+/// The decision on one name that a request removes.
 struct Decided<'a> {
     branch: &'a Branch,
     removal: &'a Removal,
     /// The error, if the name is not removed.
     refused: Option<FsError>,
-    /// The object to remove, and the node of its directory.
+    /// The dentry of the object to remove, and the index of its directory's node in the tree.
+    /// `None` if no object has the name.
     removed: Option<(usize, Bound)>,
     /// True if the name is bound to a node that is not an object.
     is_other: bool,
@@ -252,35 +255,41 @@ fn unless_needed<T: Default>(halt: Halt, known: &mut bool) -> Result<T, Halt> {
     Err(halt)
 }
 
-/// The index of the bucket's node.
+/// The index of the bucket's node in the tree.
 const BUCKET: usize = 0;
 
-/// A bucket, or a directory of some branch.
+/// A node of the tree of directories: the bucket, or a directory from which a request removes
+/// names.
 #[derive(Debug)]
 struct Node {
     bound: Bound,
-    /// The index of the parent's node; the bucket's is itself.
+    /// The index of the parent directory's node; the bucket's is itself.
     above: usize,
     depth: usize,
-    /// The names that are removed from the directory.
+    /// The dentries that the plan removes from the directory.
     leaving: Vec<Bound>,
-    /// The most names that may be removed: files, and directories that may become empty.
+    /// The most names that the plan may remove from the directory: files, and subdirectories that
+    /// may become empty.
     may_leave: usize,
-    /// True if all records below are known.
+    /// False if records are still unknown that show which directories below become empty. Then the
+    /// plan is made again after they are read.
     decided: bool,
-    /// True if the directory must stay.
+    /// True if the directory must stay even if it becomes empty, because the plan adds a name to
+    /// it.
     kept: bool,
 }
 
-/// The end of a branch in the tree.
+/// The place in the tree to which the path of a branch leads.
 #[derive(Debug)]
 enum BranchEnd {
+    /// The index of the directory's node.
     Node(usize),
     /// The directory does not exist.
     Missing,
 }
 
-/// The existing directories of all branches, each once.
+/// The existing directories of all branches (the directories from which a request removes names),
+/// each once, with the directories above them.
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
@@ -338,7 +347,8 @@ impl Tree {
         bound.chain(self.missing.iter().cloned().map(Guard::Absent)).collect()
     }
 
-    /// The node and inode number of the directory of a branch; `None` if it does not exist.
+    /// The index of the node and the inode number of the directory of a branch, which is given by
+    /// its index; `None` if the directory does not exist.
     pub(crate) fn end(&self, branch: usize) -> Option<(usize, Ino)> {
         match self.places.get(branch) {
             Some(BranchEnd::Node(node)) => Some((*node, self.nodes[*node].bound.dentry.ino)),
@@ -346,7 +356,8 @@ impl Tree {
         }
     }
 
-    /// Notes that a name is removed from a node.
+    /// Notes that the plan removes this dentry from the directory of a node. The caller adds the
+    /// removal to the plan.
     pub(crate) fn leave(&mut self, node: usize, name: Bound) {
         self.nodes[node].leaving.push(name);
     }
@@ -409,7 +420,8 @@ impl Tree {
         if self.nodes[BUCKET].decided { Ok(()) } else { Err(Halt::Need) }
     }
 
-    /// Returns true if a node is removed when it becomes empty.
+    /// Returns true if the plan removes the directory of a node when it becomes empty: a key
+    /// implies it, and nothing keeps it.
     fn may_go(&self, node: usize) -> bool {
         let at = &self.nodes[node];
         node != BUCKET && !at.kept && is_implied(&at.bound)
@@ -440,7 +452,8 @@ impl Tree {
         Ok(stays.is_some())
     }
 
-    /// Requests the names of directories above a node that may become empty with it.
+    /// Requests the names of the directories above a node that may become empty with it, at most
+    /// `levels` of them, so that the next round trip reads them, too.
     fn ask_above(&self, view: &mut View<'_>, node: usize, levels: usize) {
         let mut node = self.nodes[node].above;
         for _ in 0..levels {

@@ -1,7 +1,8 @@
 //! Removing one version of an object permanently, or a delete marker.
 //!
-//! For example, a client removes the delete marker of a key: the newest noncurrent version becomes
-//! the current one again, and its directories are created if they are missing.
+//! For example, a client removes the delete marker of a key, which is the record of its deletion:
+//! the newest noncurrent version becomes the current one again, and its directories are created if
+//! they are missing.
 
 use std::slice;
 
@@ -35,8 +36,8 @@ pub struct RemoveVersion<'a> {
     pub fresh: &'a [Ino],
     /// True if a retention in governance mode does not keep the version.
     pub bypasses_governance: bool,
-    /// Versions that are not removed, even if `version` names them. [`Exempt::Nothing`] also hides
-    /// the items of a trash, as S3 does; callers that remove items of a trash use
+    /// Versions that are not removed, even if `version` names them. With [`Exempt::Nothing`] items
+    /// of a trash are not found either, as in S3; callers that remove items of a trash use
     /// [`Exempt::Current`].
     pub exempt: Exempt,
     /// The S3 tags that the version must have; `None` accepts all.
@@ -64,8 +65,9 @@ pub struct RemovedVersion {
     pub was_marker: bool,
 }
 
-/// The current version of the key.
+/// The current version of the key: the object to which a dentry binds it.
 struct Current {
+    /// The index of its directory's node in the tree of directories.
     node: usize,
     bound: Bound,
     /// The bytes of its inode's record.
@@ -149,7 +151,9 @@ impl RemoveVersion<'_> {
         Ok((Some(slot), Some(Current { node, bound, record })))
     }
 
-    /// Fails if a version is locked or has other tags, and guards its inode.
+    /// Fails with `Locked` if a retention or legal hold keeps a version, and with
+    /// `PreconditionFailed` if it has other tags. Guards its inode, whose record is `record` under
+    /// the key `at`.
     fn check(&self, env: &Env, at: &Key, record: &Value, plan: &mut Plan) -> Result<(), Halt> {
         let inode = decode(at, record, Inode::decode)?;
         let file = inode.file();
@@ -167,7 +171,8 @@ impl RemoveVersion<'_> {
         Ok(())
     }
 
-    /// The plan that removes the current version.
+    /// The plan that removes the current version. The next older version becomes the current one;
+    /// if there is none, the name is removed, and the directories that become empty.
     fn remove_current(
         &self,
         view: &mut View<'_>,

@@ -39,7 +39,7 @@ pub struct RenameKey<'a> {
     /// Unused inode numbers for directories that the new key implies and that do not exist: one for
     /// each directory of its path.
     pub fresh: &'a [Ino],
-    /// The condition on the object.
+    /// The condition on the object that is renamed.
     pub source: &'a ObjectCondition,
     /// The condition on the object that has the new key, if there is one.
     pub target: &'a ObjectCondition,
@@ -50,14 +50,16 @@ pub struct RenameKey<'a> {
     pub token: Option<RenameToken>,
 }
 
-/// The most guards and writes of a rename, with some reserve for those that the session adds. A
-/// plan cannot be split, and this one may create as many directories as it removes.
+/// The most guards and writes of the plan of a rename. The rest, up to the limit of a store, is a
+/// reserve for guards and writes that the session adds. A rename must be one plan, and it may
+/// create all directories of the new key and remove all of the old one, so a rename of two very
+/// deep keys can exceed this limit. It then fails with `TooDeep`.
 const ITEMS_MAX: usize = store::Limits::LEAST.plan_items - 64;
 
 /// The result of a [`RenameKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenamedKey {
-    /// The inode number of the object that was replaced.
+    /// The inode number of the object that had the new key before; `None` if there was none.
     pub replaced: Option<Ino>,
 }
 
@@ -109,7 +111,7 @@ impl Planner for RenameKey<'_> {
     }
 }
 
-/// The object and its old dentry.
+/// The object that is renamed, and its old dentry.
 struct Source {
     slot: Key,
     dentry_value: store::Value,
@@ -119,7 +121,8 @@ struct Source {
 }
 
 impl RenameKey<'_> {
-    /// Finds the object, and the node of its directory. `None` if there is none.
+    /// Finds the object that is renamed, and the index of its directory's node in the tree. `None`
+    /// if there is no object.
     fn source(&self, view: &mut View<'_>, tree: &Tree) -> Result<Option<(usize, Source)>, Halt> {
         let Some((node, directory)) = tree.end(0) else { return Ok(None) };
         let slot = key::dentry(directory, self.from.sort_key().as_bytes());

@@ -26,8 +26,8 @@ use store::{Guard, Key, Plan, Read, ReadResult, Value};
 use crate::view::{Hints, Known, NoHints, View};
 use crate::{FsError, Halt};
 
-/// The inputs of an operation that are not records. They are fixed for the life of the operation,
-/// so that planning twice gives the same plan.
+/// The inputs of an operation that are not records, such as the time. They are fixed for the life
+/// of the operation, so that planning twice gives the same plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Env {
     /// The time of the operation by the session's clock. New records get this time.
@@ -35,9 +35,9 @@ pub struct Env {
     /// A lower bound of the current time, even if the clock of the host was set forward by mistake.
     /// Retention and object locks end by this time, so a wrong clock never ends them early.
     pub earliest_now: Timestamp,
-    /// The session that runs the operation.
+    /// The name of the session (one run of a process) that runs the operation.
     pub session: Nonce,
-    /// Unpredictable bits for ids of versions.
+    /// Unpredictable bits for ids of versions, so that two sessions never create one id.
     pub random: u64,
 }
 
@@ -79,13 +79,14 @@ pub enum Next<T> {
     Corrupt(Key, DecodeError),
 }
 
-/// The most passes of an operation that begin without any record that is new to the operation.
-/// Beyond it the answer is [`FsError::Contended`], and the driver decides whether to start a new
-/// run. Wrong hints are not used a second time, and passes that descend a deep path always learn
-/// new records, so only real contention reaches this limit.
+/// The most passes (calls of the planner) of an operation that begin without any record that is new
+/// to the operation. Beyond it the answer is [`FsError::Contended`], and the driver decides whether
+/// to start a new run. Wrong hints are not used a second time, and passes that descend a deep path
+/// always learn new records, so only real contention reaches this limit.
 const PASSES_MAX: u32 = 64;
 
-/// The most passes of an operation in all. The deepest path takes fewer.
+/// The most passes (calls of the planner) of an operation in all. The deepest path takes fewer.
+/// Beyond it the answer is `FsError::Contended`.
 const PASSES_IN_ALL_MAX: u32 = 4_096;
 
 /// After this many passes without new records the operation stops using hints.
@@ -164,8 +165,8 @@ impl<'a, O: Planner> Run<'a, O> {
         self.known.learn(reads, found);
     }
 
-    /// Returns true if the operation has read the record of this guard before, or was refused
-    /// because of it.
+    /// Returns true if the operation has read the record, range or counter of this guard before, or
+    /// was refused because of it.
     pub fn has_met(&self, guard: &Guard) -> bool {
         match guard {
             Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) => {
@@ -176,8 +177,8 @@ impl<'a, O: Planner> Run<'a, O> {
         }
     }
 
-    /// Takes the guard that refused the last plan, and the record that the store found instead. The
-    /// next pass uses that record.
+    /// Takes the guard that refused the last plan, and the record that the store found instead;
+    /// `None` if that record is absent. The next pass uses it.
     pub fn refused(&mut self, guard: &Guard, found: Option<Value>) {
         match guard {
             Guard::Equals(key, _) | Guard::Absent(key) => {
@@ -190,9 +191,10 @@ impl<'a, O: Planner> Run<'a, O> {
     }
 }
 
-/// Returns the answer that an operation would give from hints alone, or `None` if a record is
-/// unknown or the operation would commit a plan. Callers may refuse a request early because of it.
-/// They must not answer a request from it.
+/// Returns the answer that an operation would give from hints alone, that is, from records cached
+/// from earlier operations. Returns `None` if a record is unknown, if the operation would commit a
+/// plan, or if it would fail. Callers may refuse a request early because of the answer. They must
+/// not answer a request from it.
 pub fn plan_from_hints<O: Planner>(
     operation: &O,
     env: &Env,

@@ -8,14 +8,15 @@ use crate::Halt;
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 
-/// The most buckets that are counted for a volume: those with the first names.
+/// The most buckets whose counters are summed up for a volume: those with the first names. The
+/// usage of further ones is left out.
 pub const BUCKETS_COUNTED_MAX: u32 = 1_000;
 
 /// The usage of a volume or a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes of files. A file with several names counts once, and an orphan counts until the reaper
-    /// deletes it.
+    /// Bytes of files. A file with several names counts once, and an orphan (a file without a name)
+    /// counts until the reaper deletes it.
     pub bytes: u64,
     /// The number of names of files, and of buckets.
     pub names: u64,

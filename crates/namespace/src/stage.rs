@@ -42,7 +42,7 @@ impl Assumption {
 }
 
 /// Returns true if a record belongs only to the file of this number: a page of its content map, a
-/// page of part checksums, or its share of a block.
+/// page of part checksums, or its share record, which marks it as an owner of a block.
 fn is_own(key: &Key, ino: Ino) -> bool {
     match key.space() {
         key::space::SHARE => key.suffix().ends_with(&ino.0.to_be_bytes()),
@@ -72,8 +72,8 @@ pub(crate) fn guard_unused(
     puts.take(UNUSED_GUARDS_MAX).try_for_each(|key| guard_absent(key, view, plan))
 }
 
-/// Guards that a record of a leased number is absent. Fails with `InodeNumberInUse` if the store
-/// has refused a plan because it exists.
+/// Guards that a record of an inode number that was leased to this session is absent. Fails with
+/// `InodeNumberInUse` if the store has refused a plan because the record exists.
 pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> Result<(), Halt> {
     // No planner reads this record, so it is known only from a refusal.
     if view.contradicted(key) {
@@ -83,8 +83,9 @@ pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> R
     Ok(())
 }
 
-/// Writes records that do not fit into the plan of a [`crate::Publish`] ahead of it, under a number
-/// that no dentry binds yet.
+/// Writes records that do not fit into the plan of a [`crate::Publish`] ahead of it, under an inode
+/// number that no dentry binds yet. The plan also writes a mark, by which the sweeper finds the
+/// records if this session dies before the publishing plan.
 #[derive(Clone, Debug)]
 pub struct Stage<'a> {
     /// The inode number.
@@ -110,11 +111,12 @@ impl Planner for Stage<'_> {
     }
 }
 
-/// Removes staged records. The last call also removes the mark.
+/// Removes records that a `Stage` has written ahead of a plan that was not committed. The last call
+/// also removes the mark by which the sweeper would find them.
 ///
 /// Only records of this number are removed, and additions to counters are reversed. The share
-/// record of a copy's source, which was also written, stays: it is true, and may have existed
-/// before.
+/// record (the mark of an owner of a block) that was also written for a copy's source stays: it is
+/// true, and may have existed before.
 ///
 /// All of `writes` must have been committed, and none may be removed twice.
 #[derive(Clone, Debug)]
@@ -123,7 +125,8 @@ pub struct Unstage<'a> {
     pub ino: Ino,
     /// The writes to reverse.
     pub writes: &'a [Write],
-    /// True if no other staged records of the number are left.
+    /// True if no other staged records of the number are left. Then the mark of the number is
+    /// removed.
     pub last: bool,
 }
 

@@ -17,12 +17,13 @@ use crate::version::{KeyVersions, rebind};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// The most items of one [`MarkTrashSeen`]: each needs a guard and a write.
+/// The most items of one [`MarkTrashSeen`]: each needs a guard and a write in its plan.
 pub const ITEMS_SEEN_MAX: usize = 100;
 
-/// Stores in items of a trash the time at which a pass over the trash saw them first. Items expire
-/// by this time, so their expiry does not depend on the clocks of the sessions that deleted them;
-/// see [`Version::seen`].
+/// Stores in items of a trash the time at which a pass over the trash (the task that deletes
+/// expired items) saw them first. Items expire by this time, so their expiry does not depend on the
+/// clocks of the sessions that deleted the objects; see [`Version::seen`]. Items that are gone are
+/// left out.
 #[derive(Clone, Debug)]
 pub struct MarkTrashSeen<'a> {
     /// The bucket.

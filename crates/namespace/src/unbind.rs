@@ -17,12 +17,13 @@ use crate::Halt;
 use crate::run::Env;
 use crate::view::{View, decode};
 
-/// The names that a plan removes, by inode. The planner adds the guards of the dentries.
+/// The names that a plan removes, grouped by inode, so that each inode is changed once. The planner
+/// adds the guards and deletions of the dentries itself.
 #[derive(Debug)]
 pub(crate) struct Unbinding {
     bucket: Ino,
-    /// Inodes whose only name is removed, with their size if the dentry marks them as
-    /// self-contained.
+    /// Inodes whose only name is removed. The value is the size in bytes if the dentry marks the
+    /// file as self-contained: then the inode has no further records and is deleted at once.
     ending: BTreeMap<Ino, Option<u64>>,
     /// Inodes that may have other names, with the number of names that are removed.
     linked: BTreeMap<Ino, u32>,
@@ -38,7 +39,8 @@ pub(crate) struct Unbound {
 }
 
 impl Unbinding {
-    /// No names yet. `bucket` counts the bytes of the inodes.
+    /// No names yet. `bucket` is the inode number of the bucket that counts the bytes of the
+    /// inodes.
     pub(crate) fn new(bucket: Ino) -> Unbinding {
         Unbinding { bucket, ending: BTreeMap::new(), linked: BTreeMap::new() }
     }
@@ -57,9 +59,10 @@ impl Unbinding {
 
     /// Adds the changes of all inodes to a plan.
     ///
-    /// A self-contained file is deleted at once. This is safe for concurrent readers, because a
-    /// reader has the complete content when it has the inode. All other inodes become orphans, and
-    /// the reaper reads and deletes them later, so that the foreground need not.
+    /// A self-contained file, which has no blocks and no other records, is deleted at once. This is
+    /// safe for concurrent readers, because a reader has the complete content when it has the
+    /// inode. All other inodes become orphans, and the reaper reads and deletes them later, so that
+    /// the foreground need not.
     pub(crate) fn finish(
         self,
         view: &mut View<'_>,
@@ -107,7 +110,8 @@ impl Unbinding {
     }
 }
 
-/// The write that makes an inode an orphan, which the reaper deletes.
+/// The write of an orphan record: it says that the inode has no name any more, and the reaper
+/// deletes the inode with its blocks. `bucket` counts its bytes.
 pub(crate) fn orphan(ino: Ino, bucket: Ino) -> Write {
     let key = key::orphan(ino);
     let value = Orphan::File { bucket }.encode(&key);

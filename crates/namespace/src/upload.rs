@@ -23,9 +23,9 @@ use crate::view::after;
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
 
-/// The most transmissions of one part of an upload: more than any client sends. The limit bounds
-/// the cost of a client that repeats a part forever, because each transmission costs more than the
-/// one before.
+/// The most transmissions of one part of an upload, that is, how often a client may send the same
+/// part number: more than any client sends. The limit bounds the cost of a client that repeats a
+/// part forever, because each transmission costs more than the one before.
 pub const TRANSMISSIONS_MAX: u32 = 1_024;
 
 /// An upload with its record.
@@ -118,9 +118,9 @@ fn find_open(
     }
 }
 
-/// Adds a part whose blocks are durable. One round trip if the upload is cached and the part is
-/// sent for the first time. Fails with `NoSuchUpload` if the upload does not exist or is not open,
-/// and with `TooManyTransmissions`.
+/// Adds a part whose blocks are durable, as the next transmission of its part number. One round
+/// trip if the upload is cached and the part is sent for the first time. Fails with `NoSuchUpload`
+/// if the upload does not exist or is not open, and with `TooManyTransmissions`.
 #[derive(Clone, Debug)]
 pub struct PutPart<'a> {
     /// The name of the upload.
@@ -175,12 +175,13 @@ impl PutPart<'_> {
     }
 }
 
-/// A transmission of a part.
+/// A transmission of a part. If a client sends a part number again, each transmission has its own
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundPart {
     /// The number of the part.
     pub number: u16,
-    /// The number of earlier transmissions.
+    /// The number of this transmission among those of the part number: 0 for the first.
     pub transmission: u32,
     /// The part.
     pub part: Part,
@@ -260,7 +261,8 @@ impl Planner for AbortUpload<'_> {
     }
 }
 
-/// The writes that end an upload, and the orphan that lets the reaper delete its unused parts.
+/// The writes that end an upload: its record with the new state `ended`, and an orphan record, by
+/// which the reaper finds and deletes the parts that are not used.
 pub fn end_upload(key: &Key, ended: &Upload) -> Vec<Write> {
     let orphan = key::orphan(ended.ino);
     let parts = Orphan::Upload { key: key.as_bytes().to_vec() };
@@ -270,10 +272,10 @@ pub fn end_upload(key: &Key, ended: &Upload) -> Vec<Write> {
     ]
 }
 
-/// The start of a page of uploads.
+/// The place after which a page of uploads starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadsAfter {
-    /// After this upload.
+    /// After the upload of this object key with this id.
     Upload(Vec<u8>, [u8; 16]),
     /// After all uploads of this object key.
     Object(Vec<u8>),

@@ -3,9 +3,9 @@
 //! The dentry of a key binds the current version. Noncurrent versions and delete markers are
 //! records of their own, newest first ([`key::version`]).
 //!
-//! The invariant: the current version is newer than all of these records. If a key has no dentry,
-//! its newest record shows whether it was deleted. So a read or a write of the current version
-//! never looks at older ones, however many there are.
+//! The invariant: the current version is newer than all of these records. If a key has no dentry
+//! (no current version), its newest record shows whether it was deleted. So a read or a write of
+//! the current version never looks at older ones, however many there are.
 //!
 //! A plan that changes the versions of a key guards its dentry, or the absence of a dentry. A plan
 //! that adds a version also guards that no newer version exists. Usually it guesses this without a
@@ -25,7 +25,8 @@ use crate::unbind::Unbinding;
 use crate::view::{View, after, decode};
 use crate::{FsError, Halt, inode_state};
 
-/// A version record: a noncurrent version or a delete marker.
+/// A version record: a noncurrent version (an earlier version of an object), an item of a trash, or
+/// a delete marker.
 #[derive(Clone, Debug)]
 pub(crate) struct Noncurrent {
     pub(crate) key: Key,
@@ -62,7 +63,7 @@ impl Noncurrent {
     }
 }
 
-/// The versions of one key.
+/// The versions of one key, for plans that add or remove one.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyVersions {
     bucket: Ino,
@@ -123,7 +124,7 @@ impl KeyVersions {
         Ok(found.filter(|found| found.version.is_null || version != VersionRef::Null))
     }
 
-    /// Guards that no version is newer than this id.
+    /// Guards that the key has no version record that is newer than this id.
     fn guard_newest(&self, id: VersionStamp, plan: &mut Plan) {
         plan.guards.push(Guard::Empty(self.range().0, after(&self.at(id))));
     }
@@ -147,7 +148,9 @@ impl KeyVersions {
         Ok(VersionStamp::new(Timestamp(env.now.0.max(least)), env.random))
     }
 
-    /// Adds to a plan that the current version becomes noncurrent, and `next` takes its place.
+    /// Adds to a plan that the object which `current` binds becomes a noncurrent version (or an
+    /// item of the trash), and that a version with the id `next` takes its place. The caller writes
+    /// that version.
     fn make_noncurrent(
         &self,
         view: &mut View<'_>,
@@ -189,7 +192,9 @@ impl KeyVersions {
         inode_state::bind_version(view, (ino, linked), bound, plan)
     }
 
-    /// Adds the removal of a noncurrent null version to a plan, if there is one.
+    /// Adds the removal of the key's noncurrent null version to a plan, if there is one. The null
+    /// version is the one that was written while versioning was not enabled; a key has at most one
+    /// that is noncurrent.
     fn remove_null(
         &self,
         view: &mut View<'_>,
@@ -312,8 +317,9 @@ impl KeyVersions {
     }
 
     /// Adds to a plan that an object of another key is moved to this key. `leaving` is the object
-    /// that has the key now and moves away, if any. Returns the version id of the moved object
-    /// here, or `None`.
+    /// that has the key now and moves away, if any. Returns the version id that the moved object
+    /// gets here, or `None` if it gets none. In a bucket with suspended versioning, the moved
+    /// object replaces a noncurrent null version.
     pub(crate) fn arrive(
         &self,
         view: &mut View<'_>,
@@ -434,8 +440,8 @@ impl KeyVersions {
     }
 }
 
-/// Prepares a version's file for a new dentry: clears its mark "self-contained". Returns the new
-/// dentry.
+/// Prepares a version's file for a new dentry: clears its mark "self-contained", by which a plan
+/// could delete its inode without reading it. Returns the new dentry.
 ///
 /// The key of a version may lead through another directory than before. For example, a client
 /// deletes the only key below a directory, a program removes the directory, and the client removes

@@ -22,11 +22,12 @@ pub struct ListedVersion {
     /// The version id that clients use. If it is `null` and the current version of the key is the
     /// null version, too, clients use `id` instead.
     pub version: VersionRef,
-    /// The id in its record key, which gives the order among the versions of the key.
+    /// The id in the key of its record, which gives the order among the versions of the object key.
     pub id: VersionStamp,
     /// The time at which it became noncurrent, or at which the marker was created.
     pub since: Timestamp,
-    /// The time at which a pass over the trash first saw it.
+    /// For an item of a trash: the time at which a pass over the trash first saw it; `None` before
+    /// the first pass and for all others.
     pub seen: Option<Timestamp>,
     /// The inode number; `None` for a delete marker.
     pub ino: Option<Ino>,
@@ -49,6 +50,7 @@ pub struct VersionsPage {
     /// The versioning state of the bucket.
     pub versioning: Versioning,
     /// True if the page starts after a version of a key whose current version is the null version.
+    /// Then another null version of this key in the page is shown by its id.
     pub behind_null: bool,
     /// The versions, sorted by key, newest first.
     pub versions: Vec<ListedVersion>,

@@ -18,19 +18,22 @@ use store::{CounterKey, Entry, Follow, Key, Read, ReadResult, Target, Value};
 
 use crate::Halt;
 
-/// Records cached from earlier operations. A hint may be wrong; then it costs a round trip.
+/// The source of hints: records cached from earlier operations. A hint may be wrong; then it costs
+/// a round trip, and never a wrong result.
 pub trait Hints: Debug {
     /// The record as last seen: `Some(None)` if it was absent, and `None` if nothing is cached.
     fn record(&self, key: &Key) -> Option<Option<Value>>;
 
-    /// A name in `directory` other than the name `not`, as last seen; `None` if none is cached.
+    /// The key of a dentry in `directory`, as last seen, whose name is not `not`; `None` if none is
+    /// cached. A plan uses it to guard that a directory does not become empty.
     fn sibling(&self, directory: Ino, not: &[u8]) -> Option<Key>;
 }
 
-/// A record, and the record that it points to.
+/// A record, and the record to which it points, such as a dentry and the inode that it binds. The
+/// second is `None` if it is absent, or if the first points to none.
 pub type Followed = (Value, Option<Value>);
 
-/// An empty cache.
+/// Hints without any record: the operation reads everything from the store.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHints;
 
@@ -44,10 +47,11 @@ impl Hints for NoHints {
     }
 }
 
-/// The most reads of a pass that are all sent again when one record is missing. Beyond it, only
-/// missing records are read, because rereading everything at each level of a path would cost work
-/// that grows with the square of its depth. Then the operation reads everything once more before it
-/// answers, which costs one round trip.
+/// If a pass requests at most this number of reads and one record is missing, all of them are sent
+/// again, so that all records are from one snapshot. Beyond this number, only missing records are
+/// read, because rereading everything at each level of a path would cost work that grows with the
+/// square of its depth. Then the operation reads everything once more before it answers, which
+/// costs one round trip.
 const REREAD_MAX: usize = 128;
 
 /// The records that an operation knows, from its first pass to its last.
@@ -62,19 +66,22 @@ pub(crate) struct Known {
     /// The hints that this pass has used. The cache changes meanwhile, and a plan must guard the
     /// record that it used.
     recalled: HashMap<Key, Option<Option<Value>>>,
-    /// The siblings that this pass has used.
+    /// The siblings that this pass has used: for a directory and a name in it, the key of another
+    /// dentry of the directory, or `None` if none is cached.
     siblings: HashMap<(Ino, Vec<u8>), Option<Key>>,
     /// The keys of all records and ranges that this operation has read, or by which it was refused.
     met: HashSet<Key>,
     /// True if a guard of this operation was refused.
     refused: bool,
-    /// Counters whose limit refused a plan of this operation.
+    /// Counters whose upper limit, for example a quota, refused a plan of this operation. The next
+    /// pass reads them.
     full: HashSet<CounterKey>,
     /// The reads that this pass has requested, in order, each once.
     requested: Vec<Read>,
-    /// The same reads, to find repetitions.
+    /// The same reads as a set, so that each is requested once.
     requested_once: HashSet<Read>,
-    /// True if this pass used a hint, a guess or a record of an earlier snapshot.
+    /// True if this pass used a record that is not a fact of the last snapshot: a hint, a guess or
+    /// a record of an earlier snapshot.
     unverified: bool,
 }
 
@@ -138,11 +145,13 @@ impl<'p> View<'p> {
         keys.iter().map(|key| self.known(key)).collect::<Option<_>>().ok_or(Halt::Need)
     }
 
-    /// Returns the record of each key, and the complete record that it points to, in one round
-    /// trip.
+    /// Returns the record of each key, and the complete record to which it points, in one round
+    /// trip. `follow` describes how the value of the first record gives the key of the second, for
+    /// example from a dentry to its inode. The result is `None` for a key without a record.
     ///
     /// # Panics
-    /// If the follow has a limit: the first bytes of a record are not a fact about the record.
+    /// If `follow` limits the bytes of the second record: the first bytes of a record are not a
+    /// fact about the record.
     pub fn followed(
         &mut self,
         keys: &[Key],
@@ -168,9 +177,9 @@ impl<'p> View<'p> {
         Ok(found)
     }
 
-    /// Returns the record if it is known, else `guess`. Never stops the pass. A wrong guess is
-    /// refused by a guard, which also returns the real record. If the guess is a record, the rest
-    /// of the pass uses it.
+    /// Returns the record if it is known, else `guess`, where `None` is the guess that the record
+    /// is absent. Never stops the pass. If the guess is wrong, a guard of the plan refuses it, and
+    /// the refusal returns the real record. If the guess is a record, the rest of the pass uses it.
     pub fn guess(&mut self, key: &Key, guess: Option<&Value>) -> Option<Value> {
         self.ask(Read::Record { key: key.clone(), follow: None });
         if let Some(known) = self.known(key) {
@@ -183,18 +192,21 @@ impl<'p> View<'p> {
         guess.cloned()
     }
 
-    /// Returns true if the store refused a plan of this operation because this record exists.
+    /// Returns true if the store refused a plan of this operation because this record exists. Only
+    /// for records that no planner reads, since a record of an earlier snapshot has the same
+    /// effect.
     pub(crate) fn contradicted(&self, key: &Key) -> bool {
         matches!(self.known.stale.get(key), Some(Some(_)))
     }
 
-    /// Returns the first `limit` records of a range.
+    /// Returns the first `limit` records of the range from `start` up to `end`, without `end`. A
+    /// range is never a hint: it is read in a snapshot of this operation.
     pub fn range(&mut self, start: Key, end: Key, limit: u32) -> Result<Vec<Entry>, Halt> {
         let range = Read::Range { start, end, limit, follow: None };
         self.ranges(&[range]).map(|ranges| ranges.into_iter().flatten().collect())
     }
 
-    /// Returns the records of several ranges, in one round trip.
+    /// Returns the records of several ranges, in the order of `reads`, in one round trip.
     ///
     /// # Panics
     /// If a read is not a range.
@@ -238,8 +250,8 @@ impl<'p> View<'p> {
         self.known.refused
     }
 
-    /// Returns a name in `directory` other than the name `not`, as last seen. Only for guards,
-    /// never for answers.
+    /// Returns the key of a dentry in `directory`, as last seen, whose name is not `not`; `None` if
+    /// none is known. It is only a hint, so it may be used for guards and never for answers.
     pub fn sibling(&mut self, directory: Ino, not: &[u8]) -> Option<Key> {
         let known = &mut *self.known;
         let requested = known.siblings.entry((directory, not.to_vec()));
@@ -278,7 +290,8 @@ impl Known {
         self.requested.iter().filter(|read| !self.answers(read)).cloned().collect()
     }
 
-    /// Returns true if the result of a read is known.
+    /// Returns true if the record of a read is known from any source, also as a hint, and the
+    /// record to which it points, too. False for ranges and counters.
     fn answers(&self, read: &Read) -> bool {
         let Read::Record { key, follow } = read else { return false };
         match (self.record(key), follow) {
@@ -299,22 +312,26 @@ impl Known {
         self.requested.clone()
     }
 
-    /// The number of records and ranges that this operation has met.
+    /// The number of different records and ranges that this operation has read, or by which a plan
+    /// of it was refused. It grows if the operation learns something new.
     pub(crate) fn met(&self) -> usize {
         self.met.len()
     }
 
-    /// Returns true if this operation has met the record or range.
+    /// Returns true if this operation has read the record or the range that begins at this key, or
+    /// if a guard on it refused a plan.
     pub(crate) fn has_met(&self, key: &Key) -> bool {
         self.met.contains(key)
     }
 
-    /// Returns true if the pass used anything but facts.
+    /// Returns true if the pass used a hint, a guess or a record of an earlier snapshot. Then its
+    /// answer must be checked against one snapshot first.
     pub(crate) fn used_unverified(&self) -> bool {
         self.unverified
     }
 
-    /// Takes the results of a snapshot. Records of earlier snapshots are not facts any more.
+    /// Takes the results of a round trip, which become the facts. The facts of earlier snapshots
+    /// remain known as hints only.
     pub(crate) fn learn(&mut self, reads: Vec<Read>, found: Vec<ReadResult>) {
         // Facts must be from one snapshot, so those of the last one are only hints from now on. A
         // range cannot be a hint, because no guard covers all of it.
@@ -356,7 +373,9 @@ impl Known {
         }
     }
 
-    /// Notes that a guard did not hold, and the record that exists instead.
+    /// Notes that a guard on this key refused a plan. `found` is the record that exists instead:
+    /// `Some(None)` if the record is absent, and `None` if the guard was on a range, whose records
+    /// are unknown.
     pub(crate) fn contradict(&mut self, key: Key, found: Option<Option<Value>>) {
         self.stale.extend(self.records.drain());
         self.ranges.clear();
@@ -379,7 +398,8 @@ impl Known {
         self.full.insert(counter);
     }
 
-    /// Discards everything, so that the operation reads only facts from now on.
+    /// Forgets all records, ranges and counters of the operation, so that it reads only facts from
+    /// now on.
     pub(crate) fn discard(&mut self) {
         self.met.clear();
         self.stale.clear();
