@@ -63,11 +63,11 @@ use crate::path::{self, Bound};
 use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
-/// The set-group-ID bit. A node that is created in a directory with this bit gets the group of the
-/// directory.
+/// The set-group-ID bit of a mode. A node that is created in a directory with this bit gets the
+/// group of the directory.
 pub(crate) const SET_GROUP_ID: u32 = 0o2000;
 
-/// The most directories above one node: more than a path of 4,096 bytes can name.
+/// The most directories above one node that a plan reads: more than a path of 4,096 bytes can name.
 const ANCESTORS_MAX: usize = 2_048;
 
 /// A name in a directory, which may be bound to a node or not.
@@ -80,12 +80,12 @@ pub struct NodeName {
 }
 
 impl NodeName {
-    /// The key of the dentry if the name is bound to a directory.
+    /// The key of the dentry that binds the name if the node is a directory.
     fn directory_slot(&self) -> Key {
         key::dentry(self.directory, SortKey::directory(&self.name).as_bytes())
     }
 
-    /// The key of the dentry if the name is bound to any other node.
+    /// The key of the dentry that binds the name if the node is not a directory.
     fn file_slot(&self) -> Key {
         key::dentry(self.directory, SortKey::file(&self.name).as_bytes())
     }
@@ -95,8 +95,8 @@ impl NodeName {
         if kind == Kind::Directory { self.directory_slot() } else { self.file_slot() }
     }
 
-    /// Finds the dentry of the name, and the record of its inode if the view has it. `None` if the
-    /// name is free.
+    /// Finds the dentry that binds the name, and the record of its inode; `None` in its place if
+    /// the record is missing. Returns `None` if the name is free.
     fn find(&self, view: &mut View<'_>) -> Result<Option<(Bound, Option<Value>)>, Halt> {
         let slots = [self.directory_slot(), self.file_slot()];
         let found = slots.each_ref().map(|slot| {
@@ -115,8 +115,8 @@ impl NodeName {
         first.map(|(slot, value)| path::bound(slot, value)).transpose()
     }
 
-    /// Guards that the name is still bound as it was found. For a file this includes that no
-    /// directory has the name, because a directory hides a file of the same name.
+    /// Guards that the name is still bound as it was found. If it is not a directory, this includes
+    /// that no directory has the name, because a directory hides a file of the same name.
     fn guard_bound(&self, bound: &Bound, plan: &mut Plan) {
         plan.guards.push(bound.guard());
         if !bound.is_directory() {
@@ -124,13 +124,15 @@ impl NodeName {
         }
     }
 
-    /// Returns true if no dentry of the name is known. This may be a guess: a plan must guard it.
+    /// Returns true if no dentry of the name is known, neither from the store nor from the cache.
+    /// This may be a wrong guess: a plan must guard it.
     fn seems_free(&self, view: &mut View<'_>) -> bool {
         let slots = [self.directory_slot(), self.file_slot()];
         slots.map(|slot| view.guess(&slot, None)).iter().all(Option::is_none)
     }
 
-    /// Guards that the name is free. Fails with `NameExists` if a dentry is known.
+    /// Guards that the name is free, both for a file and for a directory. Fails with `NameExists`
+    /// if a dentry is known.
     fn guard_free(&self, view: &mut View<'_>, plan: &mut Plan) -> Result<(), Halt> {
         for slot in [self.directory_slot(), self.file_slot()] {
             if view.guess(&slot, None).is_some() {
@@ -142,9 +144,10 @@ impl NodeName {
     }
 }
 
-/// Selects between the two dentries that one name may have: the directory's comes first. If the
-/// file's dentry is known and the directory's is not, the directory is guessed to be absent,
-/// because most names have one dentry. A plan guards the guess, and an answer reads it again.
+/// Selects between the two dentries that one name may have, a directory's and a file's: the
+/// directory's comes first. If the file's dentry is known and the directory's is not, the directory
+/// is guessed to be absent, because most names have one dentry. A plan guards the guess, and an
+/// answer reads it again.
 fn first<'s, T>(
     view: &mut View<'_>,
     slots: &'s [Key; 2],
@@ -161,7 +164,7 @@ fn first<'s, T>(
     }
 }
 
-/// An inode with its record, as the view knows it.
+/// An inode with its record, as the planner's view (its source of records) knows it.
 #[derive(Clone, Debug)]
 struct KnownInode {
     key: Key,

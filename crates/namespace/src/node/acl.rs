@@ -32,7 +32,7 @@ const NO_ID: u32 = u32::MAX;
 /// The bits of `st_mode` that equal entries of a list.
 const PERMISSION_BITS: u32 = 0o777;
 
-/// The lists that a node may have.
+/// The access control lists that a node may have, one of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclKind {
     /// Permissions for the node.
@@ -57,7 +57,8 @@ impl AclKind {
     }
 }
 
-/// The subject of an entry. The numbers are those of Linux, and give the order of entries.
+/// The subject of an entry: the user or group for which it sets permissions. The numbers are those
+/// of Linux, and give the order of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Owner = 0x01,
@@ -167,12 +168,14 @@ impl Acl {
         mode & !PERMISSION_BITS | bits.sum::<u32>()
     }
 
-    /// Returns true if permission bits alone can express the list.
+    /// Returns true if permission bits alone can express the list: it names no user or group and
+    /// has no mask.
     pub fn is_mode(&self) -> bool {
         !self.entries.iter().any(|entry| entry.subject.is_named() || entry.subject == Subject::Mask)
     }
 
-    /// Returns the list with the permission bits of `mode`.
+    /// Returns the list with the permission bits of `mode` in the entries that equal permission
+    /// bits. Entries of named users and groups stay.
     #[must_use]
     pub fn with_mode(mut self, mode: u32) -> Acl {
         self.fold(|_, bits| bits, mode);
@@ -188,7 +191,8 @@ impl Acl {
         ((!self.is_mode()).then_some(self), mode)
     }
 
-    /// Combines the entries that equal permission bits with the bits of `mode`.
+    /// Replaces the permission of each entry that equals permission bits by `fold` of this
+    /// permission and the corresponding bits of `mode`.
     fn fold(&mut self, fold: impl Fn(u16, u16) -> u16, mode: u32) {
         let places: Vec<_> = self.entries.iter().map(|entry| self.place(entry.subject)).collect();
         for (entry, place) in self.entries.iter_mut().zip(places) {
@@ -219,8 +223,8 @@ impl Acl {
         Acl::parse(bytes).ok().flatten()
     }
 
-    /// Replaces or removes a list among the extended attributes of a node. The attributes remain
-    /// sorted by name.
+    /// Replaces a list among the extended attributes of a node, or removes it if `acl` is `None`.
+    /// The attributes remain sorted by name.
     pub(super) fn put(xattrs: &mut Vec<Xattr>, kind: AclKind, acl: Option<&Acl>) {
         let name = kind.attribute();
         let place = xattrs.binary_search_by(|xattr| xattr.name.as_slice().cmp(name));

@@ -22,7 +22,8 @@ const SET_USER_ID: u32 = 0o4000;
 /// (it once meant mandatory locking).
 const GROUP_EXECUTES: u32 = 0o010;
 
-/// The extended attribute in which Linux stores the capabilities of an executable file.
+/// The extended attribute in which Linux stores the capabilities of an executable file, that is,
+/// rights of the superuser that its process gets.
 const CAPABILITIES: &[u8] = b"security.capability";
 
 /// A new value for a time.
@@ -57,7 +58,8 @@ pub struct AttributeChange {
     /// The time of the last change of content.
     pub modified: Option<SetTime>,
     /// True to clear the set-user-ID bit, the set-group-ID bit (if the group may execute the file)
-    /// and the capabilities, as a write or a change of owner does. Directories keep them.
+    /// and the file's capabilities (the Linux extended attribute), as a write or a change of owner
+    /// does. Directories keep them.
     pub drop_rights: bool,
 }
 
@@ -90,7 +92,9 @@ impl AttributeChange {
     }
 }
 
-/// Changes attributes of a node. One round trip if the node is cached.
+/// Changes attributes of a node: mode, owner and times. Returns the node after the change. One
+/// round trip if the node is cached. Fails with `Stale` if the node does not exist, and with
+/// `NotCurrent` if it is a noncurrent version.
 #[derive(Clone, Debug)]
 pub struct SetAttributes<'a> {
     /// The inode number of the node.

@@ -12,15 +12,18 @@ use store::{Plan, Write};
 
 use crate::run::Env;
 
-/// Additions to counters, and the directories whose names change.
+/// The changes of counters that a plan collects before it writes them, and the directories whose
+/// names change.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
+    /// The sum of the additions to each counter.
     added: BTreeMap<(Ino, u8), (CounterKind, i64)>,
+    /// The directories whose modification time is raised.
     changed: BTreeSet<Ino>,
 }
 
 impl Counts {
-    /// Adds a number to a counter.
+    /// Adds a number to a counter of a bucket or directory.
     pub(super) fn add(&mut self, ino: Ino, kind: CounterKind, by: i64) {
         self.added.entry((ino, kind as u8)).or_insert((kind, 0)).1 += by;
     }
@@ -46,7 +49,7 @@ impl Counts {
         }
     }
 
-    /// Adds all counter changes to a plan.
+    /// Adds all counter changes to a plan. A sum of zero is left out.
     pub(super) fn finish(self, env: &Env, plan: &mut Plan) {
         for ((ino, _), (kind, by)) in self.added {
             if by != 0 {

@@ -1,8 +1,8 @@
 //! Moving the noncurrent versions of a file to an inode of their own.
 //!
-//! A noncurrent version never changes. If the current file shares its inode with versions, it
-//! cannot be written to until the versions have a copy. The copy names the same blocks, so no data
-//! is copied.
+//! A noncurrent version is an earlier version of an object, and never changes. If the current file
+//! shares its inode with versions, it cannot be written to until the versions have a copy. The copy
+//! names the same blocks, so no data is copied.
 
 use record::{Ino, Inode, InodeBody, Superseded, Version, VersionBody, key};
 use store::{Guard, Key, Plan, Value, Write};
@@ -17,8 +17,9 @@ use crate::unbind::orphan;
 use crate::view::{View, decode};
 use crate::{Assumption, FsError, Halt};
 
-/// Moves the versions that bind a file to a copy of its inode, so that the file may change. One
-/// commit if the version records are cached. Does nothing if no version binds the file.
+/// Moves the versions that bind a file, that is, the records of noncurrent versions and of items of
+/// a trash, to a copy of its inode, so that the file may change. One commit if the version records
+/// are cached. Does nothing if no version binds the file.
 ///
 /// For example, a program has an object open, and a PUT overwrites the object's key. When the
 /// program writes, the noncurrent version moves to the copy. The program's file keeps its inode
@@ -43,7 +44,7 @@ pub struct DetachVersions<'a> {
 }
 
 impl Planner for DetachVersions<'_> {
-    /// True if versions were moved.
+    /// True if versions were moved; false if no version binds the file.
     type Output = bool;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<bool>, Halt> {
@@ -106,7 +107,8 @@ impl Planner for DetachVersions<'_> {
 }
 
 impl DetachVersions<'_> {
-    /// The copy with the link count, page number and mark that it gets.
+    /// The copy as it is stored: its link count is the number of versions, its pages are counted
+    /// anew, and it is marked as self-contained if it needs no other records.
     fn copy_of(&self, superseded: &Superseded) -> Result<Inode, FsError> {
         let mut copy = self.copy.clone();
         let InodeBody::File(file) = &mut copy.body else { return Err(FsError::NoObject) };

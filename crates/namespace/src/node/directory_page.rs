@@ -12,7 +12,7 @@ use crate::Halt;
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, after, decode};
 
-/// A dentry, and the inode that it binds.
+/// A dentry (the binding of a name to an inode), and the inode that it binds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundName {
     /// The dentry's key.

@@ -26,7 +26,7 @@ pub struct FoundNode {
     pub counts: Option<DirectoryCounts>,
 }
 
-/// The counters of one directory.
+/// The counters of one directory that its answer contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryCounts {
     /// The number of subdirectories.
@@ -50,7 +50,8 @@ impl FoundNode {
         FoundNode { ino, inode, record, counts: is_directory.then(DirectoryCounts::default) }
     }
 
-    /// Adds the counters of a directory to a known inode.
+    /// Turns a known inode into an answer. For a directory, adds its counters: the number of
+    /// subdirectories, and the time of the last change of a name.
     pub(super) fn of(view: &mut View<'_>, ino: Ino, known: KnownInode) -> Result<FoundNode, Halt> {
         let KnownInode { record, mut inode, .. } = known;
         if inode.kind() != Kind::Directory {

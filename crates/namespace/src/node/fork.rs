@@ -43,8 +43,9 @@ pub struct ForkBucket<'a> {
 }
 
 impl Planner for ForkBucket<'_> {
-    /// The assumption that the bucket's dentry is unchanged. All plans that add something to the
-    /// new bucket guard it.
+    /// The assumption that the new bucket's dentry is unchanged, with the error `KeepsVersions`.
+    /// All plans of the fork that add something to the new bucket guard it, so the fork ends if the
+    /// bucket is removed or gets versions.
     type Output = Assumption;
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Assumption>, Halt> {
@@ -102,22 +103,22 @@ pub struct ForkedDirectory {
     pub writes: Vec<Write>,
 }
 
-/// The directory of the new bucket in which a fork creates something.
+/// The directory of the new bucket in which a plan of a fork creates something.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkPlace<'a> {
     /// The assumption that the bucket is unchanged: it keeps no versions.
     pub bucket: &'a Assumption,
     /// A directory that is known to exist.
     pub root: Ino,
-    /// The path below `root`, from the top.
+    /// The path from `root` to the directory, from the top. Those that do not exist are created.
     pub directories: &'a [&'a ForkedDirectory],
 }
 
-/// The directories of a place, as a plan has found or created them.
+/// The directories of a `ForkPlace`, as a plan has found or created them.
 struct Reached {
-    /// Their inode numbers, from the top.
+    /// The inode numbers of the directories of its path, from the top.
     inos: Vec<Ino>,
-    /// The number of the last one.
+    /// The inode number of the last of them; that of the root if the path is empty.
     deepest: Ino,
     /// The bucket that they are in.
     bucket: Ino,
@@ -142,7 +143,8 @@ impl Reached {
 }
 
 impl ForkPlace<'_> {
-    /// Finds those directories that exist, and creates the others.
+    /// Finds those directories of the place that exist, and adds the creation of the others to a
+    /// plan. Guards that the new bucket is unchanged.
     fn reach(
         &self,
         view: &mut View<'_>,
@@ -190,8 +192,8 @@ impl ForkPlace<'_> {
     }
 }
 
-/// Creates the missing directories of a place. Returns the inode numbers of all of them, from the
-/// top.
+/// Creates the missing directories of a place in the new bucket of a fork. Returns the inode
+/// numbers of all directories on the place's path, from the top.
 #[derive(Clone, Debug)]
 pub struct ForkDirectory<'a> {
     /// The directories.
@@ -215,7 +217,7 @@ impl Planner for ForkDirectory<'_> {
 /// It does not change the times of directories: they keep the times of the source's directories.
 #[derive(Clone, Debug)]
 pub struct ForkNode<'a> {
-    /// The directory.
+    /// The directory of the new bucket that gets the node.
     pub place: ForkPlace<'a>,
     /// The name there, in its sorted form (see [`SortKey`]).
     pub name: &'a [u8],
@@ -265,14 +267,14 @@ impl Planner for ForkNode<'_> {
     }
 }
 
-/// Adds a name to a node that a [`ForkNode`] has created with `linked`. Returns the inode numbers
-/// of the directories of `place`, from the top.
+/// Adds a name in the new bucket to a node that a [`ForkNode`] has created with `linked`. Returns
+/// the inode numbers of the directories of `place`, from the top.
 ///
 /// # Errors
-/// `NoSuchKey` if the node is removed.
+/// `NoSuchKey` if another client has removed the node from the new bucket.
 #[derive(Clone, Debug)]
 pub struct ForkLink<'a> {
-    /// The directory.
+    /// The directory of the new bucket that gets the name.
     pub place: ForkPlace<'a>,
     /// The name there, in its sorted form (see [`SortKey`]).
     pub name: &'a [u8],
@@ -315,9 +317,9 @@ impl Planner for ForkLink<'_> {
     }
 }
 
-/// The inode that a fork gives to a node of another bucket, with this content if it is a file, and
-/// with one name. It keeps all metadata except the retention, the legal hold and the S3 access
-/// control list.
+/// The inode that a fork (a copy of a bucket by reference) gives to the copy of a node, with one
+/// name. If the node is a file, it gets this content, or keeps the source's if `content` is `None`.
+/// It keeps all metadata except the retention, the legal hold and the S3 access control list.
 pub fn fork_inode(source: &Inode, content: Option<Content>) -> Inode {
     let mut inode = source.clone();
     if let Some(links) = inode.links_mut() {

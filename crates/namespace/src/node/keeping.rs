@@ -32,8 +32,8 @@ pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt>
 }
 
 /// The versions of the object key to which a name in a directory corresponds. `None` if the bucket
-/// keeps no versions, or if the path is not a valid object key. The plan guards the versioning
-/// state of the bucket.
+/// keeps neither versions nor a trash, or if the path is not a valid object key. The plan guards
+/// the versioning state of the bucket, and all directories above the name.
 pub(super) fn versions(
     view: &mut View<'_>,
     directory: &KnownInode,
@@ -62,12 +62,12 @@ pub(super) fn versions(
     Err(FsError::TooDeep.into())
 }
 
-/// The version id for a file that gets a free name, or `None` if the bucket does not show versions.
-/// If versioning is enabled concurrently, the file is its null version, so the plan need not guard
-/// that versioning is off.
+/// The version id for a file that gets a free name, or `None` if the bucket does not show versions,
+/// or the file is the null version. If versioning is enabled concurrently, the file is its null
+/// version, so the plan need not guard that versioning is off.
 ///
-/// In a bucket with suspended versioning the file replaces an existing null version; `counts` then
-/// subtracts its bytes.
+/// In a bucket with suspended versioning the file replaces an existing noncurrent null version (the
+/// one that was written while versioning was not enabled); `counts` then subtracts its bytes.
 pub(super) fn version_for_new_name(
     view: &mut View<'_>,
     env: &Env,
@@ -106,8 +106,8 @@ pub(super) fn default_retention(
     Ok(settings.default_retention.map(|default| default.beginning(env.now)))
 }
 
-/// Guards that the bucket stays within its quota. Call it when all counter changes are in the plan.
-/// Fails with `QuotaExceeded`.
+/// Guards that the bucket stays within its quota (its limits of bytes and objects), if the plan
+/// adds to them. Call it when all counter changes are in the plan. Fails with `QuotaExceeded`.
 pub(super) fn guard_quota(view: &mut View<'_>, bucket: Ino, plan: &mut Plan) -> Result<(), Halt> {
     if !grows(bucket, plan) {
         return Ok(());

@@ -28,7 +28,8 @@ pub const VERSIONED_LINKS_MAX: u32 = 768;
 pub struct LinkNode<'a> {
     /// The inode number of the node.
     pub ino: Ino,
-    /// A name that the node has, if it has one.
+    /// A name that the node has, if it has one. If it has exactly one, the plan marks the dentry of
+    /// that name as linked, and fails with `Stale` if this name is not it.
     pub known_name: Option<&'a NodeName>,
     /// The new name.
     pub to: &'a NodeName,

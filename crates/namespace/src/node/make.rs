@@ -28,13 +28,13 @@ pub enum NewNode {
     File(Box<File>),
     /// A symbolic link with this target.
     Symlink(Vec<u8>),
-    /// A FIFO, socket or device: its kind and device number.
+    /// A FIFO, socket or device: its kind, and the device number of a device.
     Special(SpecialKind, u32),
 }
 
 /// Creates a node under a free name. One round trip if the parent is cached. Without a name,
-/// creates an unlinked file (`O_TMPFILE`), which is an orphan until a program links it. Fails with
-/// `NameExists`.
+/// creates an unlinked file (`O_TMPFILE`). It is an orphan, that is, the reaper deletes it if no
+/// program links it before it is closed. Fails with `NameExists`.
 #[derive(Clone, Debug)]
 pub struct MakeNode<'a> {
     /// The inode number of the directory.
@@ -45,7 +45,7 @@ pub struct MakeNode<'a> {
     pub ino: Ino,
     /// Its kind and content.
     pub node: &'a NewNode,
-    /// The requested permission bits.
+    /// The requested permission bits, before the umask.
     pub mode: u32,
     /// Permission bits that are cleared. If the directory has a default access control list, that
     /// list decides instead, as POSIX demands.

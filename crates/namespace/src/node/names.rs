@@ -20,12 +20,13 @@ pub struct ListedName {
     pub ino: Ino,
     /// The kind of that node.
     pub kind: Kind,
-    /// The head of its inode; `None` if the inode is missing. For a directory, the number of links
-    /// and later times are in its counters, and not here.
+    /// The head of its inode (the first fields, with attributes and size); `None` if the inode is
+    /// missing. For a directory, the number of links and later times are in its counters, and not
+    /// here.
     pub inode: Option<InodeHead>,
 }
 
-/// A page of names, in the order of their dentries.
+/// A page of the names of a directory, in the order of their dentries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedNames {
     /// The names.

@@ -100,9 +100,9 @@ impl Planner for RemoveDirectory<'_> {
     }
 }
 
-/// Adds the removal of a directory's inode to a plan, and guards that the directory is empty. The
-/// one name that may be left is the empty name: the S3 object whose key ends with `/`. It is
-/// removed, too.
+/// Adds the removal of a directory's inode and counters to a plan, and guards that the directory is
+/// empty. The caller removes its dentry. The one name that may be left is the empty name: the S3
+/// object whose key ends with `/`. It is removed, too.
 ///
 /// Fails with `DirectoryNotEmpty` if there is any other name.
 pub(super) fn empty_directory(

@@ -39,7 +39,8 @@ pub enum RenameMode {
     Whiteout(Whiteout),
 }
 
-/// A whiteout: the character device 0 by which an overlay file system hides a name.
+/// A whiteout: the character device with number 0 that takes the old name at a rename, and by which
+/// an overlay file system (`overlayfs`) hides a name of a lower layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whiteout {
     /// The inode number of the whiteout.
@@ -81,11 +82,12 @@ impl Whiteout {
 /// The result of a [`RenameNode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// The node that has the new name.
+    /// The inode number of the node that has the new name.
     pub ino: Ino,
-    /// The node that was replaced, and true if it has no other name.
+    /// The inode number of the node that had the new name before, and true if it has no other name.
+    /// `None` if the new name was free, and after an exchange.
     pub replaced: Option<(Ino, bool)>,
-    /// After an exchange, the node that has the old name.
+    /// After an exchange, the inode number of the node that has the old name now.
     pub exchanged: Option<Ino>,
     /// The retention of the renamed file before and after, if the default retention of the bucket
     /// changed it. `None` after an exchange.
@@ -119,7 +121,7 @@ pub struct RenameNode<'a> {
     pub mode: RenameMode,
 }
 
-/// The properties of a node under its new name.
+/// The properties that a node gets with its new name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Binding {
     /// The version id that it gets, if the bucket shows versions.
@@ -131,7 +133,7 @@ struct Binding {
     keeps_old: bool,
 }
 
-/// The node at one end of a rename.
+/// The node that one of the two names of a rename binds, with its dentry and inode.
 struct End {
     bound: Bound,
     known: KnownInode,
@@ -295,7 +297,7 @@ impl Planner for RenameNode<'_> {
     }
 }
 
-/// Both ends of a rename.
+/// The two names of a rename, and the records that a plan needs of both.
 struct Ends<'a> {
     from: &'a NodeName,
     to: &'a NodeName,
@@ -303,7 +305,8 @@ struct Ends<'a> {
     source: &'a End,
     /// The directories of the two names.
     parents: (&'a KnownInode, &'a KnownInode),
-    /// The whiteout for the old name, if there is one.
+    /// The whiteout (the device of an overlay file system) that takes the old name, if there is
+    /// one.
     whiteout: Option<Whiteout>,
 }
 
@@ -391,7 +394,8 @@ impl Ends<'_> {
         Ok((last, retention))
     }
 
-    /// Removes the old name from the source, or binds it to the whiteout.
+    /// Removes the old name from the renamed node, or binds it to the whiteout (the device of an
+    /// overlay file system).
     fn leave_old_name(
         &self,
         view: &mut View<'_>,

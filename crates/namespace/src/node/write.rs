@@ -1,8 +1,9 @@
 //! Changing the content of a file in place.
 //!
 //! The inode number of a file stays, and one commit changes the content: it names new blocks and
-//! sets size and times together. Blocks and pages of content maps never change. References that a
-//! write hides become an orphan, and the reaper releases them when no reader can need them.
+//! sets size and times together. A content map is the list of the file's slices, each a run of
+//! bytes of one block. Blocks and pages of content maps never change. References that a write hides
+//! are listed in an orphan record, and the reaper releases them when no reader can need them.
 //!
 //! For example, a program writes 4 KiB into the middle of a file of 1 MiB: the new content map has
 //! the beginning of the old slice, the new slice, and the end of the old slice.
@@ -50,7 +51,7 @@ pub enum ContentChange {
         /// Checksums of the new content.
         sums: Vec<Sum>,
     },
-    /// Cut the file if `cut` is given, then write slices over the rest.
+    /// Cut the file if `cut` is given, then write slices (runs of bytes of blocks) over the rest.
     Write {
         /// The size to which the file is cut first. Old content after it does not become visible
         /// again.
@@ -62,16 +63,16 @@ pub enum ContentChange {
         /// Checksums of the complete content, if they are known.
         sums: Vec<Sum>,
     },
-    /// Set the size, as `ftruncate` does. Growing leaves a hole.
+    /// Set the size in bytes, as `ftruncate` does. Growing leaves a hole.
     Truncate(u64),
-    /// Make this range a hole, as far as it is within the file.
+    /// Make this range of bytes a hole, as far as it is within the file. The size stays.
     Clear(Range<u64>),
     /// Let a range name the blocks of a range of another file, or of another range of the same
     /// file.
     Share(SharedRange),
 }
 
-/// A range that names the blocks of another range.
+/// A range of a file that will name the blocks of another range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedRange {
     /// The range in the file that changes. If it ends after the end of the file, the file grows.
@@ -81,7 +82,8 @@ pub struct SharedRange {
     pub slices: Vec<Slice>,
     /// The inode number of the file from which the slices were read.
     pub source: Ino,
-    /// The inode's record of that file from which the slices were read.
+    /// The inode's record of that file from which the slices were read. If it has changed, the
+    /// change fails with `SourceChanged`.
     pub record: Value,
     /// The source's entity tag if the range is the complete source. If the range also becomes the
     /// complete file, the file gets this tag.
@@ -97,18 +99,20 @@ pub struct SharedRange {
 pub struct WriteContent<'a> {
     /// The inode number of the file.
     pub ino: Ino,
-    /// A name of the file, if it has one.
+    /// A name of the file, if it has one. Its dentry may have the mark "self-contained", by which a
+    /// plan would delete the inode without its blocks. The plan clears this mark.
     pub known_name: Option<&'a NodeName>,
-    /// The data version that the file must have. With another one the write fails with
-    /// `ContentReplaced`. `None` accepts every version.
+    /// The data version (the number of content changes) that the file must have. With another one
+    /// the write fails with `ContentReplaced`. `None` accepts every version.
     pub expected_data_version: Option<u64>,
     /// Further records that must be unchanged: the dentries by which the caller found the file.
     pub assumptions: &'a [Assumption],
     /// The change.
     pub change: &'a ContentChange,
-    /// The new entity tag.
+    /// The entity tag of the file after the change.
     pub tag: Tag,
-    /// The number for the orphan of hidden blocks and pages.
+    /// An unused inode number for the orphan record, which lists the blocks and pages that the file
+    /// does not name any more, for the reaper.
     pub hidden_ino: Ino,
     /// Changes of attributes. The modification time is the operation's unless this sets another.
     pub attributes: &'a AttributeChange,
@@ -123,13 +127,13 @@ struct ContentEdit<'a> {
     /// The file before the change.
     old: &'a File,
     file: File,
-    /// The new pages of the content map.
+    /// The new pages of the content map, each a record with many slices.
     pages: Vec<(Key, MapPage)>,
     /// The numbers of pages that the new content map does not name.
     dropped: Vec<u32>,
     /// The pieces of old slices that are not visible any more.
     hidden: Vec<Slice>,
-    /// The new slices.
+    /// The new slices, which the change writes.
     added: Vec<Slice>,
     /// Blocks that the old content names, as far as its slices were read.
     named: BTreeSet<BlockId>,
@@ -412,7 +416,8 @@ impl ContentEdit<'_> {
         Ok(())
     }
 
-    /// Reads the slices of pages. One round trip.
+    /// Reads the slices of these pages, in one round trip, one list for each page. Fails with
+    /// `Stale` if a page is missing.
     fn load(&self, view: &mut View<'_>, pages: &[PageRef]) -> Result<Vec<Vec<Slice>>, Halt> {
         let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, page.page)).collect();
         let found = view.many(&keys)?;
@@ -447,7 +452,9 @@ impl ContentEdit<'_> {
         refs
     }
 
-    /// Adds share records for the blocks that the file and the source now share.
+    /// Adds share records (one for each owner of a block) for the blocks that the file and the
+    /// source now share. Fails with `BlockReleasePending` if a block of the source has a share
+    /// record of this file from an earlier reference.
     fn join(&self, view: &View<'_>, shared: &SharedRange, plan: &mut Plan) -> Result<(), Halt> {
         if shared.source == self.ino {
             return Ok(());
@@ -497,7 +504,9 @@ impl ContentEdit<'_> {
         Ok(self.file)
     }
 
-    /// Adds new pages, changes of pack usage, and the orphan of hidden references to a plan.
+    /// Adds to a plan the new pages of the content map, the changes of live bytes and share records
+    /// of packs (blocks of several files), and the orphan record that lists the hidden blocks and
+    /// pages.
     fn name_and_hide(
         &self,
         view: &mut View<'_>,
@@ -529,8 +538,8 @@ impl ContentEdit<'_> {
         self.leave_hidden(view, hidden_ino, plan)
     }
 
-    /// Adds an orphan with the blocks and pages that the file does not name any more. The reaper
-    /// releases them when no reader can need them.
+    /// Adds an orphan record with the blocks and pages that the file does not name any more. The
+    /// reaper releases them when no reader can need them. Does nothing if there are none.
     fn leave_hidden(
         &self,
         view: &mut View<'_>,
@@ -566,7 +575,8 @@ impl ContentEdit<'_> {
         Ok(())
     }
 
-    /// Writes or removes the mark of staged inline content.
+    /// Writes the mark of content that is staged inline (kept in the inode's record until the
+    /// destager moves it into a block), or removes the mark if the new content is not.
     fn mark_staged_inline(&self, plan: &mut Plan) {
         match staged_inline_mark(&self.file.content, self.ino) {
             Some(mark) => plan.writes.push(mark),
@@ -578,8 +588,8 @@ impl ContentEdit<'_> {
     }
 }
 
-/// The pages that change if the range from `start` to `end` is written. Positions before the first
-/// page belong to it.
+/// The indexes in `pages` of the pages that change if the range from `start` to `end` is written.
+/// The first page also covers the positions before it.
 fn written(pages: &[PageRef], start: u64, end: u64) -> Range<usize> {
     let Range { start: first, end: last } = pages_of(pages, start, end);
     first..last.max(first + 1).min(pages.len())

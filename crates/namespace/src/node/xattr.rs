@@ -68,7 +68,9 @@ pub enum XattrChange {
 pub struct SetXattr<'a> {
     /// The inode number of the node.
     pub ino: Ino,
-    /// A name of the node, if it has one. A directory needs none, because its inode has its name.
+    /// A name of the node, if it has one. A directory needs none, because its inode has its name. A
+    /// long value gets a record of its own, so the file is not self-contained (deletable without
+    /// reading its inode) any more, and the plan clears that mark in the dentry of this name.
     pub known_name: Option<&'a NodeName>,
     /// The attribute's name.
     pub name: &'a [u8],
@@ -137,9 +139,10 @@ pub(super) fn check_names(inode: &Inode) -> Result<(), FsError> {
     if names > XATTR_NAMES_BYTES_MAX { Err(FsError::TooManyAttributes) } else { Ok(()) }
 }
 
-/// Changes the origin of a directory from implied to made, if a key implied it. The plan that
-/// removes the last key below an implied directory also removes the directory without reading its
-/// inode, and would leave records of the inode behind.
+/// Changes the origin of a directory from implied (created by a key below it) to made (created by a
+/// program). The plan that removes the last key below an implied directory also removes the
+/// directory without reading its inode, and would leave records of the inode behind. Does nothing
+/// for other nodes.
 ///
 /// # Errors
 /// `Stale` if the directory was moved meanwhile.

@@ -22,16 +22,18 @@ use crate::view::View;
 use crate::{FsError, Halt};
 
 /// Lets a file name the copy of some of its bytes, instead of their old blocks. The copy must be
-/// durable.
+/// durable. For example, the compactor empties blocks in this way that later writes have mostly
+/// hidden.
 #[derive(Clone, Debug)]
 pub struct RelocateContent<'a> {
     /// The inode number of the file.
     pub ino: Ino,
-    /// The copied runs and their new positions. No other record may name the block of the copy.
+    /// The copied runs of bytes and their new places in a block. No other record may name this
+    /// block.
     pub to: &'a Relocation,
     /// The range of the file to change. It limits the pages of the content map that are read.
     pub within: Range<u64>,
-    /// The number for the orphan of the old references.
+    /// An unused inode number for the orphan record, which lists the old references for the reaper.
     pub hidden_ino: Ino,
 }
 
@@ -40,7 +42,7 @@ pub struct RelocateContent<'a> {
 pub struct Relocated {
     /// The number of bytes that have moved.
     pub bytes: u64,
-    /// The number of slices that hold them, before and after.
+    /// The number of slices in the part of the content map that was changed, before and after.
     pub runs: (usize, usize),
 }
 
