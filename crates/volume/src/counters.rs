@@ -13,20 +13,23 @@ pub struct Counters {
     pub meta_reads: u64,
     /// Reads that were answered from current cache entries, without a round trip.
     pub reads_from_cache: u64,
-    /// Round trips that committed a batch of plans.
+    /// Round trips that committed a batch of plans. A plan is a list of conditions and changes that
+    /// the store commits as a whole.
     pub meta_commits: u64,
     /// Plans sent in those batches.
     pub plans: u64,
     /// Plans that a guard refused. Most of them were planned again.
     pub refused: u64,
-    /// Plans whose outcome was unknown after the first answer of the store.
+    /// Plans whose outcome was unknown after the first answer of the store, for example because the
+    /// connection was lost. Most outcomes become known a little later.
     pub in_doubt: u64,
     /// Plans whose outcome was still unknown when their callers were answered.
     pub unresolved: u64,
-    /// Cached records that were dropped because the change feed reported a change by another
-    /// session.
+    /// Cached records that were dropped because the change feed (the store's list of changed
+    /// records) reported a change by another session.
     pub feed_invalidations: u64,
-    /// Gaps in the change feed: more records had changed than the store keeps entries for.
+    /// Gaps in the change feed (the store's list of changed records): more records had changed than
+    /// the store keeps entries for, so the cache was dropped as a whole.
     pub feed_gaps: u64,
     /// Blocks put.
     pub block_puts: u64,
@@ -36,21 +39,25 @@ pub struct Counters {
     pub block_gets: u64,
     /// Content bytes read from blocks.
     pub block_got_bytes: u64,
-    /// Staged blocks that were deleted because they were not published.
+    /// Staged blocks, which were written ahead of a commit, that were deleted because they were not
+    /// published.
     pub blocks_abandoned: u64,
-    /// Files and parts that the reaper removed.
+    /// Files and parts of uploads that the reaper, the task that deletes removed files, has
+    /// removed.
     pub files_reaped: u64,
     /// Blocks that the reaper deleted.
     pub blocks_reaped: u64,
     /// Content bytes of those blocks.
     pub bytes_reaped: u64,
-    /// Blocks that the sweeper deleted.
+    /// Blocks without a record that the sweeper, the task that cleans up after ended sessions, has
+    /// deleted.
     pub blocks_swept: u64,
-    /// Removed items that the reaper keeps, because their records cannot be decoded.
+    /// Removed items that the reaper does not delete, because their records cannot be decoded.
     pub damaged_kept: u64,
-    /// Sparse packs that were rewritten.
+    /// Sparse packs that were rewritten: blocks of several files of which less than half was live.
     pub packs_rewritten: u64,
-    /// Sparse packs that could not be rewritten, counted at each try.
+    /// Sparse packs (blocks of several files of which less than half is live) that could not be
+    /// rewritten, counted at each try.
     pub packs_not_rewritten: u64,
     /// Bytes of files that were moved to a new pack.
     pub bytes_repacked: u64,
@@ -61,15 +68,19 @@ pub struct Counters {
     /// Plans of the compactor that were refused because the file had changed. Most of them were
     /// planned again.
     pub compactions_refused: u64,
-    /// Bodies that were staged inline and have been moved into blocks.
+    /// Bodies that were staged inline, that is, kept in their inodes' records for a while, and have
+    /// been moved into blocks.
     pub bodies_destaged: u64,
     /// Bytes of those bodies.
     pub bytes_destaged: u64,
     /// Tasks that ended in a panic.
     pub panics: u64,
-    /// Current number of files with a hold for long readers.
+    /// Current number of files with a hold, which is a record that keeps the blocks of a file for
+    /// long readers.
     pub holds: u64,
-    /// Time for which an old epoch has been pinned; 0 if none is.
+    /// Time for which the oldest running reader has pinned an epoch that is not the newest any
+    /// more; 0 if none does. Sessions report by the epoch, a counter, that earlier readers have
+    /// ended. So deletions of blocks wait as long as this time grows.
     pub oldest_pin: Duration,
 }
 

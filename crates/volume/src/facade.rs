@@ -50,7 +50,7 @@ pub struct FileOwner {
     pub access_key: String,
     /// The account of that access key.
     pub account: AccountId,
-    /// The account that owns the object, if it is not the bucket's.
+    /// The account that owns the object; `None` if it is the bucket's owner.
     pub writer: Option<AccountId>,
     /// The user id.
     pub uid: u32,

@@ -1,7 +1,9 @@
 //! A cache of map pages, by inode and page number.
 //!
-//! A map page never changes under its number, so an entry needs no invalidation. For example, a
-//! file of 100 GiB has its map in pages, and sequential reads find most pages here.
+//! A map page is a record with a part of a file's content map, which is the list of the runs of
+//! blocks that the file consists of. A page never changes under its number, so an entry needs no
+//! invalidation. For example, a file of 100 GiB has its map in pages, and sequential reads find
+//! most pages here.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ const PAGES_KNOWN_MAX: usize = 128;
 /// The identity of a page: its inode and its number.
 type PageName = (Ino, u32);
 
-/// The cache.
+/// The cache of map pages (parts of the content maps of files). Clones share one cache.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownPages(Arc<Cache<PageName, Arc<[Slice]>>>);
 

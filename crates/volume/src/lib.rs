@@ -2,10 +2,10 @@
 //!
 //! A [`Volume`] combines a session (metadata), staging and readers (blocks) and upkeep (background
 //! work). Each method runs one operation of the namespace. A writer stages the blocks of a body
-//! first, then one plan publishes them; a reader first finds the inode, then reads its blocks.
-//! Upkeep deletes the blocks of removed files when no reader can be reading them. Every change is
-//! one plan: it is committed as a whole or not at all, and a caller gets [`VolumeError::Unknown`]
-//! if its outcome is not known in time.
+//! first, that is, makes them durable without a record; then one plan publishes them under a name.
+//! A reader first finds the inode, then reads its blocks. Upkeep deletes the blocks of removed
+//! files when no reader can be reading them. Every change is one plan: it is committed as a whole
+//! or not at all, and a caller gets [`VolumeError::Unknown`] if its outcome is not known in time.
 //!
 //! For example, [`Volume::put`] takes a body whose blocks are durable, and publishes the new inode,
 //! its name and the removal of the replaced object in one commit.

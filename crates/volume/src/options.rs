@@ -20,7 +20,8 @@ use session::{Session, SessionOptions};
 /// Default of [`VolumeOptions::inline_bytes_max`].
 pub const INLINE_BYTES_DEFAULT: u32 = 4 << 10;
 
-/// Default memory of bodies in flight, for writes and for reads.
+/// Default memory in bytes of bodies that are being written, and of bodies that are being read,
+/// each.
 pub const BUDGET_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// Options of a volume.
@@ -28,29 +29,33 @@ pub const BUDGET_BYTES_DEFAULT: u64 = 64 << 20;
 pub struct VolumeOptions {
     /// Content bytes of a full block. Used only when the volume is created.
     pub block_bytes: u32,
-    /// Largest body, in bytes, that is kept in its inode's record for good.
+    /// Largest body, in bytes, that is kept in its inode's record for good. Larger bodies are put
+    /// into blocks.
     pub inline_bytes_max: u32,
-    /// The policy that decides which bodies share a block.
+    /// The policy that decides which bodies share a block, which is then a pack.
     pub packing: Packing,
-    /// Most bytes of small bodies that are staged inline at the same time. With 0 each body is put
-    /// into a block before it is acknowledged.
+    /// Most bytes of small bodies that are staged inline at the same time, that is, kept in their
+    /// inodes' records until the destager moves them into blocks. With 0 each body is put into a
+    /// block before it is acknowledged.
     pub staged_inline_bytes_max: u64,
     /// Memory of bodies that are being written, in bytes.
     pub write_budget_bytes: u64,
     /// Memory of bodies that are being read, in bytes.
     pub read_budget_bytes: u64,
-    /// Time for which a block is kept after a commit has freed it: longer than the commits that the
-    /// metadata store may lose. `None` means [`upkeep::DELETION_GRACE_RELAXED`] while the store's
-    /// settings are relaxed, else 0.
+    /// Time for which a block is kept after a commit has freed it. It must be longer than the
+    /// period of commits that the metadata store may lose in a crash. `None` means
+    /// [`upkeep::DELETION_GRACE_RELAXED`] while the store's settings are relaxed, that is, while it
+    /// may lose commits; else 0.
     pub deletion_grace: Option<Duration>,
     /// Time limits of reads and writes of blocks.
     pub deadlines: Deadlines,
     /// The reader of blocks, for example a cache over the same blocks. `None` reads from the block
     /// store each time.
     pub reader: Option<Arc<dyn BlockReader>>,
-    /// If true, all maintenance tasks of [`upkeep`] run in the background.
+    /// If true, all maintenance tasks of [`upkeep`], such as the reaper, run in the background. If
+    /// false, they run only when they are called.
     pub collect: bool,
-    /// Options of the session.
+    /// Options of the session, which is this process's use of the metadata store.
     pub session: SessionOptions,
 }
 
@@ -72,8 +77,9 @@ impl Default for VolumeOptions {
     }
 }
 
-/// Creates the source of block ids. For a session that may be resumed, ids are taken from ranges
-/// that the ledger reserves, so that no process uses an id twice.
+/// Creates the source of block ids. If the session may be resumed by another process, it has a
+/// ledger (a file in memory that passes from one process to the next). Then ids are taken from
+/// ranges that the ledger reserves, so that no process uses an id twice.
 fn block_ids(session: &Session, ledger: Option<&Arc<Ledger>>) -> BlockIds {
     // Without a ledger no other process continues this session, and numbers in memory suffice.
     let Some(ledger) = ledger.map(Arc::clone) else { return BlockIds::new(session.nonce()) };
@@ -116,8 +122,8 @@ impl VolumeOptions {
         }
     }
 
-    /// Creates the state that all content writers share, and starts the threads that compute MD5s:
-    /// see [`HashingPool::workers_for`].
+    /// Creates the state that all content writers share (the packer and the hashing), and starts
+    /// the threads that compute MD5s: see [`HashingPool::workers_for`].
     pub(crate) fn writers(&self, staging: &Arc<Staging>) -> Writers {
         let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let pool = HashingPool::start(HashingPool::workers_for(processors));

@@ -1,4 +1,5 @@
-//! The volume: one file system, opened by one session.
+//! The volume: one file system, opened by one session, which is one run of a process with its
+//! records in the store.
 //!
 //! For example, `ashlar serve` opens one volume, and its S3 gateway and its mount use it together.
 
@@ -42,10 +43,10 @@ pub struct Volume {
 pub enum StoreState {
     /// The store answers and has space.
     Well,
-    /// The store answers but is out of space: reads and deletes work, and writes fail. Contains the
-    /// cause and the cure.
+    /// The store answers but is out of space: reads and deletes work, and writes fail. The text has
+    /// the cause and the cure.
     Full(String),
-    /// The store does not answer, or answers with errors. Contains the cause.
+    /// The store does not answer, or answers with errors. The text has the cause.
     Failing(String),
 }
 
@@ -56,7 +57,7 @@ pub struct Health {
     pub store: StoreState,
     /// The block store.
     pub blocks: StoreState,
-    /// The error if the session has ended.
+    /// The text of the error if the session has ended; then no request can be served.
     pub session: Result<(), String>,
 }
 
@@ -106,38 +107,42 @@ impl Volume {
         Ok(Arc::new(Volume { session, blocks, staging, writers, streams, known_pages, upkeep }))
     }
 
-    /// Returns a receiver that changes when accounts, users or policies may have changed in the
-    /// store, within about [`session::FEED_INTERVAL`], also for changes of other processes.
+    /// Returns a receiver whose value changes when accounts, users or policies may have changed in
+    /// the store, within about [`session::FEED_INTERVAL`], also for changes of other processes. The
+    /// value itself has no meaning.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.session.access_changes()
     }
 
-    /// Returns how long the watch of [`Volume::watch_nodes`] may cache data that it reads from now
-    /// on. Call it before the read.
+    /// Returns how long the watch of [`Volume::watch_nodes`], for example the kernel's cache of a
+    /// mount, may cache data that it reads from now on. Call it before the read.
     pub fn cache_validity(&self) -> CacheValidity {
         self.session.cache_validity()
     }
 
-    /// Returns how long the watch may cache data that was read while `before` was valid but is
-    /// handed out only now. Returns no validity if a record may have changed since.
+    /// Returns how long the watch (the caches outside of this process) may cache data that was read
+    /// while `before` was valid but is handed out only now. Returns a validity of no time if a
+    /// record may have changed since.
     pub fn validity_if_unchanged(&self, before: CacheValidity) -> CacheValidity {
         self.session.validity_if_unchanged(before)
     }
 
-    /// Registers `watch` in place of the one before. It is notified of names and nodes that change,
-    /// except by the operations on nodes, which are the watch's own.
+    /// Registers `watch`, which represents caches outside of this process, such as the kernel's, in
+    /// place of the watch before. It is notified of names and nodes that change, so that it drops
+    /// them from these caches. It is not notified of the operations on nodes, which are the watch's
+    /// own. `coherence` says if the caches may be a short time behind changes of other sessions.
     pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
         self.session.watch_nodes(watch, coherence);
     }
 
-    /// Removes the watch. It gets no notifications any more.
+    /// Removes the watch that was registered last. It gets no notifications any more.
     pub fn unwatch_nodes(&self) {
         self.session.unwatch_nodes();
     }
 
-    /// Returns when this session is fenced: another process has ended it, or the store has lost its
-    /// records. No request is served after that; only a new process can serve again. Otherwise it
-    /// never returns.
+    /// Waits until this session is fenced: another process has ended it, or the store has lost its
+    /// records. No request is served after that; only a new process can serve again. If the session
+    /// is not fenced, the future never completes.
     pub async fn lost(&self) {
         self.session.lost().await;
     }
@@ -148,8 +153,8 @@ impl Volume {
         self.session.close().await;
     }
 
-    /// Finishes running operations and keeps the session's records, so that the next process can
-    /// resume the session. The stores stay open; the caller closes them.
+    /// Finishes running operations and keeps the session's records in the store, so that the next
+    /// process of a mount can resume the session. The stores stay open; the caller closes them.
     pub async fn hand_over(&self) {
         self.session.hand_over().await;
     }
@@ -159,8 +164,8 @@ impl Volume {
         self.session.now()
     }
 
-    /// Returns a time that has certainly passed on every machine, for ends that must not come
-    /// early, such as those of retention.
+    /// Returns a time that has certainly passed on every machine, even if the clock of this one was
+    /// set forward by mistake. It is for ends that must not come early, such as those of retention.
     pub fn passed(&self) -> Timestamp {
         self.session.passed()
     }
@@ -176,17 +181,20 @@ impl Volume {
         self.upkeep.gc(options).await
     }
 
-    /// Deletes blocks of ended sessions that no record names: see [`Upkeep::sweep`].
+    /// Deletes blocks that ended sessions have written and that no record names: see
+    /// [`Upkeep::sweep`].
     pub async fn sweep(&self, options: SweepOptions) -> Result<Swept, VolumeError> {
         self.upkeep.sweep(options).await
     }
 
-    /// Deletes everything that has been removed: see [`Upkeep::reap_now`].
+    /// Deletes the blocks and records of everything that has been removed and that no reader can
+    /// need: see [`Upkeep::reap_now`].
     pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
         self.upkeep.reap_now().await
     }
 
-    /// Rewrites every sparse pack: see [`Upkeep::repack_now`].
+    /// Rewrites every sparse pack, that is, each block of several files of which less than half is
+    /// live: see [`Upkeep::repack_now`].
     pub async fn repack_now(&self) -> Result<Repacked, VolumeError> {
         self.upkeep.repack_now().await
     }
@@ -197,12 +205,14 @@ impl Volume {
         self.upkeep.compact_now().await
     }
 
-    /// Moves every body that is staged inline into blocks: see [`Upkeep::destage_now`].
+    /// Moves every body that is staged inline (kept in its inode's record for a while) into blocks:
+    /// see [`Upkeep::destage_now`].
     pub async fn destage_now(&self) -> Result<Destaged, VolumeError> {
         self.upkeep.destage_now().await
     }
 
-    /// Removes the locks of ended sessions: see [`Upkeep::remove_ended_locks`].
+    /// Removes the locks of programs that ended sessions have left in the store. Returns the number
+    /// of files that had such locks: see [`Upkeep::remove_ended_locks`].
     pub async fn remove_ended_locks(&self) -> Result<u64, VolumeError> {
         self.upkeep.remove_ended_locks().await
     }

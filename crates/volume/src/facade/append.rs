@@ -18,8 +18,8 @@ use crate::{Volume, VolumeError};
 /// A write removes the set-user-id and set-group-id bits.
 const WRITTEN: AttributeChange = AttributeChange { drop_rights: true, ..UNCHANGED };
 
-/// Returns the content of an object if it is inline. It is written again together with the appended
-/// bytes.
+/// Returns the content of an object if it is inline in the inode's record, else `None`. It is
+/// written again together with the appended bytes.
 fn inline_content(object: &Object) -> Option<&Bytes> {
     match &object.file().content {
         Content::Inline(bytes) => Some(bytes),
@@ -29,7 +29,8 @@ fn inline_content(object: &Object) -> Option<&Bytes> {
 
 impl Volume {
     /// Returns a writer for bytes that will be appended to an object. `size_hint` is their expected
-    /// number.
+    /// number. If the content of the object is inline in its record, the writer already has these
+    /// bytes, so the body that it stages begins with them.
     pub async fn append_writer(
         &self,
         object: &Object,
@@ -43,8 +44,9 @@ impl Volume {
         Ok(writer)
     }
 
-    /// Appends `appended` bytes, staged by [`Volume::append_writer`], to an object as it was found.
-    /// `sums` are the checksums of the whole object after the append.
+    /// Appends `appended` bytes to an object as it was found. `body` was staged by the writer of
+    /// [`Volume::append_writer`]: its blocks are durable and no record names them yet. `sums` are
+    /// the checksums of the whole object after the append, and `tag` is its new entity tag.
     ///
     /// # Errors
     /// [`FsError::SourceChanged`] if the key has another object now, or the object other bytes;
@@ -115,7 +117,7 @@ impl Volume {
     }
 }
 
-/// Returns the change of the content, which is `size` bytes long after it.
+/// Returns the change of the content by an append. The object is `size` bytes long after it.
 fn change(
     object: &Object,
     body: &StagedContent,
@@ -145,7 +147,7 @@ fn change(
     })
 }
 
-/// Returns the name by which a file was found.
+/// Returns the name by which a file was found, from the assumption about its dentry.
 fn name_of(found: &Assumption) -> NodeName {
     NodeName { directory: Ino(found.key.partition()), name: found.key.suffix().to_vec() }
 }

@@ -85,8 +85,9 @@ impl Volume {
         self.make_bucket(name, new, None).await
     }
 
-    /// Creates a bucket. With a `note` the caller is the registered [watch](Volume::watch_nodes),
-    /// and the request is in the ledger's journal.
+    /// Creates a bucket. With a `note`, which is the entry of a mount's request in the ledger's
+    /// journal, the caller is the registered [watch](Volume::watch_nodes), and the next process of
+    /// the mount can find out if the bucket was created.
     pub(super) async fn make_bucket(
         &self,
         name: &str,
@@ -130,13 +131,13 @@ impl Volume {
         Ok(())
     }
 
-    /// Finds a bucket in the store.
+    /// Finds a bucket in the store. Fails with `NoSuchBucket` if there is none.
     pub async fn bucket(&self, name: &str) -> Result<BucketStat, VolumeError> {
         Ok(self.session.run(&FindBucket { name: name.as_bytes() }).await?.into())
     }
 
-    /// Finds a bucket by cached records, or in the store if they do not suffice. The result may be
-    /// old, so use it only to refuse a request early.
+    /// Finds a bucket by cached records (hints), or in the store if they do not suffice. The result
+    /// may be old, so use it only to refuse a request early.
     pub async fn bucket_from_hints(&self, name: &str) -> Result<BucketStat, VolumeError> {
         let operation = FindBucket { name: name.as_bytes() };
         match self.session.plan_from_hints(&operation) {
@@ -145,8 +146,8 @@ impl Volume {
         }
     }
 
-    /// Returns at most `limit` buckets whose names begin with `prefix`, behind the name `after`, in
-    /// the order of their names.
+    /// Returns at most `limit` buckets whose names begin with `prefix` and sort after the name
+    /// `after`, in the order of their names.
     pub async fn buckets(
         &self,
         prefix: &str,
@@ -174,7 +175,8 @@ impl Volume {
         Ok(buckets)
     }
 
-    /// As [`Volume::buckets`], limited to the buckets of an account.
+    /// As [`Volume::buckets`], limited to the buckets that this account owns. It reads also the
+    /// other buckets, page by page.
     pub async fn buckets_owned_by(
         &self,
         account: AccountId,
@@ -197,8 +199,8 @@ impl Volume {
         Ok(owned)
     }
 
-    /// Returns the bytes and objects of a bucket by its counters; of the whole volume for the root:
-    /// see [`CountUsage`].
+    /// Returns the number of bytes and objects of a bucket by its counters. With the inode number
+    /// of the root, returns those of the whole volume: see [`CountUsage`].
     pub async fn holdings(&self, of: Ino) -> Result<Usage, VolumeError> {
         self.session.run(&CountUsage { ino: of }).await
     }
@@ -240,8 +242,9 @@ impl Volume {
         self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
     }
 
-    /// Stores the position of the lifecycle pass over a bucket if the stored one is still `was`.
-    /// Returns true if it was.
+    /// Stores the position of the lifecycle pass over a bucket, that is, the progress of the task
+    /// that applies its lifecycle rules to all objects. Does nothing and returns false if the
+    /// stored position is not `was` any more, because another gateway has stored one.
     pub async fn save_lifecycle_position(
         &self,
         bucket: NamedBucket<'_>,

@@ -20,7 +20,8 @@ use super::staging::file_content;
 use super::{FileOwner, Object, PublishedObject};
 use crate::{Volume, VolumeError};
 
-/// The properties in which a copy differs from its source. `None` keeps the source's.
+/// The properties in which a copy differs from its source. A field that is `None` keeps the
+/// source's value, except for the access control list.
 #[derive(Clone, Debug, Default)]
 pub struct CopyChanges {
     /// Content headers and user metadata.
@@ -126,8 +127,10 @@ impl Volume {
         self.finish_publish(staged, published).await
     }
 
-    /// Writes the bytes of a source that is staged inline to a new body. The placement policy
-    /// decides as for any other body if it is staged inline again.
+    /// Writes the bytes of a source that is staged inline (kept in its inode's record until the
+    /// destager moves it into a block) to a new body. The placement policy decides as for any other
+    /// body if it is staged inline again. Returns `None` for a source that is stored in another
+    /// way.
     async fn copy_staged_inline(
         &self,
         source: &Object,
@@ -153,9 +156,10 @@ pub(super) fn unchanged(source: &Object) -> Vec<Assumption> {
     records.map(assume).collect()
 }
 
-/// Returns the writes that make `owner` an owner of the blocks of these slices. `source` becomes a
-/// recorded owner, too, since it may have been the only one. In a pack every owner is recorded from
-/// the beginning.
+/// Returns the writes that make `owner` an owner of the blocks of these slices: a share record for
+/// each block, which names the owner. `source` gets a share record, too, since it may have been the
+/// only owner, and an only owner has none. In a pack, a block of several files, every owner has a
+/// share record from the beginning.
 pub(super) fn share(slices: &[Slice], source: Option<Ino>, owner: Ino) -> Vec<Write> {
     let ordinary = slices.iter().map(|slice| slice.block).filter(|block| !block.is_pack());
     let blocks: BTreeSet<BlockId> = ordinary.collect();

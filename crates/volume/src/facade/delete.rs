@@ -27,7 +27,8 @@ const REMOVALS_PER_PLAN: usize = 250;
 /// Most directories from which one plan removes names.
 const DIRECTORIES_PER_PLAN: usize = 64;
 
-/// Most guards and writes of a plan, without those of the bucket and of the committer.
+/// Most guards and writes of a plan that deletes names, without those of the bucket and of the
+/// committer.
 const PLAN_ITEMS: usize = 4_128;
 
 const _: () =
@@ -40,22 +41,23 @@ const _: () = assert!(
 /// Most plans of one call that are in flight at a time. None of them depends on another.
 const PLANS_AT_ONCE: usize = 8;
 
-/// Time for which a plan of several names waits for other writers. Then it is split in two, so that
-/// a key that other clients keep changing delays no other key. A plan of one name waits until the
-/// deadline.
+/// Time for which a plan that deletes several names waits for other writers. Then it is split in
+/// two, so that a key that other clients keep changing delays no other key. A plan of one name
+/// waits until the deadline.
 const MULTI_KEY_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The results with the index of each key. An error is that of the whole plan.
+/// The results of several removals. Each has the index of its key in the request. An error is that
+/// of the whole plan.
 type Answers = Vec<(usize, Result<Removed, VolumeError>)>;
 
-/// Names by directory, each with the index of its result.
+/// Names to remove, by the path of their directory. Each has the index of its key in the request.
 type ByDirectory = BTreeMap<Vec<Vec<u8>>, Vec<(usize, Removal)>>;
 
-/// The names that one plan removes.
+/// The names that one plan removes, in the form in which the planner takes them.
 #[derive(Debug, Default)]
 struct PlanPart {
     branches: Vec<Branch>,
-    /// The indices of the results, in the order of the branches.
+    /// The indices of the keys in the request, in the order of the branches and their removals.
     answers: Vec<usize>,
     items: usize,
 }
@@ -120,8 +122,9 @@ impl Volume {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// As [`Volume::delete_version`], without a bypass of retention. The version stays if `spares`
-    /// applies to it at the commit.
+    /// As [`Volume::delete_version`], without a bypass of retention. The version stays if `exempt`
+    /// applies to it at the commit, for example because it has become the current version since the
+    /// caller looked.
     pub async fn delete_version_sparing(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -132,7 +135,7 @@ impl Volume {
         self.remove_version(&Path::new(bucket, key), version, exempt, None).await
     }
 
-    /// As [`Volume::delete_version_sparing`], if the version still has these tags.
+    /// As [`Volume::delete_version_sparing`], if the version still has these S3 tags.
     ///
     /// # Errors
     /// `PreconditionFailed` if the version has other tags at the commit.
@@ -207,9 +210,9 @@ impl Volume {
     }
 }
 
-/// Groups the names into plans. Plans below the same directory of the bucket form a sequence and
-/// run one after the other, because each depends on the other names in the directories that they
-/// share. Sequences run concurrently.
+/// Groups the names to remove into plans. Plans below the same directory of the bucket form a
+/// sequence and run one after the other, because each depends on the other names in the directories
+/// that they share. Sequences run concurrently.
 fn sequences(directories: ByDirectory) -> Vec<Vec<PlanPart>> {
     let mut sequences: Vec<Vec<PlanPart>> = Vec::new();
     let (mut sequence, mut part) = (Vec::new(), PlanPart::default());
@@ -257,7 +260,7 @@ impl PlanPart {
         self.branches.last().is_some_and(|last| last.directories.first() == path.first())
     }
 
-    /// Splits the plan into two that remove the same names.
+    /// Splits the plan into two that remove the same names, each about half of them.
     fn halves(self) -> (PlanPart, PlanPart) {
         let half = self.answers.len() / 2;
         let (mut first, mut second) = (PlanPart::default(), PlanPart::default());

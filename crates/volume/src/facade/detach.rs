@@ -1,10 +1,10 @@
 //! Changes of files that noncurrent versions bind.
 //!
-//! A version never changes. If a program writes to a file that is a noncurrent version, because it
-//! has the file open or the file has another hard link, the versions first get a copy of the file
-//! by reference. Then the program's change meets a file that no version binds. For example, an S3
-//! client overwrites `log` in a versioned bucket while a program appends to it: the old version
-//! keeps the bytes that it had.
+//! A noncurrent version, that is, an earlier version of an object, never changes. If a program
+//! writes to a file that is such a version, because it has the file open or the file has another
+//! hard link, the versions first get a copy of the file by reference. Then the program's change
+//! meets a file that no version binds. For example, an S3 client overwrites `log` in a versioned
+//! bucket while a program appends to it: the old version keeps the bytes that it had.
 
 use std::future::Future;
 
@@ -19,8 +19,9 @@ use crate::{Volume, VolumeError};
 const DETACH_ATTEMPTS_MAX: u32 = 16;
 
 impl Volume {
-    /// Gives the noncurrent versions that bind a file a copy of it by reference. No data moves.
-    /// Does nothing if no version binds the file.
+    /// Gives the noncurrent versions (and items of a trash) that bind a file a copy of it by
+    /// reference, so that the file itself may change. No data moves. Does nothing if no version
+    /// binds the file.
     ///
     /// # Errors
     /// [`FsError::Contended`] if the file changed each time that it was copied,
@@ -72,7 +73,8 @@ impl Volume {
         }
     }
 
-    /// Runs a change of the file `ino`, as [`Volume::detaching_files`] does.
+    /// Runs a change of the file `ino`. If it fails because noncurrent versions bind the file,
+    /// detaches them and runs it again, as [`Volume::detaching_files`] does.
     pub(super) async fn detaching<T, F>(
         &self,
         ino: Ino,
@@ -84,7 +86,8 @@ impl Volume {
         self.detaching_files(change, || async move { Ok(vec![ino]) }).await
     }
 
-    /// Runs a change of the files with these names, as [`Volume::detaching_files`] does.
+    /// Runs a change of the files with these names. If it fails because noncurrent versions bind
+    /// one of them, detaches the versions and runs it again, as [`Volume::detaching_files`] does.
     pub(super) async fn detaching_names<T, F>(
         &self,
         names: [&NodeName; 2],
@@ -107,7 +110,8 @@ impl Volume {
         self.detaching_files(change, files).await
     }
 
-    /// Runs a change of the object at `path`, or of one of its versions, as
+    /// Runs a change of the object at `path`, or of one of its versions. If it fails because
+    /// noncurrent versions bind the file, detaches them and runs it again, as
     /// [`Volume::detaching_files`] does.
     pub(super) async fn detaching_object<T, F>(
         &self,

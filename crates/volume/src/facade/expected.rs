@@ -15,7 +15,8 @@ use store::Guard;
 use super::Object;
 use crate::{Volume, VolumeError};
 
-/// The object by which a caller has decided about a delete or a rename.
+/// The object by which a caller has decided about a delete or a rename. If the key has another
+/// object at the commit, the operation fails, and the caller decides again.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum ObjectExpectation<'a> {
     /// The decision does not depend on the object: any object is accepted.
@@ -29,7 +30,7 @@ pub enum ObjectExpectation<'a> {
 }
 
 /// An operation on the object at `path` that is carried out only if the object is the expected one
-/// and the condition holds.
+/// and the condition holds, both at the commit.
 #[derive(Debug)]
 pub(super) struct IfExpected<'a, P> {
     pub(super) path: &'a Path,
@@ -84,8 +85,8 @@ impl<P> IfExpected<'_, P> {
         Ok(file.map(|_| Guard::Equals(record::key::inode(found.ino), found.record.clone())))
     }
 
-    /// Fails if the caller expects an object, or there is a condition. `error` is the reason for
-    /// which there is no object.
+    /// Handles a key without an object. Fails with `OtherObject` if the caller expects one, and
+    /// with `error` if there is a condition. `error` is the reason for which there is no object.
     fn accept_absence(&self, error: FsError) -> Result<Option<Guard>, Halt> {
         match self.expected {
             ObjectExpectation::Object(_) => Err(FsError::OtherObject.into()),
@@ -117,7 +118,7 @@ fn is_same(expected: &Object, found: &FoundObject) -> bool {
 
 impl Volume {
     /// Removes the current object of a key, as [`Volume::delete`] does, if it is the expected one
-    /// and the condition holds.
+    /// and the condition holds at the commit.
     ///
     /// # Errors
     /// [`FsError::OtherObject`] if the key has another object than the expected one; the errors of
@@ -141,7 +142,9 @@ impl Volume {
         removed.into_iter().next().unwrap_or_else(|| Ok(RemovedKey::default())).map_err(Into::into)
     }
 
-    /// Removes one version of a key, or a delete marker, for good.
+    /// Removes one version of a key, or a delete marker, for good. If it was the current version or
+    /// the newest delete marker, the next older version becomes the current one.
+    /// `bypasses_governance` is true if a retention in governance mode does not keep the version.
     pub async fn delete_version(
         &self,
         bucket: impl Into<NamedBucket<'_>>,

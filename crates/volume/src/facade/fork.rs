@@ -1,8 +1,9 @@
 //! Forks of buckets: a new bucket with the content of another one, which shares its blocks.
 //!
-//! The walker reads the source's tree page by page, and starts one plan for each name, several at a
-//! time. No block is read or written. Each file is copied as of one instant, but the instants
-//! differ: a file that is moved to a directory behind the walker is missed.
+//! The walker, the task that runs the fork, reads the source's tree page by page, and starts one
+//! plan for each name, several at a time. No block is read or written. Each file is copied as of
+//! one instant, but the instants differ: a file that is moved to a directory behind the walker is
+//! missed.
 //!
 //! The new bucket is consistent at any time. A fork that fails halfway has made fewer files, and
 //! none of them is incomplete. For example, after 10,000 of 30,000 files the new bucket has 10,000
@@ -31,19 +32,23 @@ use self::entry::{Fork, ForkedEntry};
 use self::target::Target;
 use crate::{Volume, VolumeError};
 
-/// Names of a directory that one round trip reads, with their inodes.
+/// Names of a directory of the source that one round trip reads, with their inodes.
 const NAMES_AT_ONCE: u32 = 128;
 
-/// Most names in flight. A file with a map in pages counts one more for each page.
+/// Most names whose copies are in flight. A file whose content map is in pages counts one more for
+/// each page.
 const IN_FLIGHT_MAX: usize = 64;
 
-/// Most nested directories that wait for their creation before the walker waits for them.
+/// Most nested new directories that may be missing while the walker goes on. With more, it waits
+/// for their creation, because one plan would have to create too many.
 const DIRECTORIES_AHEAD_MAX: usize = 16;
 
-/// Reads of a directory that changed while it was read.
+/// Tries to read a directory whose attributes change while it is read. Then the fork fails with
+/// `Contended`.
 const READ_ATTEMPTS_MAX: u32 = 8;
 
-/// Most paths in [`Forked::omitted_paths`].
+/// Most paths in [`Forked::omitted_paths`]. Further entries that could not be copied are only
+/// counted.
 pub const OMITTED_PATHS_MAX: usize = 10;
 
 /// The progress or the result of a fork.
@@ -62,11 +67,11 @@ pub struct Forked {
     /// Entries that could not be copied: they changed at each try, or have more extended attributes
     /// than one plan carries.
     pub omitted: u64,
-    /// The first paths of those, at most [`OMITTED_PATHS_MAX`].
+    /// The first paths of the entries that could not be copied, at most [`OMITTED_PATHS_MAX`].
     pub omitted_paths: Vec<String>,
 }
 
-/// Receives the progress of a fork.
+/// Receives the progress of a fork, for example to print it.
 pub trait ForkWatch: Send + Sync {
     /// The new bucket exists. The source has about `names` names of files.
     fn started(&self, names: u64);
@@ -82,7 +87,7 @@ impl ForkWatch for () {
     fn progress(&self, _: &Forked) {}
 }
 
-/// A directory of the source whose names are not read yet.
+/// A directory of the source whose names the walker has not read yet.
 #[derive(Debug)]
 struct Subdirectory {
     name: Vec<u8>,
@@ -90,7 +95,8 @@ struct Subdirectory {
     origin: Origin,
 }
 
-/// A directory of the source whose names are being read.
+/// A directory of the source whose names the walker is reading. The levels of the walker are the
+/// directories on its path.
 #[derive(Debug)]
 struct Level {
     source: Ino,
@@ -112,7 +118,7 @@ struct OpenedDirectory {
     is_complete: bool,
 }
 
-/// The weight of an entry in flight, and its result.
+/// A copy that has ended: its weight in the count of copies in flight, and its result.
 type Done = (usize, Result<ForkedEntry, VolumeError>);
 
 /// The walker of a fork.
@@ -120,9 +126,11 @@ struct Walk<'a> {
     volume: &'a Volume,
     fork: Arc<Fork>,
     watch: &'a dyn ForkWatch,
+    /// The copies that are in flight.
     in_flight: FuturesUnordered<BoxFuture<'a, Done>>,
     /// The sum of the weights in flight, at most [`IN_FLIGHT_MAX`].
     in_flight_weight: usize,
+    /// The progress so far.
     made: Forked,
 }
 
@@ -189,8 +197,9 @@ impl Volume {
         walked.map(|()| walk.made)
     }
 
-    /// Reads a directory, its first names, and its long extended attributes for the new inode
-    /// `ino`. Returns `None` if the directory was removed.
+    /// Reads a directory of the source, its first names, and its long extended attributes (those
+    /// with a record of their own), as records of the new inode `ino`. Returns `None` if the
+    /// directory was removed.
     async fn open_directory(
         &self,
         source: Ino,
@@ -255,7 +264,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Opens a directory that was found in another one, if it is still there.
+    /// Opens a directory that was found in another one, and creates or plans its copy below
+    /// `above`. Returns `None` if it is not in its place any more.
     async fn enter(
         &mut self,
         source: Ino,
@@ -339,7 +349,8 @@ impl Walk<'_> {
 }
 
 impl<'a> Walk<'a> {
-    /// Starts a copy, and waits for others to end if too many are in flight.
+    /// Starts a copy, which counts `weight` against `IN_FLIGHT_MAX`. First waits for others to end
+    /// if too many are in flight.
     async fn start(
         &mut self,
         weight: usize,

@@ -24,7 +24,7 @@ const LOCKS_PUBLISHED_MAX: usize = 4_096;
 const FILES_PUBLISHED_MAX: usize = 256;
 
 impl Volume {
-    /// Returns the registry of tasks that wait for changes of locks.
+    /// Returns the registry of tasks that wait for changes of locks in the store.
     pub fn lock_notices(&self) -> &Arc<LockNotices> {
         self.session.lock_notices()
     }
@@ -39,21 +39,25 @@ impl Volume {
         self.session.has_ended()
     }
 
-    /// Finds out where locks are kept, for a session that wants to use some: see [`BeginLocking`].
+    /// Finds out where the locks of the volume are kept, for a session that wants to use some: in
+    /// the memory of one session or in records. If no other session uses locks, this session keeps
+    /// them in its memory from now on: see [`BeginLocking`].
     pub async fn begin_locking(&self) -> Result<LockUse, VolumeError> {
         let count = self.lock_notices().next_write();
         self.session.run(&BeginLocking { count }).await
     }
 
-    /// Returns true if another session waits for this one to publish its locks.
+    /// Returns true if this session keeps the locks in memory and another session waits for it to
+    /// publish them in the store.
     pub async fn has_lock_askers(&self) -> Result<bool, VolumeError> {
         self.session.run(&FindLockRequests).await
     }
 
-    /// Publishes all locks that this session keeps in memory. Returns false if the session was not
-    /// the granter. From the call until its answer no lock may be granted from memory. After an
-    /// error none may be granted before [`Volume::begin_locking`] has said that they are still in
-    /// memory.
+    /// Publishes all locks that this session keeps in memory, so that the sessions share them in
+    /// the store from then on. Returns false if this session was not the granter, which is the
+    /// session that keeps the locks in memory. From the call until its answer no lock may be
+    /// granted from memory. After an error none may be granted before [`Volume::begin_locking`] has
+    /// said that they are still in memory.
     pub async fn publish_locks(
         &self,
         files: &[(Ino, Vec<RangeLock>)],
@@ -74,8 +78,9 @@ impl Volume {
         }
     }
 
-    /// Sets all locks of this session on a file, in the record that it shares with other sessions.
-    /// `asked` is the one among them that the session did not hold before.
+    /// Replaces all locks of this session on a file by `own`, in the record that it shares with
+    /// other sessions. `asked` is the one among them that the session did not hold before; `None`
+    /// if it only releases locks.
     pub async fn set_locks(
         &self,
         ino: Ino,

@@ -1,9 +1,10 @@
 //! Content maps in pages.
 //!
-//! A long content map is divided into pages, each a record of its own. A page never changes: a
-//! change of the file's slices writes new pages under new numbers. So pages are cached without
-//! invalidation. For example, a write to the middle of a file with 1,000 pages replaces one or two
-//! pages, and all others stay in the cache.
+//! The content map of a file is the list of its slices, each a run of bytes of one block. A long
+//! map is divided into pages, each a record of its own. A page never changes: a change of the
+//! file's slices writes new pages under new numbers. So pages are cached without invalidation. For
+//! example, a write to the middle of a file with 1,000 pages replaces one or two pages, and all
+//! others stay in the cache.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::{Volume, VolumeError};
 /// Pages that one round trip fetches.
 const PAGES_AT_ONCE: usize = 16;
 
-/// The content map of a file, in pages.
+/// Reads the content map of one file, if it is in pages, as the file was when it was found.
 #[derive(Debug)]
 pub(super) struct MapPages {
     store: Arc<dyn MetaStore>,
@@ -30,7 +31,7 @@ pub(super) struct MapPages {
 }
 
 impl Volume {
-    /// Returns the content map of a file.
+    /// Returns the reader of the map pages of a file.
     pub(super) fn map_pages(&self, ino: Ino, file: Arc<File>) -> MapPages {
         let (store, known) = (Arc::clone(self.session.store()), self.known_pages.clone());
         MapPages { store, known, ino, file }
@@ -38,7 +39,8 @@ impl Volume {
 }
 
 impl MapPages {
-    /// Returns the slices of these pages, in their order.
+    /// Returns the slices of these pages, in their order. Fails with `Corrupt` if a page is
+    /// missing. This can also mean that the file has changed since it was found.
     pub(super) async fn load(&self, pages: &[PageRef]) -> Result<Vec<Slice>, VolumeError> {
         let mut slices = Vec::new();
         for pages in pages.chunks(PAGES_AT_ONCE) {
@@ -90,7 +92,7 @@ impl SliceSource for MapPages {
     }
 }
 
-/// Reads records by key in one round trip. `None` means an absent record.
+/// Reads records by key in one round trip, without the cache. `None` means an absent record.
 pub(super) async fn read_records(
     store: &dyn MetaStore,
     keys: &[Key],

@@ -41,7 +41,8 @@ pub const PART_BYTES_MIN: u64 = 5 * 1024 * 1024;
 /// Most bytes of an object: 5 TiB, by S3's rules.
 pub const OBJECT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024 * 1024;
 
-/// Records that one round trip of a listing of parts or uploads fetches.
+/// Records that one round trip of a listing of parts or uploads fetches. A longer listing takes
+/// more round trips.
 pub(super) const RECORDS_AT_ONCE: u32 = 1_000;
 
 /// The id of an upload: its time, so that ids sort by age, then 64 random bits.
@@ -78,11 +79,11 @@ pub struct NewUpload {
     /// The checksum algorithm that the client has announced, and how the parts' checksums are
     /// combined.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
-    /// Headers of the request that policies may check.
+    /// Names and values of headers of the request that policies may check when the parts arrive.
     pub asked: Vec<(String, String)>,
 }
 
-/// A part that was recorded.
+/// A part of an upload that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartStat {
     /// The part number.
@@ -109,7 +110,7 @@ pub struct CompletePart {
     pub number: u16,
     /// The entity tag.
     pub tag: Tag,
-    /// The checksums that the client gives.
+    /// The checksums that the client gives for the part: algorithm and value.
     pub sums: Vec<(SumAlgorithm, Vec<u8>)>,
 }
 
@@ -131,7 +132,7 @@ pub struct ObjectDigests {
     pub tag: Tag,
     /// The object's checksums.
     pub sums: Vec<Sum>,
-    /// The checksum of each part, or none if they are not kept.
+    /// The checksum of each part, or an empty list if they are not kept.
     pub part_sums: Vec<Sum>,
 }
 
@@ -154,7 +155,8 @@ fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
 }
 
 impl Volume {
-    /// Begins an upload.
+    /// Begins an upload of an object with this key. Returns the id by which the client names the
+    /// upload.
     pub async fn create_upload(
         &self,
         bucket: &str,
@@ -187,7 +189,7 @@ impl Volume {
     }
 
     /// Finds an open upload, by a cached record if there is one. The record may be old, so use it
-    /// only to refuse a part early.
+    /// only to refuse a part early. Fails with `NoSuchUpload` if there is none or it has ended.
     pub async fn upload(
         &self,
         bucket: &str,
@@ -216,8 +218,10 @@ impl Volume {
         Ok(found.upload)
     }
 
-    /// Records a part. If a part number is sent twice, both transmissions stay, and completing the
-    /// upload chooses by entity tag.
+    /// Records a part of an open upload, whose body is staged in blocks: they are durable, and no
+    /// record names them yet. If a part number is sent twice, both transmissions stay, and
+    /// completing the upload chooses by entity tag. Fails with `NoSuchUpload` if the upload is not
+    /// open.
     #[expect(clippy::too_many_arguments, reason = "the parameters of UploadPart")]
     pub async fn put_part(
         &self,
@@ -270,8 +274,8 @@ impl Volume {
         Ok(PartStat { number, part })
     }
 
-    /// Makes a part of a range of another object. No data moves, except for inline content and for
-    /// the holes of a sparse file.
+    /// Makes a part of a range of another object, in bytes. No data moves, except for inline
+    /// content and for the holes of a sparse file, which are written to new blocks.
     ///
     /// The part's MD5 is the source's if the whole of a source with an MD5 is copied. Otherwise it
     /// is a value derived from the source's tag and the range, because nothing is read to hash it.
@@ -329,7 +333,8 @@ impl Volume {
         Ok(PartStat { number, part })
     }
 
-    /// Returns the parts of an open upload with numbers above `after`, each as it was sent last.
+    /// Returns at most `limit` parts of an open upload with numbers above `after`, each as it was
+    /// sent last. Fails with `NoSuchUpload` if the upload is not open.
     pub async fn parts(
         &self,
         bucket: &str,
@@ -348,8 +353,9 @@ impl Volume {
         Ok(PartsPage { upload: found.upload, parts, truncated })
     }
 
-    /// Returns the last transmission that is `wanted` of each part above `after`, in the order of
-    /// their commits. Stops when it has more than `limit`.
+    /// Returns an upload in any state and the parts with numbers above `after`. Of each part number
+    /// it returns the last transmission, in the order of their commits, for which `wanted` is true.
+    /// Stops when it has more than `limit` parts.
     async fn all_parts(
         &self,
         bucket: &str,
@@ -378,8 +384,9 @@ impl Volume {
     /// Makes an object of an upload's parts. No data moves. A repeated call returns the result of
     /// the first.
     ///
-    /// `finish` computes tag and checksums from the upload and the chosen parts. If it fails, the
-    /// upload stays open. After `finish` the upload is completed even if the future is dropped.
+    /// `wanted` has the parts as the client lists them. `finish` computes tag and checksums from
+    /// the upload and the chosen parts. If it fails, the upload stays open. After `finish` the
+    /// upload is completed even if the future is dropped.
     pub async fn complete<E: From<VolumeError>>(
         self: &Arc<Self>,
         bucket: &str,
@@ -504,14 +511,15 @@ impl Volume {
         }
     }
 
-    /// Returns the result of an upload that another request has ended: the completed object, or
-    /// `NoSuchUpload`.
+    /// Returns the result of an upload that another request has ended: that of the completed
+    /// object. Fails with `NoSuchUpload` if it was aborted.
     async fn result_of_ended_upload(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
         let found = self.session.run(&FindUpload { name }).await?;
         completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
     }
 
-    /// Aborts an upload.
+    /// Aborts an open upload. The reaper deletes its parts. Fails with `NoSuchUpload` if it is not
+    /// open.
     pub async fn abort(&self, bucket: &str, key: &[u8], id: UploadId) -> Result<(), VolumeError> {
         self.session.run(&AbortUpload { name: name(bucket, key, id) }).await?;
         self.session.wake_reaper();
@@ -519,7 +527,8 @@ impl Volume {
     }
 }
 
-/// Returns the result for a repeated Complete, if the upload was completed; `None` if it is open.
+/// Returns the result for a repeated request to complete an upload, if the upload was completed;
+/// `None` if it is open. Fails with `NoSuchUpload` if it was aborted.
 fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
     match state {
         UploadState::Open => Ok(None),
@@ -564,8 +573,10 @@ fn choose_parts(
     Ok(used)
 }
 
-/// Makes the file an owner of the blocks that the parts share with others: those of copied parts,
-/// and packs. The parts' own shares end with the upload.
+/// Returns the writes that make the new file an owner of the blocks that the chosen parts share
+/// with other files: those of copied parts, and packs (blocks of several files). Each is a share
+/// record, which names an owner. The share records of the parts themselves are deleted after the
+/// end of the upload.
 fn shares_of_parts(ino: Ino, used: &[FoundPart]) -> Vec<Write> {
     let mut slices: Vec<Slice> = Vec::new();
     for part in used.iter().map(|found| &found.part) {
@@ -583,7 +594,9 @@ fn part_sum_pages(ino: Ino, sums: &[Sum]) -> Vec<Write> {
     (0..).zip(sums.chunks(PART_SUMS_PAGE as usize)).map(page).collect()
 }
 
-/// Returns the MD5 of a part that was copied by reference, or a value in place of it.
+/// Returns the MD5 of a part that was copied by reference: that of the source if its whole is
+/// copied and its tag is an MD5. Otherwise returns a value derived from the source's tag and the
+/// range.
 fn part_md5(tag: &Tag, range: &Range<u64>, whole: bool) -> [u8; 16] {
     let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = tag;
     if whole && matches!(tag, Tag::Md5(_)) {

@@ -49,15 +49,17 @@ pub struct Creator {
 pub struct FileWrite<'a> {
     /// The file.
     pub ino: Ino,
-    /// A name of the file, if one is known.
+    /// A name of the file, if one is known. The commit may have to change the dentry of this name,
+    /// too.
     pub known_name: Option<&'a NodeName>,
     /// Attributes that change in the same commit.
     pub attributes: &'a AttributeChange,
-    /// The data version that the file must have. If it has another one, the change fails with
-    /// [`namespace::FsError::ContentReplaced`]. `None` accepts any.
+    /// The data version (the number of content changes) that the file must have. If it has another
+    /// one, the change fails with [`namespace::FsError::ContentReplaced`]. `None` accepts any.
     pub expected_data_version: Option<u64>,
-    /// The entry of the request in the ledger's journal, if its outcome must be known to the next
-    /// process.
+    /// The entry of the request in the journal of the ledger, which passes from this process of a
+    /// mount to the next. With it the next process knows if the request was carried out. `None` if
+    /// it need not know.
     pub note: Option<&'a Note>,
     /// The retention that earlier writes of the same open file gave the object by its bucket's
     /// default. It does not refuse further writes of that open file.
@@ -78,7 +80,7 @@ impl<'a> FileWrite<'a> {
     }
 }
 
-/// The note of a request without a journal entry.
+/// The empty note, for a request without an entry in the ledger's journal.
 static UNNOTED: Note = Note::none();
 
 /// A change of no attribute.
@@ -91,7 +93,8 @@ pub(super) const UNCHANGED: AttributeChange = AttributeChange {
     drop_rights: false,
 };
 
-/// A run of bytes of a body, and its position in a file.
+/// A run of bytes of a body that is written, with its position in the file. The runs of a body
+/// follow each other in it without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyRun {
     /// Offset in the file, in bytes.
@@ -103,9 +106,10 @@ pub struct BodyRun {
 /// Changes of a file's size that go with a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resize {
-    /// The size to which the file is cut before the write, if any.
+    /// The size in bytes to which the file is cut before the write, if any.
     pub cut: Option<u64>,
-    /// The least size of the file after the write.
+    /// The least size of the file after the write, in bytes. If the file would be shorter, a hole
+    /// is added.
     pub end: u64,
 }
 
@@ -116,12 +120,14 @@ pub fn empty_file() -> File {
 
 impl Volume {
     /// Returns the operations that change the volume, for one request of a mount. `note` is the
-    /// request's entry in the ledger's journal.
+    /// request's entry in the journal of the ledger (a file in memory that passes from one process
+    /// of a mount to the next).
     pub fn journaled<'a>(&'a self, note: &'a Note) -> Journaled<'a> {
         Journaled { volume: self, note }
     }
 
-    /// Finds the node that a name in a directory is bound to.
+    /// Finds the node that a name in a directory is bound to. Fails with `NoSuchKey` if the name is
+    /// free.
     pub async fn find_name(&self, name: &NodeName) -> Result<FoundNode, VolumeError> {
         self.session.run_as_watch(&FindName { name }, None).await
     }
@@ -131,8 +137,9 @@ impl Volume {
         self.session.run_as_watch(&FindNode { ino }, None).await
     }
 
-    /// Returns a whiteout of this owner, which [`Journaled::rename_node`] binds. With `replaces`
-    /// false the rename fails if the new name exists.
+    /// Returns a whiteout of this user and group, which [`Journaled::rename_node`] binds to the old
+    /// name of a rename. A whiteout is a device file by which an overlay file system hides a name.
+    /// With `replaces` false the rename fails if the new name exists.
     pub async fn new_whiteout(
         &self,
         (uid, gid): (u32, u32),
@@ -142,8 +149,9 @@ impl Volume {
         Ok(Whiteout { ino, uid, gid, replaces })
     }
 
-    /// Finds a node by its number. The flag is true if the node has lost its last name and the
-    /// reaper is about to delete it. Fails with [`namespace::FsError::Stale`] if there is none.
+    /// Finds a node by its number. The flag is true if the node has lost its last name, so the
+    /// reaper deletes it as soon as no program has it open. Fails with
+    /// [`namespace::FsError::Stale`] if there is none.
     pub async fn find_unlinked(&self, ino: Ino) -> Result<(FoundNode, bool), VolumeError> {
         self.session.run_as_watch(&FindNodeOrOrphan { ino }, None).await
     }
@@ -163,7 +171,8 @@ impl Volume {
         self.session.run_as_watch(&FindXattr { ino, name }, None).await
     }
 
-    /// Returns at most `limit` names of a directory. `from` is the end of the page before.
+    /// Returns at most `limit` names of a directory. `from` is `next` of the page before, or `None`
+    /// for the first page.
     pub async fn read_names(
         &self,
         directory: Ino,
@@ -174,15 +183,17 @@ impl Volume {
     }
 
     /// Keeps a node that was found since `reading` began from being deleted, until the result is
-    /// dropped. Blocks that later writes hide are not kept.
+    /// dropped, also after its last name is removed. Blocks that later writes hide, that is, that
+    /// are not visible in the file any more, are not kept.
     pub fn open_node(&self, ino: Ino, reading: session::ReaderGuard) -> OpenNode {
         let pin = ReadPin::new(ino, HoldScope::File, reading);
         self.session.holds().watch(&pin);
         OpenNode { _pin: pin }
     }
 
-    /// Opens a node that was open in the previous process of a resumed session. Returns `None` if
-    /// it is not protected any more: the session is new, or [`Volume::end_inheritance`] was called.
+    /// Opens a node again that was open in the previous process of a mount, if this process has
+    /// resumed its session. Returns `None` if the node is not protected from deletion any more: the
+    /// session is new, or [`Volume::end_inheritance`] was called.
     pub fn open_inherited(&self, ino: Ino) -> Option<OpenNode> {
         let pin = ReadPin::new(ino, HoldScope::File, self.session.inherited()?);
         self.session.holds().watch(&pin);
@@ -190,25 +201,28 @@ impl Volume {
         Some(OpenNode { _pin: pin })
     }
 
-    /// Returns true if this process has resumed the session of the previous one. If false, other
-    /// sessions may have taken the locks of the previous process.
+    /// Returns true if this process of a mount has resumed the session of the previous one. If
+    /// false, other sessions may have taken the locks of the previous process.
     pub fn is_session_resumed(&self) -> bool {
         self.session.is_resumed()
     }
 
-    /// Ends the protection of inherited files. The caller has opened them all again.
+    /// Ends the protection from deletion of those files that were open in the previous process of a
+    /// mount. The caller has opened them all again.
     pub fn end_inheritance(&self) {
         self.session.end_inheritance();
     }
 
-    /// Pins the current epoch, for nodes that are found after this call.
+    /// Pins the current epoch until the result is dropped. The epoch is a counter by which sessions
+    /// report that earlier readers have ended. While it is pinned, blocks of nodes that are found
+    /// after this call are not deleted.
     pub fn reading(&self) -> session::ReaderGuard {
         self.session.reading()
     }
 
     /// Returns the bytes of a file in `range`, which must be within its size, verified and in
-    /// order. `reading` must have been pinned before the node was found; it keeps the blocks from
-    /// being deleted.
+    /// order. `reading` must be the result of `Volume::reading` from before the node was found;
+    /// it keeps the blocks from being deleted until the stream ends.
     pub fn read_node(
         &self,
         node: &FoundNode,
@@ -218,8 +232,10 @@ impl Volume {
         self.content_stream(node, range, || Box::new(reading))
     }
 
-    /// As [`Volume::read_node`], for a long reader. After some seconds a hold on this version of
-    /// the file takes the place of the epoch that `reading` pins.
+    /// As [`Volume::read_node`], for a long reader. After some seconds a hold takes the place of
+    /// the epoch that `reading` pins. A hold is a record that keeps the blocks of this file alone,
+    /// also those of its present content after later writes, so that deletions of other files need
+    /// not wait for this reader.
     pub fn read_node_with_hold(
         &self,
         node: &FoundNode,
@@ -252,8 +268,8 @@ impl Volume {
         ContentStream::new(&self.streams, slices, range, guard())
     }
 
-    /// Returns the verified bytes of a range if all of it is in blocks that are in memory, else
-    /// `None`.
+    /// Returns the verified bytes of a range of a file if all of it is in blocks that are in the
+    /// memory cache, else `None`. Inline content also gives `None`.
     pub fn read_from_memory(&self, node: &FoundNode, range: Range<u64>) -> Option<Vec<Bytes>> {
         let InodeBody::File(file) = &node.inode.body else { return None };
         let reader = &*self.streams.reader;
@@ -268,17 +284,20 @@ impl Volume {
         }
     }
 
-    /// Takes `bytes` of the readers' memory, if so much is free.
+    /// Takes `bytes` bytes of the memory budget of readers, until the result is dropped. Returns
+    /// `None` if less is free.
     pub fn try_reader_memory(&self, bytes: u64) -> Option<Permit> {
         self.streams.budget.try_acquire(bytes)
     }
 
-    /// Returns a writer for bytes that will be written into a file, maybe between others.
+    /// Returns a writer for a body that will be written into a file as one or more runs, maybe
+    /// between bytes that stay. It puts the body into blocks, even if it is short.
     pub fn run_writer(&self, size_hint: Option<u64>) -> ContentWriter {
         ContentWriter::in_blocks(&self.writers, size_hint)
     }
 
-    /// Replaces the whole content of a file by `body`.
+    /// Replaces the whole content of a file by `body`. `tag` and `sums` are the entity tag and the
+    /// checksums of the new content.
     pub async fn replace_content(
         &self,
         write: FileWrite<'_>,
@@ -321,7 +340,8 @@ impl Volume {
     }
 
     /// Replaces the content of a file by the runs of a body, each at its position, and sets the
-    /// size to `size` bytes. The gaps between the runs are holes.
+    /// size to `size` bytes. The gaps between the runs are holes. The tag and the checksums are
+    /// those of the whole file after the change.
     pub async fn replace_runs(
         &self,
         write: FileWrite<'_>,
@@ -352,7 +372,7 @@ impl Volume {
         self.change_content(write, &ContentChange::Truncate(size), tag, None).await
     }
 
-    /// Cuts a file, and extends the rest with a hole, in one commit.
+    /// Cuts a file, and extends the rest with a hole, in one commit, as `shape` says.
     ///
     /// # Errors
     /// As [`Volume::write_runs`].
@@ -407,8 +427,9 @@ impl Volume {
     }
 }
 
-/// The changing operations of a mount's request. The ledger's journal records the request with its
-/// plan, so that the next process knows if it was carried out.
+/// The changing operations for one request of a mount. The journal of the ledger, which passes to
+/// the mount's next process, records the request with its plan. So the next process knows if the
+/// request was carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Journaled<'a> {
     volume: &'a Volume,
@@ -459,12 +480,12 @@ impl Journaled<'_> {
         Ok(removed)
     }
 
-    /// Removes an empty directory.
+    /// Removes an empty directory, as `rmdir` does. Fails with `DirectoryNotEmpty` if it has names.
     pub async fn remove_directory(self, name: &NodeName) -> Result<RemovedName, VolumeError> {
         self.volume.session.run_journaled(&RemoveDirectory { name }, None, self.note).await
     }
 
-    /// Renames a node.
+    /// Renames a node. `mode` says what happens to a node with the new name: see `RenameMode`.
     pub async fn rename_node(
         self,
         from: &NodeName,
@@ -537,7 +558,8 @@ impl Journaled<'_> {
         self.changing(ino, &SetObjectItem { ino, item, value, must_exist: had }).await
     }
 
-    /// Runs a change of one node. Noncurrent versions that bind it are detached first.
+    /// Runs a change of one node. If noncurrent versions bind its file, they first get a copy of
+    /// it, because a version never changes.
     async fn changing<P>(self, ino: Ino, operation: &P) -> Result<FoundNode, VolumeError>
     where
         P: Planner<Output = FoundNode> + Sync,
@@ -547,7 +569,8 @@ impl Journaled<'_> {
     }
 }
 
-/// Returns the slices of a body, which are in sequence, moved to the positions of its runs.
+/// Returns the slices of a body, moved to the positions that its runs have in the file. `laid` are
+/// the slices of the body, in sequence from position 0.
 pub(super) fn place_runs(laid: &[Slice], runs: &[BodyRun]) -> Vec<Slice> {
     let mut slices = Vec::with_capacity(laid.len() + runs.len());
     let mut begin = 0;

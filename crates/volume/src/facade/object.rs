@@ -1,9 +1,10 @@
 //! Objects: find, read and publish them.
 //!
-//! Roles. A view finds an [`Object`], which pins the epoch, and reads its content from that object
-//! alone. For example, a GET that began before an overwrite returns the old bytes to its end. To
-//! write, the view streams a body into a [`ContentWriter`], and [`Volume::put`] publishes the
-//! staged content.
+//! Roles. A view (the S3 gateway or a mount) finds an [`Object`], which pins the epoch: as long as
+//! the value exists, blocks that the object names are not deleted. The view reads the content from
+//! that object alone. For example, a GET that began before an overwrite returns the old bytes to
+//! its end. To write, the view streams a body into a [`ContentWriter`], which stages its blocks,
+//! and [`Volume::put`] publishes the staged content.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -35,15 +36,17 @@ pub struct Object {
     pub bucket: Ino,
     /// The object's inode number.
     pub ino: Ino,
-    /// The object's inode. The directory's inode if S3 shows an empty directory as an object.
+    /// The object's inode. If S3 shows an empty directory as an object, the inode of the directory.
     pub inode: Inode,
     pub(super) record: Value,
     /// The version of the key, if the bucket keeps versions.
     pub version: Option<VersionRef>,
-    /// The dentries on the path, with their records.
+    /// The dentries (bindings of names to inodes) on the path, with keys and bytes. While they are
+    /// unchanged, the key leads to this object.
     pub(super) dentries: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
-    /// Keeps the blocks from being deleted.
+    /// Pins the epoch at which the object was found, or a hold, which is a record that keeps the
+    /// blocks of this file. So the blocks are not deleted.
     pin: Arc<ReadPin>,
 }
 
@@ -118,7 +121,7 @@ pub struct PublishedObject {
     pub tag: Tag,
     /// The checksums.
     pub sums: Vec<Sum>,
-    /// The version of the key, if the bucket keeps versions.
+    /// The version id of the new object, if the bucket keeps versions.
     pub version: Option<VersionRef>,
 }
 
@@ -149,7 +152,8 @@ impl Volume {
         Ok(Object { bucket, ino, inode, record, version, dentries, file, pin })
     }
 
-    /// Returns the bytes of an object in `range`, cut to its size, verified and in order.
+    /// Returns the bytes of an object in `range`, cut to its size, verified and in order. The
+    /// stream keeps the blocks from being deleted, also after the object is dropped.
     pub fn read(&self, object: &Object, range: Range<u64>) -> ContentStream {
         let range = range.start.min(object.size())..range.end.min(object.size());
         let slices: Arc<dyn SliceSource> = match &object.file.content {
@@ -167,12 +171,13 @@ impl Volume {
         ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
     }
 
-    /// Registers `holder`, which is asked to release memory when a reader waits for some.
+    /// Registers `holder`, which uses memory of the readers' budget and is asked to release some
+    /// when a reader waits for memory.
     pub fn release_memory_for_readers(&self, holder: Weak<dyn ReleaseMemory>) {
         self.streams.budget.register_holder(holder);
     }
 
-    /// Returns true if readers hold so much memory that others may have to wait.
+    /// Returns true if readers hold so much memory of their budget that others may have to wait.
     pub fn is_reader_memory_tight(&self) -> bool {
         self.streams.budget.is_tight()
     }
@@ -188,9 +193,9 @@ impl Volume {
         ContentWriter::in_blocks(&self.writers, size_hint)
     }
 
-    /// Publishes staged content under a key, atomically. Readers see the old object or the new one,
-    /// never a mixture. Fails with [`namespace::FsError::PreconditionFailed`] if `condition` does
-    /// not hold at the commit.
+    /// Publishes a body under a key, atomically. The body is staged: its blocks are durable, and no
+    /// record names them yet. Readers see the old object or the new one, never a mixture. Fails
+    /// with [`namespace::FsError::PreconditionFailed`] if `condition` does not hold at the commit.
     pub async fn put(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -230,8 +235,9 @@ impl Volume {
         self.finish_publish(staged, published).await
     }
 
-    /// Handles the result of a publishing plan: wakes the reaper if an object was replaced, and
-    /// takes staged records back after an error.
+    /// Handles the result of a plan that publishes an object: wakes the reaper if an object was
+    /// replaced. After an error, takes back the records that were staged ahead of the plan, that
+    /// is, deletes them.
     pub(super) async fn finish_publish(
         &self,
         staged: Staged,
@@ -295,7 +301,8 @@ impl Volume {
     }
 }
 
-/// Returns an opaque entity tag: 128 random bits, so that no two contents have the same one.
+/// Returns the bytes of an opaque entity tag: 128 random bits, so that no two contents have the
+/// same one. Fails with `Unavailable` if the machine gives no random numbers.
 pub fn opaque_tag() -> Result<[u8; 16], VolumeError> {
     random()
 }
@@ -309,7 +316,8 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
     Ok(bytes)
 }
 
-/// Returns the inode of a new file. Its bucket and its times are set when it is published.
+/// Returns the inode of a new file. Its bucket and its times are placeholders, which are set when
+/// it is published.
 pub(super) fn new_file(owner: &FileOwner, file: File) -> Inode {
     let now = Timestamp::default();
     let (uid, gid) = (owner.uid, owner.gid);
@@ -336,7 +344,8 @@ impl Volume {
         Ok(std::array::from_fn(|index| inos[index]))
     }
 
-    /// Returns whether the bucket refuses keys that overlap (`a` and `a/b`), by a cached record.
+    /// Returns whether the bucket refuses keys that overlap (`a` and `a/b`), by a cached record. If
+    /// none is cached, overlap is allowed.
     pub(super) fn overlap(&self, bucket: NamedBucket<'_>) -> namespace::Overlap {
         let operation = namespace::FindBucket { name: bucket.name };
         match self.session.plan_from_hints(&operation) {

@@ -14,10 +14,11 @@ use super::node::FileWrite;
 use super::object::opaque_tag;
 use crate::{Volume, VolumeError};
 
-/// Most slices that one plan shares. Each costs two records.
+/// Most slices that one plan shares with another file. Each costs two records. The caller shares
+/// the rest of a longer range by further calls.
 const SLICES_SHARED_MAX: usize = 128;
 
-/// Map pages that are read together.
+/// Pages of a file's content map that are read together.
 const PAGES_AT_ONCE: usize = 16;
 
 /// The target of a seek.
@@ -30,7 +31,8 @@ pub enum SeekTarget {
 }
 
 impl Volume {
-    /// Returns the first position of the target in `range`, which must be within the file's size.
+    /// Returns the first position of data or of a hole, as `target` says, in `range`, which must be
+    /// within the file's size. Returns `None` if the range has none.
     pub async fn seek_node(
         &self,
         node: &FoundNode,
@@ -92,11 +94,11 @@ impl Volume {
         }
     }
 
-    /// Makes a range of a file a hole, within the file's size.
+    /// Makes a range of a file a hole, within the file's size, as punching a hole does.
     ///
     /// # Errors
-    /// [`FsError::ContentReplaced`] if inline bytes follow behind the range. Then the
-    /// caller writes the record again.
+    /// [`FsError::ContentReplaced`] if the content is inline in the inode's record and bytes follow
+    /// behind the range. Then the caller writes the record again.
     pub async fn clear_range(
         &self,
         write: FileWrite<'_>,
@@ -106,9 +108,10 @@ impl Volume {
         self.change_content(write, &ContentChange::Clear(range), tag, None).await
     }
 
-    /// Lets a file name, from `position` on, the blocks that a range of another file names. The
-    /// source may be the file itself if the ranges do not overlap. Returns the file and the number
-    /// of shared bytes of the range: at least one, if the range has any.
+    /// Lets a file name, from `position` on, the blocks that a range of another file names, so that
+    /// both files share them. The source may be the file itself if the ranges do not overlap.
+    /// Returns the file and the number of bytes of the range that are shared, from its start: at
+    /// least one, if the range has any. The caller calls again for the rest.
     ///
     /// # Errors
     /// [`FsError::SourceChanged`] if the source has changed since it was found;
@@ -151,7 +154,8 @@ impl Volume {
         Ok((self.change_content(write, &change, tag, None).await?, bytes))
     }
 
-    /// Returns the slices of a range, and its end if it has more slices than one plan can share.
+    /// Returns the slices of a range of a file, and the end of the part of the range that they
+    /// cover. The end is before the end of the range if it has more slices than one plan can share.
     async fn slices_to_share(
         &self,
         ino: Ino,

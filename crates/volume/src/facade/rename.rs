@@ -22,7 +22,8 @@ pub struct RenameConditions<'a> {
 
 impl Volume {
     /// Gives an object another key of its bucket, in one commit, in place of the object that has
-    /// that key. If a request with the same token was carried out already, nothing changes.
+    /// that key. `token` identifies the request: if a request with the same token was carried out
+    /// already, nothing changes.
     ///
     /// # Errors
     /// [`namespace::FsError::NoSuchKey`], [`namespace::FsError::PreconditionFailed`],

@@ -13,19 +13,21 @@ use tracing::warn;
 
 use crate::{Volume, VolumeError};
 
-/// Most writes that a publishing plan carries in addition to its own. More are staged ahead of it.
+/// Most writes that a plan which publishes a file carries in addition to its own. More are
+/// committed ahead of it, in plans of their own.
 const WRITES_WITH_PUBLISH: usize = 512;
 
 /// Most bytes of such writes.
 const BYTES_WITH_PUBLISH: usize = 512 * 1024;
 
-/// The writes of a publishing plan: those that it carries, and those that were committed ahead of
-/// it.
+/// The additional writes of a plan that publishes a file: those that it carries itself, and those
+/// that were committed ahead of it because they would make it too large.
 #[derive(Debug)]
 pub(super) struct Staged {
     ino: Ino,
     /// The writes that were committed ahead, by plan.
     ahead: Vec<Vec<Write>>,
+    /// The writes that the publishing plan carries.
     with: Vec<Write>,
 }
 
@@ -37,8 +39,9 @@ impl Staged {
 }
 
 impl Volume {
-    /// Commits records ahead of the plan that publishes `ino`, if they would make that plan too
-    /// large.
+    /// Commits records ahead of the plan that publishes the file `ino`, if they would make that
+    /// plan too large. Each of these commits guards the assumptions. The caller passes the result
+    /// to the publishing plan, or to `Volume::unstage` if that plan is not committed.
     pub(super) async fn stage(
         &self,
         ino: Ino,
@@ -64,11 +67,12 @@ impl Volume {
         Ok(staged)
     }
 
-    /// Deletes the records that were staged for a plan that was not committed. If a deletion fails,
-    /// the sweeper deletes the rest after the session's end.
+    /// Deletes the records that were committed ahead of a plan that failed with the error `why`.
+    /// Does nothing if the outcome of the plan is unknown. If a deletion fails, the sweeper deletes
+    /// the rest after the session's end.
     ///
     /// The last plan is undone first. If the process is killed halfway, the remaining pages still
-    /// show which parts of each pack must be released.
+    /// show which parts of each pack (a block of several files) must be released.
     pub(super) async fn unstage(&self, staged: Staged, why: &VolumeError) {
         // With an unknown outcome the plan may have committed, and its records may be in use.
         if staged.ahead.is_empty() || matches!(why, VolumeError::Unknown(_)) {
@@ -84,7 +88,9 @@ impl Volume {
     }
 }
 
-/// Returns the content of a new file, and the writes that go with it.
+/// Returns the content of the new file `ino` with this body, and the writes that go with it: map
+/// pages, share records of packs (blocks of several files), and the mark of content that is staged
+/// inline (kept in the inode's record for a while).
 pub(super) fn file_content(body: &StagedContent, ino: Ino) -> (Content, Vec<Write>) {
     match body.content() {
         Content::Slices(slices) => {
@@ -96,7 +102,8 @@ pub(super) fn file_content(body: &StagedContent, ino: Ino) -> (Content, Vec<Writ
     }
 }
 
-/// Divides writes into plans. A counter stays with the record before it, which it counts.
+/// Divides writes into plans. A change of a counter goes into the plan of the record before it,
+/// which it counts.
 fn chunks(writes: &[Write]) -> Vec<&[Write]> {
     let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (index, write) in writes.iter().enumerate() {

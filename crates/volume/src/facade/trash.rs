@@ -23,20 +23,21 @@ const REMOVED_AT_ONCE: usize = 16;
 /// An item of the trash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trashed {
-    /// The id of the item among those of its key.
+    /// The id of the item among those of its key, which gives their order.
     pub id: VersionStamp,
-    /// The time at which the key lost it, by the writer's clock.
+    /// The time at which the object was deleted or replaced, by the clock of the writer.
     pub since: Timestamp,
-    /// The time at which a lifecycle pass first saw it, by the clock of that gateway; `None` if no
-    /// pass has.
+    /// The time at which a lifecycle pass (the task that deletes expired items) first saw it, by
+    /// the clock of that gateway; `None` if no pass has.
     pub seen: Option<Timestamp>,
     /// Size in bytes.
     pub bytes: u64,
 }
 
 impl Volume {
-    /// Returns a page of the trash for keys that begin with `prefix`, behind `after`: by key, the
-    /// newest item of each key first. Empty at the end, or if the bucket has no trash.
+    /// Returns a page of the items of the trash, for keys that begin with `prefix`, after the item
+    /// `after`: by key, the newest item of each key first. Empty at the end, or if the bucket has
+    /// no trash.
     pub async fn trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -57,8 +58,9 @@ impl Volume {
         Ok(page.versions.into_iter().map(trashed).collect())
     }
 
-    /// Restores an item under its key. If the key has an object and `replaces` is true, that object
-    /// goes to the trash.
+    /// Restores an item of the trash under its key. If the key has an object and `replaces` is
+    /// true, that object goes to the trash; if `replaces` is false, the call fails with
+    /// `NameExists`.
     ///
     /// # Errors
     /// [`FsError::HasNoTrash`], [`FsError::NoSuchVersion`], [`FsError::NameExists`],
@@ -75,8 +77,9 @@ impl Volume {
         self.session.run(&Restore { path, version: id, fresh, replaces }).await
     }
 
-    /// Deletes the items of keys that begin with `prefix`, if the keys lost them before `until`.
-    /// Returns their number. An item that is restored in the meantime stays.
+    /// Deletes the items of keys that begin with `prefix`, if the objects were deleted or replaced
+    /// before `until`. Returns the number of deleted items. An item that is restored in the
+    /// meantime stays.
     pub async fn empty_trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -96,12 +99,13 @@ impl Volume {
         }
     }
 
-    /// Deletes the items that have stayed for `stays`, and marks the others as seen at `now`, the
-    /// time of this pass. Returns the number of deleted items.
+    /// Deletes the items that have been in the trash for longer than `stays`, and marks those that
+    /// no pass has seen before as seen at `now`, the time of this pass. Returns the number of
+    /// deleted items.
     ///
-    /// The time at which a key lost an item is the writer's, whose clock may be wrong. So an item
-    /// counts as lost when a pass first saw it, or earlier by at most `day`, the time between two
-    /// passes. No item is deleted by the first pass that sees it.
+    /// The time at which an object was deleted or replaced is the writer's, whose clock may be
+    /// wrong. So an item counts as lost when a pass first saw it, or earlier by at most `day`, the
+    /// time between two passes. No item is deleted by the first pass that sees it.
     pub async fn expire_trash(
         &self,
         bucket: NamedBucket<'_>,
@@ -137,7 +141,7 @@ impl Volume {
         }
     }
 
-    /// Deletes items. Returns the number of those that were still there.
+    /// Deletes items of the trash. Returns the number of those that were still there.
     async fn remove_trashed(
         &self,
         bucket: NamedBucket<'_>,
@@ -162,8 +166,9 @@ impl Volume {
 }
 
 impl Trashed {
-    /// Returns the time from which an item's days count, if a pass first saw it at `seen`: the
-    /// writer's time, but not later than `seen`, and not earlier by more than `day` nanoseconds.
+    /// Returns the time from which an item's days in the trash count, if a pass first saw it at
+    /// `seen`: the writer's time, but not later than `seen`, and not earlier than it by more than
+    /// `day` nanoseconds.
     fn lost(&self, seen: Timestamp, day: i64) -> Timestamp {
         self.since.clamp(Timestamp(seen.0.saturating_sub(day)), seen)
     }

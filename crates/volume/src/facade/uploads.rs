@@ -14,11 +14,14 @@ use crate::{Volume, VolumeError};
 pub struct UploadsQuery {
     /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// The delimiter. Keys that have it behind the prefix are rolled up to it.
+    /// The delimiter. Keys that contain it after the prefix are rolled up: the page shows one
+    /// common prefix, up to and including the delimiter, in place of all of them.
     pub delimiter: Option<Vec<u8>>,
-    /// Lists only keys behind this one, and uploads of this one behind `id_after`.
+    /// Lists only keys that sort after this one and, if `id_after` is given, also the uploads of
+    /// this key with ids after that one. `None` begins with the first key.
     pub key_after: Option<Vec<u8>>,
-    /// See `key_after`.
+    /// The id of the last upload of the page before, if `key_after` is its key. `None` leaves out
+    /// all uploads of `key_after`.
     pub id_after: Option<UploadId>,
     /// Most entries of the page.
     pub limit: usize,

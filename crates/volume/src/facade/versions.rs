@@ -1,11 +1,11 @@
 //! Listing the versions of objects.
 //!
-//! Current versions are found by a walk over names. Noncurrent versions and delete markers are
-//! found by ranges over records of their own. A page merges the two. Since they are read one after
-//! the other, a version that stops being current, or becomes current again, could be missed by
-//! both. So the noncurrent entries are read before the walk and once more after it; if they differ,
-//! the page is made again. For example, a PUT of `a` between the reads moves the old version of
-//! `a`, and the second read shows it.
+//! Current versions are found by a walk over names. Noncurrent versions (earlier versions of
+//! objects) and delete markers are found by ranges over records of their own. A page merges the
+//! two. Since they are read one after the other, a version that stops being current, or becomes
+//! current again, could be missed by both. So the noncurrent entries are read before the walk and
+//! once more after it; if they differ, the page is made again. For example, a PUT of `a` between
+//! the reads moves the old version of `a`, and the second read shows it.
 
 use std::collections::VecDeque;
 
@@ -22,9 +22,12 @@ use crate::{Volume, VolumeError};
 pub struct VersionsQuery {
     /// The prefix of the keys.
     pub prefix: Vec<u8>,
-    /// The delimiter; never empty. Keys that have it behind the prefix are rolled up to it.
+    /// The delimiter; never empty. Keys that contain it after the prefix are rolled up: the page
+    /// shows one common prefix, up to and including the delimiter, in place of all their versions.
     pub delimiter: Option<Vec<u8>>,
-    /// Lists only keys behind this one, or with a version the versions behind it.
+    /// The place after which the page begins. With a version: after this version of this key, so
+    /// the page begins with its older versions. Without a version: after all versions of this key.
+    /// `None` begins with the first key.
     pub after: Option<(Vec<u8>, Option<VersionRef>)>,
     /// Most versions, markers and common prefixes of the page.
     pub limit: usize,
@@ -39,14 +42,15 @@ pub enum VersionsEntry {
         key: Vec<u8>,
         /// The version id that clients use.
         version: VersionRef,
-        /// The position of a noncurrent version or marker among those of its key; `None` for the
-        /// current version. A caller that removes versions between two pages continues behind this
-        /// position, because the null version cannot be found by its name after its removal.
+        /// The id of a noncurrent version or marker in its record, which gives its place among
+        /// those of its key; `None` for the current version. A caller that removes versions between
+        /// two pages continues after this place, because the null version cannot be found by its
+        /// name after its removal.
         place: Option<VersionStamp>,
         /// The time at which another version or a marker replaced a noncurrent version; `None` for
         /// the current version and for markers.
         replaced: Option<Timestamp>,
-        /// True if a request without a version meets this entry.
+        /// True if a request for the key that names no version finds this entry.
         is_latest: bool,
         /// The object or the marker.
         what: ListedAs,
@@ -58,7 +62,8 @@ pub enum VersionsEntry {
 /// The kind of an entry in a listing of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListedAs {
-    /// An object; the directory's inode for an empty directory.
+    /// An object, with the head of its inode; for the object of an empty directory, the head of the
+    /// directory's inode.
     Object(Box<InodeHead>),
     /// A delete marker and the time of its creation.
     Marker(Timestamp),
@@ -71,8 +76,9 @@ impl VersionsEntry {
         }
     }
 
-    /// Shows a noncurrent null version under its id if the current version of its key is a null
-    /// version, too. `null_key` is the last key with a current null version.
+    /// Shows a noncurrent null version (written while versioning was not enabled) under its id if
+    /// the current version of its key is a null version, too. `null_key` is the last key in the
+    /// page with a current null version, which this call updates.
     fn disambiguate_null(&mut self, null_key: &mut Option<Vec<u8>>) {
         let VersionsEntry::Version { key, version, place, .. } = self else { return };
         match place {
@@ -94,18 +100,20 @@ pub struct VersionsListing {
     pub truncated: bool,
 }
 
-/// Tries of a page whose noncurrent entries change while it is made.
+/// Tries of a page whose noncurrent entries change while it is made. After the last the page is
+/// returned although it may mix instants.
 const PAGE_ATTEMPTS_MAX: usize = 4;
 
-/// Most round trips for the noncurrent entries of a page. Each common prefix may take one.
+/// Most round trips for the noncurrent entries of a page. Each common prefix may take one. After
+/// this number the page ends early.
 const READS_MAX: usize = 64;
 
-/// The noncurrent entries for one page.
+/// The noncurrent entries for one page: earlier versions, delete markers and common prefixes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct NoncurrentPage {
-    /// True if the page begins behind a version of a key whose current version is the null version.
+    /// True if the page begins after a version of a key whose current version is the null version.
     behind_null: bool,
-    /// Noncurrent versions, and common prefixes.
+    /// Noncurrent versions, delete markers and common prefixes.
     found: Vec<NoncurrentEntry>,
     /// True if there may be more.
     truncated: bool,
@@ -242,7 +250,8 @@ impl VersionsQuery {
     }
 }
 
-/// Merges current and noncurrent entries, each in the order of keys.
+/// Merges current and noncurrent entries, each in the order of keys, into a page of `query.limit`
+/// entries at most. Keys that one of the two lists has not reached are left to the next page.
 fn merge(
     query: &VersionsQuery,
     current: namespace::Listing,

@@ -1,9 +1,9 @@
 //! One entry of a fork: the copy of the node that a name binds.
 //!
-//! The plan guards that the name still binds the node, and that the node's record is as it was
-//! read. If not, the name is read again. So each file is copied as of one instant. For example, a
-//! program renames the file in the meantime: the plan is refused, and the entry is skipped, since
-//! the name is gone.
+//! A fork is a new bucket with the content of another, by reference. The plan of an entry guards
+//! that the name still binds the node, and that the node's record is as it was read. If not, the
+//! name is read again. So each file is copied as of one instant. For example, a program renames the
+//! file in the meantime: the plan is refused, and the entry is skipped, since the name is gone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -26,8 +26,8 @@ use crate::{Volume, VolumeError};
 /// Tries of an entry that changes while it is copied.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// Most inodes with several names that are tracked until all their names were met. Names of further
-/// ones become files of their own.
+/// Most inodes with several names that a fork tracks until all their names were met, so that their
+/// copies have several names, too. Names of further ones become files of their own.
 const LINKED_COPIES_MAX: usize = 1 << 20;
 
 /// Most long extended attributes of one plan, and most bytes of them. A node with more cannot be
@@ -35,7 +35,8 @@ const LINKED_COPIES_MAX: usize = 1 << 20;
 const LONG_XATTRS_MAX: usize = 256;
 const LONG_XATTRS_BYTES_MAX: u64 = 1 << 20;
 
-/// The copy of a node with several names: its inode number, once the first name was copied.
+/// The copy of a node with several names: its inode number, once the first name was copied. The
+/// lock lets one name at a time make the copy.
 type LinkedCopy = Arc<tokio::sync::Mutex<Option<Ino>>>;
 
 /// The state that all entries of a fork share.
@@ -45,21 +46,21 @@ pub(super) struct Fork {
     pub(super) bucket: Assumption,
     /// Number of directories that were created.
     pub(super) directories: AtomicU64,
-    /// Copies of nodes with several names, by the inode of the source, with the number of names
-    /// that were not met yet.
+    /// Copies of nodes with several names, by the inode number in the source, with the number of
+    /// names that were not met yet.
     linked_copies: Mutex<HashMap<Ino, (LinkedCopy, u32)>>,
 }
 
-/// The result of one entry.
+/// The result of copying one entry of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForkedEntry {
-    /// A directory exists.
+    /// A directory exists in the new bucket.
     Directory,
-    /// A file of that many bytes was made.
+    /// A file of that many bytes was made in the new bucket.
     File(u64),
     /// A symbolic link or special file was made.
     Other,
-    /// One more name of a copied node was made.
+    /// One more name was made for a node that an earlier name has copied.
     Link,
     /// The name was removed, or another client had made it in the new bucket.
     Skipped,
@@ -215,7 +216,8 @@ impl Volume {
         Ok(named)
     }
 
-    /// Copies a node. Returns its new inode number as well.
+    /// Copies a node under one name. `linked` is true if the copy gets further names later. Returns
+    /// the result and the new inode number.
     async fn fork_alone(
         &self,
         fork: &Fork,
@@ -365,7 +367,7 @@ fn unchanged(key: &Key, value: &store::Value) -> Assumption {
     Assumption { key: key.clone(), value: value.clone(), otherwise: FsError::SourceChanged }
 }
 
-/// Records the inode numbers of directories that exist now.
+/// Records the inode numbers of those directories of the new bucket that exist now.
 fn note_inos(fork: &Fork, targets: &[&Target], inos: &[Ino]) {
     for (target, ino) in targets.iter().zip(inos) {
         target.set_ino(*ino, &fork.directories);

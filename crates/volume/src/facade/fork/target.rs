@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use namespace::ForkedDirectory;
 use record::Ino;
 
-/// A directory of the new bucket.
+/// A directory of the new bucket of a fork, which may not exist yet.
 #[derive(Debug)]
 pub(super) struct Target {
     /// The parent and the parameters of its creation; `None` for the bucket's own directory.
@@ -19,19 +19,19 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Returns the bucket's directory.
+    /// Returns the new bucket's own directory, which exists.
     pub(super) fn bucket(ino: Ino) -> Arc<Target> {
         Arc::new(Target { above: None, ino: OnceLock::from(ino) })
     }
 
-    /// Returns a directory that must be created below `above`.
+    /// Returns a directory that is missing below `above`, with the parameters of its creation.
     pub(super) fn below(above: &Arc<Target>, directory: ForkedDirectory) -> Arc<Target> {
         let above = Some((Arc::clone(above), directory));
         Arc::new(Target { above, ino: OnceLock::new() })
     }
 
-    /// Returns the deepest directory on the path that is known to exist, and the ones below it,
-    /// from the top down.
+    /// Returns the inode number of the deepest directory on the path to this one that is known to
+    /// exist, and the ones below it, from the top down. These may be missing.
     pub(super) fn missing_directories(&self) -> (Ino, Vec<&Target>) {
         let (mut at, mut missing) = (self, Vec::new());
         loop {
@@ -54,7 +54,8 @@ impl Target {
         self.above.as_ref().map(|(_, directory)| directory)
     }
 
-    /// Sets the inode number that the directory has, and counts it if the fork has created it.
+    /// Sets the inode number that the directory has, and adds 1 to `made` if the fork has created
+    /// it. It has another number than planned if another client has created it.
     pub(super) fn set_ino(&self, ino: Ino, made: &AtomicU64) {
         let is_new = self.ino.set(ino).is_ok();
         if is_new && self.directory().is_some_and(|directory| directory.ino == ino) {
