@@ -86,7 +86,7 @@ impl Planner for ListPolicies {
 /// Finds an access key. Fails with `NoSuchUser`.
 #[derive(Clone, Copy, Debug)]
 pub struct FindUser<'a> {
-    /// The access key.
+    /// The name of the access key to find.
     pub access_key: &'a str,
 }
 
@@ -105,7 +105,7 @@ impl Planner for FindUser<'_> {
 /// Finds a named policy. Fails with `NoSuchPolicy`.
 #[derive(Clone, Copy, Debug)]
 pub struct FindPolicy<'a> {
-    /// Its name.
+    /// The name of the policy to find.
     pub name: &'a str,
 }
 
@@ -125,9 +125,9 @@ impl Planner for FindPolicy<'_> {
 /// `NoSuchAccount` or `NoSuchPolicy` if its account or one of its policies does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct AddUser<'a> {
-    /// The access key.
+    /// The name of the new access key.
     pub access_key: &'a str,
-    /// The access key's record.
+    /// The record of the new access key: account, secret, policies and the owner of its files.
     pub user: &'a User,
     /// The test for names of built-in policies, which need no record.
     pub built_in: IsBuiltIn,
@@ -163,7 +163,7 @@ impl Planner for AddUser<'_> {
 /// the policies does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserPolicies<'a> {
-    /// The access key.
+    /// The name of the access key to change.
     pub access_key: &'a str,
     /// The names of the new policies, which replace all earlier ones.
     pub policies: &'a [String],
@@ -193,13 +193,14 @@ impl Planner for SetUserPolicies<'_> {
 /// change. Fails with `NoSuchUser`.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserOwner<'a> {
-    /// The access key.
+    /// The name of the access key to change.
     pub access_key: &'a str,
-    /// The user id of new files.
+    /// The user id that new files of the access key get; `None` leaves it as it is.
     pub uid: Option<u32>,
-    /// The group id of new files.
+    /// The group id that new files of the access key get; `None` leaves it as it is.
     pub gid: Option<u32>,
-    /// Permission bits that new files and directories do not get.
+    /// Permission bits that new files and directories of the access key do not get; `None` leaves
+    /// them as they are.
     pub umask: Option<u32>,
 }
 
@@ -224,7 +225,7 @@ impl Planner for SetUserOwner<'_> {
 /// Removes an access key. Fails with `NoSuchUser`.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveUser<'a> {
-    /// The access key.
+    /// The name of the access key to remove.
     pub access_key: &'a str,
 }
 
@@ -244,7 +245,7 @@ impl Planner for RemoveUser<'_> {
 /// Creates or replaces a named policy.
 #[derive(Clone, Copy, Debug)]
 pub struct SetPolicy<'a> {
-    /// Its name.
+    /// The name of the policy to create or replace.
     pub name: &'a str,
     /// The policy document.
     pub policy: &'a PolicyRecord,
@@ -272,7 +273,7 @@ impl Planner for SetPolicy<'_> {
 /// same moment may keep the name of the removed policy, which then allows nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovePolicy<'a> {
-    /// Its name.
+    /// The name of the policy to remove.
     pub name: &'a str,
 }
 

@@ -42,9 +42,9 @@ fn numbered(entry: &Entry) -> Result<(AccountId, Account), Halt> {
 /// Names are for people only, so the plan does not guard them.
 #[derive(Clone, Copy, Debug)]
 pub struct AddAccount<'a> {
-    /// Its number.
+    /// The number of the new account.
     pub id: AccountId,
-    /// The account.
+    /// The record of the new account, with its name.
     pub account: &'a Account,
 }
 
@@ -71,7 +71,7 @@ impl Planner for AddAccount<'_> {
 /// keys or buckets, one that is created at the same moment may keep the removed account.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveAccount {
-    /// Its number.
+    /// The number of the account to remove.
     pub id: AccountId,
 }
 

@@ -21,36 +21,36 @@ use crate::{FsError, Halt};
 /// A bucket with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundBucket {
-    /// Its name.
+    /// The name of the bucket.
     pub name: Vec<u8>,
-    /// The inode number of its directory.
+    /// The inode number of the bucket's directory.
     pub ino: Ino,
-    /// The time at which it was created.
+    /// The time at which the bucket was created.
     pub made: Timestamp,
-    /// Its settings.
+    /// The settings from the bucket's record, such as its owner.
     pub settings: Bucket,
-    /// Its versioning state.
+    /// The versioning state of the bucket.
     pub versioning: Versioning,
-    /// The limits on its bytes and objects.
+    /// The limits on the bytes and objects of the bucket.
     pub quota: Quota,
 }
 
 /// Creates a bucket. Fails with `BucketExists`.
 #[derive(Clone, Debug)]
 pub struct MakeBucket<'a> {
-    /// Its name.
+    /// The name of the new bucket.
     pub name: &'a [u8],
-    /// The inode number of its directory.
+    /// The inode number for the bucket's directory. It must be unused.
     pub ino: Ino,
-    /// Its settings.
+    /// The settings for the bucket's record, such as its owner.
     pub settings: &'a Bucket,
-    /// Its initial configurations, each kind at most once.
+    /// The initial configurations of the bucket, each kind at most once.
     pub configs: &'a [(BucketConfigKind, BucketConfig)],
     /// The user and group that own the directory.
     pub owner: (u32, u32),
     /// The permission bits of the directory.
     pub mode: u32,
-    /// Its versioning state. Object lock needs `Enabled`.
+    /// The versioning state of the new bucket. Object lock needs `Enabled`.
     pub versioning: Versioning,
 }
 
@@ -103,7 +103,7 @@ impl Planner for MakeBucket<'_> {
 /// is left in it.
 #[derive(Clone, Debug)]
 pub struct DeleteBucket<'a> {
-    /// Its name.
+    /// The name of the bucket to remove.
     pub name: &'a [u8],
 }
 
@@ -182,7 +182,7 @@ const CONFIGS_MAX: u32 = 256;
 /// `NoSuchBucket`.
 #[derive(Clone, Debug)]
 pub struct FindBucket<'a> {
-    /// Its name.
+    /// The name of the bucket to find.
     pub name: &'a [u8],
 }
 
@@ -208,7 +208,7 @@ impl Planner for FindBucket<'_> {
 /// Lists buckets, sorted by name.
 #[derive(Clone, Debug)]
 pub struct ReadBuckets<'a> {
-    /// The prefix of the names.
+    /// The prefix of the bucket names to list.
     pub prefix: &'a [u8],
     /// The last name of the page before; `None` for the first page.
     pub after: Option<&'a [u8]>,
@@ -262,9 +262,9 @@ pub const BUCKETS_MAX: u32 = 10_000;
 /// Changes one setting of a bucket. Fails with `NoSuchBucket`, and as [`BucketChange`] says.
 #[derive(Clone, Debug)]
 pub struct SetBucket<'a> {
-    /// Its name.
+    /// The name of the bucket to change.
     pub name: &'a [u8],
-    /// The change.
+    /// The setting to change, with its new value.
     pub change: BucketChange,
 }
 
@@ -284,7 +284,7 @@ pub enum BucketChange {
     /// The quota. Limits that are `None` stay. A limit may be below the current usage: the bucket
     /// then only shrinks.
     Quota(Quota),
-    /// Remove all limits.
+    /// Remove all limits of the quota.
     NoQuota,
 }
 
@@ -363,15 +363,15 @@ pub struct FindBucketConfigs<'a> {
 /// A bucket with all of its configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketConfigs {
-    /// The inode number of its directory.
+    /// The inode number of the bucket's directory.
     pub ino: Ino,
-    /// Its settings.
+    /// The settings from the bucket's record, such as its owner.
     pub settings: Bucket,
-    /// Its versioning state.
+    /// The versioning state of the bucket.
     pub versioning: Versioning,
-    /// Its quota.
+    /// The limits on the bytes and objects of the bucket.
     pub quota: Quota,
-    /// Its configurations, each kind at most once.
+    /// The configurations of the bucket, such as lifecycle rules, each kind at most once.
     pub configs: Vec<(BucketConfigKind, BucketConfig)>,
 }
 
@@ -400,11 +400,11 @@ impl Planner for FindBucketConfigs<'_> {
 /// progress since `was` was read.
 #[derive(Clone, Debug)]
 pub struct SetLifecyclePass<'a> {
-    /// The bucket.
+    /// The bucket over which the lifecycle pass runs.
     pub bucket: NamedBucket<'a>,
     /// The stored progress that the caller has read; `None` if there was none.
     pub was: Option<&'a BucketConfig>,
-    /// The new progress.
+    /// The new progress of the lifecycle pass.
     pub now: &'a BucketConfig,
 }
 

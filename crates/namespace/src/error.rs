@@ -33,7 +33,7 @@ pub enum FsError {
     /// The bucket has no trash.
     #[error("the bucket has no trash")]
     HasNoTrash,
-    /// The name is not bound.
+    /// The name or key is not bound to any node.
     #[error("no such file or object")]
     NoSuchKey,
     /// No object has the key, because its newest version is a delete marker. The value is the
@@ -98,7 +98,7 @@ pub enum FsError {
     PartTooSmall {
         /// The number of the part.
         number: u16,
-        /// Its size in bytes.
+        /// The size of the part in bytes.
         bytes: u64,
     },
     /// The parts together have another size than the client announced, or exceed the largest file.
@@ -108,7 +108,7 @@ pub enum FsError {
     /// again.
     #[error("the source changed meanwhile")]
     SourceChanged,
-    /// The name is bound.
+    /// The name is bound to a node already.
     #[error("the name exists")]
     NameExists,
     /// The node is not a directory, and the operation needs one.

@@ -28,7 +28,7 @@ use crate::{FsError, Halt};
 /// The request for a page of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery {
-    /// The prefix of the keys.
+    /// The prefix of the keys to list.
     pub prefix: Vec<u8>,
     /// Keys that contain this after the prefix are rolled up: the page shows one common prefix, up
     /// to and including the delimiter, in place of all of them. Never empty. `None` shows each key.
@@ -44,13 +44,15 @@ pub struct ListQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "most entries are objects")]
 pub enum ListEntry {
-    /// An object.
+    /// An object of the bucket.
     Object {
-        /// Its key.
+        /// The key of the object.
         key: Vec<u8>,
-        /// The head of its inode; for an empty directory, that of the directory.
+        /// The head of the object's inode: the first fields, with times, size and entity tag. For
+        /// an empty directory, the head of the directory's inode.
         inode: InodeHead,
-        /// Its version id; `None` for the null version.
+        /// The version id of the object; `None` for the null version, that is, one written while
+        /// versioning was not enabled.
         version: Option<VersionStamp>,
     },
     /// A common prefix of several keys, including the delimiter.
@@ -71,7 +73,7 @@ impl ListEntry {
 pub struct Listing {
     /// Objects and common prefixes.
     pub entries: Vec<ListEntry>,
-    /// True if more entries follow.
+    /// True if more entries may follow on the next page.
     pub truncated: bool,
 }
 
@@ -155,7 +157,7 @@ struct Spent {
     waves: usize,
     /// Successive waves without a new entry, apart from waves whose first range was empty.
     unproductive: usize,
-    /// The number of entries at the last wave.
+    /// The number of entries of the page when the last wave of reads began.
     entries: usize,
     /// Successive waves in which the first range was empty, so that the walk goes up.
     empty: usize,
@@ -166,7 +168,7 @@ struct Spent {
 pub enum WalkStep {
     /// Execute these reads in one round trip, then call [`Walk::learn`].
     Read(Vec<Read>),
-    /// The page is complete.
+    /// The page of the listing is complete.
     Page(Listing),
 }
 
@@ -175,9 +177,9 @@ pub enum WalkStep {
 /// exist.
 #[derive(Clone, Debug)]
 pub struct ListStart<'a> {
-    /// The bucket.
+    /// The bucket to list.
     pub bucket: NamedBucket<'a>,
-    /// The request.
+    /// The request for the page: prefix, delimiter, start and limit.
     pub query: &'a ListQuery,
 }
 
@@ -438,7 +440,8 @@ impl Walk {
         Ok(())
     }
 
-    /// The reads of the next wave, of as many directories as the page may need.
+    /// The reads of the next wave (round trip of the listing), of as many directories as the page
+    /// may need.
     fn reads(&mut self) -> Vec<Read> {
         let wanted = self.query.limit + 1 - self.page.entries.len().min(self.query.limit);
         let (ahead, mut reads) = (self.ahead_of_front(), Vec::new());
@@ -492,7 +495,7 @@ impl Walk {
         numbers.map(Ino).filter(|number| !asked.contains(number)).collect()
     }
 
-    /// Takes the results of the last wave, in the order of its reads.
+    /// Takes the results of the reads that `WalkStep::Read` had, in the same order.
     pub fn learn(&mut self, found: Vec<ReadResult>) {
         let asked = std::mem::take(&mut self.asked);
         let mut found: Vec<Vec<Entry>> = found.into_iter().map(names_of).collect();

@@ -59,7 +59,7 @@ pub enum LockUse {
 /// The result of a [`SetLocks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetLocksResult {
-    /// The session holds these locks.
+    /// The session now holds the locks that it wanted to set.
     Done,
     /// This lock of another session conflicts with the requested one. Nothing was changed.
     Conflict(HeldLock),
@@ -239,7 +239,7 @@ pub struct PublishLocks<'a> {
     /// Files, each with all locks that the session holds on it. An empty list removes a record of
     /// an earlier attempt.
     pub files: &'a [(Ino, Vec<RangeLock>)],
-    /// True for the last call.
+    /// True for the last call, which also changes the place of locks to records.
     pub last: bool,
     /// A number that this session has not used for another write of lock records.
     pub count: u64,
@@ -386,7 +386,7 @@ impl Planner for SetLocks<'_> {
 pub struct FindLock<'a> {
     /// The inode number of the file.
     pub ino: Ino,
-    /// The requested lock.
+    /// The lock that a program requests, for which conflicts are searched.
     pub requested: &'a RangeLock,
 }
 

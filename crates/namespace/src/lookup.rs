@@ -15,11 +15,11 @@ use crate::{FsError, Halt};
 /// An object with its inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundObject {
-    /// The inode number of its bucket.
+    /// The inode number of the object's bucket.
     pub bucket: Ino,
-    /// Its inode number.
+    /// The inode number of the object.
     pub ino: Ino,
-    /// Its inode. For the object of an empty directory, the inode of the directory.
+    /// The inode of the object. For the object of an empty directory, the inode of the directory.
     pub inode: Inode,
     /// The bytes of the inode's record, for guards.
     pub record: Value,
@@ -39,9 +39,9 @@ pub struct FoundObject {
 /// delete marker.
 #[derive(Clone, Debug)]
 pub struct Lookup<'a> {
-    /// The key.
+    /// The key of the object to look up.
     pub path: &'a Path,
-    /// The version; `None` for the current one.
+    /// The version to look up; `None` for the current one.
     pub version: Option<VersionRef>,
 }
 

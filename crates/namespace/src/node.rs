@@ -90,7 +90,7 @@ impl NodeName {
         key::dentry(self.directory, SortKey::file(&self.name).as_bytes())
     }
 
-    /// The key of the dentry of a node of this kind.
+    /// The key of the dentry that binds the name to a node of this kind.
     fn slot(&self, kind: Kind) -> Key {
         if kind == Kind::Directory { self.directory_slot() } else { self.file_slot() }
     }

@@ -28,7 +28,7 @@ use crate::{Assumption, FsError, Halt};
 pub enum TagMatch {
     /// Any tag: the object must exist.
     Any,
-    /// One of these tags.
+    /// One of these entity tags.
     OneOf(Vec<Tag>),
 }
 
@@ -118,7 +118,7 @@ const NANOSECONDS: i64 = 1_000_000_000;
 /// A condition on the object that a write replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteCondition {
-    /// No condition.
+    /// No condition: any object is replaced.
     None,
     /// No object has the key, else `PreconditionFailed` (`If-None-Match: *`). A node that is not a
     /// file, such as a symbolic link, is not an object: it is replaced.
@@ -163,7 +163,7 @@ pub enum Overlap {
 /// with the error of an assumption that does not hold.
 #[derive(Clone, Debug)]
 pub struct Publish<'a> {
-    /// The key.
+    /// The key that the file gets.
     pub path: &'a Path,
     /// The inode number of the new file.
     pub ino: Ino,
@@ -179,7 +179,8 @@ pub struct Publish<'a> {
     /// Further records that must be unchanged: the source of a copy, or the upload that is
     /// completed.
     pub assumptions: &'a [Assumption],
-    /// Further writes: pages of the content map, owners of shared blocks, or the end of the upload.
+    /// Further writes of the plan: pages of the content map (the list of the file's runs of
+    /// blocks), share records of blocks with several owners, or the end of an upload.
     pub writes: &'a [Write],
 }
 
@@ -450,23 +451,23 @@ pub fn self_contained(inode: &Inode) -> Option<u64> {
 /// with `Locked` if the retention cannot be replaced.
 #[derive(Clone, Debug)]
 pub struct SetObject<'a> {
-    /// The key.
+    /// The key of the object to change.
     pub path: &'a Path,
-    /// The version; `None` for the current one.
+    /// The version to change; `None` for the current one.
     pub version: Option<VersionRef>,
     /// The object on which the caller has based its permission check. With another object the
     /// operation fails with [`FsError::OtherObject`]. `None` accepts every object.
     pub expected: Option<CheckedObject<'a>>,
-    /// The change.
+    /// The part of the S3 metadata to change, with its new value.
     pub change: ObjectChange<'a>,
 }
 
 /// An object on which a caller has based its permission check.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedObject<'a> {
-    /// Its inode number.
+    /// The inode number of the object.
     pub ino: Ino,
-    /// Its file.
+    /// The file of the object's inode, as the caller read it.
     pub file: &'a record::File,
 }
 
@@ -490,7 +491,7 @@ pub enum ObjectChange<'a> {
     Tags(&'a [(String, String)]),
     /// Set the access control list.
     Acl(S3Acl),
-    /// Set or remove the legal hold.
+    /// Set the legal hold (true) or remove it (false).
     LegalHold(bool),
     /// Set or remove the retention.
     Retention {

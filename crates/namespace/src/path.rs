@@ -14,10 +14,10 @@ use crate::{FsError, Halt};
 /// and it must be small enough for every engine.
 pub const DIRECTORIES_MAX: usize = 512;
 
-/// The bucket of a request.
+/// The bucket of a request, by name and, if it is known, by inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedBucket<'a> {
-    /// Its name.
+    /// The name of the bucket.
     pub name: &'a [u8],
     /// The inode number that the bucket must have, if the request has read the bucket before, for
     /// example for a permission check. If another bucket has got the name since, the operation
@@ -58,7 +58,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Splits a key.
+    /// Splits an object key of a bucket at its slashes.
     pub fn new<'a>(bucket: impl Into<NamedBucket<'a>>, object: &[u8]) -> Path {
         let NamedBucket { name: bucket, ino: bucket_ino } = bucket.into();
         let mut components: Vec<Vec<u8>> =
@@ -67,12 +67,12 @@ impl Path {
         Path { bucket: bucket.to_vec(), bucket_ino, directories: components, name }
     }
 
-    /// The bucket.
+    /// The bucket of the path.
     pub fn bucket(&self) -> NamedBucket<'_> {
         NamedBucket { name: &self.bucket, ino: self.bucket_ino }
     }
 
-    /// The key.
+    /// The object key of the path.
     pub fn object(&self) -> Vec<u8> {
         object_key(&self.directories, &self.name)
     }
@@ -148,7 +148,7 @@ impl Chain {
 /// The treatment of a directory that is not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unknown {
-    /// Read its dentry.
+    /// Read its dentry from the store.
     Ask,
     /// Assume that it does not exist. This is the likely case for a new key if all directories
     /// above it are cached.

@@ -41,7 +41,7 @@ pub const DIRECTORY_ITEMS: usize = 8;
 /// are the newest, and the guards and removals of the null version and its record.
 pub const REMOVAL_ITEMS: usize = 12;
 
-/// A name to remove.
+/// A name to remove from a directory, with a condition.
 #[derive(Clone, Debug)]
 pub struct Removal {
     /// The name in its directory; empty for the object whose key ends with `/`.
@@ -55,14 +55,15 @@ pub struct Removal {
 pub struct Branch {
     /// The path of the directory, from the bucket down.
     pub directories: Vec<Vec<u8>>,
-    /// The names, each once.
+    /// The names to remove from the directory, each once.
     pub removals: Vec<Removal>,
 }
 
-/// Removes names from directories of a bucket, and the implied directories that become empty.
+/// Removes names from directories of a bucket, and the directories that become empty, if only keys
+/// below implied them. A directory that a program has created stays.
 #[derive(Clone, Debug)]
 pub struct Remove<'a> {
-    /// The bucket.
+    /// The bucket from which names are removed.
     pub bucket: NamedBucket<'a>,
     /// The directories, each once, sorted by path.
     pub branches: &'a [Branch],
@@ -76,7 +77,8 @@ pub type Removed = Result<RemovedKey, FsError>;
 pub struct RemovedKey {
     /// True if there was an object.
     pub existed: bool,
-    /// The version id of the delete marker, if the bucket shows versions.
+    /// The version id of the delete marker (the record of the deletion) that was added, if the
+    /// bucket shows versions.
     pub marker: Option<VersionRef>,
 }
 
@@ -89,7 +91,8 @@ struct Decided<'a> {
     /// The dentry of the object to remove, and the index of its directory's node in the tree.
     /// `None` if no object has the name.
     removed: Option<(usize, Bound)>,
-    /// True if the name is bound to a node that is not an object.
+    /// True if the name is bound to a node that is not an object, such as a symbolic link. It
+    /// stays.
     is_other: bool,
 }
 
@@ -293,7 +296,7 @@ enum BranchEnd {
 #[derive(Debug)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    /// The end of each branch.
+    /// The place to which each branch leads, in the order of the branches.
     places: Vec<BranchEnd>,
     /// The keys of dentries of directories that do not exist.
     missing: Vec<Key>,
@@ -427,8 +430,8 @@ impl Tree {
         node != BUCKET && !at.kept && is_implied(&at.bound)
     }
 
-    /// Returns true if a name stays in the node's directory, or the directory itself must stay.
-    /// Adds the guard that proves it.
+    /// Returns true if the directory of a node must stay, or if a name stays in it. Adds a guard
+    /// that such a name exists.
     fn stays(&mut self, view: &mut View<'_>, node: usize, plan: &mut Plan) -> Result<bool, Halt> {
         if !self.may_go(node) {
             return Ok(true);

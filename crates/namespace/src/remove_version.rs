@@ -27,9 +27,9 @@ use crate::{FsError, Halt};
 /// `PreconditionFailed` if it has other tags.
 #[derive(Clone, Debug)]
 pub struct RemoveVersion<'a> {
-    /// The key.
+    /// The object key.
     pub path: &'a Path,
-    /// The version.
+    /// The version or delete marker to remove.
     pub version: VersionRef,
     /// Unused inode numbers for directories that the key implies and that do not exist: one for
     /// each directory of the path.
@@ -48,11 +48,11 @@ pub struct RemoveVersion<'a> {
 /// for example that a version is noncurrent, and it may have become current since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exempt {
-    /// No exemption.
+    /// No version is exempt: any version is removed.
     Nothing,
-    /// The current version.
+    /// The current version is not removed.
     Current,
-    /// All versions but delete markers.
+    /// No version that is an object is removed, only delete markers.
     Objects,
 }
 
@@ -61,7 +61,7 @@ pub enum Exempt {
 pub struct RemovedVersion {
     /// True if a version was removed.
     pub existed: bool,
-    /// True if it was a delete marker.
+    /// True if a delete marker was removed.
     pub was_marker: bool,
 }
 

@@ -32,9 +32,9 @@ use crate::{FsError, Halt};
 /// `TooDeep` if the plan would be too large.
 #[derive(Clone, Debug)]
 pub struct RenameKey<'a> {
-    /// The old key.
+    /// The old key of the object.
     pub from: &'a Path,
-    /// The new key, in the same bucket.
+    /// The new key of the object, in the same bucket.
     pub to: &'a Path,
     /// Unused inode numbers for directories that the new key implies and that do not exist: one for
     /// each directory of its path.

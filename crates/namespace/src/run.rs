@@ -41,7 +41,7 @@ pub struct Env {
     pub random: u64,
 }
 
-/// The result of planning.
+/// The result of one call of a planner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step<T> {
     /// The answer. Nothing is written.
@@ -89,10 +89,11 @@ const PASSES_MAX: u32 = 64;
 /// Beyond it the answer is `FsError::Contended`.
 const PASSES_IN_ALL_MAX: u32 = 4_096;
 
-/// After this many passes without new records the operation stops using hints.
+/// After this many passes (calls of the planner) without new records, the operation stops using
+/// hints, which are records cached from earlier operations.
 const PASSES_WITH_HINTS: u32 = 8;
 
-/// One operation in progress.
+/// One operation in progress: its planner, and the records that it has read so far.
 #[derive(Debug)]
 pub struct Run<'a, O: Planner> {
     operation: &'a O,
@@ -102,7 +103,7 @@ pub struct Run<'a, O: Planner> {
     passes: (u32, u32),
     /// The number of records that the operation had met when the last pass began.
     met: usize,
-    /// True while hints are used.
+    /// True while the planner may use hints, which are records cached from earlier operations.
     uses_hints: bool,
 }
 
@@ -113,7 +114,8 @@ impl<'a, O: Planner> Run<'a, O> {
         Run { operation, env, known, passes, met: 0, uses_hints: true }
     }
 
-    /// Plans until the driver must read or commit, or until the answer is known.
+    /// Calls the planner until the driver must read or commit, or until the answer is known.
+    /// `hints` are records cached from earlier operations.
     pub fn advance(&mut self, hints: &dyn Hints) -> Next<O::Output> {
         // A pass that begins with no new record repeats the previous decision. If this happens
         // often, some hint stays wrong, so all later passes use facts only.
@@ -144,7 +146,7 @@ impl<'a, O: Planner> Run<'a, O> {
         next
     }
 
-    /// Plans once from the known records.
+    /// Calls the planner once with the known records, and turns its result into the next step.
     fn pass(&mut self, hints: &dyn Hints) -> Next<O::Output> {
         match self.operation.plan(&mut View::new(hints, &mut self.known), &self.env) {
             // A missing record stops the pass. All reads of the pass go into one round trip.

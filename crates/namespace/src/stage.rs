@@ -15,17 +15,17 @@ use crate::{FsError, Halt};
 /// A record that a plan assumes to be unchanged, and the error if it is not.
 #[derive(Clone, Debug)]
 pub struct Assumption {
-    /// The record's key.
+    /// The key of the record that must be unchanged.
     pub key: Key,
-    /// The record's bytes.
+    /// The bytes that the record must have.
     pub value: Value,
     /// The error if the record is changed or deleted.
     pub otherwise: FsError,
 }
 
 impl Assumption {
-    /// Guards all assumptions. Fails with the error of an assumption if a different record is
-    /// known.
+    /// Guards all assumptions, that is, records that a plan needs unchanged. Fails with the error
+    /// of an assumption if a different record is known.
     pub(crate) fn guard_all(
         assumed: &[Assumption],
         view: &mut View<'_>,
@@ -88,11 +88,11 @@ pub(crate) fn guard_absent(key: &Key, view: &mut View<'_>, plan: &mut Plan) -> R
 /// records if this session dies before the publishing plan.
 #[derive(Clone, Debug)]
 pub struct Stage<'a> {
-    /// The inode number.
+    /// The inode number of the file to which the records belong.
     pub ino: Ino,
     /// Records that must be unchanged.
     pub assumptions: &'a [Assumption],
-    /// The records to write.
+    /// The writes of the records of one call.
     pub writes: &'a [Write],
 }
 
@@ -123,7 +123,7 @@ impl Planner for Stage<'_> {
 pub struct Unstage<'a> {
     /// The inode number under which the records were staged.
     pub ino: Ino,
-    /// The writes to reverse.
+    /// The writes of one earlier call of `Stage`, which are reversed.
     pub writes: &'a [Write],
     /// True if no other staged records of the number are left. Then the mark of the number is
     /// removed.

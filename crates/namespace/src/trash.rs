@@ -26,7 +26,7 @@ pub const ITEMS_SEEN_MAX: usize = 100;
 /// left out.
 #[derive(Clone, Debug)]
 pub struct MarkTrashSeen<'a> {
-    /// The bucket.
+    /// The bucket with the trash.
     pub bucket: NamedBucket<'a>,
     /// The keys and ids of the items, at most [`ITEMS_SEEN_MAX`].
     pub items: &'a [(Vec<u8>, VersionStamp)],
@@ -69,9 +69,9 @@ impl Planner for MarkTrashSeen<'_> {
 /// item, and with `NameExists` if the key is bound and cannot be replaced.
 #[derive(Clone, Debug)]
 pub struct Restore<'a> {
-    /// The key.
+    /// The object key under which the item is restored.
     pub path: &'a Path,
-    /// The id of the item.
+    /// The id of the item among those of its key.
     pub version: VersionStamp,
     /// Unused inode numbers for directories that the key implies and that do not exist: one for
     /// each directory of the path.

@@ -31,13 +31,13 @@ pub const TRANSMISSIONS_MAX: u32 = 1_024;
 /// An upload with its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundUpload {
-    /// The inode number of its bucket.
+    /// The inode number of the upload's bucket.
     pub bucket: Ino,
-    /// The key of its record.
+    /// The key of the upload's record.
     pub key: Key,
-    /// The bytes of its record, for guards.
+    /// The bytes of the upload's record, for guards.
     pub record: Value,
-    /// The upload.
+    /// The upload's record, decoded.
     pub upload: Upload,
 }
 
@@ -48,16 +48,16 @@ pub struct UploadName<'a> {
     pub bucket: &'a [u8],
     /// The object key.
     pub object: &'a [u8],
-    /// The id that the client has.
+    /// The random id by which the client names the upload.
     pub id: [u8; 16],
 }
 
 /// Creates an upload. Fails with `NoSuchBucket`.
 #[derive(Clone, Debug)]
 pub struct CreateUpload<'a> {
-    /// Its name.
+    /// The name of the new upload.
     pub name: UploadName<'a>,
-    /// Its record. The start time is set to the time of the operation.
+    /// The record of the new upload. The start time is set to the time of the operation.
     pub upload: &'a Upload,
 }
 
@@ -81,7 +81,7 @@ impl Planner for CreateUpload<'_> {
 /// Finds an upload in any state. One round trip if the bucket is cached. Fails with `NoSuchUpload`.
 #[derive(Clone, Debug)]
 pub struct FindUpload<'a> {
-    /// Its name.
+    /// The name of the upload to find.
     pub name: UploadName<'a>,
 }
 
@@ -127,11 +127,12 @@ pub struct PutPart<'a> {
     pub name: UploadName<'a>,
     /// The number of the part, from 1 to 10,000.
     pub number: u16,
-    /// The part. Its arrival time is set to the time of the operation.
+    /// The record of the part. Its arrival time is set to the time of the operation.
     pub part: &'a Part,
     /// Records that must be unchanged: the source of a copy.
     pub assumptions: &'a [Assumption],
-    /// Further writes: owners of shared blocks.
+    /// Further writes of the plan: share records, which name the owners of blocks that the part
+    /// shares with other files.
     pub writes: &'a [Write],
 }
 
@@ -183,7 +184,7 @@ pub struct FoundPart {
     pub number: u16,
     /// The number of this transmission among those of the part number: 0 for the first.
     pub transmission: u32,
-    /// The part.
+    /// The record of the part.
     pub part: Part,
 }
 
@@ -203,11 +204,11 @@ pub struct ReadParts<'a> {
 /// A page of an upload's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartsFound {
-    /// The upload.
+    /// The upload to which the parts belong.
     pub upload: FoundUpload,
     /// Transmissions, sorted by part number, then by commit.
     pub parts: Vec<FoundPart>,
-    /// True if there may be more.
+    /// True if the next page may have more transmissions.
     pub truncated: bool,
 }
 
@@ -247,7 +248,7 @@ fn part_name(key: &Key) -> Result<(u16, u32), Halt> {
 /// not exist or is not open.
 #[derive(Clone, Debug)]
 pub struct AbortUpload<'a> {
-    /// Its name.
+    /// The name of the upload to abort.
     pub name: UploadName<'a>,
 }
 
@@ -290,7 +291,7 @@ pub struct ListUploads<'a> {
     pub bucket: &'a [u8],
     /// The prefix of the object keys.
     pub prefix: &'a [u8],
-    /// The start of the page.
+    /// The place after which the page starts; `None` for the first page.
     pub after: Option<&'a UploadsAfter>,
     /// The most uploads of the page.
     pub limit: u32,
@@ -299,11 +300,11 @@ pub struct ListUploads<'a> {
 /// An upload and its object key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedUpload {
-    /// The object key.
+    /// The object key of the upload.
     pub object: Vec<u8>,
-    /// The id that the client has.
+    /// The id by which the client names the upload.
     pub id: [u8; 16],
-    /// The upload, in any state.
+    /// The record of the upload, which may be open or ended.
     pub upload: Upload,
 }
 

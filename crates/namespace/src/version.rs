@@ -53,7 +53,8 @@ impl Noncurrent {
         if self.version.is_null { VersionRef::Null } else { VersionRef::Id(self.id) }
     }
 
-    /// The dentry of the key if this becomes the current version; `None` for a delete marker.
+    /// The dentry that the key gets if this version becomes the current one; `None` for a delete
+    /// marker.
     pub(crate) fn dentry(&self) -> Option<Dentry> {
         let VersionBody::Object { ino, self_contained, linked } = self.version.body else {
             return None;
@@ -86,7 +87,8 @@ impl KeyVersions {
         key::version(self.bucket, &self.object, id)
     }
 
-    /// The key of the record that has the id of the null version.
+    /// The key of the record with the id of the key's noncurrent null version, which was written
+    /// while versioning was not enabled.
     fn null_at(&self) -> Key {
         key::null_version(self.bucket, &self.object)
     }
@@ -342,7 +344,8 @@ impl KeyVersions {
         }
     }
 
-    /// Adds to a plan that the object of this key moves to another key: a delete marker is added.
+    /// Adds to a plan that the object of this key moves to another key: a delete marker, the record
+    /// of a deletion, is added here. Does nothing if the bucket does not show versions.
     pub(crate) fn leave(
         &self,
         view: &mut View<'_>,
@@ -363,7 +366,8 @@ impl KeyVersions {
         Ok(())
     }
 
-    /// Adds the delete marker with this id to a plan.
+    /// Adds a delete marker (the record of a deletion) with this id to a plan. With suspended
+    /// versioning it becomes the null version.
     fn add_marker(&self, env: &Env, id: VersionStamp, plan: &mut Plan) {
         let is_null = self.versioning == Versioning::Suspended;
         // The id of a marker is newer than all others, which the caller guards.

@@ -17,30 +17,32 @@ use crate::view::{View, decode};
 /// A noncurrent version, a delete marker, or an item of a trash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedVersion {
-    /// The object key.
+    /// The object key of the version.
     pub object: Vec<u8>,
     /// The version id that clients use. If it is `null` and the current version of the key is the
     /// null version, too, clients use `id` instead.
     pub version: VersionRef,
     /// The id in the key of its record, which gives the order among the versions of the object key.
     pub id: VersionStamp,
-    /// The time at which it became noncurrent, or at which the marker was created.
+    /// The time at which the version became noncurrent or an item of the trash, or at which the
+    /// delete marker was created.
     pub since: Timestamp,
     /// For an item of a trash: the time at which a pass over the trash first saw it; `None` before
     /// the first pass and for all others.
     pub seen: Option<Timestamp>,
-    /// The inode number; `None` for a delete marker.
+    /// The inode number of the version; `None` for a delete marker.
     pub ino: Option<Ino>,
-    /// The head of its inode; `None` for a delete marker.
+    /// The head of the version's inode: the first fields, with times, size and entity tag. `None`
+    /// for a delete marker, or if the inode is missing.
     pub inode: Option<InodeHead>,
 }
 
 /// The start of a page of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionsFrom {
-    /// The first key that is not less than this.
+    /// The first version whose object key is not less than this.
     Key(Vec<u8>),
-    /// The version that follows this version of this key.
+    /// The version that follows this version of this object key.
     Version(Vec<u8>, VersionRef),
 }
 
@@ -60,11 +62,11 @@ pub struct VersionsPage {
 /// that version may be the current one.
 #[derive(Clone, Debug)]
 pub struct ReadVersions<'a> {
-    /// The bucket.
+    /// The bucket to list.
     pub bucket: NamedBucket<'a>,
-    /// The prefix of the keys.
+    /// The prefix of the object keys to list.
     pub prefix: &'a [u8],
-    /// The start of the page.
+    /// The place at which the page starts.
     pub from: &'a VersionsFrom,
     /// The most versions of the page.
     pub limit: u32,

@@ -57,11 +57,13 @@ const REREAD_MAX: usize = 128;
 /// The records that an operation knows, from its first pass to its last.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// The facts: records of the last snapshot.
+    /// The facts: records of the last snapshot that this operation has read. `None` is an absent
+    /// record.
     records: HashMap<Key, Option<Value>>,
     ranges: HashMap<Read, Vec<Entry>>,
     counters: HashMap<CounterKey, i64>,
-    /// Records of earlier snapshots of this operation: newer than hints, but not facts any more.
+    /// Records of earlier snapshots of this operation: newer than hints (records cached by earlier
+    /// operations), but not facts any more.
     stale: HashMap<Key, Option<Value>>,
     /// The hints that this pass has used. The cache changes meanwhile, and a plan must guard the
     /// record that it used.
@@ -93,7 +95,8 @@ pub struct View<'p> {
 }
 
 impl<'p> View<'p> {
-    /// The facts of an operation, and the hints of the caller.
+    /// The view of one pass: the facts of the operation, and the hints (records cached from earlier
+    /// operations) of the caller.
     pub(crate) fn new(hints: &'p dyn Hints, known: &'p mut Known) -> View<'p> {
         View { hints, known }
     }
@@ -239,13 +242,14 @@ impl<'p> View<'p> {
         Ok(self.counter(key)?.saturating_add(added) <= most)
     }
 
-    /// Requests a record that may be needed next, if the pass reads anything at all. The result
-    /// need not be known.
+    /// Requests a record that may be needed next. It is read if the pass stops for another record.
+    /// The result need not be known.
     pub(crate) fn prefetch(&mut self, key: Key) {
         self.ask(Read::Record { key, follow: None });
     }
 
-    /// Returns true if a guard of this operation was refused: some hint or guess is wrong.
+    /// Returns true if a guard refused a plan of this operation before, because some hint or guess
+    /// was wrong or a record has changed.
     pub(crate) fn was_refused(&self) -> bool {
         self.known.refused
     }
@@ -267,14 +271,15 @@ impl<'p> View<'p> {
 }
 
 impl Known {
-    /// Starts a pass.
+    /// Starts a pass (a call of the planner): forgets the requests and the hints of the pass
+    /// before.
     pub(crate) fn begin(&mut self) {
         self.recalled.clear();
         self.siblings.clear();
         self.begin_again();
     }
 
-    /// Starts the same pass again, with the same hints.
+    /// Starts the same pass (call of the planner) again, with the same hints.
     pub(crate) fn begin_again(&mut self) {
         self.requested.clear();
         self.requested_once.clear();

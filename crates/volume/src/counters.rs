@@ -31,11 +31,11 @@ pub struct Counters {
     /// Gaps in the change feed (the store's list of changed records): more records had changed than
     /// the store keeps entries for, so the cache was dropped as a whole.
     pub feed_gaps: u64,
-    /// Blocks put.
+    /// Blocks written to the block store.
     pub block_puts: u64,
-    /// Content bytes put in blocks.
+    /// Content bytes in the blocks that were written.
     pub block_put_bytes: u64,
-    /// Reads of blocks.
+    /// Reads of blocks from the block store.
     pub block_gets: u64,
     /// Content bytes read from blocks.
     pub block_got_bytes: u64,
@@ -47,7 +47,7 @@ pub struct Counters {
     pub files_reaped: u64,
     /// Blocks that the reaper deleted.
     pub blocks_reaped: u64,
-    /// Content bytes of those blocks.
+    /// Content bytes of the blocks that the reaper deleted.
     pub bytes_reaped: u64,
     /// Blocks without a record that the sweeper, the task that cleans up after ended sessions, has
     /// deleted.
@@ -59,7 +59,8 @@ pub struct Counters {
     /// Sparse packs (blocks of several files of which less than half is live) that could not be
     /// rewritten, counted at each try.
     pub packs_not_rewritten: u64,
-    /// Bytes of files that were moved to a new pack.
+    /// Bytes of files that were moved to a new pack, which is a block of several files, because
+    /// their old pack was mostly unused.
     pub bytes_repacked: u64,
     /// Files that the compactor moved out of mostly hidden blocks, in whole or in part.
     pub files_compacted: u64,
@@ -71,7 +72,8 @@ pub struct Counters {
     /// Bodies that were staged inline, that is, kept in their inodes' records for a while, and have
     /// been moved into blocks.
     pub bodies_destaged: u64,
-    /// Bytes of those bodies.
+    /// Bytes of the bodies that were staged inline (kept in their inodes' records for a while) and
+    /// have been moved into blocks.
     pub bytes_destaged: u64,
     /// Tasks that ended in a panic.
     pub panics: u64,

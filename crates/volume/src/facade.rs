@@ -43,7 +43,7 @@ pub use trash::Trashed;
 pub use uploads::{UploadsEntry, UploadsPage, UploadsQuery};
 pub use versions::{ListedAs, VersionsEntry, VersionsListing, VersionsQuery};
 
-/// The owner of a new file.
+/// The owner of a new file, as S3 and as a mount show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOwner {
     /// The access key that creates it.
@@ -52,9 +52,9 @@ pub struct FileOwner {
     pub account: AccountId,
     /// The account that owns the object; `None` if it is the bucket's owner.
     pub writer: Option<AccountId>,
-    /// The user id.
+    /// The user id of the new file.
     pub uid: u32,
-    /// The group id.
+    /// The group id of the new file.
     pub gid: u32,
     /// Permission bits that the file does not get.
     pub umask: u32,

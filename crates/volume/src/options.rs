@@ -96,7 +96,8 @@ impl VolumeOptions {
         given.unwrap_or_else(|| Arc::new(UncachedReader::new(Arc::clone(blocks))))
     }
 
-    /// Creates the state that all writers of blocks share.
+    /// Creates the state that all writers of blocks share, such as the memory budget and the source
+    /// of block ids.
     pub(crate) fn staging(
         &self,
         session: &Session,
@@ -134,7 +135,7 @@ impl VolumeOptions {
         }
     }
 
-    /// Creates the state that all content readers share.
+    /// Creates the state that all content readers share, such as the memory budget.
     pub(crate) fn reading(&self, staging: &Staging) -> Reading {
         Reading {
             reader: Arc::clone(&staging.reader),

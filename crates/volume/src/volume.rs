@@ -53,9 +53,9 @@ pub enum StoreState {
 /// The health of a volume's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The metadata store.
+    /// The state of the metadata store.
     pub store: StoreState,
-    /// The block store.
+    /// The state of the block store.
     pub blocks: StoreState,
     /// The text of the error if the session has ended; then no request can be served.
     pub session: Result<(), String>,

@@ -21,7 +21,7 @@ const ENTRY_BYTES: usize = 8;
 /// permission bits.
 const ACL_BYTES_MAX: usize = FORM.len() + ENTRY_BYTES * ENTRIES_MAX;
 
-/// The most entries of a list.
+/// The most entries of an access control list.
 const ENTRIES_MAX: usize = 127;
 
 const _: () = assert!(ACL_BYTES_MAX <= record::XATTR_INLINE_BYTES_MAX);
@@ -35,7 +35,7 @@ const PERMISSION_BITS: u32 = 0o777;
 /// The access control lists that a node may have, one of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AclKind {
-    /// Permissions for the node.
+    /// The list of permissions for the node itself.
     Access,
     /// The list that nodes created in the directory inherit.
     Default,
@@ -203,8 +203,8 @@ impl Acl {
         }
     }
 
-    /// The position of an entry in the permission bits, as a shift. If there is a mask, the group
-    /// bits are those of the mask.
+    /// The position of an entry's permission in the permission bits of a mode, as a shift. `None`
+    /// if the entry equals no bits. If there is a mask, the group bits are those of the mask.
     fn place(&self, subject: Subject) -> Option<u32> {
         match subject {
             Subject::Owner => Some(6),

@@ -15,7 +15,7 @@ use crate::inode_state::{Change, InodeState, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 
-/// The set-user-ID bit.
+/// The set-user-ID bit of a mode.
 const SET_USER_ID: u32 = 0o4000;
 
 /// The permission of the group to execute. Without it the set-group-ID bit does not grant rights
@@ -26,12 +26,12 @@ const GROUP_EXECUTES: u32 = 0o010;
 /// rights of the superuser that its process gets.
 const CAPABILITIES: &[u8] = b"security.capability";
 
-/// A new value for a time.
+/// A new value for a time of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// The time of the operation.
+    /// The time of the operation that sets it.
     Now,
-    /// This time.
+    /// The time that the caller gives.
     At(Timestamp),
 }
 
@@ -47,15 +47,15 @@ impl SetTime {
 /// A change of attributes. A field that is `None` does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChange {
-    /// The permission bits. The access control list changes with them.
+    /// The new permission bits. The access control list changes with them. `None` leaves both.
     pub mode: Option<u32>,
-    /// The owner.
+    /// The new owner, by user id; `None` leaves it.
     pub uid: Option<u32>,
-    /// The group.
+    /// The new group, by id; `None` leaves it.
     pub gid: Option<u32>,
-    /// The time of the last read.
+    /// The new time of the last read; `None` leaves it.
     pub accessed: Option<SetTime>,
-    /// The time of the last change of content.
+    /// The new time of the last change of content; `None` leaves it.
     pub modified: Option<SetTime>,
     /// True to clear the set-user-ID bit, the set-group-ID bit (if the group may execute the file)
     /// and the file's capabilities (the Linux extended attribute), as a write or a change of owner
@@ -99,7 +99,7 @@ impl AttributeChange {
 pub struct SetAttributes<'a> {
     /// The inode number of the node.
     pub ino: Ino,
-    /// The change.
+    /// The attributes to change, with their new values.
     pub change: &'a AttributeChange,
 }
 
@@ -139,7 +139,7 @@ impl Planner for SetAttributes<'_> {
 pub struct SetAccessTime {
     /// The inode number of the node.
     pub ino: Ino,
-    /// The time of the read.
+    /// The time of the last read.
     pub at: Timestamp,
 }
 

@@ -38,8 +38,8 @@ pub struct DetachVersions<'a> {
     pub copy_ino: Ino,
     /// The copy: the same attributes, headers and content.
     pub copy: &'a Inode,
-    /// Further records of the copy: pages of its content map, owners of shared blocks, and long
-    /// extended attributes.
+    /// Further writes for the copy: pages of its content map (the list of its runs of blocks),
+    /// share records of blocks that it shares with the file, and long extended attributes.
     pub writes: &'a [Write],
 }
 

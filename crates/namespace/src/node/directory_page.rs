@@ -15,11 +15,11 @@ use crate::view::{View, after, decode};
 /// A dentry (the binding of a name to an inode), and the inode that it binds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundName {
-    /// The dentry's key.
+    /// The key of the dentry, with the directory and the name.
     pub key: Key,
     /// The dentry's bytes, for guards.
     pub value: Value,
-    /// The dentry.
+    /// The dentry, decoded.
     pub dentry: Dentry,
     /// The record of the inode. `None` if the inode is missing.
     pub inode: Option<Value>,
@@ -35,7 +35,7 @@ impl BoundName {
 /// A directory and some of its dentries, from one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryPage {
-    /// The directory.
+    /// The directory itself, with its attributes.
     pub directory: FoundNode,
     /// The dentries, in the order of their keys.
     pub names: Vec<BoundName>,

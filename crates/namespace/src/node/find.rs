@@ -16,9 +16,9 @@ use crate::{FsError, Halt};
 /// A file, directory or other node with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundNode {
-    /// The inode number.
+    /// The inode number of the node.
     pub ino: Ino,
-    /// The inode. For a directory, the times already include those of the counters.
+    /// The inode of the node. For a directory, the times already include those of its counters.
     pub inode: Inode,
     /// The bytes of the inode's record, for guards.
     pub record: Value,
@@ -77,7 +77,7 @@ impl FoundNode {
 /// its counters.
 #[derive(Clone, Debug)]
 pub struct FindName<'a> {
-    /// The name.
+    /// The name to find.
     pub name: &'a NodeName,
 }
 
@@ -101,12 +101,12 @@ impl Planner for FindName<'_> {
 /// not cached takes one more, for its counters.
 #[derive(Clone, Debug)]
 pub struct FindNodeOrOrphan {
-    /// The inode number.
+    /// The inode number of the node to find.
     pub ino: Ino,
 }
 
 impl Planner for FindNodeOrOrphan {
-    /// The node, and true if it is an orphan.
+    /// The node, and true if it is an orphan, that is, if its last name was removed.
     type Output = (FoundNode, bool);
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<(FoundNode, bool)>, Halt> {
@@ -123,7 +123,7 @@ impl Planner for FindNodeOrOrphan {
 /// that is not cached takes one more, for its counters.
 #[derive(Clone, Debug)]
 pub struct FindNode {
-    /// The inode number.
+    /// The inode number of the node to find.
     pub ino: Ino,
 }
 

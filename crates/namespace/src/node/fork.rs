@@ -31,9 +31,9 @@ use crate::{Assumption, FsError, Halt};
 pub struct ForkBucket<'a> {
     /// The name of the new bucket.
     pub name: &'a [u8],
-    /// The inode number of its directory.
+    /// The inode number for the new bucket's directory.
     pub ino: Ino,
-    /// Its settings.
+    /// The settings of the new bucket.
     pub settings: &'a Bucket,
     /// The inode of the source bucket's directory. Mode, owner, times and extended attributes are
     /// copied, but not the creation time.
@@ -91,13 +91,13 @@ impl Planner for ForkBucket<'_> {
 /// A directory of the new bucket that may not exist yet.
 #[derive(Clone, Debug)]
 pub struct ForkedDirectory {
-    /// Its name.
+    /// The name of the directory in its parent.
     pub name: Vec<u8>,
     /// The inode number that it gets if this fork creates it.
     pub ino: Ino,
-    /// Its origin: created by a program, or implied by a key.
+    /// The origin of the directory: created by a program, or implied by a key below it.
     pub origin: Origin,
-    /// Its inode. The parent directory is filled in when it is created.
+    /// The inode for the directory. Its parent is filled in when it is created.
     pub inode: Inode,
     /// Records of those extended attributes that are not inline in the inode.
     pub writes: Vec<Write>,
@@ -108,7 +108,7 @@ pub struct ForkedDirectory {
 pub struct ForkPlace<'a> {
     /// The assumption that the bucket is unchanged: it keeps no versions.
     pub bucket: &'a Assumption,
-    /// A directory that is known to exist.
+    /// The inode number of a directory of the new bucket that is known to exist.
     pub root: Ino,
     /// The path from `root` to the directory, from the top. Those that do not exist are created.
     pub directories: &'a [&'a ForkedDirectory],
@@ -196,7 +196,7 @@ impl ForkPlace<'_> {
 /// numbers of all directories on the place's path, from the top.
 #[derive(Clone, Debug)]
 pub struct ForkDirectory<'a> {
-    /// The directories.
+    /// The directories to create, as the path to the deepest of them.
     pub place: ForkPlace<'a>,
 }
 
@@ -223,14 +223,14 @@ pub struct ForkNode<'a> {
     pub name: &'a [u8],
     /// The inode number of the new node.
     pub ino: Ino,
-    /// Its inode, made by [`fork_inode`].
+    /// The inode of the new node, made by [`fork_inode`].
     pub inode: &'a Inode,
-    /// True if the node gets further names later.
+    /// True if the new node gets further names later, because the source has several.
     pub linked: bool,
     /// The assumptions that the source is unchanged.
     pub assumptions: &'a [Assumption],
-    /// Further writes: pages of the content map, owners of shared blocks, and long extended
-    /// attributes.
+    /// Further writes for the new node: pages of its content map (the list of its runs of blocks),
+    /// share records of blocks that it shares with the source, and long extended attributes.
     pub writes: &'a [Write],
 }
 
@@ -278,7 +278,7 @@ pub struct ForkLink<'a> {
     pub place: ForkPlace<'a>,
     /// The name there, in its sorted form (see [`SortKey`]).
     pub name: &'a [u8],
-    /// The inode number of the node.
+    /// The inode number of the node that gets the name.
     pub ino: Ino,
     /// The assumptions that the source bucket has the name, too.
     pub assumptions: &'a [Assumption],

@@ -26,7 +26,7 @@ pub const VERSIONED_LINKS_MAX: u32 = 768;
 /// inode. So the second name also changes the first dentry, which the caller must know.
 #[derive(Clone, Debug)]
 pub struct LinkNode<'a> {
-    /// The inode number of the node.
+    /// The inode number of the node that gets a further name.
     pub ino: Ino,
     /// A name that the node has, if it has one. If it has exactly one, the plan marks the dentry of
     /// that name as linked, and fails with `Stale` if this name is not it.

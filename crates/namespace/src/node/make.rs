@@ -37,22 +37,23 @@ pub enum NewNode {
 /// program links it before it is closed. Fails with `NameExists`.
 #[derive(Clone, Debug)]
 pub struct MakeNode<'a> {
-    /// The inode number of the directory.
+    /// The inode number of the directory in which the node is created.
     pub directory: Ino,
-    /// The name there; `None` for an unlinked file.
+    /// The name in that directory; `None` for an unlinked file.
     pub name: Option<&'a [u8]>,
     /// The inode number of the new node.
     pub ino: Ino,
-    /// Its kind and content.
+    /// The kind and content of the new node.
     pub node: &'a NewNode,
     /// The requested permission bits, before the umask.
     pub mode: u32,
     /// Permission bits that are cleared. If the directory has a default access control list, that
     /// list decides instead, as POSIX demands.
     pub umask: u32,
-    /// The owner.
+    /// The user id of the new node's owner.
     pub uid: u32,
-    /// The group. A directory with the set-group-ID bit gives its own group instead.
+    /// The group id of the new node. A directory with the set-group-ID bit gives its own group
+    /// instead.
     pub gid: u32,
 }
 

@@ -14,11 +14,11 @@ use crate::view::{View, decode};
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedName {
-    /// The name.
+    /// The name in the directory, without a slash.
     pub name: Vec<u8>,
     /// The inode number that it is bound to.
     pub ino: Ino,
-    /// The kind of that node.
+    /// The kind of the node that the name binds.
     pub kind: Kind,
     /// The head of its inode (the first fields, with attributes and size); `None` if the inode is
     /// missing. For a directory, the number of links and later times are in its counters, and not
@@ -29,7 +29,7 @@ pub struct ListedName {
 /// A page of the names of a directory, in the order of their dentries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedNames {
-    /// The names.
+    /// The names of the page, in the order of their dentries.
     pub names: Vec<ListedName>,
     /// The start of the next page; `None` if this is the last.
     pub next: Option<Vec<u8>>,
@@ -44,7 +44,7 @@ pub struct ReadNames<'a> {
     /// The start of the page: [`ListedNames::next`] of the page before, or `None` for the first
     /// page.
     pub from: Option<&'a [u8]>,
-    /// The most names to read.
+    /// The most dentries to read. The page may have fewer names, because some are left out.
     pub limit: u32,
 }
 

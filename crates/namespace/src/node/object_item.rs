@@ -26,11 +26,11 @@ pub const CONTENT_HEADERS_BYTES_MAX: usize = 8 << 10;
 /// An item of the S3 metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectItem {
-    /// A content header.
+    /// A content header, such as `Content-Type`.
     Header(Header),
     /// The user metadata of this name, in lowercase.
     User(String),
-    /// The tag with this key.
+    /// The S3 tag with this key.
     Tag(String),
 }
 
@@ -68,7 +68,7 @@ impl ObjectItem {
 pub struct SetObjectItem<'a> {
     /// The inode number of the file.
     pub ino: Ino,
-    /// The item.
+    /// The item of S3 metadata to set or remove.
     pub item: &'a ObjectItem,
     /// The new value; `None` removes the item.
     pub value: Option<&'a str>,

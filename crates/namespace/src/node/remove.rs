@@ -19,11 +19,11 @@ use crate::{FsError, Halt};
 /// The node whose name was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemovedName {
-    /// The inode number of the node.
+    /// The inode number of the node whose name was removed.
     pub ino: Ino,
-    /// The kind of the node.
+    /// The kind of the node whose name was removed.
     pub kind: Kind,
-    /// True if the node has no other name.
+    /// True if the node whose name was removed has no other name.
     pub last: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct RemovedName {
 /// `NoSuchKey` or `IsADirectory`.
 #[derive(Clone, Debug)]
 pub struct RemoveName<'a> {
-    /// The name.
+    /// The name to remove.
     pub name: &'a NodeName,
 }
 
@@ -76,7 +76,7 @@ impl Planner for RemoveName<'_> {
 /// `NoSuchKey`, `NotADirectory` or `DirectoryNotEmpty`.
 #[derive(Clone, Debug)]
 pub struct RemoveDirectory<'a> {
-    /// The name.
+    /// The name of the directory to remove.
     pub name: &'a NodeName,
 }
 

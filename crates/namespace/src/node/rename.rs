@@ -24,18 +24,18 @@ use crate::unbind::Unbinding;
 use crate::view::View;
 use crate::{FsError, Halt};
 
-/// The treatment of a node that has the new name.
+/// The treatment of a node that already has the new name of a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
-    /// It is replaced.
+    /// The node that has the new name is replaced.
     Replace,
-    /// The rename fails with `NameExists` (`RENAME_NOREPLACE`).
+    /// The rename fails with `NameExists` if the new name is bound (`RENAME_NOREPLACE`).
     NoReplace,
-    /// It gets the old name (`RENAME_EXCHANGE`). The rename fails with `NoSuchKey` if there is
-    /// none.
+    /// The node that has the new name gets the old name (`RENAME_EXCHANGE`). The rename fails with
+    /// `NoSuchKey` if there is none.
     Exchange,
-    /// The old name is bound to a whiteout (`RENAME_WHITEOUT`). The whiteout says whether a node
-    /// with the new name is replaced.
+    /// The old name is bound to a whiteout (`RENAME_WHITEOUT`), a device by which an overlay file
+    /// system hides a name. Its field `replaces` says whether a node with the new name is replaced.
     Whiteout(Whiteout),
 }
 
@@ -45,9 +45,9 @@ pub enum RenameMode {
 pub struct Whiteout {
     /// The inode number of the whiteout.
     pub ino: Ino,
-    /// The owner.
+    /// The user id of the whiteout's owner.
     pub uid: u32,
-    /// The group.
+    /// The group id of the whiteout.
     pub gid: u32,
     /// False to fail with `NameExists` if the new name is bound (`RENAME_NOREPLACE`).
     pub replaces: bool,
@@ -97,9 +97,9 @@ pub struct Renamed {
 /// The retention of a file before and after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetentionChange {
-    /// The retention before.
+    /// The retention of the file before the change; `None` if it had none.
     pub before: Option<RetainUntil>,
-    /// The retention after.
+    /// The retention of the file after the change; `None` if it has none.
     pub after: Option<RetainUntil>,
 }
 
@@ -113,9 +113,9 @@ pub struct RetentionChange {
 /// replaced.
 #[derive(Clone, Debug)]
 pub struct RenameNode<'a> {
-    /// The old name.
+    /// The old name of the node.
     pub from: &'a NodeName,
-    /// The new name.
+    /// The new name of the node.
     pub to: &'a NodeName,
     /// The treatment of a node that has the new name.
     pub mode: RenameMode,

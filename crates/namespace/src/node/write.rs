@@ -46,7 +46,7 @@ pub enum ContentChange {
     Replace {
         /// The new content: inline bytes, or slices in order.
         content: Content,
-        /// The new size in bytes.
+        /// The new size of the file in bytes.
         size: u64,
         /// Checksums of the new content.
         sums: Vec<Sum>,
@@ -107,7 +107,7 @@ pub struct WriteContent<'a> {
     pub expected_data_version: Option<u64>,
     /// Further records that must be unchanged: the dentries by which the caller found the file.
     pub assumptions: &'a [Assumption],
-    /// The change.
+    /// The change of the content.
     pub change: &'a ContentChange,
     /// The entity tag of the file after the change.
     pub tag: Tag,
@@ -126,12 +126,14 @@ struct ContentEdit<'a> {
     ino: Ino,
     /// The file before the change.
     old: &'a File,
+    /// The file as it is changed so far.
     file: File,
     /// The new pages of the content map, each a record with many slices.
     pages: Vec<(Key, MapPage)>,
     /// The numbers of pages that the new content map does not name.
     dropped: Vec<u32>,
-    /// The pieces of old slices that are not visible any more.
+    /// The pieces of old slices (runs of bytes of blocks) that are not visible in the file any
+    /// more.
     hidden: Vec<Slice>,
     /// The new slices, which the change writes.
     added: Vec<Slice>,
@@ -224,7 +226,7 @@ impl SharedRange {
 }
 
 impl<'a> ContentEdit<'a> {
-    /// An empty change of a file.
+    /// The start of an edit of the file's content, with nothing changed yet.
     fn of(ino: Ino, old: &'a File, file: File) -> ContentEdit<'a> {
         ContentEdit {
             ino,

@@ -24,7 +24,7 @@ use crate::{FoundNode, FsError, Halt};
 pub struct FindXattr<'a> {
     /// The inode number of the node.
     pub ino: Ino,
-    /// The attribute's name.
+    /// The name of the extended attribute to find.
     pub name: &'a [u8],
 }
 
@@ -72,9 +72,9 @@ pub struct SetXattr<'a> {
     /// long value gets a record of its own, so the file is not self-contained (deletable without
     /// reading its inode) any more, and the plan clears that mark in the dentry of this name.
     pub known_name: Option<&'a NodeName>,
-    /// The attribute's name.
+    /// The name of the extended attribute to change.
     pub name: &'a [u8],
-    /// The change.
+    /// The change of the attribute: a new value, or its removal.
     pub change: &'a XattrChange,
 }
 

@@ -20,20 +20,20 @@ use crate::{Volume, VolumeError};
 /// Buckets that one round trip reads.
 const BUCKETS_AT_ONCE: usize = 1_000;
 
-/// A bucket as it was found.
+/// The properties of a bucket, as they were when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketStat {
-    /// The name.
+    /// The name of the bucket.
     pub name: String,
-    /// The inode number of its directory.
+    /// The inode number of the bucket's directory.
     pub ino: Ino,
-    /// The time of its creation.
+    /// The time of the bucket's creation.
     pub made: Timestamp,
-    /// The settings.
+    /// The settings from the bucket's record, such as its owner.
     pub bucket: Bucket,
-    /// The versioning state.
+    /// The versioning state of the bucket.
     pub versioning: Versioning,
-    /// The limits of bytes and objects.
+    /// The limits of bytes and objects of the bucket.
     pub quota: Quota,
 }
 
@@ -44,15 +44,15 @@ pub struct NewBucket<'a> {
     pub account: AccountId,
     /// The rule for the ownership of objects that other accounts write.
     pub ownership: ObjectOwnership,
-    /// The versioning state.
+    /// The versioning state of the new bucket.
     pub versioning: Versioning,
-    /// Initial configurations, each kind at most once.
+    /// Initial configurations of the new bucket, each kind at most once.
     pub configs: &'a [(BucketConfigKind, BucketConfig)],
-    /// The user id of its directory.
+    /// The user id of the bucket's directory.
     pub uid: u32,
-    /// The group id of its directory.
+    /// The group id of the bucket's directory.
     pub gid: u32,
-    /// Permission bits that its directory does not get.
+    /// Permission bits that the bucket's directory does not get.
     pub umask: u32,
 }
 

@@ -24,13 +24,13 @@ use crate::{Volume, VolumeError};
 /// source's value, except for the access control list.
 #[derive(Clone, Debug, Default)]
 pub struct CopyChanges {
-    /// Content headers and user metadata.
+    /// The content headers and user metadata of the copy; `None` keeps the source's.
     pub headers: Option<ObjectHeaders>,
-    /// Tags.
+    /// The S3 tags of the copy; `None` keeps the source's.
     pub tags: Option<Vec<(String, String)>>,
     /// The access control list. With `None` the copy has none, even if the source has one.
     pub acl: Option<S3Acl>,
-    /// Checksums.
+    /// The checksums of the copy; `None` keeps the source's.
     pub sums: Option<Vec<Sum>>,
     /// The object lock of the copy. The source's lock is not copied.
     pub lock: ObjectLock,

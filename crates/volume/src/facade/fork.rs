@@ -54,18 +54,18 @@ pub const OMITTED_PATHS_MAX: usize = 10;
 /// The progress or the result of a fork.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forked {
-    /// Directories, without the bucket's own.
+    /// The number of directories that the fork has created, without the bucket's own.
     pub directories: u64,
-    /// Files.
+    /// The number of files that the fork has created.
     pub files: u64,
-    /// Bytes of those files.
+    /// The bytes of the files that the fork has created.
     pub bytes: u64,
-    /// Symbolic links and special files.
+    /// The number of symbolic links and special files that the fork has created.
     pub others: u64,
-    /// Further hard links of files that have several.
+    /// The number of further hard links that the fork has created for files that have several.
     pub links: u64,
-    /// Entries that could not be copied: they changed at each try, or have more extended attributes
-    /// than one plan carries.
+    /// The number of entries that could not be copied: they changed at each try, or have more
+    /// extended attributes than one plan carries.
     pub omitted: u64,
     /// The first paths of the entries that could not be copied, at most [`OMITTED_PATHS_MAX`].
     pub omitted_paths: Vec<String>,
@@ -73,7 +73,7 @@ pub struct Forked {
 
 /// Receives the progress of a fork, for example to print it.
 pub trait ForkWatch: Send + Sync {
-    /// The new bucket exists. The source has about `names` names of files.
+    /// The new bucket exists, and the copies begin. The source has about `names` names of files.
     fn started(&self, names: u64);
 
     /// Called with the progress after each entry.
@@ -130,7 +130,7 @@ struct Walk<'a> {
     in_flight: FuturesUnordered<BoxFuture<'a, Done>>,
     /// The sum of the weights in flight, at most [`IN_FLIGHT_MAX`].
     in_flight_weight: usize,
-    /// The progress so far.
+    /// The progress of the fork so far.
     made: Forked,
 }
 

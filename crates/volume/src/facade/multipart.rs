@@ -72,43 +72,44 @@ impl FromStr for UploadId {
 /// The parameters of a new upload.
 #[derive(Clone, Debug)]
 pub struct NewUpload {
-    /// The owner of the object.
+    /// The owner of the object that the upload will become.
     pub owner: FileOwner,
-    /// The headers, metadata and tags of the object.
+    /// The headers, metadata and tags of the object that the upload will become.
     pub headers: ObjectHeaders,
     /// The checksum algorithm that the client has announced, and how the parts' checksums are
     /// combined.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
-    /// Names and values of headers of the request that policies may check when the parts arrive.
+    /// Headers of the request that began the upload, as names and values: those that conditions of
+    /// policies may use. The permission for each part depends on them.
     pub asked: Vec<(String, String)>,
 }
 
 /// A part of an upload that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartStat {
-    /// The part number.
+    /// The number of the part.
     pub number: u16,
-    /// The part's record.
+    /// The record of the part.
     pub part: Part,
 }
 
 /// A page of an upload's parts.
 #[derive(Clone, Debug)]
 pub struct PartsPage {
-    /// The upload.
+    /// The record of the upload.
     pub upload: Upload,
     /// The last transmission of each part, by part number.
     pub parts: Vec<PartStat>,
-    /// True if there are more parts.
+    /// True if the upload has more parts after this page.
     pub truncated: bool,
 }
 
 /// A part as the client lists it to complete an upload.
 #[derive(Clone, Debug)]
 pub struct CompletePart {
-    /// The part number.
+    /// The number of the listed part.
     pub number: u16,
-    /// The entity tag.
+    /// The entity tag that the client gives for the part.
     pub tag: Tag,
     /// The checksums that the client gives for the part: algorithm and value.
     pub sums: Vec<(SumAlgorithm, Vec<u8>)>,
@@ -117,11 +118,11 @@ pub struct CompletePart {
 /// The client's parameters for completing an upload.
 #[derive(Clone, Debug)]
 pub struct CompleteUpload<'a> {
-    /// The listed parts.
+    /// The parts that form the object, as the client lists them.
     pub parts: &'a [CompletePart],
     /// The object size that the client expects, in bytes.
     pub object_size: Option<u64>,
-    /// The condition on the object that is replaced.
+    /// The condition on the object that the completed upload replaces.
     pub condition: WriteCondition,
 }
 
@@ -143,7 +144,7 @@ pub struct Completed {
     pub tag: Tag,
     /// The object's checksums.
     pub sums: Vec<Sum>,
-    /// The time of the commit.
+    /// The time of the commit that made the object.
     pub changed: Timestamp,
     /// The version of the key, if the bucket keeps versions. `None` if another request had
     /// completed the upload before.

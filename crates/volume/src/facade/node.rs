@@ -33,21 +33,21 @@ pub struct OpenNode {
 /// The owner and the permission bits of a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creator {
-    /// Requested permission bits.
+    /// Requested permission bits of the new node.
     pub mode: u32,
     /// Permission bits that the node does not get, unless the directory has a default access
     /// control list.
     pub umask: u32,
-    /// The user id.
+    /// The user id of the new node.
     pub uid: u32,
-    /// The group id, unless the directory passes its own on.
+    /// The group id of the new node, unless the directory passes its own on.
     pub gid: u32,
 }
 
 /// The parameters of a content change, apart from the content.
 #[derive(Clone, Copy, Debug)]
 pub struct FileWrite<'a> {
-    /// The file.
+    /// The inode number of the file.
     pub ino: Ino,
     /// A name of the file, if one is known. The commit may have to change the dentry of this name,
     /// too.
@@ -97,9 +97,9 @@ pub(super) const UNCHANGED: AttributeChange = AttributeChange {
 /// follow each other in it without a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyRun {
-    /// Offset in the file, in bytes.
+    /// The offset of the run in the file, in bytes.
     pub position: u64,
-    /// Length in bytes.
+    /// The length of the run in bytes.
     pub length: u64,
 }
 

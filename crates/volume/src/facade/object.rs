@@ -51,17 +51,17 @@ pub struct Object {
 }
 
 impl Object {
-    /// Returns the file; an empty one for an empty directory.
+    /// Returns the file of the object's inode; an empty one for an empty directory.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the object in bytes.
     pub fn size(&self) -> u64 {
         self.file.size
     }
 
-    /// Returns the entity tag.
+    /// Returns the entity tag of the object.
     pub fn tag(&self) -> &Tag {
         &self.file.tag
     }
@@ -102,13 +102,13 @@ pub fn size_and_tag(inode: &InodeHead) -> (u64, Tag) {
 /// The metadata of a new object.
 #[derive(Clone, Debug)]
 pub struct NewObject {
-    /// The owner.
+    /// The owner of the new object.
     pub owner: FileOwner,
-    /// Content headers, user metadata and tags.
+    /// Content headers, user metadata and tags of the new object.
     pub headers: ObjectHeaders,
-    /// The entity tag.
+    /// The entity tag of the new object.
     pub tag: Tag,
-    /// The checksums.
+    /// The checksums of the new object.
     pub sums: Vec<Sum>,
 }
 
@@ -117,9 +117,9 @@ pub struct NewObject {
 pub struct PublishedObject {
     /// The time of the commit, which S3 shows as Last-Modified.
     pub object_changed: Timestamp,
-    /// The entity tag.
+    /// The entity tag of the published object.
     pub tag: Tag,
-    /// The checksums.
+    /// The checksums of the published object.
     pub sums: Vec<Sum>,
     /// The version id of the new object, if the bucket keeps versions.
     pub version: Option<VersionRef>,

@@ -21,7 +21,7 @@ const SLICES_SHARED_MAX: usize = 128;
 /// Pages of a file's content map that are read together.
 const PAGES_AT_ONCE: usize = 16;
 
-/// The target of a seek.
+/// The target of a seek in a file: data or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeekTarget {
     /// Bytes that were written (`SEEK_DATA`).

@@ -9,7 +9,7 @@ use record::RenameToken;
 use super::expected::{IfExpected, ObjectExpectation};
 use crate::{Volume, VolumeError};
 
-/// The conditions of a rename.
+/// The conditions under which an object gets another key.
 #[derive(Clone, Debug, Default)]
 pub struct RenameConditions<'a> {
     /// The object that the caller has found under the old key.

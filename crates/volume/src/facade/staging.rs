@@ -17,7 +17,8 @@ use crate::{Volume, VolumeError};
 /// committed ahead of it, in plans of their own.
 const WRITES_WITH_PUBLISH: usize = 512;
 
-/// Most bytes of such writes.
+/// Most bytes of writes that a plan which publishes a file carries in addition to its own. More are
+/// committed ahead of it.
 const BYTES_WITH_PUBLISH: usize = 512 * 1024;
 
 /// The additional writes of a plan that publishes a file: those that it carries itself, and those

@@ -20,7 +20,7 @@ const PAGE_ENTRIES: u32 = 1_000;
 /// Items that are removed concurrently.
 const REMOVED_AT_ONCE: usize = 16;
 
-/// An item of the trash.
+/// An item of a bucket's trash: an object that was deleted or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trashed {
     /// The id of the item among those of its key, which gives their order.
@@ -30,7 +30,7 @@ pub struct Trashed {
     /// The time at which a lifecycle pass (the task that deletes expired items) first saw it, by
     /// the clock of that gateway; `None` if no pass has.
     pub seen: Option<Timestamp>,
-    /// Size in bytes.
+    /// The size of the item in bytes.
     pub bytes: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::{Volume, VolumeError};
 /// The parameters of a listing of uploads.
 #[derive(Clone, Debug)]
 pub struct UploadsQuery {
-    /// The prefix of the keys.
+    /// The prefix of the object keys whose uploads are listed.
     pub prefix: Vec<u8>,
     /// The delimiter. Keys that contain it after the prefix are rolled up: the page shows one
     /// common prefix, up to and including the delimiter, in place of all of them.
@@ -32,11 +32,11 @@ pub struct UploadsQuery {
 pub enum UploadsEntry {
     /// An open upload.
     Upload {
-        /// The key of its object.
+        /// The object key of the upload.
         key: Vec<u8>,
-        /// The id.
+        /// The id of the upload.
         id: UploadId,
-        /// The upload's record.
+        /// The record of the upload.
         upload: Box<Upload>,
     },
     /// The common prefix of several keys, including the delimiter.

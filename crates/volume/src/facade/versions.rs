@@ -20,7 +20,7 @@ use crate::{Volume, VolumeError};
 /// The parameters of a listing of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionsQuery {
-    /// The prefix of the keys.
+    /// The prefix of the object keys whose versions are listed.
     pub prefix: Vec<u8>,
     /// The delimiter; never empty. Keys that contain it after the prefix are rolled up: the page
     /// shows one common prefix, up to and including the delimiter, in place of all their versions.
@@ -38,7 +38,7 @@ pub struct VersionsQuery {
 pub enum VersionsEntry {
     /// A version or a delete marker.
     Version {
-        /// The key.
+        /// The object key of the version.
         key: Vec<u8>,
         /// The version id that clients use.
         version: VersionRef,
@@ -52,7 +52,7 @@ pub enum VersionsEntry {
         replaced: Option<Timestamp>,
         /// True if a request for the key that names no version finds this entry.
         is_latest: bool,
-        /// The object or the marker.
+        /// The object or the delete marker that the entry lists.
         what: ListedAs,
     },
     /// The common prefix of several keys, including the delimiter.
@@ -65,7 +65,7 @@ pub enum ListedAs {
     /// An object, with the head of its inode; for the object of an empty directory, the head of the
     /// directory's inode.
     Object(Box<InodeHead>),
-    /// A delete marker and the time of its creation.
+    /// A delete marker, which is the record of a deletion, and the time of its creation.
     Marker(Timestamp),
 }
 

@@ -72,7 +72,8 @@ pub(super) enum ForkedEntry {
 pub(in crate::facade) struct FileParts {
     /// The content; `None` if it is that of the source.
     pub(in crate::facade) content: Option<Content>,
-    /// Records of the copy, and shares of blocks.
+    /// The writes of the copy's further records: pages of its content map, checksums of parts, and
+    /// share records, which name the owners of shared blocks.
     pub(in crate::facade) writes: Vec<Write>,
 }
 
