@@ -23,17 +23,17 @@ pub(crate) enum Symbol {
 /// A pattern with the wildcards `*` and `?`, in a form that is fast to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Glob {
-    /// Matches each text.
+    /// The pattern matches each text: it is `*`.
     All,
-    /// Matches this text only.
+    /// The pattern has no wildcard and matches this text only.
     Literal(Box<str>),
-    /// Matches each text with this prefix.
+    /// The pattern matches each text with this prefix.
     Prefix(Box<str>),
-    /// Matches the texts that this piece, a text with `?` and without `*`, matches from start to
-    /// end.
+    /// The pattern matches the texts that this piece, a text with `?` and without `*`, matches from
+    /// start to end.
     Exact(Piece),
-    /// Matches texts that have these pieces, which were separated by stars, in this order with any
-    /// text between them.
+    /// The pattern matches texts that have these pieces, which were separated by stars, in this
+    /// order with any text between them.
     Pieces(Box<Pieces>),
 }
 

@@ -12,45 +12,48 @@
 /// combines the key with another action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
-    /// All actions.
+    /// The key applies to all actions.
     Any,
-    /// The two listings of objects; not the listing of uploads.
+    /// The key applies to the two listings of objects; not to the listing of uploads.
     Listings,
-    /// The actions that set an access control list.
+    /// The key applies to the actions that set an access control list.
     Acls,
-    /// The actions on versions of objects.
+    /// The key applies to the actions on versions of objects.
     Versions,
-    /// The actions that create an object.
+    /// The key applies to the actions that create an object.
     Creates,
-    /// The actions that set tags.
+    /// The key applies to the actions that set tags.
     Tags,
-    /// The actions on objects.
+    /// The key applies to the actions on objects.
     Objects,
-    /// The actions that set the owner or the region of a bucket.
+    /// The key applies to the actions that set the owner or the region of a bucket.
     Buckets,
-    /// The writes and deletes that accept a precondition.
+    /// The key applies to the writes and deletes that accept a precondition.
     Writes,
 }
 
 /// The source of the value that a request has for a condition key, such as `aws:SourceIp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// The `Principal` of the question, that is, the sender. This crate computes the value; for all
-    /// other sources, the caller supplies it.
+    /// The value follows from the `Principal` of the question, that is, from the sender. This crate
+    /// computes the value; for all other sources, the caller supplies it.
     Principal(PrincipalKey),
-    /// The sender's session (temporary credentials), signature or connection.
+    /// The value comes from the sender's session (temporary credentials), signature or connection.
     Sender,
-    /// The S3 header of this name, in lower case, if the operation uses it, or the form field that
-    /// replaces it.
+    /// The value is that of the S3 header of this name, in lower case, if the operation uses it, or
+    /// the form field that replaces it.
     Header(&'static str),
-    /// The HTTP header of this name, in lower case, which S3 does not interpret.
+    /// The value is that of the HTTP header of this name, in lower case, which S3 does not
+    /// interpret.
     Transport(&'static str),
-    /// Another property of the request: a parameter, a document, or the time of the request.
+    /// The value is another property of the request: a parameter, a document, or the time of the
+    /// request.
     Request,
-    /// The existing object that the action is about, in the version that the request names.
+    /// The value is a property of the existing object that the action is about, in the version that
+    /// the request names.
     Object,
-    /// The object lock that the request sets. For an action that sets none: the lock of the version
-    /// that the action is about.
+    /// The value is a property of the object lock that the request sets. For an action that sets
+    /// none, it is one of the lock of the version that the action is about.
     Lock,
     /// No request has a value, so a policy that names the key is refused.
     Unsupported,

@@ -13,11 +13,11 @@ use crate::template::{Part, Template};
 /// variables and case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Syntax {
-    /// True if `*` and `?` are wildcards.
+    /// True if `*` and `?` are wildcards of the pattern, false if they are ordinary characters.
     pub(crate) wildcards: bool,
-    /// True if `${…}` is a variable.
+    /// True if `${…}` in the pattern is a policy variable, false if it is ordinary text.
     pub(crate) variables: bool,
-    /// True if the comparison ignores case.
+    /// True if the comparison of the pattern with a text ignores case.
     pub(crate) fold: bool,
 }
 

@@ -24,7 +24,7 @@ pub(crate) enum Part {
     Variable { key: ConditionKey, default: Option<String> },
 }
 
-/// The reason why the parser refuses a policy variable in a pattern.
+/// The reason why the parser refuses a policy variable, such as `${aws:username}`, in a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BadVariable {
     NotClosed,

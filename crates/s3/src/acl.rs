@@ -110,7 +110,7 @@ pub enum AclGrantee {
 /// A grant of an access control list: a grantee and one permission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclGrant {
-    /// The grantee.
+    /// The account or group that gets the permission.
     pub grantee: AclGrantee,
     /// The permission that the grantee gets.
     pub permission: AclPermission,
@@ -199,9 +199,9 @@ impl CannedAcl {
 /// The access control list that the headers of a request set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RequestedAcl {
-    /// A canned ACL.
+    /// A canned ACL, that is, a predefined one that the request names.
     Canned(CannedAcl),
-    /// Grants in headers.
+    /// Grants that the request has in headers, one for each grantee and permission.
     Grants(Vec<AclGrant>),
 }
 
@@ -298,7 +298,7 @@ fn no_such_address(address: &str) -> Fault {
 pub struct AclDocument {
     /// The owner's canonical id.
     pub owner: String,
-    /// The grants.
+    /// The grants of the access control list.
     pub grants: Vec<AclGrant>,
 }
 

@@ -19,10 +19,11 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name,)* }
 
         impl Code {
-            /// All codes, in the order of the table.
+            /// All S3 and STS error codes, in the order of the table.
             pub const ALL: &'static [Code] = &[$(Code::$name,)*];
 
-            /// Returns the code's name on the wire.
+            /// Returns the name of the error code as the error document has it, for example
+            /// `NoSuchKey`.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Code::$name => stringify!($name),)* }
             }

@@ -18,12 +18,13 @@ const NAMESPACE: &str = "https://sts.amazonaws.com/doc/2011-06-15/";
 /// The maximum size of the body of an STS request in bytes.
 pub const STS_BYTES_MAX: usize = 64 << 10;
 
-/// The minimum lifetime of a session in seconds.
+/// The minimum lifetime in seconds of a session, that is, of temporary credentials.
 pub const SESSION_SECONDS_MIN: u32 = 900;
-/// The maximum lifetime of a session in seconds: a week, as in MinIO. AWS ends sessions after 12
-/// hours.
+/// The maximum lifetime in seconds of a session, that is, of temporary credentials: a week, as in
+/// MinIO. AWS ends sessions after 12 hours.
 pub const SESSION_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
-/// The default lifetime of a session in seconds.
+/// The lifetime in seconds of a session, that is, of temporary credentials, if the request sets
+/// none.
 pub const SESSION_SECONDS_DEFAULT: u32 = 3_600;
 
 /// The maximum lifetime in seconds of a session that was created with the token of an OpenID
@@ -42,7 +43,7 @@ const WITH_WEB_IDENTITY: &str = "AssumeRoleWithWebIdentity";
 /// The parameter of the first managed policy with which AWS limits a session.
 const POLICY_ARNS: &str = "PolicyArns.member.1.arn";
 
-/// An STS request.
+/// A request to STS, the service that issues temporary credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StsRequest {
     /// Requests temporary credentials for the sender, with no more permissions than its own.
@@ -50,7 +51,7 @@ pub enum StsRequest {
     /// Requests temporary credentials for a user that an OpenID issuer has authenticated. Such a
     /// request is not signed.
     AssumeRoleWithWebIdentity(AssumeRoleWithWebIdentity),
-    /// Requests the identity of the sender.
+    /// Requests the identity of the sender: its account, ARN and id.
     GetCallerIdentity,
 }
 
@@ -193,9 +194,9 @@ fn invalid(what: &str) -> Fault {
 /// Temporary credentials: the access key, the secret key and the token of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionCredentials {
-    /// The access key.
+    /// The access key of the temporary credentials.
     pub access_key: String,
-    /// The secret key.
+    /// The secret key of the temporary credentials.
     pub secret: String,
     /// The session token, which each signed request must contain.
     pub token: String,

@@ -11,7 +11,8 @@ use sigv4::uri::{self, BrokenEscape};
 
 use crate::{Code, Fault};
 
-/// The maximum number of parameters in a query string.
+/// The maximum number of parameters in the query string of a request. A request with more is
+/// refused.
 const PARAMETERS_MAX: usize = 256;
 
 /// Returns the canonical form of a raw path: each byte is escaped exactly once, and slashes are

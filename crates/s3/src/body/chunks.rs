@@ -52,7 +52,7 @@ pub(super) struct Chunks {
     trailer: Trailer,
 }
 
-/// The next expected item of a chunked body.
+/// The item of a body with `aws-chunked` framing that the decoder expects next.
 ///
 /// ```text
 /// Header -> Content -> ContentEnd -> Header    a chunk with content

@@ -64,7 +64,7 @@ impl CorsMethod {
     const ALL: [CorsMethod; 5] =
         [CorsMethod::Get, CorsMethod::Put, CorsMethod::Post, CorsMethod::Delete, CorsMethod::Head];
 
-    /// Returns the method's name.
+    /// Returns the name of the HTTP method, for example `GET`.
     pub const fn as_str(self) -> &'static str {
         match self {
             CorsMethod::Get => "GET",
@@ -82,13 +82,13 @@ impl CorsMethod {
 }
 
 impl CorsConfiguration {
-    /// The maximum number of rules of a bucket.
+    /// The maximum number of CORS rules of a bucket.
     pub const RULES_MAX: usize = 100;
 
-    /// The maximum size of the document in bytes.
+    /// The maximum size of the document of a CORS configuration in bytes.
     pub const BYTES_MAX: usize = 64 << 10;
 
-    /// The maximum length of a rule's id in characters.
+    /// The maximum length of the id of a CORS rule in characters.
     pub const ID_CHARACTERS_MAX: usize = 255;
 
     /// Parses the document of `PutBucketCors`.

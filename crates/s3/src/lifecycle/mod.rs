@@ -28,10 +28,10 @@ pub struct LifecycleConfiguration {
 }
 
 impl LifecycleConfiguration {
-    /// The maximum number of rules of a bucket.
+    /// The maximum number of lifecycle rules of a bucket.
     pub const RULES_MAX: usize = 1_000;
 
-    /// The maximum length of a rule's id in characters.
+    /// The maximum length of the id of a lifecycle rule in characters.
     pub const ID_CHARACTERS_MAX: usize = 255;
 
     /// The maximum length in bytes of the key prefix in a rule. It is the maximum length of a key.
@@ -55,9 +55,11 @@ pub struct Rule {
     pub enabled: bool,
     /// The objects that the rule matches.
     pub scope: RuleScope,
-    /// The expiration of current versions, or of delete markers.
+    /// The expiration of current versions, or of delete markers; `None` if the rule expires
+    /// neither.
     pub expiration: Option<RuleExpiration>,
-    /// The expiration of noncurrent versions.
+    /// The expiration of noncurrent versions, that is, of replaced or deleted ones; `None` if the
+    /// rule does not expire them.
     pub noncurrent_expiration: Option<NoncurrentExpiration>,
     /// The days, at least 1, after which an incomplete multipart upload is aborted. Such a rule
     /// filters only by prefix.

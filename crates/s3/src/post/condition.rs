@@ -28,7 +28,7 @@ pub(super) struct FieldCondition {
     text: String,
 }
 
-/// The test that the value of a field must pass.
+/// The test of a condition in a form's policy, which the value of a field must pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
     Equals(String),

@@ -7,9 +7,9 @@ use time::{OffsetDateTime, UtcOffset};
 
 use crate::{Code, Fault};
 
-/// The maximum nesting depth of elements.
+/// The maximum nesting depth of elements in an XML document.
 const DEPTH_MAX: usize = 16;
-/// The maximum number of attributes of an element.
+/// The maximum number of attributes of an XML element.
 const ATTRIBUTES_MAX: usize = 100;
 
 /// The maximum size of an XML document that a request may have.
@@ -17,7 +17,7 @@ const ATTRIBUTES_MAX: usize = 100;
 pub struct XmlLimits {
     /// The maximum size of the body in bytes.
     pub bytes: usize,
-    /// The maximum number of elements.
+    /// The maximum number of elements of the document.
     pub elements: usize,
 }
 
@@ -59,7 +59,7 @@ impl Element {
         Ok(element)
     }
 
-    /// Returns the local name.
+    /// Returns the local name of the element, without a namespace prefix.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -69,12 +69,12 @@ impl Element {
         self.xsi_type.as_deref()
     }
 
-    /// Returns the direct text, white space included.
+    /// Returns the direct text of the element, white space included, without that of its children.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the children, in order.
+    /// Returns the child elements, in order.
     pub fn children(&self) -> &[Element] {
         &self.children
     }

@@ -175,7 +175,7 @@ impl Writer {
         self.element(name, |writer| push_time(&mut writer.out, time));
     }
 
-    /// Returns the document.
+    /// Returns the finished XML document.
     pub fn finish(self) -> String {
         self.out
     }
