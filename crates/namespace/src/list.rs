@@ -33,8 +33,7 @@ pub struct ListQuery {
     /// Keys that contain this after the prefix are rolled up: the page shows one common prefix, up
     /// to and including the delimiter, in place of all of them. Never empty. `None` shows each key.
     pub delimiter: Option<Vec<u8>>,
-    /// The last key or common prefix of the page before. The page starts after it; `None` for the
-    /// first page.
+    /// The last key or common prefix of the page before; `None` for the first page.
     pub after: Option<Vec<u8>>,
     /// The most keys and common prefixes of the page.
     pub limit: usize,
@@ -48,11 +47,10 @@ pub enum ListEntry {
     Object {
         /// The key of the object.
         key: Vec<u8>,
-        /// The head of the object's inode: the first fields, with times, size and entity tag. For
-        /// an empty directory, the head of the directory's inode.
+        /// The head of its inode (times, size and entity tag); for an empty directory, the
+        /// directory's.
         inode: InodeHead,
-        /// The version id of the object; `None` for the null version, that is, one written while
-        /// versioning was not enabled.
+        /// The version id of the object; `None` for the null version.
         version: Option<VersionStamp>,
     },
     /// A common prefix of several keys, including the delimiter.
@@ -80,32 +78,28 @@ pub struct Listing {
 /// The most ranges of directory names that one wave (one round trip of a listing) reads.
 pub const WAVE_RANGES: usize = 256;
 
-/// The most ranges of directory names that are read for one page of a listing. When they are used
-/// up, a page that has an entry ends early and is marked as truncated. The limit suffices for a
-/// full page of 1,000 keys, each with four directories of its own.
+/// The most ranges of directory names for one page. Then a page that has an entry ends early. It
+/// suffices for a full page of 1,000 keys, each with four directories of its own.
 pub const PAGE_RANGES_MAX: usize = 4_096;
 
-/// The most waves (round trips) for one page of a listing. When they are used up, a page that has
-/// an entry ends early and is marked as truncated.
+/// The most waves (round trips) for one page of a listing. Then a page that has an entry ends
+/// early.
 pub const PAGE_WAVES_MAX: usize = 64;
 
-/// After this many successive waves (round trips) without a new entry, the walk is narrow: only its
-/// first directory is read. The page may end early, and then reads of other directories would be
-/// wasted.
+/// After this many successive waves (round trips) without a new entry, only the first directory of
+/// the walk is read. The page may end early, and then reads of others would be wasted.
 const UNPRODUCTIVE_WAVES_MAX: usize = 4;
 
-/// The least number of directories that are read ahead, that is, in the same round trip as the
-/// directories above them, by their guessed inode numbers.
+/// The least number of directories that are read ahead, by their guessed inode numbers.
 const AHEAD_MIN: usize = 4;
 
-/// The number of names that a walk reads at first of a directory whose size is unknown. If there
-/// are more, a later wave reads them.
+/// The number of names that a walk reads at first of a directory whose size is unknown.
 const RANGE_NAMES_MIN: usize = 16;
 
 /// The most names that a walk reads of one directory at once.
 const RANGE_NAMES_MAX: usize = 1_001;
 
-/// The names of one directory, or a part of them, that a walk has not read yet.
+/// The names of one directory, or a part of them, that are not read yet.
 #[derive(Clone, Debug)]
 struct Unread {
     directory: Ino,
@@ -113,35 +107,31 @@ struct Unread {
     prefix: Bytes,
     start: Key,
     end: Key,
-    /// The inode of the directory, if none of its names was read yet. If the directory turns out to
-    /// be empty, it is an object itself, and its inode becomes the entry.
+    /// The inode of the directory, if no names were read yet. An empty directory is an object
+    /// itself.
     directory_inode: Target,
 }
 
-/// A part of the walk: a range of names that are not read yet, or one name that was read. The
-/// pieces of a walk are sorted by key.
+/// A part of the walk: names that are not read yet, or one name that was read. Sorted by key.
 #[derive(Clone, Debug)]
 enum Piece {
     Unread(Unread),
     Name { prefix: Bytes, entry: Entry },
 }
 
-/// The state of a page of a listing in progress. The driver alternates `advance`, which returns the
-/// next reads, and `learn`, which takes their results.
+/// The state of a page in progress. The driver calls `advance` and `learn` in turn.
 #[derive(Clone, Debug)]
 pub struct Walk {
     query: ListQuery,
     pieces: VecDeque<Piece>,
     page: Listing,
-    /// The ranges that the last wave has read: the index of each in `pieces`, and the most names
-    /// that were requested of it.
+    /// The ranges of the last wave of reads: the index of each in `pieces`, and its limit of names.
     asked: Vec<(usize, usize)>,
     /// The directories that the last wave has read ahead by their guessed inode numbers.
     ahead: Vec<Ino>,
     /// The names that were found in the directories that were read ahead, by inode number.
     found_ahead: HashMap<Ino, Vec<Entry>>,
-    /// The inode number of the only name in the directory that was last read at the front of the
-    /// walk, if that name is a directory. `None` if there are more names.
+    /// The only name in the directory that was last read at the front, if it is a directory.
     only_child: Option<Ino>,
     /// The number of successive directories, each the only name in the one before, whose inode
     /// numbers were consecutive. The more there are, the more directories are read ahead.
@@ -172,9 +162,7 @@ pub enum WalkStep {
     Page(Listing),
 }
 
-/// Finds the start of a page of a listing, and reads the first names there. Returns the walk, from
-/// which the driver continues. The walk is already complete if the directory of the prefix does not
-/// exist.
+/// Finds the start of a page of a listing, and reads the first names there. Returns the walk.
 #[derive(Clone, Debug)]
 pub struct ListStart<'a> {
     /// The bucket to list.
@@ -221,8 +209,8 @@ impl Planner for ListStart<'_> {
 }
 
 impl ListQuery {
-    /// The first key that may be listed, if `after` is given; `None` without a bound. The key sorts
-    /// after `after`, and after all keys of the common prefix that contains `after`.
+    /// The first key that may be listed; `None` without `after`. It sorts after `after`, and after
+    /// all keys of the common prefix that contains `after`.
     fn lower_bound(&self) -> Option<Vec<u8>> {
         let after = self.after.as_deref()?;
         match self.rolled_up(after) {
@@ -231,8 +219,8 @@ impl ListQuery {
         }
     }
 
-    /// The common prefix that the listing shows in place of this key: up to and including the first
-    /// delimiter after the query's prefix. `None` if the key is listed itself.
+    /// The common prefix that the listing shows in place of this key; `None` if the key is listed
+    /// itself.
     fn rolled_up(&self, key: &[u8]) -> Option<Vec<u8>> {
         let (delimiter, rest) = (self.delimiter.as_ref()?, key.strip_prefix(&self.prefix[..])?);
         let at = rest.windows(delimiter.len().max(1)).position(|window| window == delimiter)?;
@@ -273,8 +261,8 @@ impl Walk {
         }
     }
 
-    /// Starts the walk at `rest`, a path below the directory of `unread`, and leaves out all names
-    /// that sort before it. Names after it, in the directories on the path, become ranges to read.
+    /// Starts the walk at `rest`, a path below the directory of `unread`, and leaves out everything
+    /// before it.
     fn seek(&mut self, view: &mut View<'_>, unread: Unread, rest: &[u8]) -> Result<(), Halt> {
         let (mut within, mut rest) = (unread, rest);
         let mut numbers = vec![within.directory];
@@ -312,8 +300,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Continues the page until names must be read or the page is complete. Fails with
-    /// `Halt::Corrupt` if a record does not decode.
+    /// Continues the page until names must be read or it is complete.
     pub fn advance(&mut self) -> Result<WalkStep, Halt> {
         self.emit()?;
         while !self.done && self.step_ahead() {
@@ -350,8 +337,7 @@ impl Walk {
         self.spent.unproductive >= UNPRODUCTIVE_WAVES_MAX && self.spent.empty == 0
     }
 
-    /// Continues with the names of the first directory if an earlier wave has read them ahead.
-    /// Returns false if it has not.
+    /// Uses the names that were read ahead of the first directory. Returns false if there are none.
     fn step_ahead(&mut self) -> bool {
         let Some(Piece::Unread(unread)) = self.pieces.front() else { return false };
         if !unread.is_complete() {
@@ -363,7 +349,6 @@ impl Walk {
     }
 
     /// Moves names from the front of the walk to the page, up to the first range that must be read.
-    /// Names that are not objects, such as symbolic links, are dropped.
     fn emit(&mut self) -> Result<(), Halt> {
         while let Some(Piece::Name { .. }) = self.pieces.front() {
             let Some(Piece::Name { prefix, entry }) = self.pieces.pop_front() else { break };
@@ -509,8 +494,8 @@ impl Walk {
         }
     }
 
-    /// Replaces the range at `index` of the walk by the names that were read of it. `limit` is the
-    /// limit of the read: if it was reached, a range with the rest of the names follows.
+    /// Replaces the range at `index` of the walk by the names that were read of it, at most
+    /// `limit`.
     fn fill(&mut self, index: usize, limit: usize, entries: Vec<Entry>) {
         let Some(Piece::Unread(unread)) = self.pieces.remove(index) else {
             unreachable!("a walk reads only unread ranges");
@@ -540,8 +525,7 @@ impl Walk {
         }
     }
 
-    /// Notes if the first directory has one name only, which is a directory, and counts how many
-    /// such directories in sequence have consecutive inode numbers.
+    /// Notes the only child of the first directory, and counts consecutive inode numbers.
     fn note_only_child(&mut self, front: &Unread, entries: &[Entry]) {
         let child = match entries {
             [entry] if front.is_complete() => Dentry::decode(&entry.key, &entry.value).ok(),
@@ -603,8 +587,7 @@ fn components(directory: &[u8]) -> Vec<Vec<u8>> {
     components
 }
 
-/// The first string that sorts after all strings that begin with `prefix`. `None` if there is none,
-/// because the prefix is empty or consists of 0xff bytes only.
+/// The first string that sorts after all strings that begin with `prefix`. `None` if there is none.
 pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|b| *b != u8::MAX)?;
     let mut next = prefix[..=keep].to_vec();

@@ -82,8 +82,8 @@ pub struct SharedRange {
     pub slices: Vec<Slice>,
     /// The inode number of the file from which the slices were read.
     pub source: Ino,
-    /// The inode's record of that file from which the slices were read. If it has changed, the
-    /// change fails with `SourceChanged`.
+    /// The inode's record of that file, as the slices were read. The change fails if it has
+    /// changed.
     pub record: Value,
     /// The source's entity tag if the range is the complete source. If the range also becomes the
     /// complete file, the file gets this tag.
@@ -99,8 +99,8 @@ pub struct SharedRange {
 pub struct WriteContent<'a> {
     /// The inode number of the file.
     pub ino: Ino,
-    /// A name of the file, if it has one. Its dentry may have the mark "self-contained", by which a
-    /// plan would delete the inode without its blocks. The plan clears this mark.
+    /// A name of the file, if it has one. If its dentry has the mark "self-contained", by which a
+    /// plan would delete the inode without its blocks, the plan clears the mark.
     pub known_name: Option<&'a NodeName>,
     /// The data version (the number of content changes) that the file must have. With another one
     /// the write fails with `ContentReplaced`. `None` accepts every version.
@@ -111,8 +111,7 @@ pub struct WriteContent<'a> {
     pub change: &'a ContentChange,
     /// The entity tag of the file after the change.
     pub tag: Tag,
-    /// An unused inode number for the orphan record, which lists the blocks and pages that the file
-    /// does not name any more, for the reaper.
+    /// An unused number for the orphan record: the blocks and pages that the file stops naming.
     pub hidden_ino: Ino,
     /// Changes of attributes. The modification time is the operation's unless this sets another.
     pub attributes: &'a AttributeChange,
@@ -132,8 +131,7 @@ struct ContentEdit<'a> {
     pages: Vec<(Key, MapPage)>,
     /// The numbers of pages that the new content map does not name.
     dropped: Vec<u32>,
-    /// The pieces of old slices (runs of bytes of blocks) that are not visible in the file any
-    /// more.
+    /// The pieces of old slices that are not visible in the file any more.
     hidden: Vec<Slice>,
     /// The new slices, which the change writes.
     added: Vec<Slice>,
@@ -418,8 +416,7 @@ impl ContentEdit<'_> {
         Ok(())
     }
 
-    /// Reads the slices of these pages, in one round trip, one list for each page. Fails with
-    /// `Stale` if a page is missing.
+    /// Reads the slices of these pages, one list for each page. One round trip.
     fn load(&self, view: &mut View<'_>, pages: &[PageRef]) -> Result<Vec<Vec<Slice>>, Halt> {
         let keys: Vec<Key> = pages.iter().map(|page| key::map_page(self.ino, page.page)).collect();
         let found = view.many(&keys)?;
@@ -540,8 +537,8 @@ impl ContentEdit<'_> {
         self.leave_hidden(view, hidden_ino, plan)
     }
 
-    /// Adds an orphan record with the blocks and pages that the file does not name any more. The
-    /// reaper releases them when no reader can need them. Does nothing if there are none.
+    /// Adds an orphan record with the blocks and pages that the file does not name any more, if
+    /// any. The reaper releases them when no reader can need them.
     fn leave_hidden(
         &self,
         view: &mut View<'_>,
@@ -577,8 +574,7 @@ impl ContentEdit<'_> {
         Ok(())
     }
 
-    /// Writes the mark of content that is staged inline (kept in the inode's record until the
-    /// destager moves it into a block), or removes the mark if the new content is not.
+    /// Writes or removes the mark of content that is staged inline, that is, until it is destaged.
     fn mark_staged_inline(&self, plan: &mut Plan) {
         match staged_inline_mark(&self.file.content, self.ino) {
             Some(mark) => plan.writes.push(mark),
@@ -590,8 +586,8 @@ impl ContentEdit<'_> {
     }
 }
 
-/// The indexes in `pages` of the pages that change if the range from `start` to `end` is written.
-/// The first page also covers the positions before it.
+/// The indexes of the pages that change if the range from `start` to `end` is written. The first
+/// page also covers the positions before it.
 fn written(pages: &[PageRef], start: u64, end: u64) -> Range<usize> {
     let Range { start: first, end: last } = pages_of(pages, start, end);
     first..last.max(first + 1).min(pages.len())

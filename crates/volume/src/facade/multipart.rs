@@ -41,8 +41,7 @@ pub const PART_BYTES_MIN: u64 = 5 * 1024 * 1024;
 /// Most bytes of an object: 5 TiB, by S3's rules.
 pub const OBJECT_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024 * 1024;
 
-/// Records that one round trip of a listing of parts or uploads fetches. A longer listing takes
-/// more round trips.
+/// Records that one round trip of a listing of parts or uploads fetches.
 pub(super) const RECORDS_AT_ONCE: u32 = 1_000;
 
 /// The id of an upload: its time, so that ids sort by age, then 64 random bits.
@@ -79,8 +78,7 @@ pub struct NewUpload {
     /// The checksum algorithm that the client has announced, and how the parts' checksums are
     /// combined.
     pub checksum: Option<(SumAlgorithm, SumKind)>,
-    /// Headers of the request that began the upload, as names and values: those that conditions of
-    /// policies may use. The permission for each part depends on them.
+    /// Headers that policies may check, also for each part: names and values.
     pub asked: Vec<(String, String)>,
 }
 
@@ -156,8 +154,7 @@ fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
 }
 
 impl Volume {
-    /// Begins an upload of an object with this key. Returns the id by which the client names the
-    /// upload.
+    /// Begins an upload of an object with this key. Returns the upload's id.
     pub async fn create_upload(
         &self,
         bucket: &str,
@@ -190,7 +187,7 @@ impl Volume {
     }
 
     /// Finds an open upload, by a cached record if there is one. The record may be old, so use it
-    /// only to refuse a part early. Fails with `NoSuchUpload` if there is none or it has ended.
+    /// only to refuse a part early. Fails with `NoSuchUpload`.
     pub async fn upload(
         &self,
         bucket: &str,
@@ -219,10 +216,9 @@ impl Volume {
         Ok(found.upload)
     }
 
-    /// Records a part of an open upload, whose body is staged in blocks: they are durable, and no
-    /// record names them yet. If a part number is sent twice, both transmissions stay, and
-    /// completing the upload chooses by entity tag. Fails with `NoSuchUpload` if the upload is not
-    /// open.
+    /// Records a part of an open upload, whose body is durable in blocks. If a part number is sent
+    /// twice, both transmissions stay, and completing the upload chooses by entity tag. Fails with
+    /// `NoSuchUpload` if the upload is not open.
     #[expect(clippy::too_many_arguments, reason = "the parameters of UploadPart")]
     pub async fn put_part(
         &self,
@@ -334,8 +330,8 @@ impl Volume {
         Ok(PartStat { number, part })
     }
 
-    /// Returns at most `limit` parts of an open upload with numbers above `after`, each as it was
-    /// sent last. Fails with `NoSuchUpload` if the upload is not open.
+    /// Returns at most `limit` parts of an open upload with numbers above `after`, each as sent
+    /// last. Fails with `NoSuchUpload` if it is not open.
     pub async fn parts(
         &self,
         bucket: &str,
@@ -354,9 +350,9 @@ impl Volume {
         Ok(PartsPage { upload: found.upload, parts, truncated })
     }
 
-    /// Returns an upload in any state and the parts with numbers above `after`. Of each part number
-    /// it returns the last transmission, in the order of their commits, for which `wanted` is true.
-    /// Stops when it has more than `limit` parts.
+    /// Returns an upload in any state and its parts with numbers above `after`: of each the last
+    /// transmission, by commit, for which `wanted` is true. Stops when it has more than `limit`
+    /// parts.
     async fn all_parts(
         &self,
         bucket: &str,
@@ -385,9 +381,8 @@ impl Volume {
     /// Makes an object of an upload's parts. No data moves. A repeated call returns the result of
     /// the first.
     ///
-    /// `wanted` has the parts as the client lists them. `finish` computes tag and checksums from
-    /// the upload and the chosen parts. If it fails, the upload stays open. After `finish` the
-    /// upload is completed even if the future is dropped.
+    /// `finish` computes tag and checksums from the upload and the chosen parts. If it fails, the
+    /// upload stays open. After `finish` the upload is completed even if the future is dropped.
     pub async fn complete<E: From<VolumeError>>(
         self: &Arc<Self>,
         bucket: &str,
@@ -512,14 +507,13 @@ impl Volume {
         }
     }
 
-    /// Returns the result of an upload that another request has ended: that of the completed
-    /// object. Fails with `NoSuchUpload` if it was aborted.
+    /// Returns the result of an upload that another request has completed. Fails if it was aborted.
     async fn result_of_ended_upload(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
         let found = self.session.run(&FindUpload { name }).await?;
         completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
     }
 
-    /// Aborts an open upload. The reaper deletes its parts. Fails with `NoSuchUpload` if it is not
+    /// Aborts an open upload; the reaper deletes its parts. Fails with `NoSuchUpload` if it is not
     /// open.
     pub async fn abort(&self, bucket: &str, key: &[u8], id: UploadId) -> Result<(), VolumeError> {
         self.session.run(&AbortUpload { name: name(bucket, key, id) }).await?;
@@ -528,8 +522,7 @@ impl Volume {
     }
 }
 
-/// Returns the result for a repeated request to complete an upload, if the upload was completed;
-/// `None` if it is open. Fails with `NoSuchUpload` if it was aborted.
+/// Returns the result for a repeated Complete if the upload was completed; `None` if it is open.
 fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
     match state {
         UploadState::Open => Ok(None),
@@ -574,10 +567,9 @@ fn choose_parts(
     Ok(used)
 }
 
-/// Returns the writes that make the new file an owner of the blocks that the chosen parts share
-/// with other files: those of copied parts, and packs (blocks of several files). Each is a share
-/// record, which names an owner. The share records of the parts themselves are deleted after the
-/// end of the upload.
+/// Returns the writes of share records, which make the new file an owner of the blocks that the
+/// chosen parts share with other files: those of copied parts, and packs (blocks of several files).
+/// The parts' own share records end with the upload.
 fn shares_of_parts(ino: Ino, used: &[FoundPart]) -> Vec<Write> {
     let mut slices: Vec<Slice> = Vec::new();
     for part in used.iter().map(|found| &found.part) {
@@ -595,9 +587,8 @@ fn part_sum_pages(ino: Ino, sums: &[Sum]) -> Vec<Write> {
     (0..).zip(sums.chunks(PART_SUMS_PAGE as usize)).map(page).collect()
 }
 
-/// Returns the MD5 of a part that was copied by reference: that of the source if its whole is
-/// copied and its tag is an MD5. Otherwise returns a value derived from the source's tag and the
-/// range.
+/// Returns the MD5 of a part that was copied by reference: the source's if all of it is copied and
+/// its tag is an MD5, else a value derived from the source's tag and the range.
 fn part_md5(tag: &Tag, range: &Range<u64>, whole: bool) -> [u8; 16] {
     let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = tag;
     if whole && matches!(tag, Tag::Md5(_)) {
