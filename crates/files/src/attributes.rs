@@ -46,7 +46,7 @@ pub struct NodeStat {
     pub kind: NodeKind,
     /// The permission bits.
     pub mode: u32,
-    /// The owner.
+    /// The user that owns the node.
     pub uid: u32,
     /// The group.
     pub gid: u32,

@@ -61,7 +61,7 @@ type Extent = (u64, Bytes);
 /// to back.
 type Committed = (FoundNode, Option<SequentialSums>);
 
-/// The result of a flush that was committed.
+/// The result of a flush (the commit of a file's dirty data) that succeeded.
 #[derive(Debug)]
 pub(crate) struct Flushed {
     /// The file as committed.
@@ -94,7 +94,7 @@ struct Commit<'a> {
     base_end: u64,
     /// The file size after the commit, in bytes.
     size: u64,
-    /// The checksums of `found`, if they are known.
+    /// The running checksums of the content of `found`, if it was written from front to back.
     sums: Option<SequentialSums>,
 }
 

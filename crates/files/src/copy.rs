@@ -27,7 +27,8 @@ const COPIED_BYTES_MAX: u64 = 16 << 20;
 /// How often a copy by reference is tried again when the source changes meanwhile.
 const ATTEMPTS_MAX: usize = 4;
 
-/// The result of a copy by reference.
+/// The result of one attempt to copy a range by reference, that is, by sharing blocks instead of
+/// copying bytes.
 enum ShareOutcome {
     /// The blocks are shared. The values are the target file after the commit, and the number of
     /// bytes copied.
@@ -74,8 +75,8 @@ impl Files {
         self.copy_bytes(from, to, length.min(COPIED_BYTES_MAX)).await
     }
 
-    /// Copies a range by reference. Returns the number of bytes, or `None` if the bytes must be
-    /// copied.
+    /// Copies a range by reference: the target shares the blocks of the source. Returns the number
+    /// of bytes, or `None` if the bytes must be copied.
     async fn share(
         &self,
         source: &Arc<OpenFile>,
@@ -139,7 +140,8 @@ impl Files {
         self.retry_until_deadline(share).await
     }
 
-    /// Copies bytes through memory. Returns their number.
+    /// Copies up to `length` bytes through memory. Returns the number of bytes copied, which is
+    /// less at the end of the source or if a write fails after the first ones.
     async fn copy_bytes(
         &self,
         from: (HandleId, u64),

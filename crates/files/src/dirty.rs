@@ -22,7 +22,7 @@ pub(crate) struct DirtyExtents {
 }
 
 impl DirtyExtents {
-    /// Returns the number of bytes in all extents.
+    /// Returns the number of dirty bytes in all extents together.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -31,12 +31,13 @@ impl DirtyExtents {
         self.extents.is_empty()
     }
 
-    /// Iterates over the extents in ascending order.
+    /// Iterates over the extents in ascending order, as positions in the file and bytes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.extents.iter().map(|(position, bytes)| (*position, bytes.as_slice()))
     }
 
-    /// Returns the extents as immutable buffers, without copying.
+    /// Returns the extents as immutable buffers, without copying, so that a flush can commit them
+    /// while programs write on.
     pub(crate) fn freeze(self) -> FrozenExtents {
         let frozen = |(position, bytes): (u64, Vec<u8>)| (position, Bytes::from(bytes));
         FrozenExtents(self.extents.into_iter().map(frozen).collect())
@@ -150,12 +151,12 @@ impl FrozenExtents {
         self.0.is_empty()
     }
 
-    /// Returns the number of bytes in all extents.
+    /// Returns the number of bytes in all extents together.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|(_, bytes)| bytes.len() as u64).sum()
     }
 
-    /// Iterates over the extents in ascending order.
+    /// Iterates over the extents in ascending order, as positions in the file and bytes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(u64, Bytes)> {
         self.0.iter()
     }

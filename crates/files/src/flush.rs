@@ -27,7 +27,7 @@ use crate::read_ahead::STREAM_IDLE;
 /// within this time makes one commit.
 const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// How often the background flusher looks for old dirty data.
+/// The interval at which the background flusher looks for dirty data that is old enough.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The number of checks after which the flusher also drops expired entries of two tables: names

@@ -35,7 +35,7 @@ pub(crate) struct MapClaim {
 struct State {
     /// The state of the claim.
     claim: Claim,
-    /// The time at which the session got the claim.
+    /// The time at which the session last got the claim; `None` if it never did.
     since: Option<Instant>,
     /// The number of handles that may be mapped shared and writable.
     handles: u64,

@@ -248,7 +248,8 @@ impl Files {
         self.access(&handle, fills).await
     }
 
-    /// As `Files::access_pages`, for a handle that was found.
+    /// Waits until this session may have pages of an open file in the kernel's cache, as
+    /// `Files::access_pages` does, for a handle that was found already.
     pub(crate) async fn access(
         &self,
         handle: &Arc<Handle>,

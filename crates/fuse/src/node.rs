@@ -89,7 +89,7 @@ impl NodeAttributes {
         }
     }
 
-    /// Encodes the node, with its cache timeouts, as a reply to a lookup has it.
+    /// Encodes the attributes for statx, with the time of creation if it is known.
     pub(crate) fn encode_statx(&self, birth: Option<FileTime>) -> Statx {
         // statx has 16 bits for type and permissions; the upper bits of `mode` are 0.
         let low_mode = self.mode.to_le_bytes();
@@ -141,6 +141,7 @@ pub struct NodeEntry {
 }
 
 impl NodeEntry {
+    /// Encodes the node, with its cache timeouts, as a reply to a lookup has it.
     pub(crate) fn encode(&self) -> EntryOut {
         EntryOut {
             nodeid: self.node.0,

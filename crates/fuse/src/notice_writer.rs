@@ -35,7 +35,8 @@ struct WriterChannels {
 }
 
 impl NoticeWriter {
-    /// Starts the thread. It ends when the writer is dropped.
+    /// Starts the thread that writes notifications to the device. It ends when the writer is
+    /// dropped.
     pub(crate) fn start(device: &Device) -> io::Result<NoticeWriter> {
         let (messages, to_write) = sync_channel::<Vec<u8>>(1);
         let (result_sender, results) = sync_channel(1);

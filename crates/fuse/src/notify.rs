@@ -180,7 +180,7 @@ pub enum Notice {
     IncreaseEpoch,
 }
 
-/// Called with the result when a notification was sent.
+/// A function that is called with the result when the kernel has processed a notification.
 type Done = Box<dyn FnOnce(Result<(), Errno>) + Send>;
 
 /// The reason why a notification to the kernel was not queued.
@@ -250,7 +250,8 @@ impl fmt::Debug for NoticeQueue {
     }
 }
 
-/// Sends notifications until all queues are dropped or the mount has ended.
+/// Sends the queued notifications to the kernel in order, until all clones of the queue are dropped
+/// or the mount has ended.
 fn send_all(notifier: &Notifier, receiver: &Receiver<(Notice, Option<Done>)>) {
     for (notice, done) in receiver {
         let sent = match &notice {

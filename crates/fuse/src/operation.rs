@@ -30,7 +30,8 @@ pub enum LockKind {
     Unlocked,
 }
 
-/// A lock on a range of a file. A whole file is `0..=u64::MAX >> 1`.
+/// A lock on a range of bytes of a file. A lock on the whole file has the range `0..=u64::MAX >>
+/// 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLock {
     /// The first byte.
@@ -39,7 +40,7 @@ pub struct FileLock {
     pub end: u64,
     /// The mode.
     pub kind: LockKind,
-    /// The process that requests or holds the lock, as this mount sees it.
+    /// The process that requests or holds the lock, by its number in the mount's PID name space.
     pub pid: u32,
 }
 
@@ -82,7 +83,8 @@ pub struct AttributeChanges {
     pub mtime: Option<TimeChange>,
     /// The time of the last change of the node.
     pub ctime: Option<FileTime>,
-    /// The open file of the request, for example of ftruncate(2).
+    /// The open file through which the program asks, for example with ftruncate(2); `None` if it
+    /// has none.
     pub handle: Option<FileHandle>,
     /// The owner whose locks a truncation must respect.
     pub lock_owner: Option<LockOwner>,
@@ -127,7 +129,7 @@ pub enum FileOperation<'a> {
     },
     /// Reads the attributes of the node.
     GetAttr {
-        /// The open file of the request.
+        /// The open file through which the program asks; `None` if it has none.
         handle: Option<FileHandle>,
     },
     /// Changes attributes of the node. The reply has the new ones.
@@ -179,7 +181,7 @@ pub enum FileOperation<'a> {
         new_parent: NodeId,
         /// The new name.
         new_name: &'a OsStr,
-        /// `RENAME_NOREPLACE`, `RENAME_EXCHANGE`, `RENAME_WHITEOUT`.
+        /// The flags of renameat2(2): `RENAME_NOREPLACE`, `RENAME_EXCHANGE`, `RENAME_WHITEOUT`.
         flags: u32,
     },
     /// Adds a name to a node, in this directory.
@@ -201,13 +203,13 @@ pub enum FileOperation<'a> {
     Read {
         /// The open file.
         handle: FileHandle,
-        /// The position.
+        /// The position in the file, in bytes.
         offset: u64,
-        /// How many bytes.
+        /// The number of bytes.
         size: u32,
-        /// As of open(2).
+        /// The flags of open(2) with which the program opened it.
         flags: u32,
-        /// The owner whose locks to respect.
+        /// The owner whose locks the operation respects; `None` if the kernel names none.
         lock_owner: Option<LockOwner>,
     },
     /// Writes bytes to an open file.
@@ -219,9 +221,9 @@ pub enum FileOperation<'a> {
         offset: u64,
         /// The bytes.
         data: &'a [u8],
-        /// As of open(2).
+        /// The flags of open(2) with which the program opened it.
         flags: u32,
-        /// The owner whose locks to respect.
+        /// The owner whose locks the operation respects; `None` if the kernel names none.
         lock_owner: Option<LockOwner>,
         /// True if the kernel writes back a page of its cache that a program changed through a
         /// memory map. Then the handle is any one of the file that may write.
@@ -236,7 +238,7 @@ pub enum FileOperation<'a> {
     Release {
         /// The open file.
         handle: FileHandle,
-        /// As of open(2).
+        /// The flags of open(2) with which the program opened it.
         flags: u32,
         /// The owner whose locks end.
         lock_owner: LockOwner,
@@ -258,7 +260,8 @@ pub enum FileOperation<'a> {
         name: &'a OsStr,
         /// The value.
         value: &'a [u8],
-        /// `XATTR_CREATE`, `XATTR_REPLACE`.
+        /// The condition: `XATTR_CREATE` if the attribute must not exist, `XATTR_REPLACE` if it
+        /// must, 0 if either is fine.
         flags: u32,
         /// True if a caller outside the group sets an access control list: clear the set-group-ID
         /// bit.
@@ -293,7 +296,7 @@ pub enum FileOperation<'a> {
     Init,
     /// Opens a directory.
     OpenDir {
-        /// As of open(2).
+        /// The flags of open(2) with which the program opens it.
         flags: u32,
     },
     /// Reads entries of a directory.
@@ -318,7 +321,7 @@ pub enum FileOperation<'a> {
     ReleaseDir {
         /// The open directory.
         handle: FileHandle,
-        /// As of open(2).
+        /// The flags of open(2) with which the program opened it.
         flags: u32,
     },
     /// Makes the directory durable.
@@ -337,7 +340,7 @@ pub enum FileOperation<'a> {
     SetLkW(LockRequest),
     /// Tests whether the caller may read, write or execute the node.
     Access {
-        /// `R_OK`, `W_OK`, `X_OK`.
+        /// The kinds of access, as bits `R_OK`, `W_OK` and `X_OK` of access(2).
         mask: u32,
     },
     /// Creates a file in this directory and opens it, or opens the existing one.
@@ -355,7 +358,7 @@ pub enum FileOperation<'a> {
     },
     /// Creates a file without a name in this directory and opens it.
     TmpFile {
-        /// As of open(2).
+        /// The flags of open(2) with which the program opens it.
         flags: u32,
         /// The permission bits, before the umask.
         mode: u32,
@@ -372,7 +375,7 @@ pub enum FileOperation<'a> {
     IoCtl {
         /// The open file.
         handle: FileHandle,
-        /// `FUSE_IOCTL_…`.
+        /// Flags of the kernel's protocol, `FUSE_IOCTL_…`.
         flags: u32,
         /// The command.
         command: u32,
@@ -387,9 +390,9 @@ pub enum FileOperation<'a> {
     FAllocate {
         /// The open file.
         handle: FileHandle,
-        /// The position.
+        /// The position in the file, in bytes.
         offset: u64,
-        /// How many bytes.
+        /// The number of bytes.
         length: u64,
         /// The mode of fallocate(2).
         mode: u32,
@@ -415,18 +418,18 @@ pub enum FileOperation<'a> {
         target_handle: FileHandle,
         /// The position to write to.
         target_offset: u64,
-        /// How many bytes.
+        /// The number of bytes.
         length: u64,
         /// The flags of `copy_file_range`(2).
         flags: u64,
     },
     /// Reads the attributes of the node, with the time of creation.
     StatX {
-        /// The open file of the request.
+        /// The open file through which the program asks; `None` if it has none.
         handle: Option<FileHandle>,
-        /// `AT_STATX_…`.
+        /// The flags of statx(2), `AT_STATX_…`: how current the attributes must be.
         flags: u32,
-        /// `STATX_…`.
+        /// The attributes that the program wants, as bits `STATX_…` of statx(2).
         mask: u32,
     },
     /// Makes the whole file system durable.

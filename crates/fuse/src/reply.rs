@@ -39,9 +39,9 @@ impl OpenFlags {
     /// The kernel keeps the pages of the file that it has in its cache, because they are still
     /// valid. Without this flag it drops them.
     pub const KEEP_CACHE: OpenFlags = OpenFlags(1 << 1);
-    /// The file has no position.
+    /// The file has no position, so lseek(2) fails.
     pub const NONSEEKABLE: OpenFlags = OpenFlags(1 << 2);
-    /// The names of the directory may be cached.
+    /// The kernel may cache the names of the directory.
     pub const CACHE_DIR: OpenFlags = OpenFlags(1 << 3);
     /// The kernel sends no FLUSH at close. Then fcntl(2) locks do not end at close either.
     pub const NOFLUSH: OpenFlags = OpenFlags(1 << 5);
@@ -243,7 +243,7 @@ impl Reply {
         self.finish(0, &[IoSlice::new(names.bytes())]);
     }
 
-    /// Replies to IOCTL: the result and the output.
+    /// Replies to IOCTL: the value that ioctl(2) returns, and the output data.
     pub fn ioctl(self, result: i32, output: &[u8]) {
         let header = IoctlOut { result, ..IoctlOut::default() };
         self.finish(0, &[IoSlice::new(header.as_bytes()), IoSlice::new(output)]);

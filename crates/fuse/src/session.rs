@@ -35,7 +35,8 @@ use crate::readiness::{Bell, Watch};
 use crate::reply::Reply;
 use crate::request::{self, Request};
 
-/// The number of consecutive read errors after which a reader gives up.
+/// The number of consecutive read errors of the device after which a reader (a thread that reads
+/// requests) gives up.
 const READ_FAILURES_MAX: u32 = 100;
 /// The number of consecutive requests for which a reader waits in `epoll`. After them, requests
 /// probably queue up, and it reads without waiting until the device is empty.
@@ -78,7 +79,7 @@ pub enum StartError {
     /// The device does not behave like one of a mount.
     #[error("the FUSE device failed")]
     Device(#[source] Errno),
-    /// A thread could not be started.
+    /// No thread that reads requests could be started.
     #[error("a thread could not be started")]
     Thread(#[source] io::Error),
 }
@@ -123,7 +124,8 @@ struct Readers {
 }
 
 impl KernelSession {
-    /// Starts the session of a new mount: answers INIT and starts the readers.
+    /// Starts the session of a new mount: negotiates with the kernel by answering its INIT, and
+    /// starts the readers, that is, the threads that read requests and pass each to `files`.
     pub fn start(
         device: Device,
         options: KernelOptions,
@@ -185,7 +187,7 @@ impl KernelSession {
         self.server.channel.counts.snapshot()
     }
 
-    /// Returns the number of requests that were read and not answered.
+    /// Returns the number of requests that were read from the kernel and not answered yet.
     pub fn in_flight(&self) -> usize {
         self.server.channel.in_flight.count()
     }

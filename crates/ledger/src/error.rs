@@ -7,7 +7,7 @@ use std::io;
 /// worker (the process that serves the mount) cannot begin then.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// The file cannot be read or written.
+    /// The file of the ledger cannot be read or written.
     #[error("the mount's ledger cannot be read or written")]
     Io(#[from] io::Error),
     /// Another release has written the ledger, in a format that this release cannot read.

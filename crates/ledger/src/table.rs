@@ -24,7 +24,7 @@ const WORD_BYTES: usize = 8;
 /// An entry of a table, as 64-bit words. The first word is never 0.
 pub(crate) type Entry<const WORDS: usize> = [u64; WORDS];
 
-/// A table, and which of its slots are free.
+/// A table in the ledger: its place there, and the slots of it that are free.
 #[derive(Debug)]
 pub(crate) struct Table<const WORDS: usize> {
     file: Arc<File>,
@@ -117,7 +117,8 @@ impl<const WORDS: usize> Table<WORDS> {
         put.map(|()| index)
     }
 
-    /// Replaces the entry in a slot that is in use.
+    /// Writes an entry into a slot that the caller has got from `insert` or `open`, over the
+    /// present one.
     pub(crate) fn put(&self, index: u32, entry: Entry<WORDS>) -> io::Result<()> {
         let bytes: Vec<u8> = entry.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.file.write_all_at(&bytes, self.position(index))

@@ -19,7 +19,8 @@ use super::table::{FileTable, WaitState};
 /// outcome, because that commit may still arrive at the store.
 const DOUBT_DURATION: Duration = Duration::from_secs(30);
 
-/// The maximum number of owners that a deadlock search visits.
+/// The maximum number of lock owners that a search for a deadlock visits. A longer circle is not
+/// found.
 const DEADLOCK_OWNERS_MAX: usize = 64;
 
 /// The hook that runs before other mounts can get locks that this session released in its memory.
@@ -37,7 +38,7 @@ pub(crate) trait LockLedger: Send + Sync + fmt::Debug {
     /// Replaces the stored locks of a file by `held`. A failure is only logged.
     fn store(&self, ino: Ino, held: &[RangeLock]);
 
-    /// Returns all stored locks by file.
+    /// Returns all stored locks by file, as the process before this one left them.
     fn load(&self) -> Vec<(Ino, Vec<RangeLock>)>;
 }
 
@@ -45,17 +46,18 @@ pub(crate) trait LockLedger: Send + Sync + fmt::Debug {
 /// share. The module `locks` has the diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
-    /// Not known: no lock is granted.
+    /// Not known: no lock is granted until the location is found.
     Unknown,
-    /// In the memory of this session, which is the granter.
+    /// In the memory of this session, which is the granter: the only session of the volume that
+    /// grants locks.
     Memory,
-    /// In records that this session shares with others. `sessions` is the number of times that
-    /// sessions of the volume had begun or ended when this was found out; if the number has
-    /// changed, the location must be found again.
+    /// In records that this session shares with others. `sessions` is a number that grows when a
+    /// session of the volume may have begun or ended, as it was when the location was found; if it
+    /// has grown, the location must be found again.
     Records { sessions: u64 },
 }
 
-/// The locks of one mount's programs.
+/// The locks that programs of one mount hold on files, and the requests that wait for locks.
 #[derive(Debug)]
 pub struct Locks {
     /// This value, for tasks that outlive a call.
@@ -93,7 +95,8 @@ pub(super) struct Tables {
     /// The last known data version of each file with locks: a number that grows with each commit of
     /// its content.
     versions: HashMap<Ino, u64>,
-    /// Storage of the held locks for the next worker.
+    /// The storage of the held locks for the next worker (process of the mount); `None` if no
+    /// worker follows.
     ledger: Option<Arc<dyn LockLedger>>,
 }
 

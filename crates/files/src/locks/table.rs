@@ -64,7 +64,7 @@ fn clip(lock: &RangeLock, range: &RangeLock) -> Option<RangeLock> {
 }
 
 impl FileTable {
-    /// Returns the held locks.
+    /// Returns the locks that programs of this mount hold on the file.
     pub(super) fn held(&self) -> &[RangeLock] {
         &self.held
     }
@@ -103,7 +103,7 @@ impl FileTable {
         self.held.iter().filter(|held| conflict(held, requested)).map(|held| held.owner)
     }
 
-    /// Iterates over the range locks for which an owner waits.
+    /// Iterates over the locks of fcntl(2) for which requests of an owner wait on this file.
     pub(super) fn waited_for(&self, owner: u64) -> impl Iterator<Item = &RangeLock> {
         let waiting = self.waiting.iter().filter(|waiting| waiting.state != WaitState::Granted);
         waiting.map(|waiting| &waiting.lock).filter(move |lock| lock.owner == owner && !lock.flock)

@@ -22,9 +22,9 @@ use crate::node::{FileHandle, FileTime, NodeId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the kernel's request {opcode} is malformed: {reason}")]
 pub struct MalformedRequest {
-    /// The operation code.
+    /// The code of the operation in the request's header.
     pub opcode: u32,
-    /// The reason.
+    /// The defect of the bytes, as a fragment of text for the log.
     pub reason: &'static str,
 }
 
@@ -37,7 +37,7 @@ type Reason = &'static str;
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
-    /// Takes a struct.
+    /// Takes a struct of the kernel's protocol.
     fn take<T: FromBytes + KnownLayout + Immutable>(&mut self) -> Result<T, Reason> {
         let (value, rest) = T::read_from_prefix(self.0).map_err(|_| "the body is too short")?;
         self.0 = rest;
