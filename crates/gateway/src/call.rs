@@ -74,7 +74,8 @@ pub(crate) struct RequestHost {
     pub(crate) names_bucket: bool,
 }
 
-/// Characters that remain unescaped in the path of a URL.
+/// The characters of an object key that remain unescaped in the path of a URL; all others are
+/// percent-encoded.
 const KEY_KEEPS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
@@ -402,7 +403,8 @@ impl<'a> Call<'a> {
         Ok(NamedBucket { name, ino: Some(self.rules()?.ino) })
     }
 
-    /// Returns the bucket and the key.
+    /// Returns the bucket and the key of the object that the request names. Each operation on an
+    /// object has both.
     pub(crate) fn object(&self) -> Result<(&'a BucketName, &'a ObjectKey), Fault> {
         match self.resource {
             S3Resource::Object(bucket, key) => Ok((bucket, key)),

@@ -20,7 +20,8 @@ use crate::translate;
 /// from it.
 const DOCUMENT_MEMORY: u64 = 2;
 
-/// The size of the beginning of a document, in bytes.
+/// The size in bytes of the beginning of an XML document. Up to this size, it takes memory in steps
+/// as it arrives.
 const BEGINNING_BYTES: u64 = 64 << 10;
 
 /// The size of one step of memory for the beginning, in bytes.
@@ -34,9 +35,11 @@ pub(crate) const DOCUMENT_MEMORY_WAIT: Duration = Duration::from_secs(20);
 /// or those that are not.
 #[derive(Debug)]
 pub(crate) struct DocumentBudgets {
-    /// For the beginnings of documents. A short document is only a beginning.
+    /// The budget for the beginnings of documents, up to 64 KiB each. A short document is only a
+    /// beginning.
     beginnings: ByteBudget,
-    /// For longer documents, each as a whole.
+    /// The budget for longer documents, each of which takes the memory for all of its bytes at
+    /// once.
     long: ByteBudget,
 }
 

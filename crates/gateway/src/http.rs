@@ -17,7 +17,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// The body of a request or of a response.
 pub type HttpBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;
 
-/// Returns a body that is in memory.
+/// Returns an HTTP body of these bytes, which are in memory.
 pub(crate) fn full_body(bytes: Bytes) -> HttpBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
@@ -54,12 +54,12 @@ pub struct RequestContext {
     pub id: RequestId,
     /// The HTTP method.
     pub method: Method,
-    /// The URI as it arrived.
+    /// The URI of the request as it arrived, before any decoding.
     pub uri: Uri,
 }
 
 impl RequestContext {
-    /// Returns the context of a request with this head.
+    /// Returns the context of a request from its head. The id is `-` if the edge has set none.
     pub fn of(head: &Parts) -> RequestContext {
         let id = head.extensions.get().cloned().unwrap_or(RequestId("-".into()));
         RequestContext { id, method: head.method.clone(), uri: head.uri.clone() }

@@ -45,7 +45,7 @@ const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 /// The shortest time between two checks for due passes.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// The number of buckets in one listing.
+/// The number of buckets that one read lists when the gateway looks for due passes.
 const BUCKETS_AT_ONCE: usize = 1_000;
 
 /// The number of pages of one bucket's pass that the gateway does in one turn. Then the next bucket
@@ -64,7 +64,8 @@ enum Turn {
     /// No pass is due, another gateway does it, it is complete, or the bucket or its rules have
     /// changed, so that a new pass begins later.
     Over,
-    /// The pass has more pages and waits for the other buckets.
+    /// The pass over the bucket has more pages and continues when the other buckets have had their
+    /// turns.
     Paused,
 }
 
@@ -227,7 +228,8 @@ struct Pass {
     /// The record of the pass as it is in the metadata store, which the next commit must find
     /// unchanged; `None` if the bucket has none.
     stored: Option<BucketConfig>,
-    /// The record that the next page will write.
+    /// The record of the pass that the commit of the next page will write, with the position after
+    /// that page.
     next: LifecyclePass,
     /// The position of the pass among the versions of the bucket.
     walk: Walk,

@@ -25,7 +25,7 @@ pub struct LifecycleCounters {
     pub noncurrent: u64,
     /// Removed delete markers that hid no version.
     pub markers: u64,
-    /// Aborted uploads.
+    /// Multipart uploads that lifecycle rules have aborted.
     pub uploads: u64,
     /// Items that were removed from the trash when their days were over.
     pub trash: u64,

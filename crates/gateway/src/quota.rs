@@ -17,7 +17,7 @@ use crate::translate;
 /// unreferenced blocks, frees all other content later.
 const REPLACED_BYTES_MAX: u64 = INLINE_PERMANENT_MAX as u64;
 
-/// The kind of incoming content.
+/// The kind of content that a request is about to send, for the check of the bucket's quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
     /// An object, which may replace another.

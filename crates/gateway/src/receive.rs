@@ -34,28 +34,29 @@ use crate::translate::{self, checksum_algorithm, checksum_type, sum_algorithm};
 /// The number of bytes that are hashed before other tasks of the thread may run.
 pub(crate) const HASH_STEP_BYTES: usize = 256 * 1024;
 
-/// The destination of a body's bytes.
+/// The destination of the bytes of a request body in the volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Placement<'a> {
-    /// In the inode record if they are few, otherwise in blocks.
+    /// In the record of the object's inode if the bytes are few, otherwise in blocks.
     Any,
     /// Always in blocks, for a part. The checksum is the one that its upload was created with.
     Blocks(Option<(SumAlgorithm, SumKind)>),
-    /// After the end of an object.
+    /// After the last byte of this object, to which the request appends.
     Append(&'a Object),
 }
 
 /// The kind of entity tag that an object gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EtagKind {
-    /// The MD5 of the content.
+    /// The entity tag is the MD5 of the content, as S3 clients expect.
     Md5,
     /// A tag without a relation to the content. The MD5 is computed only to verify one that the
     /// client sent.
     Opaque,
 }
 
-/// A body that is durable and verified.
+/// A request body whose bytes are durable in the volume and whose length and checksums are
+/// verified. No key is bound to it yet.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) staged: StagedContent,

@@ -17,7 +17,7 @@ pub(crate) struct S3Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: HttpBody,
-    /// True if the whole body is in memory.
+    /// True if the whole body of the response is in memory, so that only the client can delay it.
     in_memory: bool,
 }
 

@@ -34,10 +34,11 @@ const RULES_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of memory for each byte of a configuration: the parsed form is larger.
 const PARSED_BYTES: u64 = 32;
 
-/// Bytes of memory for a bucket without configurations.
+/// The bytes of memory that the cache counts for a bucket without configurations.
 const EMPTY_BYTES: u64 = 512;
 
-/// The rules of one bucket.
+/// The rules of one bucket: the settings in its record, and its parsed configurations, such as its
+/// policy.
 #[derive(Debug)]
 pub(crate) struct BucketRules {
     /// The inode number of the bucket's directory.
@@ -132,7 +133,9 @@ impl RulesCache {
         RulesCache(cache)
     }
 
-    /// Returns the rules of a bucket. Fault: `NoSuchBucket`.
+    /// Returns the rules of a bucket, from the cache if they are current, otherwise from the
+    /// metadata store. Faults: `NoSuchBucket` if the bucket does not exist; `InternalError` if a
+    /// configuration cannot be parsed.
     pub(crate) async fn get(
         &self,
         volume: &Volume,

@@ -105,9 +105,9 @@ impl ReleaseMemory for OutgoingBodies {
 struct BodySource {
     volume: Arc<Volume>,
     object: Object,
-    /// The range that the client has not received yet.
+    /// The range of the object's bytes that the body has not sent to the client yet.
     remaining: Range<u64>,
-    /// The bytes that were read before the response began.
+    /// The bytes that were read and verified before the response began; `None` when they are sent.
     first: Option<Bytes>,
     /// The content stream. `None` after its memory was released, until the client reads again.
     stream: Option<ContentStream>,

@@ -441,7 +441,7 @@ fn marked(fault: Fault, marker: VersionRef) -> Fault {
         .with_header(HeaderName::from_static("x-amz-version-id"), &version_text(marker))
 }
 
-/// The table from errors of the namespace to S3 codes.
+/// The table from errors of the namespace's operations to faults with codes of S3.
 #[expect(clippy::too_many_lines, reason = "a row for each refusal, so that none is forgotten")]
 fn fs_fault(error: FsError) -> Fault {
     match error {

@@ -48,7 +48,7 @@ pub(crate) struct DeleteBatch {
     pub(crate) keys: u64,
 }
 
-/// A page of a listing.
+/// A page of a listing: its keys, and the position of the next page.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) keys: Vec<String>,
@@ -68,7 +68,7 @@ struct ClientRequest<'a> {
     header: Option<(HeaderName, HeaderValue)>,
 }
 
-/// A client of one target.
+/// A client of one target: a connection to the endpoint, and the signer of its requests.
 pub(crate) struct Client {
     address: Arc<Address>,
     bucket: String,

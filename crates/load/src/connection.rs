@@ -65,7 +65,7 @@ impl Connection {
         self.driver.is_none() || self.requests.is_closed()
     }
 
-    /// Waits until the connection is ready for the next request.
+    /// Waits until the connection can send the next request. Fails if the connection has broken.
     pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
         let Self { requests, driver } = self;
         drive(driver, requests.ready()).await

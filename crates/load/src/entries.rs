@@ -21,13 +21,13 @@ const CALLS_PER_CHECK: u64 = 64;
 pub enum EntryVerb {
     /// Creates the empty file and closes it.
     Create,
-    /// Reads its attributes.
+    /// Reads the attributes of the file.
     Stat,
-    /// Looks up a missing name in its folder.
+    /// Looks up a name that does not exist in the folder of the files.
     Missing,
-    /// Opens it for reading and closes it.
+    /// Opens the file for reading and closes it.
     Open,
-    /// Removes it.
+    /// Removes the file.
     Unlink,
 }
 

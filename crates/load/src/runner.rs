@@ -25,7 +25,7 @@ use crate::{Gauge, Round, TargetBucket, Trouble, Verb, Workload};
 /// round fails.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// The longest duration of a preparation.
+/// The longest duration of a preparation, which writes the objects that a round needs.
 const PREPARING: Duration = Duration::from_hours(1);
 
 /// The pause of a client after an error, so that refusals do not cause a storm of requests.
@@ -34,7 +34,7 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// The number of consecutive errors after which a client ends its round.
 const ERRORS_MAX: u32 = 50;
 
-/// The number of clients of a preparation.
+/// The number of clients that write objects concurrently in a preparation.
 const PREPARERS: usize = 16;
 
 /// Puts load on one target, in rounds, and keeps all objects below one prefix. In a round, all
@@ -65,7 +65,8 @@ impl std::fmt::Debug for Runner {
     }
 }
 
-/// The result of one thread of a round.
+/// The result of one thread of a round, or of all threads together: the counts, and the state of
+/// each client at its end.
 struct RoundEnd {
     round: Round,
     /// For each client its number, the number of steps that it tried, and its objects.
@@ -412,7 +413,8 @@ impl Runner {
     }
 }
 
-/// Runs the round of one client.
+/// Runs the round of one client: takes one step after the other until the time is over, the work is
+/// done, the run is stopped, or too many steps in a row fail.
 async fn work(
     mut client: Client,
     mut stepper: Stepper,

@@ -34,7 +34,8 @@ impl std::fmt::Debug for KeyPair {
     }
 }
 
-/// The parts of a request that are signed.
+/// The parts of a request that its signature covers, in addition to the headers that all requests
+/// have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signable<'a> {
     pub(crate) method: &'a str,

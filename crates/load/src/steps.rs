@@ -34,7 +34,7 @@ pub(crate) enum Work {
         payload: Payload,
         round: u32,
     },
-    /// Writes each of these objects once.
+    /// Writes each of these objects once, each by one of the clients.
     Fill {
         payload: Payload,
         keys: Vec<String>,

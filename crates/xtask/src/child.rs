@@ -37,12 +37,12 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Returns true if the task must end now.
+    /// Returns true if the user has asked the task to end, for example by Ctrl-C.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Fails if the task must end now.
+    /// Fails if the user has asked the task to end, for example by Ctrl-C.
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_set() {
             bail!("interrupted");

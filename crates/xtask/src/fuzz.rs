@@ -91,7 +91,7 @@ fn chosen(all: &[String], named: &[String]) -> Result<Vec<String>> {
     Ok(if named.is_empty() { all } else { named }.to_vec())
 }
 
-/// The folders of fuzzing.
+/// The folders in which fuzz targets are built, run and recorded.
 struct Folders {
     /// The folder of the targets' sources, first inputs and dictionaries.
     sources: PathBuf,
@@ -194,7 +194,7 @@ impl Folders {
 }
 
 impl Status {
-    /// Reads the last status in a log.
+    /// Reads the last progress that libFuzzer wrote to the log of a target.
     fn read(log: &Path) -> Status {
         Status::of(&tail(log, TAIL_LINES))
     }

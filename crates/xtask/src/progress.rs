@@ -12,7 +12,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 /// The time between two redraws of a moving line.
 const TICK: Duration = Duration::from_millis(120);
 
-/// The result of a step.
+/// The result of a step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// The step succeeded.
@@ -41,7 +41,7 @@ pub(crate) struct Progress {
     silent: bool,
 }
 
-/// A running step.
+/// A running step of a task, with its moving line on a terminal.
 #[derive(Debug)]
 pub(crate) struct Running<'a> {
     progress: &'a Progress,

@@ -49,7 +49,8 @@ const PACKAGES: [(&str, &[&str]); 6] = [
     FAKETIME,
 ];
 
-/// Runs a gateway with a clock that is behind.
+/// The Debian package of the program `faketime`, with which tests run a gateway whose clock is
+/// behind, and the command that succeeds if it is installed.
 const FAKETIME: (&str, &[&str]) = ("faketime", &["faketime", "--version"]);
 
 /// Debian packages of the browser suite.
@@ -233,7 +234,7 @@ impl Tools {
 struct Installer<'a> {
     workspace: &'a Workspace,
     folder: PathBuf,
-    /// False if a missing program is an error.
+    /// True if missing programs are installed; false if a missing program is an error.
     install: bool,
     stop: &'a Stop,
 }

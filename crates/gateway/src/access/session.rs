@@ -85,7 +85,8 @@ enum SessionOwner {
     },
 }
 
-/// The parameters of a new session.
+/// The parameters of a new session, that is, of temporary credentials that a client requests from
+/// STS.
 #[derive(Clone, Debug)]
 pub(crate) struct NewSession<'a> {
     pub(crate) name: &'a str,

@@ -90,7 +90,7 @@ pub(crate) struct Session {
     pub(crate) name: String,
     /// The session policy, which limits the permissions.
     pub(crate) policy: Option<Arc<Policy>>,
-    /// The start of the session.
+    /// The time at which the session began.
     pub(crate) began: OffsetDateTime,
     /// The web identity; `None` if a user began the session.
     pub(crate) web: Option<WebIdentity>,
@@ -153,7 +153,8 @@ impl Access {
         Access { root: Arc::new(root), master, known, seen, web_roles: Vec::new() }
     }
 
-    /// Adds the roles for web identities.
+    /// Adds the roles of the configuration for web identities, that is, for users of OpenID
+    /// issuers.
     #[must_use]
     pub fn with_web_roles(self, web_roles: Vec<WebRole>) -> Access {
         Access { web_roles, ..self }

@@ -95,14 +95,15 @@ pub(crate) struct WebIdentity {
     pub(crate) required: Vec<(String, String)>,
     /// The claim that named the user's policies, at the start of the session.
     pub(crate) policy_claim: Option<String>,
-    /// The policies that the claim named.
+    /// The names of the policies that this claim of the user's token named.
     pub(crate) policies: Vec<String>,
     /// Further claims for conditions. A claim that the token did not have has no values.
     pub(crate) claims: Vec<(String, Vec<String>)>,
 }
 
 impl WebIdentity {
-    /// Returns the values of `jwt:NAME`.
+    /// Returns the values of the condition key `jwt:NAME`: those of the claim `name` in the user's
+    /// token.
     pub(crate) fn claim(&self, name: &str) -> Values<'_> {
         match name {
             "sub" => Values::from_borrowed(Some(&self.subject)),

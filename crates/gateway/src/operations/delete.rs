@@ -128,7 +128,7 @@ async fn remove(call: &Call<'_>, checked: Vec<CheckedDeletion<'_>>) -> Result<Ve
     Ok(outcomes.into_values().collect())
 }
 
-/// A deletion whose permissions are checked.
+/// The deletion of one object or version whose permissions are checked.
 struct CheckedDeletion<'d> {
     deletion: &'d Deletion,
     permissions: Vec<Permission>,

@@ -63,7 +63,7 @@ fn fresh_id() -> Result<String, Fault> {
     Ok(hex::encode(bytes))
 }
 
-/// Returns the configured length of a day.
+/// Returns the configured length of a day of lifecycle rules: 24 hours, shorter in tests.
 pub(crate) fn day(call: &Call<'_>) -> Duration {
     call.settings.lifecycle_day.try_into().unwrap_or(Duration::DAY)
 }

@@ -241,7 +241,7 @@ fn value_of<'t>(tags: &'t [(String, String)], tag: &str) -> Values<'t> {
     Values::from_borrowed(found.map(|(_, value)| value.as_str()))
 }
 
-/// Returns the days until a retention ends, rounded up.
+/// Returns the number of days until a retention ends at `until`, rounded up.
 fn remaining_days(until: OffsetDateTime, now: OffsetDateTime) -> i64 {
     let rest = until - now;
     if !rest.is_positive() {
@@ -252,7 +252,8 @@ fn remaining_days(until: OffsetDateTime, now: OffsetDateTime) -> i64 {
     rest.whole_seconds() / DAY_SECONDS + partial_day
 }
 
-/// Returns the lock of an object version.
+/// Returns the retention and the legal hold of an object version, for the condition keys of object
+/// locks.
 fn lock_of(object: &Object) -> LockFacts {
     let lock = &object.file().object.lock;
     let mode = |retention: RetainUntil| match retention.mode {

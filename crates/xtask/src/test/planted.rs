@@ -24,7 +24,7 @@ use crate::workspace::{Workspace, stdout};
 /// The folder of the patches, below the root.
 const PATCHES: &str = "tests/it/planted";
 
-/// The test that must fail.
+/// The test that runs the model. It must fail with each planted fault and pass without one.
 const MODEL: &str = "views_model::both_views_match_the_model_memory";
 
 /// The beginning of a panic in the model's own files, by which the model reports a fault.
@@ -128,7 +128,7 @@ impl Run<'_> {
 }
 
 impl Fault {
-    /// The name of its step.
+    /// Returns the name of the step that proves that the model finds this fault.
     fn step(&self) -> String {
         format!("planted {}", self.name)
     }

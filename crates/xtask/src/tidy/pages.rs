@@ -40,7 +40,7 @@ const TESTS: &str = "*Tests:*";
 /// The page of style quotes unclear and invented names as examples.
 const STYLE: &str = "docs/STYLE.md";
 
-/// The page of changes names the past.
+/// The page of changes. It may name items of the past that do not exist any more.
 const CHANGES: &str = "CHANGELOG.md";
 
 /// A page of the repository.
@@ -143,7 +143,8 @@ impl Repository {
         }
     }
 
-    /// The names of a page that do not exist.
+    /// Returns an error for each path, link, test, metric, variable or command that a page names
+    /// and that does not exist.
     pub(super) fn violations(&self, page: &Page) -> Vec<String> {
         // A page of changes describes past versions: their files and options may be gone.
         if page.path == CHANGES {
@@ -279,7 +280,8 @@ impl Repository {
         (!places.iter().any(is_there)).then(|| format!("{test} is not in {file}, but in {place}"))
     }
 
-    /// A flag alone must be a flag of one of our programs.
+    /// Returns an error if a text in backticks is a flag alone, such as `--force`, and none of our
+    /// programs has this flag.
     fn wrong_flag(&self, flag: &str) -> Option<String> {
         let flag = flag.split(['=', ' ']).next().unwrap_or_default();
         let known = self.programs.iter().any(|program| program.has_flag(flag));
@@ -287,7 +289,8 @@ impl Repository {
         (!known && !open).then(|| format!("no program of ours has a flag --{flag}"))
     }
 
-    /// A metric or a variable must occur in the sources.
+    /// Returns an error if a word is the name of a metric or of a variable and does not occur in
+    /// the sources.
     fn wrong_name(&self, word: &str) -> Option<String> {
         if !word.starts_with("ashlar_") && !word.starts_with("ASHLAR_") {
             return None;

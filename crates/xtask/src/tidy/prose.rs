@@ -36,7 +36,7 @@ const OPENERS: [&str; 4] = ["What", "Who", "Whoever", "Whose"];
 /// The number of words and of lines to which limits refer.
 const PER: usize = 10_000;
 
-/// A unit of more words needs an example.
+/// A unit, that is, a crate or page, of more words than this needs at least one example.
 const NEEDS_EXAMPLE: usize = 1000;
 
 /// Examples in 10,000 words, at least.
@@ -112,11 +112,11 @@ pub(super) struct Prose {
     plain_lines: usize,
 }
 
-/// A word of English.
+/// A word of the English text of a block, with its place in it.
 #[derive(Debug)]
 struct Word<'a> {
     text: &'a str,
-    /// Its line within the block, from 0.
+    /// The line of the word within its block, from 0.
     line: usize,
     /// The text between the word before it and itself.
     gap: &'a str,

@@ -67,7 +67,7 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
     found
 }
 
-/// The rules for a file.
+/// The rules for the names that one source file uses.
 struct Rules<'a> {
     /// The crate whose list of task-locals holds; `None` allows all task-locals.
     task_locals_of: Option<&'a str>,
