@@ -31,10 +31,9 @@ pub enum DumpError {
     /// The input is not a dump.
     #[error("it is not a dump of Ashlar's metadata")]
     NotADump,
-    /// A newer release wrote the dump.
+    /// A newer release wrote the dump, in the format with this number.
     #[error("it has format {0}, and this release reads format {format}: use a newer one",
             format = crate::FORMAT)]
-    /// A newer release wrote the dump, in the format with this number.
     Format(u8),
     /// The dump ends before its trailer, after this number of bytes.
     #[error("it is cut off after {0} bytes: a dump without its trailer is not complete")]
@@ -58,7 +57,7 @@ pub enum DumpError {
         key: Key,
         /// The quantity that is too large.
         what: &'static str,
-        /// The quantity of the record.
+        /// The size found in the record or counter.
         size: u64,
         /// The limit of the engine.
         limit: u64,

@@ -26,9 +26,9 @@ pub enum Segment {
     /// Bytes that no slice covers. They are zeros in a sparse file, and damage in any other; the
     /// caller decides.
     Hole {
-        /// The position in the file.
+        /// The position in the file at which the hole starts, in bytes.
         position: u64,
-        /// The length in bytes; never 0.
+        /// The length of the hole in bytes; never 0.
         length: u64,
     },
 }

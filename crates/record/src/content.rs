@@ -35,7 +35,7 @@ impl Slice {
 /// The content of a file, as its inode's record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// The bytes themselves; empty for an empty file.
+    /// The bytes of the file themselves, in the inode's record; empty for an empty file.
     Inline(Bytes),
     /// All slices (runs of bytes of blocks), sorted by their position in the file, without overlap.
     Slices(Vec<Slice>),
@@ -50,14 +50,16 @@ pub enum Content {
 pub struct PageRef {
     /// The position in the file of the page's first slice.
     pub start: u64,
-    /// The number of the page; see [`key::map_page`](crate::key::map_page).
+    /// The number of the page, which is a part of its key; see
+    /// [`key::map_page`](crate::key::map_page).
     pub page: u32,
     /// The sum of the lengths of the page's slices, in bytes.
     pub bytes: u64,
 }
 
 impl PageRef {
-    /// The reference to a page with these slices, of which there must be one at least.
+    /// The reference to the page (record of a content map) with this number and these slices, of
+    /// which there must be one at least.
     pub fn of(page: u32, slices: &[Slice]) -> PageRef {
         PageRef { start: slices[0].position, page, bytes: bytes_of(slices) }
     }
@@ -67,7 +69,7 @@ impl PageRef {
 /// are in pages, which are records of their own.
 pub const INODE_SLICES_MAX: usize = 64;
 
-/// The most slices of a page.
+/// The most slices (runs of bytes of blocks) in one page, a record of a large content map.
 pub const PAGE_SLICES_MAX: usize = 512;
 
 const INLINE: u8 = 0;

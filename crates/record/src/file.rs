@@ -43,11 +43,11 @@ pub struct File {
     pub tag: Tag,
     /// Checksums of the content.
     pub sums: Vec<Sum>,
-    /// The account that wrote the object; `None` for the bucket's owner.
+    /// The account that wrote the object; `None` if the bucket's owner did.
     pub writer: Option<AccountId>,
     /// The S3 metadata: headers, user metadata, tags, access control list and object lock.
     pub object: ObjectHeaders,
-    /// The parts from which the file was completed; empty for other files.
+    /// The parts of the multipart upload from which the file was completed; empty for other files.
     pub parts: Vec<PartRun>,
     /// The rename request that gave the file its name, if the client may repeat that request.
     pub renamed_by: Option<RenameToken>,
@@ -76,7 +76,7 @@ impl RenameToken {
 pub struct FileHead {
     /// The size in bytes.
     pub size: u64,
-    /// The number of content changes.
+    /// The number of changes of the file's content.
     pub data_version: u64,
     /// The number of names: dentries and version records.
     pub links: u32,
@@ -88,11 +88,12 @@ pub struct FileHead {
     pub marked_in_dentry: bool,
     /// The entity tag of the content.
     pub tag: Tag,
-    /// The account that wrote the object; `None` for the bucket's owner.
+    /// The account that wrote the object; `None` if the bucket's owner did.
     pub writer: Option<AccountId>,
     /// The storage class; `None` for `STANDARD`.
     pub class: Option<&'static str>,
-    /// The algorithm and kind of each checksum, in their order.
+    /// The algorithm and the input of each checksum that the file has. Their values are behind the
+    /// head.
     pub sums: Vec<(SumAlgorithm, SumKind)>,
 }
 
@@ -214,7 +215,8 @@ impl File {
         }
     }
 
-    /// Writes the part of a file that is not in the head.
+    /// Writes the part of a file that is not in the head: its content, and the sections with
+    /// optional fields.
     pub(crate) fn write(&self, to: &mut Writer) {
         // The content comes before the sections, because each file has one.
         self.content.write(to);
@@ -239,7 +241,8 @@ impl File {
         });
     }
 
-    /// Reads the fields between the head and the sections.
+    /// Reads the fields between the head and the sections (tagged optional fields), and adds them
+    /// to those of the head.
     pub(crate) fn read(
         head: &FileHead,
         from: &mut Reader<'_>,

@@ -10,9 +10,9 @@ use std::str::FromStr;
 pub struct Ino(pub u64);
 
 impl Ino {
-    /// The length of a number in a key or record, in bytes.
+    /// The length of an inode number in a key or record, in bytes.
     pub const BYTES: u8 = 8;
-    /// The directory of all buckets.
+    /// The inode number of the root, the directory of all buckets.
     pub const ROOT: Ino = Ino(1);
     /// The first number that a lease can contain. A lease is a range of numbers that a session
     /// takes from the volume for its new inodes. Smaller numbers are reserved for the volume.

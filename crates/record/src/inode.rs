@@ -13,7 +13,7 @@ use crate::sum::HEAD_SUMS_MAX;
 use crate::xattr::Xattr;
 use crate::{Ino, Timestamp, section, xattr};
 
-/// The attributes that all inodes have.
+/// The attributes that inodes of all kinds have: permissions, owner and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// The permission bits: `st_mode` without the file type.
@@ -130,13 +130,13 @@ pub struct Special {
 /// The part of an inode that depends on its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InodeBody {
-    /// A directory.
+    /// The fields of a directory.
     Directory(Directory),
-    /// A regular file.
+    /// The fields of a regular file.
     File(Box<File>),
-    /// A symbolic link.
+    /// The fields of a symbolic link.
     Symlink(Symlink),
-    /// A FIFO, socket or device.
+    /// The fields of a FIFO, socket or device.
     Special(Special),
 }
 
@@ -160,7 +160,7 @@ pub struct Inode {
 pub struct InodeHead {
     /// The attributes.
     pub attributes: Attributes,
-    /// The inode number of its bucket; see [`Inode::bucket`].
+    /// The inode number of the bucket to which the node belongs; see [`Inode::bucket`].
     pub bucket: Ino,
     /// True if the inode has extended attributes, including access control lists. They are not in
     /// the head.

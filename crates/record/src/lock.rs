@@ -14,9 +14,9 @@ pub const LOCKS_PER_FILE_MAX: usize = 1_024;
 /// The kind of a lock of a program on a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RangeLockKind {
-    /// Any number of owners may hold it at the same time (a read lock).
+    /// Any number of owners may hold such a lock at the same time (a read lock).
     Shared,
-    /// One owner may hold it (a write lock).
+    /// Only one owner may hold such a lock, and no other owner a shared one (a write lock).
     Exclusive,
 }
 
@@ -36,7 +36,7 @@ pub struct RangeLock {
     pub owner: u64,
     /// The id of the process, which `F_GETLK` returns.
     pub pid: u32,
-    /// True for a lock of flock(2).
+    /// True for a lock of flock(2), and false for one of fcntl(2).
     pub flock: bool,
 }
 
@@ -134,7 +134,7 @@ pub enum LockPlace {
     },
     /// Records, one for each locked file, which these sessions share.
     Records {
-        /// All sessions that may hold locks.
+        /// All sessions that may hold locks, each of which reads and writes these records.
         sharers: Vec<Nonce>,
     },
 }

@@ -40,14 +40,14 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// No limits.
+    /// A quota without limits.
     pub const NONE: Quota = Quota { bytes: None, objects: None };
 }
 
 /// The record of a name in a directory: it binds the name to an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dentry {
-    /// The inode number.
+    /// The number of the inode to which the name is bound.
     pub ino: Ino,
     /// The kind of the node.
     pub kind: Kind,
@@ -60,7 +60,8 @@ pub struct Dentry {
     /// True if the node has, or had, other names. The removal of such a name must read the number
     /// of names from the inode.
     pub linked: bool,
-    /// The version id of a file; `None` for the null version.
+    /// For the dentry of a file: the id of its version; `None` for the null version, which was
+    /// written while versioning was not enabled.
     pub version: Option<VersionStamp>,
     /// For the dentry of a bucket: its versioning state. Each plan that binds or removes a key in
     /// the bucket guards this record.
@@ -109,7 +110,7 @@ impl Dentry {
         }
     }
 
-    /// The first dentry of a node that a client or program has created.
+    /// The first dentry of a node of this kind that a client or program has created.
     pub const fn of(ino: Ino, kind: Kind) -> Dentry {
         Dentry {
             ino,

@@ -22,7 +22,7 @@ pub struct VolumeRecord {
     /// A number for restores of the volume from a copy. It is 1 in every volume so far, because no
     /// release implements a restore.
     pub generation: u64,
-    /// The content length of a full block, in bytes.
+    /// The content length of a full block, in bytes, fixed when the volume is created.
     pub block_bytes: u32,
     /// True if the block store has the mark of this volume. From then on the volume refuses to open
     /// with a block store without the mark, because that is another store.
@@ -30,7 +30,7 @@ pub struct VolumeRecord {
 }
 
 impl VolumeRecord {
-    /// The format that this release writes.
+    /// The format of volumes that this release writes, and the only one that it opens.
     pub const CURRENT: u32 = 1;
 }
 
@@ -128,7 +128,7 @@ pub struct Hold {
 /// The content that a hold protects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HoldScope {
-    /// The current content, even if the file has no name: a program has it open.
+    /// The current content of the file, even if the file has no name: a program has it open.
     File = 0,
     /// Also earlier contents: a client reads one content while others may write to the file.
     Versions = 1,
@@ -194,7 +194,8 @@ pub enum Orphan {
     },
     /// A removed bucket. The reaper removes its uploads.
     Bucket,
-    /// An upload that was completed or aborted.
+    /// A multipart upload that was completed or aborted. The reaper deletes its parts, except
+    /// blocks that the completed file owns.
     Upload {
         /// The bytes of the upload's key.
         key: Vec<u8>,
@@ -204,7 +205,7 @@ pub enum Orphan {
     Moved {
         /// The pack that had the bytes before.
         pack: BlockId,
-        /// The inode number of the file.
+        /// The inode number of the file that has moved its bytes.
         owner: Ino,
         /// The number of bytes that the file referenced in the old pack.
         length: u64,
@@ -212,7 +213,7 @@ pub enum Orphan {
     /// References that a write has removed from a file: blocks and pages of the content map. The
     /// file itself stays, and its content may still reference some of the blocks elsewhere.
     Hidden {
-        /// The inode number of the file.
+        /// The inode number of the file from which the references were removed.
         owner: Ino,
         /// The blocks that the file referenced, each once.
         blocks: Vec<HiddenBlock>,

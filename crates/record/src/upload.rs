@@ -67,7 +67,7 @@ pub struct Upload {
     /// Headers of the request that started the upload, as sent: those to which conditions of
     /// policies may refer. The permission for each part, and for the completion, depends on them.
     pub asked: Vec<(String, String)>,
-    /// The state.
+    /// The state of the upload: open, completed or aborted.
     pub state: UploadState,
 }
 
@@ -76,13 +76,13 @@ pub struct Upload {
 pub struct Part {
     /// The number under which the part owns blocks. No file and no other part has it.
     pub owner: Ino,
-    /// The size in bytes.
+    /// The size of the part in bytes.
     pub size: u64,
-    /// The time of arrival.
+    /// The time at which the part arrived.
     pub arrived: Timestamp,
     /// The entity tag.
     pub tag: PartTag,
-    /// The checksums.
+    /// The checksums of the part.
     pub sums: Vec<Sum>,
     /// True if the part was copied by reference, so that other owners use its blocks, too. Then
     /// each owner of a block has a share record.

@@ -44,7 +44,7 @@ impl Versioning {
         matches!(self, Versioning::Enabled | Versioning::Suspended)
     }
 
-    /// The state of this number.
+    /// The state with this number in a record. Fails with `Field` if there is none.
     pub(crate) fn of(number: u8) -> Result<Versioning, DecodeError> {
         match number {
             0 => Ok(Versioning::Off),
@@ -227,9 +227,9 @@ pub struct Superseded {
 /// The name of a version record that binds an inode. The bucket is that of the inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundVersion {
-    /// The object key.
+    /// The object key of the version record.
     pub object: Vec<u8>,
-    /// The id of the version.
+    /// The id in the key of the version record.
     pub id: VersionStamp,
 }
 

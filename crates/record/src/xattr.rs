@@ -8,16 +8,17 @@ use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, Writer, record};
 
-/// The longest value that may be inline in the inode's record, in bytes.
+/// The longest value of an extended attribute that may be in the inode's record, in bytes. Longer
+/// values have records of their own.
 pub const XATTR_INLINE_BYTES_MAX: usize = 1 << 10;
 
-/// The most bytes of names and inline values in an inode's record.
+/// The most bytes of names and values of extended attributes in an inode's record.
 pub const XATTRS_INLINE_BYTES_MAX: usize = 8 << 10;
 
-/// The longest name, in bytes: `XATTR_NAME_MAX` of Linux.
+/// The longest name of an extended attribute, in bytes: `XATTR_NAME_MAX` of Linux.
 pub const XATTR_NAME_BYTES_MAX: usize = 255;
 
-/// The longest value, in bytes: `XATTR_SIZE_MAX` of Linux.
+/// The longest value of an extended attribute, in bytes: `XATTR_SIZE_MAX` of Linux.
 pub const XATTR_BYTES_MAX: usize = 64 << 10;
 
 /// The most bytes of the names of an inode, each with a NUL behind it: `XATTR_LIST_MAX` of Linux.

@@ -20,7 +20,7 @@ use crate::error::while_doing;
 use crate::row;
 use crate::script::{Script, StatementResult, push, push_bytes};
 
-/// Number of shards. Part of the format.
+/// Number of shards, the independent sequences of entries of the feed. Part of the format.
 pub(crate) const SHARDS: u8 = 16;
 const SHARDS_USIZE: usize = SHARDS as usize;
 
@@ -109,9 +109,9 @@ impl Heads {
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
     store: &'a [u8],
-    /// `None` if only the position is wanted.
+    /// The reader's position; `None` if it wants only the current position.
     since: Option<Heads>,
-    /// True if the position is of another store.
+    /// True if the reader's position is of another store, so that the answer is a gap.
     is_foreign: bool,
 }
 

@@ -295,7 +295,7 @@ impl Standing {
         self.refusals.load(Ordering::Acquire)
     }
 
-    /// Counts a failed check, which ends all older connections.
+    /// Counts a failed check of the server, after which no older connection is used any more.
     pub(crate) fn refuse(&self) {
         self.refusals.fetch_add(1, Ordering::AcqRel);
     }
@@ -310,7 +310,8 @@ impl Standing {
         due
     }
 
-    /// Checks that the server can be used. Records and logs changes of its risks.
+    /// Checks that the server can be used and that the options accept its risks. Records and logs
+    /// changes of the risks.
     pub(crate) fn check(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
         let checked = self.accept(settings, follows);
         match &checked {

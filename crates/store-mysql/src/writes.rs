@@ -19,11 +19,11 @@ const _: () =
 /// The knowledge of a batch about the row of a key, after the first round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowState {
-    /// The row exists and is locked exclusively.
+    /// The row exists, and this transaction has locked it exclusively.
     Present,
-    /// The row did not exist, and no lock prevents others from creating it.
+    /// The row did not exist when it was read, and no lock prevents others from creating it.
     Absent,
-    /// The row was not read.
+    /// The row was not read, so it may exist.
     Unseen,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Writes<'a> {
     /// Records whose keys must not exist before this commit: new records, and placeholders. A
     /// placeholder is inserted and deleted again, to prove that a guarded key is absent.
     new: BTreeMap<&'a Key, &'a [u8]>,
-    /// Records that exist or may exist.
+    /// Records to put that exist or may exist, with their new bytes.
     put: Vec<(&'a Key, &'a Value)>,
     /// Existing records to delete, and placeholders, which no other transaction ever sees.
     deleted: BTreeSet<&'a Key>,

@@ -37,7 +37,7 @@ mod change {
     pub(super) const CLEAR: i32 = 3;
     /// Added to the kind if the key has changes of several kinds, which must be applied one by one.
     pub(super) const ONE_BY_ONE: i32 = 10;
-    /// The bit of `kinds` that marks such changes.
+    /// The bit of `kinds` that shows that some changes must be applied one by one.
     pub(super) const ONE_BY_ONE_BIT: i32 = 16;
 }
 
@@ -96,9 +96,11 @@ pub(crate) struct ConflictWaves {
     pub(crate) changes: Vec<Change>,
     /// One bit for each kind of counter change that occurs.
     pub(crate) kinds: i32,
-    /// The piece of each plan for the change feed; empty if no plan has one.
+    /// For each plan, the encoded keys of the records that it writes, for the change feed; empty if
+    /// no plan writes records.
     pub(crate) pieces: Vec<Bytes>,
-    /// For each plan, the conditions of its guards, in the order of the guards.
+    /// For each plan, the numbers of the conditions that its guards became, in the order of the
+    /// guards.
     guards: Vec<Vec<i32>>,
 }
 

@@ -85,9 +85,9 @@ const PARAMETERS: &[&str] = &[
 /// session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// Five seconds, for transactions that hold locks.
+    /// Five seconds, for transactions that hold locks: a stalled client must not keep them.
     Short,
-    /// None, for transactions that only read.
+    /// No limit, for transactions that only read, as snapshots do.
     Endless,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Connector {
     /// The generation of connections. It increases when a connection breaks or the server changes;
     /// connections of an older generation are not used any more.
     age: AtomicU64,
-    /// Time of the last check of the server.
+    /// Time of the last check of the server's role and settings.
     asked: Mutex<Instant>,
     /// The start time of the server of the last connection, which identifies the server.
     started: Mutex<Option<String>>,

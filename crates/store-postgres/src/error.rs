@@ -25,7 +25,8 @@ impl Failure {
         Failure { error, sent: true }
     }
 
-    /// Returns the meaning for the batch.
+    /// Returns the meaning of the failure for the caller of the commit: for example `Unknown` if
+    /// the commit may have happened.
     pub(crate) fn kind(&self) -> StoreErrorKind {
         if self.sent { kind_of_commit(&self.error) } else { kind(&self.error) }
     }

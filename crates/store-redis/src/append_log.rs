@@ -47,9 +47,9 @@ const PUT_OFF_PATIENCE: Duration = Duration::from_secs(1);
 /// The result of a request to rewrite the append-only file.
 #[derive(Debug)]
 pub(crate) enum Rewrite {
-    /// The server appends to a new file.
+    /// The server has begun: it appends to a new file.
     Begun,
-    /// The server refuses, for this reason.
+    /// The server refuses to rewrite the file, for this reason.
     Refused(String),
 }
 

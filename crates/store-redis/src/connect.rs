@@ -151,7 +151,8 @@ impl Call {
         self
     }
 
-    /// Marks the call as one that changes the volume.
+    /// Marks the call as one that changes the volume, so that a lost answer means an unknown
+    /// outcome.
     pub(crate) fn commits(self) -> Call {
         Call { effect: Effect::Commits, ..self }
     }

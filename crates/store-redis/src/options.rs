@@ -18,10 +18,10 @@ pub struct RedisOptions {
     /// Accept a server whose settings may lose acknowledged commits. The store then reports
     /// [`Durability::Relaxed`](store::Durability::Relaxed) while the server has such settings.
     pub relaxed: bool,
-    /// Connections that calls share; at least one. Each snapshot has one more.
+    /// Number of connections that all calls share; at least one. Each open snapshot has one more.
     pub connections: usize,
-    /// Time that a snapshot waits for its reader. While one is open, Redis keeps the old bytes of
-    /// each record that changes.
+    /// Time after which the server drops a snapshot whose owner has not asked for a page. While one
+    /// is open, Redis keeps the old bytes of each record that changes.
     pub snapshot_patience: Duration,
     /// Spaces whose records may be put although the server is out of memory, because sessions and
     /// the reaper need them to free memory. There must be few of these records, or they must be

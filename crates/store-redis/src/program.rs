@@ -27,11 +27,11 @@ const FIRST: usize = 3;
 pub(crate) enum Fetch {
     /// Nothing: the record is only written.
     Nothing,
-    /// If the record exists.
+    /// Only the fact if the record exists.
     Presence,
     /// The record's bytes.
     Record,
-    /// A counter.
+    /// The value of a counter.
     Counter,
 }
 

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use redis::Value;
 
-/// Parses a list.
+/// Parses an answer that is a list; `None` for another form.
 pub(crate) fn list(answer: Value) -> Option<Vec<Value>> {
     match answer {
         Value::Array(list) | Value::Set(list) => Some(list),
@@ -13,7 +13,7 @@ pub(crate) fn list(answer: Value) -> Option<Vec<Value>> {
     }
 }
 
-/// Parses bytes or nil.
+/// Parses an answer that is bytes or nil, which becomes `Some(None)`; `None` for another form.
 #[expect(clippy::option_option, reason = "nil, and what is not bytes")]
 pub(crate) fn bytes(answer: Value) -> Option<Option<Bytes>> {
     match answer {
@@ -24,7 +24,8 @@ pub(crate) fn bytes(answer: Value) -> Option<Option<Bytes>> {
     }
 }
 
-/// Parses a record or nil. A long record is a list of its head and its overflow value.
+/// Parses an answer that is a record or nil, which becomes `Some(None)`. A long record is a list of
+/// its head (first bytes) and its overflow value (the rest).
 #[expect(clippy::option_option, reason = "nil, and what is no record")]
 pub(crate) fn record(answer: Value) -> Option<Option<Bytes>> {
     let Value::Array(parts) = answer else { return bytes(answer) };
@@ -33,7 +34,7 @@ pub(crate) fn record(answer: Value) -> Option<Option<Bytes>> {
     Some(Some([head, overflow].concat().into()))
 }
 
-/// Parses an index, from 0.
+/// Parses an answer that is an index, from 0; `None` for another form.
 pub(crate) fn index(answer: &Value) -> Option<usize> {
     match answer {
         Value::Int(number) => usize::try_from(*number).ok(),
@@ -41,7 +42,7 @@ pub(crate) fn index(answer: &Value) -> Option<usize> {
     }
 }
 
-/// Parses a counter. The server keeps no counter that is 0.
+/// Parses an answer that is a counter. Nil is 0, because the server keeps no counter that is 0.
 pub(crate) fn counter(answer: Value) -> Option<i64> {
     match bytes(answer)? {
         None => Some(0),
@@ -49,7 +50,7 @@ pub(crate) fn counter(answer: Value) -> Option<i64> {
     }
 }
 
-/// Parses text.
+/// Parses an answer that is text in UTF-8; `None` for another form.
 pub(crate) fn text(answer: Value) -> Option<String> {
     String::from_utf8(bytes(answer)??.into()).ok()
 }

@@ -63,9 +63,9 @@ struct Reader {
 /// The position of a snapshot's owner in the records or the counters.
 #[derive(Debug)]
 struct Walk {
-    /// `RECORDS` or `COUNTERS`.
+    /// The code of the kind that is read: `RECORDS` or `COUNTERS`.
     kind: u8,
-    /// The space of `fields`.
+    /// The space to which the keys in `fields` belong.
     space: Space,
     /// The keys of the space, without the space's byte, that were not read yet, in order.
     fields: VecDeque<Vec<u8>>,

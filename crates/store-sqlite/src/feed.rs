@@ -57,21 +57,21 @@ pub(crate) fn rows<'a>(batches: impl Iterator<Item = (&'a [Plan], &'a [Verdict])
     rows
 }
 
-/// Adds the statements that write the rows to a transaction's script.
+/// Adds the statements that append these rows to the feed's table to a transaction's script.
 pub(crate) fn write(script: &mut Script, rows: &[Vec<u8>]) -> Result<(), sqlx::Error> {
     // SQLite gives a row the number after the highest one.
     const INSERT: &str = "INSERT INTO change (body) VALUES (?)";
     rows.iter().try_for_each(|row| script.statement(INSERT, &[Parameter::Bytes(row)]))
 }
 
-/// Adds the statement that deletes old rows to a transaction's script.
+/// Adds the statement that deletes old rows of the feed's table to a transaction's script.
 pub(crate) fn trim(script: &mut Script) -> Result<(), sqlx::Error> {
     const TRIM: &str = "DELETE FROM change WHERE seq <= (SELECT max(seq) FROM change) - ?";
     let kept = i64::try_from(ROWS_KEPT).unwrap_or(i64::MAX);
     script.statement(TRIM, &[Parameter::Integer(kept)])
 }
 
-/// Returns the changes since a position, from one snapshot.
+/// Returns the keys of the records that changed since a position of the feed, from one snapshot.
 pub(crate) async fn changes(
     readers: &Readers,
     since: Option<&Position>,

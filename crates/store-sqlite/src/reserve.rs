@@ -45,7 +45,8 @@ const RESERVE_PART: u64 = 16;
 /// that the database lacks.
 const NEARLY_FULL_BYTES: u64 = 64 << 20;
 
-/// The reserve grows in multiples of this size.
+/// The reserve, the file that keeps disk space for deletes, grows in multiples of this size in
+/// bytes.
 const STEP_BYTES: u64 = 64 << 10;
 
 /// Least size of the write-ahead log's file while the disk is nearly full, in bytes, so that most
@@ -67,7 +68,7 @@ pub(crate) const PROBE_BYTES: u64 = 64 << 10;
 pub(crate) struct Reserve {
     database: PathBuf,
     path: PathBuf,
-    /// Size of the whole reserve, in bytes.
+    /// Size of the reserve when nothing has been cut from it, in bytes.
     whole: u64,
 }
 

@@ -38,12 +38,12 @@ pub(crate) enum Parameter<'a> {
 /// Statements and their parameters, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// All parts except the last.
+    /// All parts (texts that are prepared as a whole) except the last one.
     parts: Vec<Part>,
     last: Part,
 }
 
-/// Statements that are prepared as one text.
+/// Statements that are prepared as one text, and their parameters.
 #[derive(Debug, Default)]
 struct Part {
     text: String,

@@ -72,7 +72,7 @@ impl Job {
 #[derive(Debug)]
 pub(crate) struct Writer {
     path: PathBuf,
-    /// `None` after an error, until the next job reopens it.
+    /// The connection that writes; `None` after an error, until the next job reopens it.
     connection: Option<SqliteConnection>,
     /// Size of the write-ahead log, in bytes, up to which the writer does not wait for readers in
     /// order to shorten it.
@@ -83,13 +83,14 @@ pub(crate) struct Writer {
     rows_until_trim: usize,
     /// Disk space that is kept for deletes on a full disk.
     reserve: Reserve,
-    /// Spaces whose records may be put although the disk is full.
+    /// Spaces whose records may be put although the disk is full, because work that frees space
+    /// needs them.
     spared: &'static [Space],
-    /// Shared with the store, which reports it to operators.
+    /// The last known lack of space, or none. The store, which shares it, reports it to operators.
     shortage: Arc<Shortage>,
     /// True if the last failure may have been caused by an exhausted disk or quota.
     is_short_of_space: bool,
-    /// The lock is held while the connection may write.
+    /// The lock file beside the database. Its lock is held while the connection may write.
     _lock: File,
 }
 
@@ -119,7 +120,7 @@ impl Writer {
         })
     }
 
-    /// Commits jobs until all senders are gone.
+    /// Commits the jobs of the queue, several in one transaction, until the store closes it.
     pub(crate) async fn run(mut self, mut queue: mpsc::Receiver<Job>) {
         let mut left_over = None;
         loop {

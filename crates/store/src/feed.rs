@@ -39,13 +39,13 @@ pub enum Changes {
     Notified {
         /// The keys of the changed records. Their new values are not in the answer.
         keys: Vec<Key>,
-        /// The position for the next call.
+        /// The position behind these changes, for the reader's next call.
         next: Position,
     },
     /// The engine has dropped changes since the position, or there are too many: any record may
     /// have changed, so a cache must drop all that it has.
     Gap {
-        /// The position for the next call.
+        /// The current position, for the reader's next call.
         next: Position,
     },
 }

@@ -100,9 +100,9 @@ pub enum ReadResult {
 /// call that exceeds one fails as a whole with [`StoreErrorKind::Malformed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one key.
+    /// Largest length of one key, in bytes.
     pub key_bytes: usize,
-    /// Bytes of one value.
+    /// Largest length of one value, in bytes.
     pub value_bytes: usize,
     /// Number of guards and writes of one plan, added.
     pub plan_items: usize,
@@ -123,12 +123,12 @@ pub struct Limits {
 /// The failures that an acknowledged commit survives, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// None: the records are in this process's memory.
+    /// No failure: the records are in this process's memory.
     None,
     /// Most crashes. The last commits before a crash may be lost. The operator chose this with the
     /// database's settings.
     Relaxed,
-    /// A crash of the process and of the machine.
+    /// A crash of the process and a crash of the machine.
     Strict,
 }
 
@@ -142,7 +142,7 @@ pub enum Durability {
 /// each as a whole.
 #[async_trait]
 pub trait MetaStore: Debug + Send + Sync + 'static {
-    /// Returns the limits of one call.
+    /// Returns the largest call that this engine accepts.
     fn limits(&self) -> Limits;
 
     /// Returns the failures that an acknowledged commit survives, as the engine found at its last

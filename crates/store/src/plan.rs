@@ -8,11 +8,11 @@ use crate::{CounterKey, Key, StoreErrorKind, Value};
 /// has the same meaning, because ids are never reused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// Holds if the record has exactly these bytes.
+    /// Holds if the record with this key exists and has exactly these bytes.
     Equals(Key, Value),
-    /// Holds if the record does not exist.
+    /// Holds if there is no record with this key.
     Absent(Key),
-    /// Holds if the record exists, with any bytes.
+    /// Holds if there is a record with this key, with any bytes.
     Present(Key),
     /// Holds if `start..end` contains no record. Both bounds belong to one partition of one ordered
     /// space. Engines do not lock the range itself, so callers keep a rule: the range belongs to an
@@ -36,9 +36,9 @@ pub const COUNTER_MAX: i64 = 1 << 53;
 /// One change of a record or counter, as a part of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Sets the record's bytes. Creates the record if it does not exist.
+    /// Sets the bytes of the record with this key. Creates the record if it does not exist.
     Put(Key, Value),
-    /// Deletes the record if it exists.
+    /// Deletes the record with this key if it exists.
     Delete(Key),
     /// Adds this number, which may be negative, to the counter. Additions of several plans give the
     /// same sum in any order. A counter that does not exist counts as 0.
