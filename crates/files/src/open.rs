@@ -104,7 +104,7 @@ pub(crate) struct OpenFile {
 /// the module's documentation.
 #[derive(Debug)]
 pub(crate) struct FileState {
-    /// The node as last committed, as far as this mount knows.
+    /// The committed file: its record, as this mount last read or committed it.
     pub(crate) node: Arc<FoundNode>,
     /// True if the store has no record of the file any more. Nothing can be committed then, but the
     /// open handles still work.
@@ -116,9 +116,10 @@ pub(crate) struct FileState {
     /// The size up to which the layers below `dirty` are visible, if the file was truncated since
     /// the last flush began.
     pub(crate) cut: Option<u64>,
-    /// The bytes that were written and that no flush has taken.
+    /// The dirty data: the bytes that were written and that no flush has taken.
     pub(crate) dirty: DirtyExtents,
-    /// When the background flusher first saw this file dirty.
+    /// The time at which the background flusher first saw this file with dirty data; `None` if it
+    /// did not since the last flush.
     pub(crate) dirty_since: Option<Instant>,
     /// The bytes of `dirty` that were appended at the end of the file. They move if another client
     /// appends first. `None` if there are none.
@@ -151,13 +152,14 @@ pub(crate) struct FlushingData {
     /// The bytes of `extents` that were appended at the end of the file. They move if another
     /// client appends first. `None` if there are none.
     pub(crate) tail: Option<AppendedTail>,
-    /// The size up to which `node` is visible, if the file was truncated.
+    /// The size up to which the committed file is visible below this data, in bytes, if the file
+    /// was truncated; otherwise `None`.
     pub(crate) cut: Option<u64>,
     /// The file size after the flush, in bytes, as programs saw it when the flush began.
     pub(crate) size: u64,
     /// The attribute changes that the flush commits.
     pub(crate) change: AttributeChange,
-    /// The time of the last write to this data.
+    /// The time of the last write of this data; `None` if nothing was written.
     pub(crate) write_time: Option<Timestamp>,
     /// The permit for the memory that `extents` take; freed when the flush ends.
     pub(crate) permit: Mutex<Option<Permit>>,
@@ -295,7 +297,7 @@ impl FileState {
         kept
     }
 
-    /// Drops all dirty data and attribute changes that no flush has taken.
+    /// Drops all dirty data and attribute changes that no flush has taken. They are lost.
     pub(crate) fn drop_unflushed(&mut self) {
         self.dirty = DirtyExtents::default();
         (self.tail, self.cut, self.write_time, self.permit) = (None, None, None, None);
@@ -472,7 +474,8 @@ struct Tables {
 }
 
 impl OpenFiles {
-    /// Returns empty tables. The first handle has the number `first + 1`.
+    /// Returns empty tables of open files and handles. The first handle gets the number `first +
+    /// 1`.
     pub(crate) fn from(first: u64) -> OpenFiles {
         let tables = Mutex::new(Tables { next: first, ..Tables::default() });
         OpenFiles { tables, first }
@@ -509,12 +512,12 @@ impl OpenFiles {
                 .any(|handle| handle.file.ino == ino && handle.executes.load(Ordering::Relaxed))
     }
 
-    /// Returns all open files.
+    /// Returns all open files of the mount.
     pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
         self.tables().files.values().map(|(file, _)| Arc::clone(file)).collect()
     }
 
-    /// Returns all handles.
+    /// Returns all open handles of files of the mount.
     pub(crate) fn handles(&self) -> Vec<Arc<Handle>> {
         self.tables().handles.values().cloned().collect()
     }

@@ -57,7 +57,8 @@ impl Files {
         Ok(None)
     }
 
-    /// Sets the state of a quiesced file to the committed result of a change.
+    /// Sets the state of a quiesced file (no read or write of this mount runs) to `node`, the file
+    /// after a change was committed.
     pub(crate) fn note_changed(&self, quiesced: &mut Quiesced<'_>, node: &FoundNode) {
         self.note_own_version(&quiesced.state.node, node);
         quiesced.state.refresh(node);

@@ -24,7 +24,7 @@ use crate::zeros::zeros;
 #[derive(Debug, Default)]
 struct Assembled {
     found: Vec<(u64, Bytes)>,
-    /// The ranges that no layer has filled yet, in ascending order.
+    /// The ranges for which no layer of the open file has had bytes yet, in ascending order.
     gaps: Vec<Range<u64>>,
 }
 

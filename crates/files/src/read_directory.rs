@@ -22,14 +22,16 @@ const PAGE_NAMES: u32 = 1_000;
 /// program can go back to an earlier position.
 const PAGES_MAX: usize = 4_096;
 
-/// How long an open of the root waits for stores that do not answer.
+/// The time for which an open of the root directory waits for stores that do not answer. After it,
+/// the open succeeds, and reading names waits.
 const ROOT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of positions that `.` and `..` take.
+/// The number of positions in a directory that `.` and `..` take, before its names.
 const DOTS: u64 = 2;
 
 impl Files {
-    /// Opens a directory for reading. Fails with `ENOTDIR` for other nodes.
+    /// Opens a directory for reading. Returns the number of the new handle. Fails with `ENOTDIR`
+    /// for other nodes.
     pub async fn open_directory(&self, ino: Ino) -> Result<HandleId, Errno> {
         let parent = self.parent_of_opened(ino).await?;
         let cursor = Cursor { ino, parent, pages: tokio::sync::Mutex::default() };
@@ -74,7 +76,7 @@ impl Files {
         Ok(if is_root { ino } else { directory.parent })
     }
 
-    /// Closes a directory.
+    /// Closes a handle of a directory.
     pub fn release_directory(&self, handle: HandleId) {
         self.end_handle(handle);
         let mut cursors = self.directories.cursors.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,7 @@ enum RangeKind {
     Data,
     /// Not written; reads as zeros.
     Hole,
-    /// Part of the committed content: the volume decides.
+    /// Part of the committed content: the volume must be asked if it is data or a hole.
     Committed,
 }
 
@@ -58,7 +58,8 @@ impl RangeKinds {
         self.gaps.retain(|gap| !gap.is_empty());
     }
 
-    /// Returns all ranges in ascending order.
+    /// Returns all ranges in ascending order. Those that no layer in memory has decided are part of
+    /// the committed content.
     fn in_order(mut self) -> Vec<(Range<u64>, RangeKind)> {
         self.known.extend(self.gaps.into_iter().map(|gap| (gap, RangeKind::Committed)));
         self.known.retain(|(range, _)| !range.is_empty());
@@ -68,7 +69,8 @@ impl RangeKinds {
 }
 
 impl FileState {
-    /// Returns the ranges and their kinds within `range`.
+    /// Returns the parts of `range`, each with its kind: data, a hole, or part of the committed
+    /// content.
     fn kinds(&self, range: Range<u64>) -> Vec<(Range<u64>, RangeKind)> {
         let mut kinds = RangeKinds { known: Vec::new(), gaps: std::iter::once(range).collect() };
         let dirty = |range| {

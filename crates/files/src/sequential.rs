@@ -36,7 +36,7 @@ impl fmt::Debug for SequentialSums {
 }
 
 impl SequentialSums {
-    /// Returns the checksums of an empty file.
+    /// Returns the running checksums of an empty file.
     pub(crate) fn new() -> SequentialSums {
         SequentialSums {
             bytes: 0,
@@ -67,12 +67,14 @@ impl SequentialSums {
         (self.bytes == size).then_some(self)
     }
 
-    /// Sets the data version of the file that has this content.
+    /// Returns these checksums, noted as those of the data version `version` of the file: a number
+    /// that grows with each commit of its content.
     pub(crate) fn with_version(self, version: Option<u64>) -> SequentialSums {
         SequentialSums { version, ..self }
     }
 
-    /// Returns true if these are the checksums of data version `version`.
+    /// Returns true if these are the checksums of data version `version` of the file. The data
+    /// version grows with each commit of the content.
     pub(crate) fn match_version(&self, version: u64) -> bool {
         self.version == Some(version)
     }

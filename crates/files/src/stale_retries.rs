@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 
 use record::Ino;
 
-/// The maximum number of threads that are remembered.
+/// The maximum number of threads that are remembered because they got `ESTALE`.
 const THREADS_MAX: usize = 1_024;
 
-/// How long the retry of a thread is expected. The kernel looks up the path in between.
+/// The time for which the retry of a thread that got `ESTALE` is expected. The kernel looks up the
+/// path in between.
 const RETRY_WITHIN: Duration = Duration::from_secs(5);
 
-/// An `ESTALE` that a thread got.
+/// An `ESTALE` that a thread got for a node, after which it is expected to try again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StaleReply {
     /// The node that the thread asked for.
@@ -41,7 +42,8 @@ impl StaleReply {
     }
 }
 
-/// The threads that got `ESTALE` a short time ago, by the kernel's numbers.
+/// The threads that got `ESTALE` a short time ago and are expected to try again, by the kernel's
+/// numbers.
 #[derive(Debug, Default)]
 pub(crate) struct StaleRetries {
     /// False if the table is empty: then no lock is taken.

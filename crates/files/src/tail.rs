@@ -7,7 +7,8 @@ use crate::dirty::FrozenExtents;
 /// commit they go to the end of the committed file, which another client may have extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AppendedTail {
-    /// The position at which the tail begins, as far as this mount knows.
+    /// The position at which the appended bytes begin, as long as no other client is known to have
+    /// appended.
     pub(crate) start: u64,
     /// The minimum position of the tail at commit: before the append, this mount had extended the
     /// file to this size. 0 if there is no minimum.

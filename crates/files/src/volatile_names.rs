@@ -28,7 +28,8 @@ use crate::open::OpenFile;
 /// memory.
 const KEPT_MAX: usize = 64;
 
-/// How long a name is watched and a node pinned after it was last seen.
+/// The time for which a name stays watched after the last `ESTALE` or retry concerned it, and a
+/// node stays pinned after a watched name last led to it.
 const KEPT_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// The watched names (names that led to `ESTALE`, because other clients rebind them too fast), and
@@ -52,7 +53,8 @@ impl VolatileNames {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches a name, because an open of the node that it led to got `ESTALE`.
+    /// Watches a name, because an open of the node that it led to got `ESTALE`: from now on each
+    /// node to which it leads is pinned.
     pub(crate) fn watch(&self, name: NodeName) {
         insert(&mut self.tables().names, name, (), Instant::now());
         self.any.store(true, Ordering::Relaxed);

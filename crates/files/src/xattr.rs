@@ -13,10 +13,11 @@ use volume::{AclKind, XattrChange};
 use crate::files::Files;
 use crate::object::{self, ObjectAttribute};
 
-/// The name spaces of attributes that are stored.
+/// The name spaces (the beginnings of the names) of the extended attributes that are stored as they
+/// are.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
-/// The file capabilities of a program. A write to the file removes them.
+/// The extended attribute with the file capabilities of a program. A write to the file removes it.
 const CAPABILITIES: &[u8] = b"security.capability";
 
 /// The condition under which an extended attribute is set.
@@ -96,7 +97,7 @@ impl Files {
         self.change_xattr(ino, name, &change).await
     }
 
-    /// Commits a change of an extended attribute of a program.
+    /// Commits a change of an extended attribute that is an opaque value.
     async fn change_xattr(&self, ino: Ino, name: &[u8], change: &XattrChange) -> Result<(), Errno> {
         let known_name = self.names.get(ino);
         let set = || self.changing().set_xattr(ino, known_name.as_ref(), name, change);

@@ -58,7 +58,7 @@ pub struct SessionCounters {
     /// Replies to requests that the kernel had dropped, because the program was killed or the mount
     /// ended.
     pub undelivered: u64,
-    /// Replies that the kernel refused as invalid. Should be 0.
+    /// Replies that the kernel refused as invalid. Any is a defect of this program.
     pub refused: u64,
 }
 

@@ -23,7 +23,7 @@ use rustix::net::{
 use crate::buffer::PooledBuffer;
 use crate::errno::Errno;
 
-/// The maximum number of bytes that can be sent together with a descriptor.
+/// The maximum number of bytes that can be sent to another process together with a descriptor.
 pub const HANDOVER_BYTES_MAX: usize = 1 << 20;
 
 /// The open descriptor of `/dev/fuse` through which one mount is served. Clones share the same
@@ -43,7 +43,8 @@ pub(crate) enum ReadOutcome {
 }
 
 impl Device {
-    /// Takes a descriptor of `/dev/fuse` that belongs to a mount.
+    /// Returns a device that owns this descriptor, which must be of `/dev/fuse` and belong to a
+    /// mount.
     pub fn new(descriptor: OwnedFd) -> Device {
         Device(Arc::new(descriptor))
     }
@@ -164,7 +165,9 @@ pub fn take_over(mut socket: &UnixStream) -> io::Result<(OwnedFd, Vec<u8>)> {
     Ok((descriptor, bytes))
 }
 
-/// Receives one descriptor and the bytes of one message. Returns the number of bytes.
+/// Receives one descriptor and the bytes of one message from the socket. Returns the descriptor and
+/// the number of bytes. Fails with `UnexpectedEof` if the other side has closed the socket, and
+/// with `InvalidData` if the message has no descriptor.
 pub(crate) fn receive_descriptor(
     socket: &UnixStream,
     bytes: &mut [u8],

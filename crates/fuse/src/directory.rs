@@ -16,7 +16,7 @@ use crate::node::NodeEntry;
 /// The maximum number of bytes that are allocated at once, even if the kernel asks for more.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
-/// One directory entry.
+/// One directory entry, as the kernel gets it.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryName<'a> {
     /// The inode number that programs see; not 0.

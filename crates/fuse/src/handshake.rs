@@ -16,11 +16,13 @@ use crate::errno::Errno;
 
 /// The page size in the kernel's requests, in bytes.
 const PAGE_BYTES: u32 = 4096;
-/// The largest WRITE that can be negotiated, in bytes.
+/// The largest WRITE request that can be negotiated with the kernel, in bytes.
 pub const WRITE_BYTES_MAX: u32 = 1 << 20;
-/// The minimum of [`KernelOptions::background_max`].
+/// The minimum of [`KernelOptions::background_max`], the number of requests for which no program
+/// waits.
 pub const BACKGROUND_MIN: u16 = 64;
-/// The maximum of [`KernelOptions::background_max`].
+/// The maximum of [`KernelOptions::background_max`], the number of requests for which no program
+/// waits.
 pub const BACKGROUND_MAX: u16 = 256;
 
 /// The options of a session with the kernel. Values outside their limits are moved into them.
@@ -117,7 +119,8 @@ const FORMAT: u8 = 1;
 /// The length of an encoded [`Negotiated`], in bytes.
 const NEGOTIATED_BYTES: usize = 1 + 4 + 4 + 4 + 2 + 8;
 
-/// The bytes are not an encoded [`Negotiated`], or have a later format.
+/// The error if bytes are not an encoded [`Negotiated`] (the result of the negotiation with the
+/// kernel), or have a later format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the negotiated options of the mount cannot be decoded")]
 pub struct NotNegotiated;

@@ -98,7 +98,8 @@ impl InFlight {
         }
     }
 
-    /// Marks a request as interrupted, and runs its action if there is one.
+    /// Marks a request in flight as interrupted, and runs the action that its handler has
+    /// registered, if there is one.
     pub(crate) fn interrupt(&self, unique: u64) -> Interruption {
         let mut shard = self.shard(unique);
         // The kernel is asked to send the interrupt again, in case the request is not entered yet.

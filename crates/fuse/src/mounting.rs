@@ -87,7 +87,8 @@ fn folder_error(error: io::Error, step: &'static str) -> MountError {
     }
 }
 
-/// Returns the full path without accessing a mount at its end.
+/// Returns the full path of a folder, with symbolic links resolved, without accessing a mount at
+/// its end.
 fn resolve(folder: &Path) -> io::Result<PathBuf> {
     let whole = std::path::absolute(folder)?;
     match (whole.parent(), whole.file_name()) {

@@ -32,6 +32,8 @@ impl Ledger {
         self.enter(flush_of(log), State { node: log.end(), ..State::default() }, permit)
     }
 
+    /// Adds an entry with this key and state to the journal. Returns its note, which removes the
+    /// entry when it is dropped.
     fn enter(&self, request: u64, state: State, permit: OwnedSemaphorePermit) -> io::Result<Note> {
         let index = self.journal.table.insert(state.entry(request))?;
         let journal = Arc::clone(&self.journal);

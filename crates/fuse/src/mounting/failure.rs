@@ -50,7 +50,7 @@ pub enum MountError {
     /// `fusermount3` refused the mount.
     #[error("fusermount3 refused: {message}")]
     Fusermount {
-        /// Its error message.
+        /// The error message of `fusermount3`.
         message: String,
     },
     /// The source or the subtype in the options has characters that cannot be passed to the kernel,

@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of mount(8)")]
 pub struct MountOptions {
-    /// The source that `mount` and `df` show.
+    /// The source that `mount` and `df` show, for example the name of the volume. Not empty,
+    /// without NUL.
     pub source: String,
     /// The subtype: the file system shows as `fuse.SUBTYPE`. Letters, digits and `-`.
     pub subtype: String,
