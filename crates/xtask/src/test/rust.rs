@@ -88,6 +88,7 @@ impl Run<'_> {
         let log = std::fs::read_to_string(self.log(name)).unwrap_or_default();
         outcome.summary = summary::cargo_lines(&log);
         let counts = summary::cargo_counts(&outcome.summary);
+        outcome.counts = counts;
         // The end of the log alone can be the output of a later test program that passed.
         let failures = summary::cargo_failures(&log);
         outcome.remark = format!("{}\n{}{failures}", counts.sentence(), outcome.remark);

@@ -241,8 +241,14 @@ impl Steps<'_> {
             step.summary.iter().for_each(|line| progress.print(line));
         }
         let total: Counts = self.finished.iter().map(|step| step.counts).sum();
+        let failed = self.finished.iter().filter(|step| step.mark == Mark::Failed);
+        let failed: Vec<&str> = failed.map(|step| step.name.as_str()).collect();
+        // A step such as `doc` fails without a failed test, so the counts alone could hide it.
+        if !failed.is_empty() {
+            progress.print(&format!("\nfailed steps: {}", failed.join(", ")));
+        }
         progress.print(&format!("\n{} passed, {} failed", total.passed, total.failed));
-        self.finished.iter().all(|step| step.mark != Mark::Failed)
+        failed.is_empty()
     }
 }
 
