@@ -32,24 +32,26 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Creates a backoff that ends at `deadline`.
+    /// Creates the pauses of one operation, which is tried again until `deadline`.
     pub fn until(deadline: Instant) -> Backoff {
         Backoff { deadline, pauses: 0, random: RandomState::new() }
     }
 
-    /// Returns the deadline. No pause begins or ends after it.
+    /// Returns the time after which the operation is not tried again. No pause begins or ends after
+    /// it.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Pauses before the next try. Returns false without a pause if the deadline has passed.
+    /// Pauses before the operation's next try, for a random time of at most a limit that doubles
+    /// with each call. Returns false without a pause if the deadline has passed.
     pub async fn pause(&mut self) -> bool {
         let limit = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
         self.pause_within(limit).await
     }
 
-    /// Pauses for a random time up to `limit`. Returns false without a pause if the deadline has
-    /// passed.
+    /// Pauses before the operation's next try, for a random time up to `limit`. Returns false
+    /// without a pause if the deadline has passed.
     pub(crate) async fn pause_within(&mut self, limit: Duration) -> bool {
         if Instant::now() >= self.deadline {
             return false;

@@ -35,7 +35,8 @@ pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);
 /// store is slow, and waiting for it would cost more than a shared round trip saves.
 pub(crate) const COALESCE_PATIENCE: Duration = Duration::from_millis(2);
 
-/// Most callers in the queue. Further ones read by themselves.
+/// Most callers whose reads wait to be sent together. A further caller's read is sent at once by
+/// itself.
 pub(crate) const COALESCE_CALLERS_MAX: usize = 1_024;
 
 /// Most questions of a read that may wait for others. A longer one is sent alone, so that it delays
@@ -46,10 +47,10 @@ pub(crate) const SHORT_QUESTIONS_MAX: usize = 16;
 pub(crate) const COALESCED_QUESTIONS_MAX: usize = 128;
 pub(crate) const COALESCED_BYTES_MAX: usize = 64 << 10;
 
-/// The answer to one caller.
+/// The store's answer to the read of one caller.
 type ReadAnswer = Result<Vec<ReadResult>, StoreError>;
 
-/// Coalesces the short reads of a session.
+/// Coalesces the short reads of a session: those that wait are sent to the store as one read.
 #[derive(Debug)]
 pub(crate) struct ReadCoalescer {
     context: Arc<ReadContext>,
@@ -60,7 +61,7 @@ struct ReadContext {
     store: Arc<dyn MetaStore>,
     meters: Arc<Meters>,
     tasks: Tasks,
-    /// Number of permits: short reads that may be in flight at a time.
+    /// Number of permits, that is, of short reads that may be in flight at a time.
     in_flight: usize,
     /// Most questions of a coalesced read: the smaller of [`COALESCED_QUESTIONS_MAX`] and the
     /// store's limit.
@@ -68,7 +69,8 @@ struct ReadContext {
     queue: Mutex<ReadQueue>,
 }
 
-/// The waiting reads. The queue is empty unless all permits are taken.
+/// The reads that wait to be sent. The queue is empty unless all permits, the rights to have a read
+/// in flight, are taken.
 #[derive(Debug, Default)]
 struct ReadQueue {
     /// Number of permits that are taken, at most `in_flight`.
@@ -83,7 +85,7 @@ struct QueuedRead {
     caller: oneshot::Sender<ReadAnswer>,
 }
 
-/// How a read is sent.
+/// The way in which a caller's read is sent.
 enum Admission {
     /// At once, with a permit.
     Now(ReadPermit),
@@ -94,7 +96,8 @@ enum Admission {
 }
 
 impl ReadCoalescer {
-    /// Allows `in_flight` short reads at a time.
+    /// Creates a coalescer that keeps at most `in_flight` short reads in flight at a time. Further
+    /// ones wait and are sent together.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
         meters: &Arc<Meters>,
@@ -200,7 +203,8 @@ impl ReadContext {
     }
 
     /// Returns the callers whose reads are sent next, in the order of the queue, as many as one
-    /// read may carry. If there are none, gives the permit back.
+    /// read may carry. If there are none, gives back the permit, the right to have a read in
+    /// flight.
     fn next(&self) -> Vec<QueuedRead> {
         let mut queue = self.queue();
         let (mut batch, mut questions, mut key_bytes) = (Vec::new(), 0, 0);
@@ -223,7 +227,7 @@ impl ReadContext {
     }
 }
 
-/// The right to have a read in flight. When dropped it passes to the waiting reads.
+/// The right to have a short read in flight. When it is dropped it passes to the waiting reads.
 #[derive(Debug)]
 struct ReadPermit {
     context: Arc<ReadContext>,
@@ -231,15 +235,16 @@ struct ReadPermit {
 }
 
 impl ReadPermit {
-    /// Returns the callers that are sent next with this permit; `None` if none waits.
+    /// Returns the callers whose reads are sent next with this permit, the right to have a read in
+    /// flight. Returns `None` if no caller waits.
     fn next(mut self) -> Option<(ReadPermit, Vec<QueuedRead>)> {
         let batch = self.context.next();
         self.held = !batch.is_empty();
         self.held.then_some((self, batch))
     }
 
-    /// Reads for these callers, and then for those that have come in between, until the queue is
-    /// empty.
+    /// Sends one read for these callers, and then for those that have come in between, until the
+    /// queue is empty.
     async fn serve(self, batch: Vec<QueuedRead>) {
         let context = Arc::clone(&self.context);
         let mut next = Some((self, batch));

@@ -57,7 +57,8 @@ pub const QUEUE_PLANS_MAX: usize = 1_024;
 /// watch waits longer: until its outcome is known.
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The entry of the commit queue. When the last clone is dropped, the queued plans are still sent.
+/// The sending side of the queue in which plans wait to be committed in batches. When the last
+/// clone is dropped, the queued plans are still sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Committer {
     queue: mpsc::Sender<QueuedPlan>,
@@ -65,7 +66,8 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// Starts the queue task, with at most `in_flight` batches in flight.
+    /// Starts the queue task, which sends the queued plans in batches, with at most `in_flight`
+    /// batches in flight.
     pub(crate) fn new(context: CommitContext, in_flight: usize) -> Committer {
         let (queue, plans) = mpsc::channel(QUEUE_PLANS_MAX);
         let context = Arc::new(context);
@@ -74,24 +76,29 @@ impl Committer {
         Committer { queue, context }
     }
 
-    /// Returns the writes that were sent and that the feed has not reported yet.
+    /// Returns the registry of keys that this session has written and that the change feed, the
+    /// store's list of changed keys, has not reported yet.
     pub(crate) fn self_writes(&self) -> Arc<SelfWrites> {
         Arc::clone(&self.context.self_writes)
     }
 
-    /// Fences the session, because the store has lost records that this session wrote.
+    /// Fences the session, that is, lets it acknowledge no more changes, because the store has lost
+    /// records that this session wrote. `how` describes the loss for the log.
     pub(crate) fn fence(&self, how: &str) {
         self.context.state.fence(how);
     }
 
-    /// Returns the slots, whose records are deleted when the session ends.
+    /// Returns the session's idempotency slots: the records that prove if a plan was committed.
+    /// They are deleted when the session ends.
     pub(crate) fn slots(&self) -> &IdempotencySlots {
         &self.context.slots
     }
 
-    /// Commits a plan, in a batch with others. The epoch of `reading` stays pinned until the
-    /// outcome is certain. `staged` is returned if the plan certainly did not commit; if the caller
-    /// is gone then, the blocks are deleted. `note` names the request in the ledger's journal.
+    /// Commits a plan, in a batch with others. The epoch that `reading` pins stays pinned until the
+    /// outcome is certain, so no block that the reader of that epoch found is deleted. `staged` is
+    /// content whose blocks the plan names: it is returned if the plan certainly did not commit; if
+    /// the caller is gone then, the blocks are deleted. `note` names the request in the ledger's
+    /// journal, which the next process of a mount reads.
     ///
     /// Once the plan is in the queue it is committed even if the returned future is dropped.
     pub(crate) async fn commit(

@@ -37,17 +37,19 @@ use crate::state::SessionState;
 
 use table::Table;
 
-/// Repeated refusals that do not lead to a pause. Plans of this process that were already in flight
-/// may cause this many.
+/// The refusals by a record that the operation had met before which do not lead to a pause. Plans
+/// of this process that were already in flight may cause this many.
 const REPEATS_WITHOUT_PAUSE: u32 = 2;
 
-/// The gap that a queue leaves for other sessions is a random time. Its limit is [`GAP_COMMITS`]
-/// times the duration of the last commit, but at least `GAP_MIN` and at most `GAP_MAX`.
+/// The pause of an operation that had to wait in the queue, so that other sessions can commit, has
+/// a random length. Its limit is `GAP_COMMITS` times the duration of the last commit, but at least
+/// `GAP_MIN` and at most `GAP_MAX`.
 const GAP_MIN: Duration = Duration::from_millis(2);
 const GAP_MAX: Duration = Duration::from_millis(100);
 const GAP_COMMITS: u32 = 2;
 
-/// The reservations of a session.
+/// The records that the operations of a session have reserved after a refusal, each operation at
+/// its place in a queue.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations {
     table: Table,
@@ -55,7 +57,8 @@ pub(crate) struct Reservations {
     commit_micros: AtomicU64,
 }
 
-/// A place in the queue and the records reserved for it. Dropping it ends the reservation.
+/// The place of one operation in the queue of refused operations, and the records reserved for it.
+/// Dropping it ends the reservation.
 #[derive(Debug)]
 struct Reservation {
     place: u64,
@@ -68,16 +71,17 @@ impl Drop for Reservation {
     }
 }
 
-/// One operation, with its place in the queue and its pauses.
+/// One operation that contends with others for records: its place in the queue of refused
+/// operations, and its pauses.
 #[derive(Debug)]
 pub(crate) struct Contender<'s> {
     reservations: &'s Arc<Reservations>,
     session: &'s SessionState,
     deadline: Instant,
-    /// Created at the first pause.
+    /// The lengths of the operation's pauses. Created at the first pause.
     backoff: Option<Backoff>,
     reservation: Option<Reservation>,
-    /// Refusals by a record that this operation had met before.
+    /// The number of refusals by a record that this operation had met before.
     repeats: u32,
 }
 
@@ -92,9 +96,9 @@ impl<'s> Contender<'s> {
         Contender { reservations, session, deadline, backoff, reservation, repeats: 0 }
     }
 
-    /// Waits while earlier operations of this process depend on records that `plan` would change.
-    /// Returns true if it has waited: then the facts of the operation are old, and it must be
-    /// planned again.
+    /// Waits while earlier operations of this process have reserved records that `plan` would
+    /// change. Returns true if it has waited: then the records that the operation has read are old,
+    /// and it must be planned again. Returns false if the plan may be committed now.
     ///
     /// # Errors
     /// [`FsError::Contended`] at the deadline.
@@ -127,8 +131,9 @@ impl<'s> Contender<'s> {
         Ok(true)
     }
 
-    /// Handles a refusal of a plan with these guards. `repeats` is true if the operation had met
-    /// the refusing record before; if that happens repeatedly, it pauses.
+    /// Handles the refusal of this operation's plan, which has these guards: reserves the guarded
+    /// records, so that later operations of this process wait. `repeats` is true if the operation
+    /// had met the refusing record before; if that happens repeatedly, the operation pauses.
     ///
     /// # Errors
     /// [`FsError::Contended`] at the deadline.
@@ -161,7 +166,8 @@ impl<'s> Contender<'s> {
         if self.backoff().pause().await { Ok(()) } else { Err(FsError::Contended.into()) }
     }
 
-    /// Stores the duration of a commit, for the length of the gap.
+    /// Stores the duration of a commit of this operation, if it is in the queue. The pauses that
+    /// let other sessions commit depend on it.
     pub(crate) fn record_commit_time(&self, took: Duration) {
         if self.reservation.is_some() {
             let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -169,7 +175,7 @@ impl<'s> Contender<'s> {
         }
     }
 
-    /// Leaves the queue.
+    /// Leaves the queue of refused operations. The operation's reservation of records ends.
     pub(crate) fn leave(&mut self) {
         self.reservation = None;
     }
@@ -178,15 +184,16 @@ impl<'s> Contender<'s> {
         self.backoff.get_or_insert_with(|| Backoff::until(self.deadline))
     }
 
-    /// Takes the last place in the queue. If the queue is full, the operation goes on without a
-    /// place.
+    /// Takes the last place in the queue of refused operations, and reserves the records of these
+    /// guards. If the queue is full, the operation goes on without a place.
     fn join(&mut self, guards: &[Guard]) {
         let reservations = Arc::clone(self.reservations);
         self.reservation =
             reservations.table.join(guards).map(|place| Reservation { place, reservations });
     }
 
-    /// Replaces the operation's reservation by the records that its newest plan guards.
+    /// Reserves the records that the operation's newest plan guards, in place of those that it had
+    /// reserved. Does nothing if the operation has no place in the queue.
     fn reserve(&self, guards: &[Guard]) {
         if let Some(Reservation { place, .. }) = self.reservation {
             self.reservations.table.reserve(place, guards);

@@ -18,11 +18,12 @@ use content::{Pin, Pins};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The readers of this process, by the epoch that they pin.
+/// The active readers of this process, by the epoch that they pin. An epoch is a value of the
+/// volume's counter; blocks freed in the pinned epoch or later are not deleted.
 #[derive(Debug)]
 pub struct Epochs {
     readers: Mutex<Readers>,
-    /// Notified when [`Epochs::passed`] has grown.
+    /// Notified when the value of [`Epochs::passed`] has grown.
     pub(crate) passed_changed: Notify,
 }
 
@@ -32,7 +33,7 @@ struct Readers {
     pinned: BTreeMap<u64, Pinned>,
 }
 
-/// The readers that pin one epoch.
+/// The readers that pin one epoch, and so delay the deletion of blocks freed in it or later.
 #[derive(Debug, Default)]
 struct Pinned {
     count: u64,
@@ -47,7 +48,8 @@ impl Readers {
     }
 }
 
-/// Pins the epoch in which its reader began, until it is dropped.
+/// Keeps the epoch pinned in which its reader began, until it is dropped: blocks that the reader
+/// may have found are not deleted meanwhile.
 #[derive(Debug)]
 pub struct ReaderGuard {
     epochs: Arc<Epochs>,
@@ -67,7 +69,8 @@ impl Epochs {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pins the current epoch.
+    /// Begins a read: pins the current epoch, so that no block that the caller finds from now on is
+    /// deleted until the guard is dropped.
     pub fn pin(self: &Arc<Self>) -> ReaderGuard {
         let mut readers = self.readers();
         let epoch = readers.current;
@@ -75,7 +78,8 @@ impl Epochs {
         ReaderGuard { epochs: Arc::clone(self), epoch }
     }
 
-    /// Sets the current epoch to the volume's, as the heartbeat has read it.
+    /// Sets the current epoch of this process to `epoch`, the volume's counter as the heartbeat has
+    /// read it. Later readers pin this one.
     pub fn observe(&self, epoch: u64) {
         let mut readers = self.readers();
         let before = readers.passed();
@@ -91,25 +95,26 @@ impl Epochs {
         }
     }
 
-    /// Returns the newest epoch that this process has read.
+    /// Returns the current epoch: the volume's counter of epochs as this process last read it.
     pub fn current(&self) -> u64 {
         self.readers().current
     }
 
-    /// Returns the time since the epoch of the oldest reader was superseded; `None` if no reader
-    /// pins an old epoch. While it grows, deletions wait.
+    /// Returns the time since the volume began a newer epoch than the one that the oldest reader
+    /// pins; `None` if no reader pins an old epoch. While it grows, deletions wait.
     pub fn oldest_pin(&self) -> Option<Duration> {
         let readers = self.readers();
         let (_, oldest) = readers.pinned.first_key_value()?;
         oldest.superseded.map(|at| at.elapsed())
     }
 
-    /// Returns true if any reader is active.
+    /// Returns true if any reader of this process pins an epoch.
     pub fn has_readers(&self) -> bool {
         !self.readers().pinned.is_empty()
     }
 
-    /// Returns the newest epoch such that no reader of this process pins an older one.
+    /// Returns the passed epoch: the newest epoch such that no reader of this process pins an older
+    /// one. The reaper waits for this value of every session before it deletes blocks.
     pub fn passed(&self) -> u64 {
         self.readers().passed()
     }
@@ -122,7 +127,8 @@ impl Pins for Epochs {
 }
 
 impl ReaderGuard {
-    /// Returns true if the volume has a newer epoch than the pinned one.
+    /// Returns true if the volume has a newer epoch than the pinned one, so that this pin delays
+    /// deletions.
     pub(crate) fn is_outdated(&self) -> bool {
         self.epoch < self.epochs.readers().current
     }

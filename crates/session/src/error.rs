@@ -23,17 +23,19 @@ pub enum VolumeError {
     /// committed later.
     #[error("outcome unknown: {0}")]
     Unknown(String),
-    /// No memory was granted in time: more bodies are in flight than fit into the byte budget.
+    /// No memory was granted in time: more request and response bodies are in flight than fit into
+    /// the byte budget. Nothing was changed; the caller may retry later.
     #[error("overloaded: no memory within the deadline")]
     Overloaded,
-    /// A record or a block is damaged. An operator must look.
+    /// A record or a block is damaged. A retry gives the same error; an operator must look.
     #[error("corrupt: {0}")]
     Corrupt(String),
     /// The volume was not opened, because the options do not fit the stores. The text gives the
     /// operator the reason and the cure.
     #[error("{0}")]
     Refused(String),
-    /// The session is fenced: another process has ended it. Only a new process can serve.
+    /// The session is fenced: another process has ended it, or the store has lost its records. No
+    /// further change is acknowledged; only a new process can serve.
     #[error("the session has ended")]
     Fenced,
 }

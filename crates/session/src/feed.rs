@@ -39,7 +39,8 @@ use crate::watch::Watches;
 /// Interval at which the store is asked for changes.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Most keys of this session's own writes that wait for their notification.
+/// Most keys of this session's own writes for which the notification by the change feed is still to
+/// come.
 const SELF_WRITES_MAX: usize = 65_536;
 
 /// The writes of this session that the feed has not reported yet.
@@ -57,7 +58,8 @@ impl SelfWrites {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the keys of a plan that is about to be sent.
+    /// Counts the keys of this session's plan, which is about to be sent, so that the feed's report
+    /// of them is not taken for another session's change.
     pub(crate) fn sent(&self, plan: &Plan) {
         let mut counts = self.counts();
         if counts.len() >= SELF_WRITES_MAX {
@@ -70,7 +72,7 @@ impl SelfWrites {
         }
     }
 
-    /// Uncounts the keys of a plan that did not commit: no notification will come.
+    /// Uncounts the keys of a plan that did not commit, because the feed will not report them.
     pub(crate) fn dropped(&self, plan: &Plan) {
         let mut counts = self.counts();
         for key in cached_keys(plan) {
@@ -78,7 +80,8 @@ impl SelfWrites {
         }
     }
 
-    /// Handles a notification. Returns true if the change is counted as this session's own.
+    /// Handles the feed's report that the record of `key` changed. Returns true if the change is
+    /// counted as this session's own.
     fn notified(&self, key: &Key) -> bool {
         decrement(&mut self.counts(), key)
     }
@@ -97,7 +100,7 @@ fn decrement(counts: &mut HashMap<Key, u32>, key: &Key) -> bool {
     true
 }
 
-/// Returns the cached keys that a plan writes.
+/// Returns the keys of a plan's writes whose records the record cache may have.
 fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
     plan.writes.iter().filter_map(|write| match write {
         Write::Put(key, _) | Write::Delete(key) if records::is_cached_space(key.space()) => {
@@ -107,7 +110,8 @@ fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
     })
 }
 
-/// The task that reads the feed.
+/// The task that reads the store's change feed and passes each change to the caches of this
+/// process.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) store: Arc<dyn MetaStore>,
@@ -115,28 +119,29 @@ pub(crate) struct Listener {
     pub(crate) peers: Peers,
     pub(crate) self_writes: Arc<SelfWrites>,
     pub(crate) meters: Arc<Meters>,
-    /// Notified of names and nodes that other sessions changed.
+    /// The registered watch (of a mount), which is notified of names and nodes that other sessions
+    /// changed.
     pub(crate) watches: Arc<Watches>,
-    /// Notified when accounts, users or policies may have changed.
+    /// Changed when accounts, users or policies may have changed.
     pub(crate) access: watch::Sender<u64>,
     /// Notified when another session has begun or ended.
     pub(crate) sessions: Arc<Notify>,
     pub(crate) lock_notices: Arc<LockNotices>,
-    /// The position up to which all changes have been delivered.
+    /// The position in the feed up to which all changes have been delivered.
     pub(crate) position: Position,
 }
 
 impl Listener {
-    /// Returns the current position of the feed. All records that are read after this are covered
-    /// by notifications.
+    /// Returns the current position of the change feed. If the listener starts there, it is
+    /// notified of every change to a record that is read after this call.
     pub(crate) async fn begin(store: &dyn MetaStore) -> Result<Position, StoreError> {
         match store.changes(None).await? {
             Changes::Notified { next, .. } | Changes::Gap { next } => Ok(next),
         }
     }
 
-    /// Reads the feed until the volume closes. While the store does not answer, the position stays,
-    /// so no change is lost.
+    /// Reads the change feed until the volume closes. While the store does not answer, the position
+    /// in the feed stays, so no change is lost.
     pub(crate) async fn run(mut self, closing: CancellationToken) {
         let mut ticks = tokio::time::interval(FEED_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

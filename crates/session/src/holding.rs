@@ -21,16 +21,18 @@ use crate::scan;
 use crate::session::Session;
 use crate::state::{ObservedSession, other_sessions};
 
-/// Interval at which the readers are checked.
+/// Interval at which this task looks for readers that have become long.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Holds that one plan writes, or that are removed concurrently.
+/// Holds (records that keep one file's blocks) that one plan writes, or that are removed
+/// concurrently.
 const HOLDS_AT_ONCE: usize = 256;
 
 impl Session {
-    /// Writes holds for long readers and releases their epochs, and removes or weakens holds that
-    /// are not needed. Only one task calls this. A hold is removed only if it is as it was written,
-    /// so a late plan removes no newer hold.
+    /// Writes a hold (a record that keeps one file's blocks) for each file with long readers, and
+    /// then releases the epochs that these readers pin. Removes or weakens holds that are not
+    /// needed any more. Only one task calls this. A hold is removed only if it is as it was
+    /// written, so a late plan removes no newer hold.
     pub(crate) async fn renew_holds(&self) {
         // A file can get a new hold after its old one was released. That hold is in use, so only
         // files without a hold are removed here.
@@ -78,8 +80,9 @@ impl Session {
         }
     }
 
-    /// Changes a hold to protect only the current content of the file, because its readers of older
-    /// content have ended. If that fails it is tried again later.
+    /// Changes the hold of a file to protect only its current content, because the readers of older
+    /// content have ended. `record` is the hold as it was written. If the change fails it is tried
+    /// again later.
     async fn weaken_hold(&self, ino: Ino, record: Value) {
         let key = key::hold(ino, self.nonce());
         let weaker = Hold { since: self.now(), what: HoldScope::File }.encode(&key);
@@ -96,7 +99,8 @@ impl Session {
         }
     }
 
-    /// Removes a hold that no reader uses, if it is as it was written.
+    /// Removes the hold of a file that no reader uses, if it still equals `record`, the hold as it
+    /// was written.
     async fn remove_hold(&self, ino: Ino, record: Value) {
         let key = key::hold(ino, self.nonce());
         let guards = vec![Guard::Equals(key.clone(), record.clone())];
@@ -109,9 +113,10 @@ impl Session {
         }
     }
 
-    /// Returns the files that existing sessions hold, each with the strongest hold, and removes the
-    /// holds of ended sessions. The reaper calls this after it has waited for the epoch. Fails if
-    /// the store cannot be read.
+    /// Returns the files whose blocks existing sessions keep by a hold record. For each file the
+    /// result is the scope that protects most. Removes the holds of ended sessions. The reaper
+    /// calls this after it has waited for the readers of older epochs. Fails if the store cannot be
+    /// read.
     pub async fn held_files(&self) -> Result<HashMap<Ino, HoldScope>, VolumeError> {
         let mut holds: Vec<(Key, (Ino, HoldScope), Nonce)> = Vec::new();
         scan::walk(&*self.store, space::HOLD, |key, value| {

@@ -27,7 +27,8 @@ use tokio::time::Instant;
 
 use crate::epoch::ReaderGuard;
 
-/// Time for which a reader pins its epoch before a hold takes its place.
+/// Time for which a reader pins its epoch, which delays all deletions, before a hold on its file
+/// takes the pin's place.
 pub const HOLD_AFTER: Duration = Duration::from_secs(5);
 
 /// Keeps the blocks that a reader found from being deleted, until it is dropped.
@@ -36,15 +37,16 @@ pub struct ReadPin {
     ino: Ino,
     what: HoldScope,
     began: Instant,
-    /// The pinned epoch; `None` once a hold has taken its place.
+    /// The pinned epoch; `None` once a hold record protects the file instead.
     epoch: Mutex<Option<ReaderGuard>>,
-    /// The registry and the number of this reader in it, if the reader may be long.
+    /// The registry of long readers and the number of this reader in it; empty until the reader is
+    /// registered by `Holds::watch`.
     watched: OnceLock<(Arc<Holds>, u64)>,
 }
 
 impl ReadPin {
-    /// Protects a file that was found while `epoch` was pinned. `what` is the content that a hold
-    /// must protect.
+    /// Protects the blocks of file `ino`, which was found while `epoch` was pinned. `what` is the
+    /// content that a hold record must protect when it takes the place of the epoch.
     pub fn new(ino: Ino, what: HoldScope, epoch: ReaderGuard) -> Arc<ReadPin> {
         let (began, epoch) = (Instant::now(), Mutex::new(Some(epoch)));
         Arc::new(ReadPin { ino, what, began, epoch, watched: OnceLock::new() })
@@ -54,7 +56,8 @@ impl ReadPin {
         self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns true if the reader is older than [`HOLD_AFTER`] and pins an old epoch.
+    /// Returns true if the reader is older than [`HOLD_AFTER`] and pins an epoch older than the
+    /// volume's, so that a hold must take the place of its epoch.
     fn is_long(&self) -> bool {
         self.began.elapsed() >= HOLD_AFTER
             && self.epoch().as_ref().is_some_and(ReaderGuard::is_outdated)
@@ -69,11 +72,12 @@ impl Drop for ReadPin {
     }
 }
 
-/// The readers of a session that may be long, and the session's holds.
+/// The readers of a session that may be long, and the session's holds: records that each keep one
+/// file's blocks.
 #[derive(Debug, Default)]
 pub struct Holds {
     readers: Mutex<Readers>,
-    /// Notified when a hold is no longer needed.
+    /// Notified when the last reader of a hold has ended, so that the hold can be removed.
     pub(crate) released: Notify,
 }
 
@@ -84,7 +88,8 @@ pub(crate) struct Readers {
     /// file.
     watched: HashMap<u64, Weak<ReadPin>>,
     pub(crate) held: HashMap<Ino, ActiveHold>,
-    /// Holds without readers that must be removed, with their records as they were written.
+    /// Holds whose readers have ended and that must be removed, each with its record as it was
+    /// written.
     pub(crate) released: HashMap<Ino, Value>,
 }
 
@@ -92,7 +97,8 @@ pub(crate) struct Readers {
 #[derive(Debug)]
 pub(crate) struct LongReaders {
     pub(crate) ino: Ino,
-    /// The content that a hold must protect for them and for the readers of an existing hold.
+    /// The content that the file's hold must protect: enough for these readers and for those that
+    /// rely on its existing hold.
     pub(crate) what: HoldScope,
     pins: Vec<Arc<ReadPin>>,
 }
@@ -100,14 +106,14 @@ pub(crate) struct LongReaders {
 /// A hold that is in the store.
 #[derive(Debug)]
 pub(crate) struct ActiveHold {
-    /// Number of readers that rely on it.
+    /// Number of readers that rely on this hold and pin no epoch.
     readers: u64,
     /// Number of those among them that need the content of one version, which may be older than the
     /// current content.
     version_readers: u64,
-    /// The content that the hold protects.
+    /// The content of the file that the hold protects.
     what: HoldScope,
-    /// The record as it was last written.
+    /// The hold's record as it was last written.
     record: Value,
 }
 
@@ -116,12 +122,14 @@ impl Holds {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of held files.
+    /// Returns the number of files for which this session has a hold: a record that keeps the
+    /// file's blocks.
     pub fn count(&self) -> usize {
         self.readers().held.len()
     }
 
-    /// Takes over the holds of a resumed session. No reader relies on them yet.
+    /// Takes over the holds (records that keep files' blocks) of a session that this process
+    /// resumes: for each file the scope and the record. No reader relies on them yet.
     pub(crate) fn inherited(holds: HashMap<Ino, (HoldScope, Value)>) -> Arc<Holds> {
         let active = |(ino, (what, record))| {
             (ino, ActiveHold { readers: 0, version_readers: 0, what, record })
@@ -133,8 +141,9 @@ impl Holds {
         })
     }
 
-    /// Lets a reader rely on an existing hold that is strong enough, and releases its epoch. The
-    /// reaper may have waited for that epoch before, so the epoch alone would not protect the file.
+    /// Lets a reader rely on an existing hold of its file that protects enough, and releases the
+    /// epoch that it pins. Does nothing if there is no such hold. The reaper may have waited for
+    /// that epoch before, so the epoch alone would not protect the file.
     pub(crate) fn rely_on_hold(&self, pin: &ReadPin) {
         let mut readers = self.readers();
         let held = readers.held.get_mut(&pin.ino).filter(|held| held.what >= pin.what);
@@ -148,7 +157,8 @@ impl Holds {
         }
     }
 
-    /// Releases inherited holds on which no reader relies.
+    /// Releases the holds that were taken over from the previous process and on which no reader
+    /// relies. They are removed soon.
     pub(crate) fn end_inheritance(&self) {
         let mut readers = self.readers();
         // Their files were open in the previous process and are not open here, so no reader needs
@@ -167,7 +177,8 @@ impl Holds {
         self.released.notify_one();
     }
 
-    /// Registers a reader that may be long.
+    /// Registers a reader that may be long. If it still reads after [`HOLD_AFTER`], its file gets a
+    /// hold.
     pub fn watch(self: &Arc<Self>, pin: &Arc<ReadPin>) {
         pin.watched.get_or_init(|| {
             let mut readers = self.readers();
@@ -195,7 +206,8 @@ impl Holds {
         }
     }
 
-    /// Returns the holds that protect older content though no reader needs it, with their records.
+    /// Returns the holds that protect older content of their files though only readers of the
+    /// current content are left. Each comes with its record.
     pub(crate) fn overly_strong(&self) -> Vec<(Ino, Value)> {
         let readers = self.readers();
         let is_overly_strong =
@@ -208,15 +220,16 @@ impl Holds {
             .collect()
     }
 
-    /// Records that a hold was weakened to the current content.
+    /// Records that the hold of a file was changed to protect only the current content. `record` is
+    /// its new record.
     pub(crate) fn weakened(&self, ino: Ino, record: Value) {
         if let Some(held) = self.readers().held.get_mut(&ino) {
             (held.what, held.record) = (HoldScope::File, record);
         }
     }
 
-    /// Returns the long readers by file, each with the strength that a hold needs for them and for
-    /// the readers of an existing hold.
+    /// Returns the long readers, grouped by file. Each group has the content that its hold must
+    /// protect, for these readers and for those that rely on an existing hold of the file.
     pub(crate) fn long_readers(&self) -> Vec<LongReaders> {
         let watched: Vec<Arc<ReadPin>> =
             self.readers().watched.values().filter_map(Weak::upgrade).collect();
@@ -233,7 +246,8 @@ impl Holds {
         long_readers.into_iter().map(with_need).collect()
     }
 
-    /// Records that a hold was committed for these readers of one file, and releases their epochs.
+    /// Records that a hold with this record was committed for the long readers of one file, and
+    /// releases the epochs that they pin.
     pub(crate) fn taken(&self, long_readers: &LongReaders, record: &Value) {
         let LongReaders { ino, what, pins } = long_readers;
         let (ino, what) = (*ino, *what);
@@ -254,7 +268,8 @@ impl Holds {
         }
     }
 
-    /// Records that a hold without readers may be in the store.
+    /// Records that a hold with this record may be in the store although no reader relies on it, so
+    /// that it is removed later.
     pub(crate) fn may_remain(&self, ino: Ino, record: Value) {
         self.readers().released.insert(ino, record);
     }

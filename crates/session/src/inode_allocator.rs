@@ -29,31 +29,32 @@ use crate::error::VolumeError;
 use crate::meters;
 use crate::state::value;
 
-/// Numbers of one chunk.
+/// Inode numbers that one lease reserves for a session.
 pub const INODES_LEASED: u64 = 65_536;
 
-/// The next chunk is taken when fewer numbers than this are left.
+/// The next chunk of numbers is leased when fewer numbers than this are left.
 const LEASE_LOW: u64 = INODES_LEASED / 4;
 
-/// Most numbers of one operation.
+/// Most inode numbers that one operation may request.
 pub const INODES_PER_OPERATION_MAX: usize = 16_384;
 
 const _: () = assert!(INODES_PER_OPERATION_MAX as u64 <= INODES_LEASED, "one chunk is enough");
 
-/// Limit of the gap before a session's first chunk. The session's random name determines the gap.
+/// Limit of the inode numbers that are skipped before a session's first chunk. The session's random
+/// name determines how many are skipped.
 pub(crate) const LEASE_GAP_MAX: u64 = 1 << 20;
 
-/// Tries of a lease while other sessions take chunks.
+/// The most tries to lease a chunk while other sessions change the lease record.
 const ATTEMPTS_MAX: u32 = 32;
 
-/// The numbers that this session may hand out.
+/// The inode numbers that this session has leased and may hand out to new files.
 #[derive(Debug)]
 pub struct InodeAllocator {
     committer: Committer,
     epochs: Arc<Epochs>,
     store: Arc<dyn store::MetaStore>,
     tasks: Tasks,
-    /// Numbers that are skipped before the first chunk.
+    /// Inode numbers that are skipped before the first chunk.
     gap: u64,
     leased: Mutex<Leased>,
     /// Held while a chunk is being leased.
@@ -64,9 +65,9 @@ pub struct InodeAllocator {
 struct Leased {
     next: u64,
     end: u64,
-    /// The next chunk, if it was leased already.
+    /// The next chunk of numbers (start and end), if it was leased already.
     spare: Option<(u64, u64)>,
-    /// End of the last chunk that was leased; 0 before the first.
+    /// End of the last chunk of numbers that was leased; 0 before the first.
     chunk_end: u64,
 }
 
@@ -111,7 +112,7 @@ impl InodeAllocator {
         self.leased.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how many numbers are skipped before the first chunk.
+    /// Returns the number of inode numbers that are skipped before the session's first chunk.
     pub fn gap(&self) -> u64 {
         self.gap
     }
@@ -131,8 +132,8 @@ impl InodeAllocator {
         }
     }
 
-    /// Takes `n` numbers from memory, if there are enough. Starts the lease of the next chunk if
-    /// few are left.
+    /// Takes `n` inode numbers from the leased ones; `None` if there are too few. Starts the lease
+    /// of the next chunk if few are left.
     fn take(self: &Arc<Self>, n: u64) -> Option<std::ops::Range<u64>> {
         let (taken, low) = {
             let mut leased = self.leased();
@@ -145,7 +146,7 @@ impl InodeAllocator {
         taken
     }
 
-    /// Leases the next chunk in the background, unless a lease is running.
+    /// Leases the next chunk of inode numbers in the background, unless a lease is running.
     fn prefetch(self: &Arc<Self>) {
         if self.lease_lock.try_lock().is_err() {
             return;
@@ -158,7 +159,8 @@ impl InodeAllocator {
         }));
     }
 
-    /// Leases a chunk, unless another task has leased `enough` numbers in the meantime.
+    /// Leases a chunk of inode numbers, unless another task has leased `enough` numbers in the
+    /// meantime.
     async fn refill(&self, enough: u64) -> Result<(), VolumeError> {
         let _guard = self.lease_lock.lock().await;
         // Another task may have leased a chunk while this one waited for the lock.
@@ -181,7 +183,8 @@ impl InodeAllocator {
         Ok(())
     }
 
-    /// Leases a chunk that begins `gap` numbers behind the last lease of the volume.
+    /// Leases a chunk of inode numbers that begins `gap` numbers behind the last lease of the
+    /// volume. Returns its start and end.
     async fn lease(&self, gap: u64) -> Result<(u64, u64), VolumeError> {
         let at = key::lease();
         let mut known = None;

@@ -15,7 +15,8 @@ use record::{Ino, Timestamp};
 use store::Key;
 use tokio::sync::{Notify, watch};
 
-/// The registry of waiting tasks.
+/// The registry of tasks that wait for changes of file locks, and of the files whose map claim this
+/// session holds: the right to let its kernel keep pages of mappings.
 #[derive(Debug)]
 pub struct LockNotices {
     /// Files with waiting tasks: a version that grows with each change, and the number of waits.
@@ -25,23 +26,26 @@ pub struct LockNotices {
     claims: Mutex<Claims>,
     /// Notified when the locks of a claimed file may have changed.
     claims_changed: Notify,
-    /// A version that grows when locks may have moved between memory and the store.
+    /// A version that grows when the locks of files may have moved between a session's memory and
+    /// the store.
     keeping: watch::Sender<u64>,
     /// Grows when sessions have begun or ended, and at each gap in the change feed.
     sessions: AtomicU64,
-    /// The number of the next write of a lock record.
+    /// The number that the next written lock record gets.
     writes: AtomicU64,
 }
 
-/// Files whose map claim this session holds.
+/// The files whose map claim this session holds: the right to let its kernel keep pages of
+/// mappings.
 #[derive(Debug, Default)]
 struct Claims {
     claimed: HashSet<Ino>,
-    /// Those whose locks may have changed.
+    /// Those claimed files whose lock records may have changed, so that another session may want
+    /// the claim.
     changed: HashSet<Ino>,
 }
 
-/// A wait for the locks of one file.
+/// One task's wait for changes of the locks of one file.
 #[derive(Debug)]
 pub struct LockWatch {
     notices: Arc<LockNotices>,
@@ -50,8 +54,8 @@ pub struct LockWatch {
 }
 
 impl LockNotices {
-    /// Creates the registry. Numbers of writes begin at the current time in nanoseconds, so a
-    /// resumed session uses none of its previous process again.
+    /// Creates the registry of waits for locks. The numbers of lock records begin at the current
+    /// time in nanoseconds, so a resumed session uses none of its previous process again.
     pub(crate) fn new(now: Timestamp) -> Arc<LockNotices> {
         Arc::new(LockNotices {
             files: Mutex::default(),
@@ -79,20 +83,23 @@ impl LockNotices {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that this session holds the map claim of a file.
+    /// Records that this session holds the map claim of a file: the right to let its kernel keep
+    /// pages of mappings of the file.
     pub fn claim(&self, ino: Ino) {
         self.claims().claimed.insert(ino);
     }
 
-    /// Records that this session no longer holds the map claim of a file.
+    /// Records that this session no longer holds the map claim of a file, its right to let the
+    /// kernel keep pages of mappings.
     pub fn unclaim(&self, ino: Ino) {
         let mut claims = self.claims();
         claims.claimed.remove(&ino);
         claims.changed.remove(&ino);
     }
 
-    /// Records that another session may want the map claim of a file. Does nothing if this session
-    /// does not hold it.
+    /// Records that another session may want the map claim of a file: the right to let its kernel
+    /// keep pages of mappings. Wakes `wanted_claims`. Does nothing if this session does not hold
+    /// the claim.
     pub fn claim_may_be_wanted(&self, ino: Ino) {
         let mut claims = self.claims();
         if claims.claimed.contains(&ino) {
@@ -101,7 +108,8 @@ impl LockNotices {
         }
     }
 
-    /// Waits until other sessions may want claims that this session holds. Returns the files.
+    /// Waits until other sessions may want map claims that this session holds, that is, its rights
+    /// to let the kernel keep pages of mapped files. Returns these files; the caller checks each.
     pub async fn wanted_claims(&self) -> Vec<Ino> {
         loop {
             let changed: Vec<Ino> = self.claims().changed.drain().collect();
@@ -112,7 +120,8 @@ impl LockNotices {
         }
     }
 
-    /// Returns a receiver that changes when locks may have moved between memory and the store.
+    /// Returns a receiver that changes when the locks of files may have moved between a session's
+    /// memory and the store.
     pub fn watch_keeping(&self) -> watch::Receiver<u64> {
         self.keeping.subscribe()
     }
@@ -123,12 +132,14 @@ impl LockNotices {
         self.sessions.load(Ordering::SeqCst)
     }
 
-    /// Returns a number that no other lock record of this session has.
+    /// Returns a number for a lock record that this session is about to write. No other lock record
+    /// of the session has it.
     pub fn next_write(&self) -> u64 {
         self.writes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Handles a notification that a record changed.
+    /// Handles a notification that the record of `key` changed: wakes the waits for the locks of
+    /// its file if it is a lock record.
     pub(crate) fn notified(&self, key: &Key) {
         match key.space() {
             space::LOCKS => {
@@ -143,7 +154,8 @@ impl LockNotices {
         }
     }
 
-    /// Notifies all waits, because any lock may have changed or sessions have begun or ended.
+    /// Notifies all waits for locks, because any lock may have changed or sessions have begun or
+    /// ended.
     pub(crate) fn notify_all(&self) {
         self.sessions.fetch_add(1, Ordering::SeqCst);
         for (sender, _) in self.files().values() {
@@ -160,12 +172,14 @@ impl LockNotices {
 }
 
 impl LockWatch {
-    /// Marks all changes so far as seen.
+    /// Marks all changes of the file's locks so far as seen, so that `changed` waits for a later
+    /// one.
     pub fn mark_seen(&mut self) {
         self.changes.mark_unchanged();
     }
 
-    /// Waits until the locks may have changed since they were last marked as seen.
+    /// Waits until the file's locks may have changed since the last call of `mark_seen` or
+    /// `changed`, or since the wait began.
     pub async fn changed(&mut self) {
         // This wait keeps the sender alive, so an error is not possible.
         let _sent = self.changes.changed().await;

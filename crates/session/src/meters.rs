@@ -59,8 +59,8 @@ pub async fn count_round_trips<F: Future>(future: F) -> (F::Output, RoundTrips) 
     (output, RoundTrips { reads, commits })
 }
 
-/// Runs a future whose round trips are added to the measurement `to`. A task of its own needs this,
-/// because it does not inherit the measurement of its caller.
+/// Runs a future whose round trips to the metadata store are added to the measurement `to`. A task
+/// of its own needs this, because it does not inherit the measurement of its caller.
 pub(crate) async fn with_charge<F: Future>(future: F, to: Charge) -> F::Output {
     match to.0 {
         Some(cost) => COST.scope(cost, future).await,
@@ -68,22 +68,22 @@ pub(crate) async fn with_charge<F: Future>(future: F, to: Charge) -> F::Output {
     }
 }
 
-/// The measurement to which round trips are added; `None` if none is active.
+/// The measurement of round trips to which those of a task are added; `None` if none is active.
 #[derive(Debug)]
 pub(crate) struct Charge(Option<Arc<Cost>>);
 
-/// Returns the measurement of the current task.
+/// Returns the measurement to which the current task adds its round trips to the metadata store.
 pub(crate) fn current_charge() -> Charge {
     Charge(COST.try_with(Arc::clone).ok())
 }
 
-/// Adds a read to the measurement of the current task, if there is one.
+/// Adds a read of metadata to the current task's measurement of round trips, if there is one.
 pub(crate) fn charge_read() {
     // Background work is not measured.
     let _unmeasured = COST.try_with(|cost| cost.reads.fetch_add(1, Ordering::Relaxed));
 }
 
-/// Adds a commit to the measurement of the current task, if there is one.
+/// Adds a commit of a plan to the current task's measurement of round trips, if there is one.
 pub(crate) fn charge_commit() {
     let _unmeasured = COST.try_with(|cost| cost.commits.fetch_add(1, Ordering::Relaxed));
 }

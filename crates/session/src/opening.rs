@@ -91,7 +91,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Creates the parts of a session that has begun, and its heartbeat, which has not started yet.
+    /// Creates the parts of a session whose records are in the store already, and the task of its
+    /// heartbeat (its sign of life to other sessions), which has not started yet.
     fn assemble(
         options: &SessionOptions,
         store: Arc<dyn MetaStore>,

@@ -21,18 +21,20 @@ pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
 pub struct SessionOptions {
     /// Bytes of the record cache, keys and overhead included. 0 turns the cache off.
     pub record_cache_bytes: u64,
-    /// If true, reads are answered from current cache entries while this session is the only one of
-    /// its volume. If false, every read asks the store.
+    /// If true, reads are answered from the record cache while this session is the only one of its
+    /// volume. If false, every read asks the store.
     pub authoritative_reads: bool,
     /// Time that a new session waits before its first change if there are other sessions. It may be
-    /// less than [`JOIN_PATIENCE`] only if none of the other sessions uses authoritative reads.
+    /// less than [`JOIN_PATIENCE`] only if none of the other sessions uses authoritative reads,
+    /// that is, answers reads from its cache while it is alone.
     pub join_patience: Duration,
     /// True if no other process uses the store. Other session records then come from processes that
     /// are gone, and are ended at once.
     pub sole: bool,
     /// Host and process of the session, shown to operators.
     pub place: String,
-    /// Batches of plans that may be in flight at the same time.
+    /// The most batches of plans that may be at the metadata store at the same time. Further plans
+    /// wait in the queue.
     pub commits_in_flight: usize,
     /// Short metadata reads that may be in flight at the same time. Further reads wait and are sent
     /// together.
@@ -51,8 +53,9 @@ pub struct SessionOptions {
     pub adopts_blocks: bool,
     /// The clock of the session.
     pub clock: Arc<dyn Clock>,
-    /// A file in memory that outlives this process, for a process that will be replaced by another
-    /// one. If it names a session that still exists, this process resumes that session.
+    /// The ledger: a file in memory that outlives this process, for a process (of a mount) that
+    /// will be replaced by another one. If it names a session that still exists, this process
+    /// resumes that session. `None` for a session that ends with its process.
     pub ledger: Option<Arc<Ledger>>,
 }
 

@@ -34,37 +34,42 @@ use crate::error::VolumeError;
 use crate::records::RecordCache;
 use crate::state;
 
-/// Time for which a session is authoritative after it asked the store and learned of no peer.
+/// Time for which a session is authoritative (may answer reads from its cache) after it asked the
+/// store and learned of no other session.
 pub const AUTHORITY_DURATION: Duration = Duration::from_millis(500);
 
 /// Time that a new session waits before its first change if there are other sessions: at least
-/// twice their authority.
+/// twice the time for which they may still answer reads from their caches.
 pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 
 const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * AUTHORITY_DURATION.as_millis());
 
-/// Interval at which a session with peers checks if it still has some.
+/// Interval at which a session that has peers (other sessions of the volume) checks if it still has
+/// some.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Detects peers, and starts and ends the authority of the record cache.
+/// Detects peers (other sessions of the volume). Starts and ends the authority of the record cache:
+/// its right to answer reads without the store.
 #[derive(Debug)]
 pub(crate) struct Peers {
     nonce: Nonce,
     records: Arc<RecordCache>,
-    /// True if a list of the sessions has shown no other one, and the feed has reported none since.
+    /// True if a list of the sessions has shown no other one, and the change feed has reported none
+    /// since.
     is_sole: bool,
     /// The time of the next list of sessions; `None` before the first one.
     next_check: Option<Moment>,
 }
 
 impl Peers {
-    /// Creates the detector. It assumes peers until the first list of sessions.
+    /// Creates the detector of other sessions. It assumes that there are some until it has listed
+    /// the sessions.
     pub(crate) fn new(nonce: Nonce, records: &Arc<RecordCache>) -> Peers {
         Peers { nonce, records: Arc::clone(records), is_sole: false, next_check: None }
     }
 
-    /// Handles a notification that a record changed. Returns true if it is the record of another
-    /// session.
+    /// Handles a notification that the record of `key` changed. If it is the record of another
+    /// session, ends the authority (the right to answer reads from the cache) and returns true.
     pub(crate) fn notified(&mut self, key: &Key) -> bool {
         let other = key.space() == space::SESSION && key.suffix() != self.nonce.0;
         if other {
@@ -73,7 +78,8 @@ impl Peers {
         other
     }
 
-    /// Ends the authority, because other sessions may exist or the feed has a gap.
+    /// Ends the authority, the right to answer reads from the cache, because other sessions may
+    /// exist or the change feed has a gap.
     pub(crate) fn assume_peers(&mut self) {
         if self.is_sole {
             debug!("this session may have peers");
@@ -82,16 +88,17 @@ impl Peers {
         self.records.end_authority();
     }
 
-    /// Extends the authority, because the feed has delivered all changes up to `asked`.
+    /// Extends the authority, the right to answer reads from the cache, because the change feed has
+    /// delivered all changes up to the time `asked`. Does nothing while other sessions are assumed.
     pub(crate) fn feed_checked(&self, asked: Moment) {
         if self.is_sole {
             self.records.extend_authority(asked.after(AUTHORITY_DURATION));
         }
     }
 
-    /// Lists the sessions, if peers are assumed and [`CHECK_INTERVAL`] has passed. The position of
-    /// the feed was taken before this, so the feed reports every session that begins after the
-    /// list.
+    /// Lists the sessions, if other sessions are assumed and [`CHECK_INTERVAL`] has passed. If
+    /// there are none, the authority can begin. The position of the change feed was taken before
+    /// this, so the feed reports every session that begins after the list.
     pub(crate) async fn check(&mut self, store: &dyn MetaStore) {
         let waits = self.next_check.is_some_and(|at| !at.has_passed());
         if self.is_sole || waits || !self.records.is_authoritative() {
@@ -112,7 +119,7 @@ impl Peers {
     }
 }
 
-/// Returns true if another session exists, or the own session's record is missing.
+/// Returns true if a session other than `own` exists, or the record of `own` is missing.
 async fn has_others(store: &dyn MetaStore, own: Nonce) -> Result<bool, StoreError> {
     let (start, end) = key::partition(space::SESSION, 0);
     let found = store.read(&[Read::Range { start, end, limit: 2, follow: None }]).await?;
@@ -120,8 +127,9 @@ async fn has_others(store: &dyn MetaStore, own: Nonce) -> Result<bool, StoreErro
     Ok(!matches!(&sessions[..], [only] if only.key == key::session(own)))
 }
 
-/// Waits, after the own session's record was committed, until the authority of every other session
-/// has ended or was given up.
+/// Waits, after the record of session `own` was committed, until every other session has stopped
+/// answering reads from its cache. Returns at once if there is no other session. Fails if the store
+/// cannot be read.
 pub(crate) async fn join(
     store: &dyn MetaStore,
     own: Nonce,
@@ -161,7 +169,8 @@ impl ShortSession {
         Guard::Present(key::session(self.nonce))
     }
 
-    /// Ends the session. If that fails, a gateway ends it after [`crate::SESSION_SILENCE`].
+    /// Ends the session: deletes its record. If that fails, a gateway ends it after
+    /// [`crate::SESSION_SILENCE`].
     pub async fn end(self, store: &dyn MetaStore) {
         let (session, beat) = (key::session(self.nonce), key::heartbeat(self.nonce));
         let plan =

@@ -12,7 +12,7 @@ pub(crate) struct RandomBits {
 }
 
 impl RandomBits {
-    /// Returns the next number.
+    /// Returns the next 64-bit number. The numbers before it do not reveal it.
     pub(crate) fn next(&self) -> u64 {
         self.key.hash_one(self.count.fetch_add(1, Ordering::Relaxed))
     }

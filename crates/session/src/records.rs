@@ -48,11 +48,12 @@ pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
 /// Default bytes of the record cache, keys and overhead included.
 pub const RECORD_CACHE_BYTES_DEFAULT: u64 = 128 << 20;
 
-/// Spaces whose records are cached: those that lookups and locks read.
+/// Spaces (kinds) of records that are cached: those that lookups and locks read.
 const SPACES: [Space; 6] =
     [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD, space::LOCKS, space::LOCK_KEEPING];
 
-/// Tries of an answer without the mutex, while other tasks change entries. Then the mutex is taken.
+/// Tries to answer a read from the cache without the mutex, while other tasks change entries. After
+/// these the mutex is taken.
 const OPTIMISTIC_READS: usize = 2;
 
 /// Returns true if records of this space are cached.
@@ -60,7 +61,8 @@ pub(crate) fn is_cached_space(space: Space) -> bool {
     SPACES.contains(&space)
 }
 
-/// Returns true if the key is that of a cached counter. No record has such a key.
+/// Returns true if the key is that under which the cache stores a counter. No record has such a
+/// key.
 fn is_counter(key: &Key) -> bool {
     key.space() == space::COUNTER
 }
@@ -75,8 +77,8 @@ pub(crate) struct RecordCache {
 }
 
 impl RecordCache {
-    /// Creates a cache of about `bytes`. If `authoritative`, reads are answered from current
-    /// entries while the session has no peers.
+    /// Creates a cache of about `bytes`. If `authoritative`, reads are answered from the cache
+    /// while the session has no peers, that is, no other session changes the volume.
     pub(crate) fn new(bytes: u64, authoritative: bool) -> Arc<RecordCache> {
         Arc::new(RecordCache {
             entries: Entries::new(bytes),
@@ -86,14 +88,15 @@ impl RecordCache {
         })
     }
 
-    /// Returns true if reads are ever answered from this cache.
+    /// Returns true if this cache answers reads while the session has no peers. If false, its
+    /// entries only save round trips of planners.
     pub(crate) fn is_authoritative(&self) -> bool {
         self.currency.is_enabled()
     }
 
-    /// Sets the time until which no other session changes records. The caller guarantees that no
-    /// other session has changed a record since the first such call after
-    /// [`RecordCache::end_authority`].
+    /// Sets the time until which no other session changes records, so that entries may be current
+    /// (certainly equal to the store's records). The caller guarantees that no other session has
+    /// changed a record since the first such call after [`RecordCache::end_authority`].
     pub(crate) fn extend_authority(&self, until: Moment) {
         self.currency.extend_authority(until);
     }
@@ -104,23 +107,25 @@ impl RecordCache {
         self.currency.authority_until()
     }
 
-    /// Returns true if no entry has stopped being current since `seen`, and the authority has not
-    /// ended.
+    /// Returns true if no entry has stopped being current (certainly equal to the store's record)
+    /// since `seen`, and no other session may have changed records.
     pub(crate) fn is_unchanged(&self, seen: SeqlockRead) -> bool {
         self.currency.is_valid(seen)
     }
 
-    /// Makes all entries hints, because other sessions may change records from now on.
+    /// Makes all entries hints, which may differ from the store's records, because other sessions
+    /// may change records from now on.
     pub(crate) fn end_authority(&self) {
         self.currency.end_authority(&mut self.currency.in_flight());
     }
 
-    /// Makes all entries hints for the rest of the session's life.
+    /// Makes all entries hints, which may differ from the store's records, for the rest of the
+    /// session's life.
     pub(crate) fn disable(&self) {
         self.currency.disable(&mut self.currency.in_flight());
     }
 
-    /// Drops all entries, because any record may have changed.
+    /// Drops all entries of the cache, because any record may have changed.
     pub(crate) fn clear(&self) {
         let mut in_flight = self.currency.in_flight();
         self.currency.end_authority(&mut in_flight);
@@ -143,14 +148,15 @@ impl RecordCache {
         in_flight.note_written(key.clone());
     }
 
-    /// Stores as a hint the record that a failed guard found.
+    /// Stores the record that a failed guard found, as a hint: an entry that may become old at any
+    /// time. `None` if the guard found no record.
     pub(crate) fn note_refusal(&self, key: &Key, value: Option<&Value>) {
         let in_flight = self.currency.in_flight();
         self.hint(&in_flight, key, value);
     }
 
-    /// Stores as hints the writes of a plan that was found to be committed after its answer was
-    /// lost.
+    /// Stores the writes of a plan as hints, that is, entries that may be old. The plan was found
+    /// to be committed after its answer was lost.
     pub(crate) fn note_committed(&self, plan: &Plan) {
         let in_flight = self.currency.in_flight();
         for (key, value) in remembered_writes(plan) {
@@ -158,8 +164,9 @@ impl RecordCache {
         }
     }
 
-    /// Answers reads of single records and counters from current entries, all as of one instant.
-    /// Returns `None` if one of them is not current, or if `reads` has a range.
+    /// Answers reads of single records and counters from current entries (those certainly equal to
+    /// the store's records), all as of one instant. Returns `None` if one of them is not current,
+    /// or if `reads` has a range.
     pub(crate) fn answer(&self, reads: &[Read]) -> Option<Vec<ReadResult>> {
         let is_single = |read: &Read| matches!(read, Read::Record { .. } | Read::Counter(_));
         if !reads.iter().all(is_single) {
@@ -179,7 +186,7 @@ impl RecordCache {
         self.currency.is_valid(seen).then_some(found)
     }
 
-    /// Begins to track inodes without extended attributes.
+    /// Begins to track inodes without extended attributes, for `has_no_xattrs`.
     pub(crate) fn track_xattrs(&self) {
         self.without_xattrs.begin();
     }
@@ -192,7 +199,8 @@ impl RecordCache {
         })
     }
 
-    /// Returns the answers if all records are current in `generation`.
+    /// Returns the answers to these reads if all their records are current in `generation`, that
+    /// is, certainly equal to the store's; `None` otherwise.
     fn current_answers(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
         let value = |key: &Key| {
             let entry = self.entries.get(key).filter(|entry| entry.current_in == generation);
@@ -228,13 +236,14 @@ impl RecordCache {
         reads.iter().map(found).collect()
     }
 
-    /// Registers a read that is about to be sent.
+    /// Registers a read that is about to be sent, so that batches which end before its answer are
+    /// noticed.
     fn begin_read(self: &Arc<Self>) -> ReadInFlight {
         ReadInFlight { sent_at: self.currency.in_flight().read_sent(), cache: Arc::clone(self) }
     }
 
-    /// Registers a batch that is about to be sent. The records that it writes become hints until
-    /// its verdict.
+    /// Registers a batch of plans that is about to be sent. The entries of records that it writes
+    /// become hints, which may be old, until its verdict.
     fn begin_batch(self: &Arc<Self>, plans: &[Plan]) -> BatchInFlight {
         let writes = plans.iter().flat_map(remembered_writes);
         let mut keys: HashSet<Key> = writes.map(|(key, _)| key.clone()).collect();
@@ -258,7 +267,8 @@ impl RecordCache {
         BatchInFlight { cache: Arc::clone(self), keys, counters, sent_at }
     }
 
-    /// Returns the values of those counters that are current.
+    /// Returns the values of those counters whose entries are current, that is, certainly equal to
+    /// the store's.
     fn known_counters(&self, counters: &HashSet<Key>) -> HashMap<Key, i64> {
         let generation = self.currency.generation();
         let known = |key: &Key| {
@@ -268,7 +278,8 @@ impl RecordCache {
         counters.iter().filter_map(known).collect()
     }
 
-    /// Stores the results of a read.
+    /// Stores the results of a read. `observation` decides which of them are current (certainly
+    /// equal to the store's records) and which may be old.
     fn learn(
         &self,
         in_flight: &InFlight,
@@ -327,8 +338,9 @@ impl RecordCache {
         }
     }
 
-    /// Learns from the head of an inode that an entry points to if the inode has extended
-    /// attributes.
+    /// Learns from the head (the first bytes) of the inode's record to which a read entry of a
+    /// range points if the inode has extended attributes. `follow` describes how the read continued
+    /// from the entry to that record.
     fn learn_head(
         &self,
         in_flight: &InFlight,
@@ -358,12 +370,15 @@ impl RecordCache {
         self.note(in_flight, key, value, in_flight.generation_of_read(observation, key));
     }
 
-    /// Stores a record that may have changed since it was read.
+    /// Stores a record as a hint: it may have changed since it was read. `None` is an absent
+    /// record.
     fn hint(&self, in_flight: &InFlight, key: &Key, value: Option<&Value>) {
         self.note(in_flight, key, value, Generation::NONE);
     }
 
-    /// Stores a record as it was read, unless a current entry exists.
+    /// Stores a record as it was read, unless a current entry exists. `current_in` is the
+    /// generation in which the entry certainly equals the store's record; `Generation::NONE` if it
+    /// is a hint.
     fn note(
         &self,
         _in_flight: &InFlight,
@@ -403,7 +418,8 @@ impl Hints for RecordCache {
     }
 }
 
-/// Returns the writes of a plan to cached spaces: key, and value or `None` for a deletion.
+/// Returns the writes of a plan to cached kinds of records: each key, with the value or `None` for
+/// a deletion.
 fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)> {
     let writes = plan.writes.iter().filter_map(|write| match write {
         Write::Put(key, value) => Some((key, Some(value))),
@@ -413,7 +429,7 @@ fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)
     writes.filter(|(key, _)| is_cached_space(key.space()))
 }
 
-/// Returns the cached counters that a plan changes.
+/// Returns the cache keys of the counters that a plan changes and that are cached.
 fn changed_counters(plan: &Plan) -> impl Iterator<Item = &Key> {
     let counters = plan.writes.iter().filter_map(|write| match write {
         Write::Add(CounterKey(key), _)
@@ -435,7 +451,7 @@ fn counter_number(value: &Value) -> Option<i64> {
     Some(i64::from_be_bytes(value.as_ref().try_into().ok()?))
 }
 
-/// A read in flight.
+/// A read in flight, registered so that batches which end before its answer are noticed.
 #[derive(Debug)]
 struct ReadInFlight {
     cache: Arc<RecordCache>,
@@ -443,8 +459,8 @@ struct ReadInFlight {
 }
 
 impl ReadInFlight {
-    /// Stores the results of the read. They are current if no batch that wrote them ended in
-    /// between.
+    /// Stores the results of the read. A record's entry is current (certainly equal to the store's)
+    /// if no batch that wrote the record ended since the read was sent.
     fn found(self, reads: &[Read], found: &[ReadResult]) {
         let currency = &self.cache.currency;
         let in_flight = currency.in_flight();
@@ -459,7 +475,8 @@ impl Drop for ReadInFlight {
     }
 }
 
-/// A batch in flight. If it is dropped without a verdict, its outcome stays unknown.
+/// A batch of plans in flight. If it is dropped without a verdict, its outcome stays unknown, and
+/// the entries of records that it writes are never current again.
 #[derive(Debug)]
 struct BatchInFlight {
     cache: Arc<RecordCache>,
@@ -470,7 +487,7 @@ struct BatchInFlight {
 }
 
 impl BatchInFlight {
-    /// Stores the writes of the committed plans, by the verdicts of the batch.
+    /// Stores the writes of the plans that were committed, by the store's verdicts.
     fn decided(mut self, plans: &[Plan], verdicts: &[Verdict]) {
         if self.keys.is_empty() {
             return;
@@ -502,7 +519,8 @@ impl BatchInFlight {
         }
     }
 
-    /// Returns the values of the known counters after the committed plans.
+    /// Returns the values of the counters that were known when the batch was sent, after the
+    /// changes of the committed plans.
     fn counters_after<'p>(&self, committed: impl Iterator<Item = &'p Plan>) -> HashMap<Key, Value> {
         if self.counters.is_empty() {
             return HashMap::new();
@@ -516,7 +534,8 @@ impl BatchInFlight {
         self.counters.iter().map(after).collect()
     }
 
-    /// Ends a batch that certainly did not commit and never will.
+    /// Ends a batch that certainly did not commit and never will, so that its records may be cached
+    /// as before.
     fn not_committed(mut self) {
         let keys = std::mem::take(&mut self.keys);
         let mut in_flight = self.cache.currency.in_flight();

@@ -65,7 +65,9 @@ impl Session {
         self.drive(operation, None, client, &note, &mut contender).await
     }
 
-    /// As [`Session::run_as_watch`], for a request that the ledger's journal records.
+    /// As [`Session::run_as_watch`], for a request that the ledger's journal records. The journal
+    /// lists requests of a mount that are not answered, so that the next process learns their
+    /// outcome; `note` is the entry.
     pub async fn run_journaled<O>(
         &self,
         operation: &O,
@@ -80,9 +82,11 @@ impl Session {
         self.drive(operation, staged, CommittedFor::Watch, note, &mut contender).await
     }
 
-    /// As [`Session::run`], for an operation of the registered [`crate::NodeWatch`], for example of
-    /// a mount. The watch is not notified of changes that it made itself. If the outcome of the
-    /// commit is unknown, the call waits until it is known; the caller bounds the wait.
+    /// As [`Session::run`], for an operation of the registered [`crate::NodeWatch`], the receiver
+    /// of invalidations, for example of a mount. It is not notified of changes that it made itself.
+    /// If the outcome of the commit is unknown, the call waits until it is known; the caller bounds
+    /// the wait. `staged` is content whose blocks the plan names, as in
+    /// [`Session::run_publishing`].
     pub async fn run_as_watch<O>(
         &self,
         operation: &O,
@@ -112,7 +116,7 @@ impl Session {
     }
 
     /// Returns the result of an operation as planned from cached records alone, or `None` if they
-    /// do not suffice. The records may be hints, so use it only to refuse early, never as an
+    /// do not suffice. The records may be old, so use the result only to refuse early, never as an
     /// answer.
     pub fn plan_from_hints<O: Planner>(&self, operation: &O) -> Option<O::Output> {
         plan_from_hints(operation, &self.env(), &*self.records)

@@ -16,7 +16,7 @@ use crate::error::VolumeError;
 use crate::error::closing;
 use crate::throttle::{Priority, Throttle, ThrottledStep};
 
-/// Records in one page of a walk.
+/// Records in one page of a walk over a record space.
 const WALK_RECORDS: u32 = 1_000;
 
 /// Most empty pages in a row in a block listing. After more the scan fails, because the list may
@@ -28,22 +28,24 @@ const EMPTY_PAGES_MAX: u32 = 1_000;
 pub struct CompleteScan<T>(T);
 
 impl<T> CompleteScan<T> {
-    /// Returns `result`, which the caller has computed from these complete scans, as a complete
-    /// scan.
+    /// Returns `result`, which the caller has computed from these complete scans, as the result of
+    /// a complete scan.
     pub fn combine(_scans: &[CompleteScan<u64>], result: T) -> CompleteScan<T> {
         CompleteScan(result)
     }
 
-    /// Returns the result.
+    /// Returns the result of the scan.
     pub fn get(&self) -> &T {
         &self.0
     }
 }
 
-/// The throttle of a scan; `None` for a command that runs alone.
+/// The throttle of a scan, which pauses it while requests are served, and the scan's priority.
+/// `None` for a command that runs alone.
 pub type Throttling<'a> = Option<(&'a Throttle, Priority)>;
 
-/// Begins a page. Fails if the volume is closing.
+/// Begins a page of a scan. Returns the step after which `pause_after` pauses; `None` without
+/// throttling. Fails if the volume is closing.
 fn begin(throttling: Throttling<'_>) -> Result<Option<ThrottledStep>, VolumeError> {
     let Some((throttle, priority)) = throttling else { return Ok(None) };
     if throttle.is_closing() {
@@ -58,8 +60,8 @@ async fn pause(throttling: Throttling<'_>, step: Option<ThrottledStep>) {
     }
 }
 
-/// Visits every record of a space that exists during the whole scan at least once. Returns the
-/// number of visits. Fails with the first error of the store or of `visit`.
+/// Visits every record of a space (one kind of records) that exists during the whole scan at least
+/// once. Returns the number of visits. Fails with the first error of the store or of `visit`.
 pub async fn walk(
     store: &dyn MetaStore,
     space: Space,
@@ -68,8 +70,8 @@ pub async fn walk(
     walk_throttled(store, None, space, visit).await
 }
 
-/// As [`walk`], throttled between two pages. Fails with [`VolumeError::Unavailable`] if the volume
-/// is closing.
+/// As [`walk`], with pauses between two pages while requests are served. Fails with
+/// [`VolumeError::Unavailable`] if the volume is closing.
 pub async fn walk_throttled(
     store: &dyn MetaStore,
     throttling: Throttling<'_>,
@@ -96,8 +98,9 @@ pub async fn walk_throttled(
     }
 }
 
-/// Returns all blocks of a session with their sealed sizes, in bytes. Fails with the errors of the
-/// block store, and with [`VolumeError::Unavailable`] if the list has no end.
+/// Returns all blocks of a session with their sealed sizes (content, header and checksums) in
+/// bytes. Fails with the errors of the block store, and with [`VolumeError::Unavailable`] if the
+/// list has no end.
 pub async fn blocks_of(
     blocks: &dyn BlockStore,
     session: Nonce,
@@ -105,7 +108,8 @@ pub async fn blocks_of(
     blocks_throttled(blocks, None, session).await
 }
 
-/// As [`blocks_of`], throttled between two pages.
+/// As [`blocks_of`], with pauses between two pages while requests are served. Fails also if the
+/// volume is closing.
 pub async fn blocks_throttled(
     blocks: &dyn BlockStore,
     throttling: Throttling<'_>,
@@ -129,7 +133,8 @@ pub async fn blocks_throttled(
     }
 }
 
-/// Returns the slices in an inode's record; none if its content is inline or in pages.
+/// Returns the slices (runs of bytes of one block) in an inode's record; none if its content is
+/// inline or in pages of a content map.
 pub fn slices_of(inode: &Inode) -> &[Slice] {
     match inode.file().map(|file| &file.content) {
         Some(Content::Slices(slices)) => slices,
@@ -145,15 +150,16 @@ pub fn ino_of(key: &Key) -> Result<Ino, VolumeError> {
     Ok(Ino(u64::from_be_bytes(bytes)))
 }
 
-/// Returns the block id at the beginning of a key: of pending blocks and of shares. Fails with
-/// `Corrupt` if the key is too short.
+/// Returns the block id at the beginning of a key: of a pending block, which awaits deletion, or of
+/// a share, which records one owner of a block. Fails with `Corrupt` if the key is too short.
 pub fn block_of(key: &Key) -> Result<BlockId, VolumeError> {
     let bytes = key.suffix().first_chunk().copied();
     bytes.map(BlockId).ok_or_else(|| VolumeError::Corrupt(format!("no block in {key:?}")))
 }
 
-/// Returns the session name at the beginning of a key: of idempotency slots and of staged records.
-/// Fails with `Corrupt` if the key is too short.
+/// Returns the session name at the beginning of a key: of an idempotency slot, which proves if a
+/// plan was committed, or of a record that a session staged. Fails with `Corrupt` if the key is too
+/// short.
 pub fn nonce_of(key: &Key) -> Result<Nonce, VolumeError> {
     let bytes = key.suffix().first_chunk().copied();
     bytes.map(Nonce).ok_or_else(|| VolumeError::Corrupt(format!("no session in {key:?}")))

@@ -43,15 +43,17 @@ pub struct Session {
     pub(crate) record: VolumeRecord,
     pub(crate) state: Arc<SessionState>,
     pub(crate) committer: Committer,
-    /// The queue of operations that contend for the same records.
+    /// The queue of operations that contend for the same records, each with the records that it has
+    /// reserved.
     pub(crate) reservations: Arc<Reservations>,
     pub(crate) coalescer: ReadCoalescer,
     pub(crate) records: Arc<RecordCache>,
     pub(crate) inode_allocator: Arc<InodeAllocator>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
-    /// Pins the epoch in which this process began or resumed the session, until
-    /// [`Session::end_inheritance`]. `None` for a session without a ledger.
+    /// Pins the epoch in which this process began or resumed the session, so that files that were
+    /// open in the previous process are not deleted. Held until [`Session::end_inheritance`];
+    /// `None` for a session without a ledger.
     pub(crate) inherited: Mutex<Option<ReaderGuard>>,
     pub(crate) is_resumed: bool,
     pub(crate) throttle: Throttle,
@@ -111,7 +113,8 @@ impl Session {
     }
 
     /// Finishes running operations, with waits of at most [`CLOSE_PATIENCE`], and keeps the
-    /// session's records in the store, so that the next process can resume the session.
+    /// session's records in the store, so that the next process can resume the session. For a mount
+    /// whose process is replaced.
     pub async fn hand_over(&self) {
         let Some(_settled) = self.finish().await else { return };
         info!(session = %self.state.nonce, "session handed over to the next process");
@@ -119,8 +122,8 @@ impl Session {
         self.gone.cancel();
     }
 
-    /// Finishes running operations. Returns true if the heartbeat task has ended in time, and
-    /// `None` if the session was closed before.
+    /// Finishes running operations. Returns true if the heartbeat task (the session's sign of life)
+    /// has ended in time, false if it has not, and `None` if the session was closed before.
     async fn finish(&self) -> Option<bool> {
         let heartbeat = self.heartbeat.lock().await.take()?;
         self.closing.cancel();
@@ -148,7 +151,8 @@ impl Session {
         self.clock.now()
     }
 
-    /// Returns a time that has certainly passed on every machine: see [`runtime::Clock::passed`].
+    /// Returns a time, by the session's clock, that has certainly passed on every machine: see
+    /// [`runtime::Clock::passed`].
     pub fn passed(&self) -> Timestamp {
         self.clock.passed()
     }
@@ -179,12 +183,14 @@ impl Session {
         &self.tasks
     }
 
-    /// Returns the epochs in which readers of this process are active.
+    /// Returns the epochs that readers of this process pin, so that the blocks that they may have
+    /// found are not deleted.
     pub fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
 
-    /// Returns the long readers of this process, and the holds that protect their files.
+    /// Returns the long readers of this process, and the holds: records that each keep the blocks
+    /// of one such file.
     pub fn holds(&self) -> &Arc<Holds> {
         &self.holds
     }
@@ -201,21 +207,23 @@ impl Session {
         self.is_resumed
     }
 
-    /// Releases the inherited epoch and all inherited holds that no reader uses. The caller has
-    /// opened all inherited files again.
+    /// Releases the epoch and all holds (records that keep files' blocks) that this process took
+    /// over from the previous one and that no reader uses. The caller has opened all files again
+    /// that were open in the previous process.
     pub fn end_inheritance(&self) {
         let inherited = self.inherited.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.holds.end_inheritance();
         drop(inherited);
     }
 
-    /// Moves a reader of an inherited file from its epoch pin to the hold that the previous process
-    /// wrote, if there is one.
+    /// Lets a reader of a file that was open in the previous process rely on the hold that this
+    /// process wrote (a record that keeps the file's blocks) instead of its pinned epoch. Does
+    /// nothing if there is no such hold.
     pub fn rely_on_hold(&self, pin: &ReadPin) {
         self.holds.rely_on_hold(pin);
     }
 
-    /// Returns the throttle of background work.
+    /// Returns the throttle, which pauses background work while requests are served.
     pub fn throttle(&self) -> &Throttle {
         &self.throttle
     }
@@ -225,7 +233,7 @@ impl Session {
         &self.inode_allocator
     }
 
-    /// Returns the session's counters.
+    /// Returns the session's counters of operations, round trips and plans.
     pub fn meters(&self) -> &Meters {
         &self.meters
     }
@@ -276,20 +284,21 @@ impl Session {
         self.orphaned.notify_one();
     }
 
-    /// Pins the current epoch. Blocks that are named by records read after this call are not
-    /// deleted until the guard is dropped.
+    /// Begins a read: pins the current epoch. Blocks that are named by records read after this call
+    /// are not deleted until the guard is dropped.
     pub fn reading(&self) -> ReaderGuard {
         self.epochs.pin()
     }
 
-    /// Commits a plan of background work, with a pin on the current epoch: see
-    /// [`Session::commit_reading`].
+    /// Commits a plan of background work, with a pin on the current epoch, so that blocks which it
+    /// found are not deleted: see [`Session::commit_reading`].
     pub async fn commit_plan(&self, plan: Plan) -> Outcome {
         self.commit_reading(plan, self.reading()).await
     }
 
-    /// Commits a plan, in a batch with other waiting plans. The epoch of `reading` stays pinned
-    /// until the outcome of the plan is certain.
+    /// Commits a plan, in a batch with other waiting plans. The epoch that `reading` pins stays
+    /// pinned until the outcome of the plan is certain, so no block that its reader found is
+    /// deleted.
     ///
     /// Once the plan is in the queue it is committed even if the returned future is dropped.
     pub async fn commit_reading(&self, plan: Plan, reading: ReaderGuard) -> Outcome {

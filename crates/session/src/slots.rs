@@ -26,44 +26,47 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Slots of a session: plans that may be in flight or of unknown outcome at the same time.
 pub const SLOTS_MAX: u16 = 1_024;
 
-/// The slots of a session. A pool holds those that carry no plan.
+/// The idempotency slots of a session: records that prove if a plan was committed. A pool holds
+/// those that carry no plan.
 #[derive(Debug)]
 pub(crate) struct IdempotencySlots {
     session: Nonce,
     permits: Arc<Semaphore>,
     pool: Mutex<FreeSlots>,
-    /// Records the number of slots before a new one is used, if the session may be resumed by
-    /// another process.
+    /// The ledger, a file that outlives this process. The number of slots is written to it before a
+    /// new one is used, so that the next process can resume the session. `None` if the session ends
+    /// with its process.
     ledger: Option<Arc<Ledger>>,
 }
 
 #[derive(Debug, Default)]
 struct FreeSlots {
-    /// Free slots. The last one that was returned is taken first, so that a quiet session has few
-    /// records.
+    /// Slots that carry no plan. The last one that was returned is taken first, so that a quiet
+    /// session has few records.
     free: Vec<Slot>,
     /// Number of slots that were used so far, and so the number of the next new one.
     created: u16,
 }
 
-/// A slot and the number of its steps.
+/// An idempotency slot (a record that proves if a plan was committed): its number, and the number
+/// of steps by which it was advanced.
 #[derive(Debug)]
 struct Slot {
     number: u16,
     key: Key,
     count: u64,
-    /// The current record; `None` before the first plan.
+    /// The slot's current record in the store; `None` before the first plan.
     record: Option<Value>,
 }
 
-/// A slot that carries a plan.
+/// An idempotency slot that carries a plan: the slot's record proves if the plan was committed.
 #[derive(Debug)]
 pub(crate) struct TakenSlot {
     slot: Slot,
     permit: OwnedSemaphorePermit,
 }
 
-/// The state of a slot, relative to the plan that it carries.
+/// The state of an idempotency slot, relative to the plan that it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
     /// The plan has committed.
@@ -72,19 +75,21 @@ pub(crate) enum SlotState {
     Aborted,
     /// The plan has not committed yet. It may still do so.
     Unmoved,
-    /// The record was never written by this session: the store has lost acknowledged commits.
+    /// The slot's record was never written by this session: the store has lost acknowledged
+    /// commits.
     Foreign,
 }
 
 impl IdempotencySlots {
-    /// Creates the slots of a new session.
+    /// Creates the idempotency slots of a new session. With a `ledger`, the number of slots is
+    /// written to it for the next process.
     pub(crate) fn new(session: Nonce, ledger: Option<Arc<Ledger>>) -> IdempotencySlots {
         let permits = Arc::new(Semaphore::new(usize::from(SLOTS_MAX)));
         IdempotencySlots { session, permits, pool: Mutex::default(), ledger }
     }
 
-    /// Takes over the slots of a resumed session, numbered from 0, with their current records. None
-    /// of them carries a plan.
+    /// Takes over the idempotency slots of a session that this process resumes, numbered from 0,
+    /// with their current records. None of them carries a plan.
     pub(crate) fn with_settled(self, records: Vec<(SlotRecord, Value)>) -> IdempotencySlots {
         {
             let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,13 +103,13 @@ impl IdempotencySlots {
         self
     }
 
-    /// Takes a free slot; `None` if there is none.
+    /// Takes a slot for a plan; `None` if all slots carry plans.
     pub(crate) fn try_take(&self) -> Option<TakenSlot> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         Some(self.taken(permit))
     }
 
-    /// Takes a free slot, and waits for one if there is none.
+    /// Takes a slot for a plan, and waits for one if all slots carry plans.
     pub(crate) async fn take(&self) -> TakenSlot {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         self.taken(permit.expect("the semaphore is never closed"))
@@ -125,8 +130,8 @@ impl IdempotencySlots {
         TakenSlot { slot, permit }
     }
 
-    /// Returns a slot to the pool after its plan has settled as `step`. With `Foreign` the slot is
-    /// not used again.
+    /// Returns a slot to the pool after the outcome of its plan has become known, as `step`. With
+    /// `Foreign`, which means that the store has lost records, the slot is not used again.
     pub(crate) fn settle(&self, taken: TakenSlot, step: SlotState) {
         let TakenSlot { mut slot, permit } = taken;
         match step {
@@ -147,7 +152,8 @@ impl IdempotencySlots {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner).free.push(slot);
     }
 
-    /// Returns the keys of all slots that may have a record.
+    /// Returns the keys of all idempotency slots of this session that may have a record in the
+    /// store.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let created = self.pool.lock().unwrap_or_else(PoisonError::into_inner).created;
         (0..created).map(|slot| key::idempotency_slot(self.session, slot)).collect()
@@ -166,12 +172,12 @@ impl TakenSlot {
         &self.slot.key
     }
 
-    /// Returns the number of the slot and the step to which its plan advances it.
+    /// Returns the number of the slot, and the number of the step to which its plan advances it.
     pub(crate) fn step(&self) -> (u16, u64) {
         (self.slot.number, self.slot.count + 1)
     }
 
-    /// Returns the guard that the slot has not been advanced since it was taken.
+    /// Returns the guard that the slot's record has not changed since the slot was taken.
     pub(crate) fn guard(&self) -> Guard {
         match &self.slot.record {
             None => Guard::Absent(self.slot.key.clone()),
@@ -179,12 +185,13 @@ impl TakenSlot {
         }
     }
 
-    /// Returns the write that advances the slot: by its plan, or `aborted` by a tombstone.
+    /// Returns the write that advances the slot by one step. `aborted` is false for the slot's
+    /// plan, and true for the tombstone, the write that keeps the plan from committing.
     pub(crate) fn advance(&self, aborted: bool) -> Write {
         Write::Put(self.slot.key.clone(), self.slot.next(aborted))
     }
 
-    /// Returns the state of the slot if its record is `found`.
+    /// Returns the state of the slot's plan if `found` is the slot's record in the store.
     pub(crate) fn read(&self, found: Option<&Value>) -> SlotState {
         if found == self.slot.record.as_ref() {
             SlotState::Unmoved

@@ -40,7 +40,8 @@ pub(crate) use resume::{Resumed, note_session, resume};
 pub(crate) use start::{OpenSettings, begin, find_volume, start};
 pub use start::{check_block_owner, check_volume_format};
 
-/// The state of this process's session.
+/// The state of this process's session: its name, and if it has ended or was fenced (ended from
+/// outside).
 #[derive(Debug)]
 pub(crate) struct SessionState {
     pub nonce: Nonce,
@@ -66,8 +67,8 @@ impl SessionState {
         Guard::Present(self.key())
     }
 
-    /// Marks the session as fenced: nothing is acknowledged any more. `how` is the reason, for the
-    /// log.
+    /// Marks this session as fenced, that is, ended from outside: nothing is acknowledged any more.
+    /// `how` is the reason, for the log.
     pub(crate) fn fence(&self, how: &str) {
         if !self.fenced.swap(true, Ordering::SeqCst) {
             error!(session = %self.nonce, how, "this session has ended; nothing is served any more");
@@ -75,7 +76,7 @@ impl SessionState {
         self.ended.cancel();
     }
 
-    /// Records if the volume has other sessions.
+    /// Records if the volume has other sessions, as this one has just read them.
     pub(crate) fn note_peers(&self, has_peers: bool) {
         self.has_peers.store(has_peers, Ordering::Relaxed);
     }
@@ -91,7 +92,7 @@ impl SessionState {
     }
 }
 
-/// Returns the value of a record; `None` if the store returned no record.
+/// Returns the value of the record that a read has found; `None` if it has found no record.
 pub fn value(found: Option<&store::ReadResult>) -> Option<Value> {
     match found {
         Some(store::ReadResult::Record(Some(entry))) => Some(entry.value.clone()),
@@ -99,7 +100,7 @@ pub fn value(found: Option<&store::ReadResult>) -> Option<Value> {
     }
 }
 
-/// Returns the number of a counter; 0 if the store returned something else.
+/// Returns the number of the counter that a read has found; 0 if the read returned something else.
 pub fn counter(found: Option<&store::ReadResult>) -> i64 {
     match found {
         Some(store::ReadResult::Counter(number)) => *number,
@@ -107,7 +108,8 @@ pub fn counter(found: Option<&store::ReadResult>) -> i64 {
     }
 }
 
-/// Returns the entries of a range; none if the store returned something else.
+/// Returns the entries of the range that a read has found; none if the read returned something
+/// else.
 pub fn entries(found: Option<store::ReadResult>) -> Vec<store::Entry> {
     match found {
         Some(store::ReadResult::Range(entries)) => entries,

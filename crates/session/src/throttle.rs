@@ -17,14 +17,14 @@ use tokio_util::sync::CancellationToken;
 use crate::epoch::Epochs;
 use crate::meters::Meters;
 
-/// The pause after a step, as a multiple of its duration: background work runs a twentieth of the
-/// time.
+/// The pause of background work after a step, as a multiple of the step's duration: the work runs a
+/// twentieth of the time.
 pub const PAUSE_FACTOR: u32 = 19;
 
-/// The longest pause.
+/// The longest pause of background work after one step.
 pub const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Interval at which a pause checks if it is still needed.
+/// Interval at which a pause of background work checks if requests are still served.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// The priority of background work while requests are served.
@@ -45,7 +45,7 @@ pub struct ThrottledStep {
     served: u64,
 }
 
-/// Decides how long background work pauses.
+/// Decides how long background work pauses after each of its steps while requests are served.
 #[derive(Debug)]
 pub struct Throttle {
     meters: Arc<Meters>,
@@ -64,7 +64,7 @@ impl Throttle {
         Throttle { meters, epochs, closing: closing.clone() }
     }
 
-    /// Returns true if the session is closing. Then no new step may begin.
+    /// Returns true if the session is closing. Then no new step of background work may begin.
     pub fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
     }
@@ -74,8 +74,8 @@ impl Throttle {
         ThrottledStep { priority, began: Instant::now(), served: self.meters.served.get() }
     }
 
-    /// Ends a step. Pauses if requests were served during it or a reader is active. The pause ends
-    /// after its time, or earlier when there are no requests and no readers.
+    /// Ends a step of background work. Pauses if requests were served during it or a reader is
+    /// active. The pause ends after its time, or earlier when there are no requests and no readers.
     pub async fn pause_after(&self, step: ThrottledStep) {
         if step.priority == Priority::Urgent {
             return;

@@ -35,17 +35,20 @@ use crate::records::SeqlockRead;
 /// Changes of peers invalidate it earlier, most of them within [`crate::FEED_INTERVAL`].
 pub const PUSHED_CACHE_DURATION: Duration = Duration::from_secs(1);
 
-/// Consistency of external caches while the session has peers.
+/// Consistency of caches outside of this process, such as the kernel's, while the session has peers
+/// (other sessions of the volume).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coherence {
     /// Every change is visible at once, so nothing is cached.
     #[default]
     Strict,
-    /// Data up to [`PUSHED_CACHE_DURATION`] old may be visible, while the feed is answered.
+    /// Data up to [`PUSHED_CACHE_DURATION`] old may be visible, while the store answers requests
+    /// for its change feed.
     Pushed,
 }
 
-/// The time until which data may be cached.
+/// The time until which a cache outside of this process may keep data that was read from this
+/// session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheValidity {
     until: Option<Moment>,
@@ -77,7 +80,7 @@ pub struct NodeChanges {
 }
 
 impl NodeChanges {
-    /// Returns the names and nodes whose records have these keys.
+    /// Returns the names and nodes whose records have these keys. Other keys are ignored.
     fn from_keys<'k>(keys: impl Iterator<Item = &'k Key>) -> NodeChanges {
         let (mut names, mut nodes) = (BTreeSet::new(), BTreeSet::new());
         for key in keys {
@@ -106,19 +109,21 @@ impl NodeChanges {
     }
 }
 
-/// Returns the node in the key of an orphan record.
+/// Returns the node in the key of an orphan record (of a file without a name); `None` for other
+/// keys.
 fn orphan_ino(key: &Key) -> Option<Ino> {
     key.suffix().try_into().ok().map(u64::from_be_bytes).map(Ino)
 }
 
-/// A component that lets caches outside of this process keep names and attributes.
+/// A component that lets caches outside of this process, such as the kernel's, keep names and
+/// attributes, and invalidates them.
 pub trait NodeWatch: fmt::Debug + Send + Sync {
     /// Invalidates these names and nodes, which were not changed through this watch. Sends `done`
     /// when the caches have dropped them. If `done` is dropped instead, the change waits until all
     /// granted times have expired. Must not block.
     fn changed(&self, changes: &NodeChanges, done: Option<oneshot::Sender<()>>);
 
-    /// Invalidates everything, because any record may have changed. Must not block.
+    /// Invalidates all cached names and nodes, because any record may have changed. Must not block.
     fn all_changed(&self);
 }
 
@@ -130,7 +135,8 @@ pub(crate) struct PendingInvalidation {
 }
 
 impl PendingInvalidation {
-    /// Waits until no cache has the old data: it was dropped, or it has expired.
+    /// Waits until no outside cache has the old data: it was dropped, or its granted time has
+    /// passed.
     pub(crate) async fn completed(self) {
         let waited = tokio::time::timeout(self.until.remaining(), self.done).await;
         if let Ok(Err(_dropped)) = waited {
@@ -139,7 +145,8 @@ impl PendingInvalidation {
     }
 }
 
-/// The registered watch, and the times that were granted to it.
+/// The registered watch (the component that invalidates outside caches), and the times until which
+/// it may let them keep data.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     watch: RwLock<Option<Watch>>,
@@ -155,9 +162,10 @@ pub(crate) struct Watch {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// With peers: the time until which data may be cached, because the feed has been read.
+    /// While the session has peers (other sessions): the time until which data may be cached,
+    /// because the change feed has been read.
     feed_checked: Option<Moment>,
-    /// The latest time that was granted.
+    /// The latest time until which the watch was permitted to let data be cached.
     granted: Option<Moment>,
 }
 
@@ -174,14 +182,16 @@ impl Watches {
         *self.watch.write().unwrap_or_else(PoisonError::into_inner) = watch;
     }
 
-    /// Returns the watch and the latest granted time, if that has not passed.
+    /// Returns the registered watch and the latest time until which it may let data be cached, if
+    /// that has not passed.
     fn granted(&self) -> Option<(Arc<dyn NodeWatch>, Moment)> {
         let until = self.times().granted.filter(|until| !until.has_passed())?;
         Some((self.watch()?.watch, until))
     }
 
-    /// Returns the validity of data that is read from now on. `authority` is the end of this
-    /// session's authority and the state of the record cache; `None` without authority.
+    /// Returns the time until which the watch may let data be cached that is read from now on.
+    /// `authority` is the time until which no other session changes records, and the state of the
+    /// record cache; `None` if another session may change records now.
     pub(crate) fn cache_validity(&self, authority: Option<(Moment, SeqlockRead)>) -> CacheValidity {
         let Some(Watch { coherence, .. }) = self.watch() else { return CacheValidity::default() };
         let (authority, seen) = authority.unzip();
@@ -199,13 +209,15 @@ impl Watches {
         CacheValidity { until, seen }
     }
 
-    /// Extends the validity with peers, because the feed has delivered all changes up to `asked`.
+    /// Extends the time until which data may be cached while other sessions exist, because the
+    /// change feed has delivered all changes up to the time `asked`.
     pub(crate) fn feed_checked(&self, asked: Moment) {
         self.times().feed_checked = Some(asked.after(PUSHED_CACHE_DURATION));
     }
 
-    /// Invalidates the names and nodes that a committed plan of this session has changed. Returns
-    /// `None` if no cache can have old data of them.
+    /// Invalidates the names and nodes that a committed plan of this session has changed in outside
+    /// caches. The caller waits for the returned invalidation before it answers. Returns `None` if
+    /// no cache can have old data of them.
     pub(crate) fn committed(&self, plan: &Plan) -> Option<PendingInvalidation> {
         // If nothing was granted lately, no cache can have old data, and the change need not wait.
         let (watch, until) = self.granted()?;
@@ -224,7 +236,8 @@ impl Watches {
         Some(PendingInvalidation { done: completed, until })
     }
 
-    /// Invalidates the names and nodes in these records, which other sessions have changed.
+    /// Invalidates the names and nodes in the records of these keys, which other sessions have
+    /// changed.
     pub(crate) fn notified<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
         let Some((watch, _until)) = self.granted() else { return };
         let changes = NodeChanges::from_keys(keys);
@@ -233,7 +246,7 @@ impl Watches {
         }
     }
 
-    /// Invalidates everything, because other sessions may have changed any record.
+    /// Invalidates all cached names and nodes, because other sessions may have changed any record.
     pub(crate) fn all_changed(&self) {
         self.times().feed_checked = None;
         if let Some((watch, _until)) = self.granted() {

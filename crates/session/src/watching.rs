@@ -8,26 +8,29 @@ use crate::session::Session;
 use crate::watch::{CacheValidity, Coherence, NodeWatch, Watch};
 
 impl Session {
-    /// Registers `watch` in place of the one before. It is notified of changes from now on.
+    /// Registers `watch`, the component that invalidates outside caches, in place of the one
+    /// before. It is notified of changes from now on. `coherence` is the consistency of its caches
+    /// while other sessions exist.
     pub fn watch_nodes(&self, watch: Arc<dyn NodeWatch>, coherence: Coherence) {
         self.records.track_xattrs();
         self.watches.set(Some(Watch { watch, coherence }));
     }
 
-    /// Removes the watch. It gets no notifications any more, and must drop its cached data or let
-    /// it expire.
+    /// Removes the registered watch, the component that invalidates outside caches. It gets no
+    /// notifications any more, and must drop its cached data or let it expire.
     pub fn unwatch_nodes(&self) {
         self.watches.set(None);
     }
 
-    /// Returns how long the watch may cache data that it reads from now on. Call it before the
-    /// read.
+    /// Returns how long the registered watch may let outside caches keep data that it reads from
+    /// now on. Call it before the read.
     pub fn cache_validity(&self) -> CacheValidity {
         self.watches.cache_validity(self.records.authority_until())
     }
 
-    /// Returns how long the watch may cache data that was read while `before` was valid but is
-    /// handed out only now. Returns no validity if a record may have changed since `before`.
+    /// Returns how long outside caches may keep data that the watch read while `before` was valid
+    /// but that it hands out only now. Returns no validity if a record may have changed since
+    /// `before`.
     pub fn validity_if_unchanged(&self, before: CacheValidity) -> CacheValidity {
         let now = self.cache_validity();
         let is_unchanged = before.seen.is_some_and(|seen| self.records.is_unchanged(seen));
