@@ -25,10 +25,10 @@ use crate::ContentError;
 pub use holder::{MemoryHolder, SHARE_PARTS, Share};
 use queue::Queue;
 
-/// The granularity of the budget.
+/// The unit in which the budget counts memory, in bytes.
 const UNIT_BYTES: u64 = 1024;
 
-/// The error of a request that was not granted within its timeout.
+/// The error of a request for memory that was not granted within its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no memory was granted within the timeout")]
 pub struct Overloaded;
@@ -46,7 +46,7 @@ pub trait ReleaseMemory: fmt::Debug + Send + Sync {
     fn release_memory(&self);
 }
 
-/// The interval at which holders are asked to release memory while a request waits.
+/// The interval at which holders of memory are asked to release some while a request waits.
 const RELEASE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A memory budget. Clones share one budget.
@@ -57,7 +57,7 @@ pub struct ByteBudget(Arc<Inner>);
 struct Inner {
     units: u64,
     queue: Mutex<Queue<Permit>>,
-    /// Units that are granted now.
+    /// Units of memory that are granted now.
     in_use: AtomicU64,
     peak: AtomicU64,
     holders: Mutex<Vec<Weak<dyn ReleaseMemory>>>,
@@ -69,8 +69,9 @@ impl ByteBudget {
         ByteBudget::with(bytes, false)
     }
 
-    /// As [`ByteBudget::new`], but no holder gets more than its shares, even if memory is free. A
-    /// request of a holder that holds nothing is granted at any size.
+    /// As [`ByteBudget::new`], but with fixed shares: no holder gets more than its shares of the
+    /// budget, even if memory is free. A request of a holder that holds nothing is granted at any
+    /// size.
     pub fn with_fixed_shares(bytes: u64) -> ByteBudget {
         ByteBudget::with(bytes, true)
     }
@@ -87,8 +88,9 @@ impl ByteBudget {
         }))
     }
 
-    /// Waits in turn until `bytes` are free, at most for `timeout`. A request for more than the
-    /// whole budget gets the whole budget, so a very large request is slow but not impossible.
+    /// Waits until `bytes` of the budget are free and the requests before this one are granted, at
+    /// most for `timeout`. A request for more than the whole budget gets the whole budget, so a
+    /// very large request is slow but not impossible.
     ///
     /// # Errors
     /// Fails with `Overloaded` after `timeout`.
@@ -96,7 +98,8 @@ impl ByteBudget {
         self.acquire_for(&MemoryHolder::default(), bytes, timeout).await
     }
 
-    /// As [`ByteBudget::acquire`], for a holder that has shares.
+    /// As [`ByteBudget::acquire`], for a holder that has shares: limits for its host and its access
+    /// key, for example. While others wait, a holder that exceeds a share waits behind them.
     ///
     /// # Errors
     /// Fails with `Overloaded` after `timeout`.
@@ -139,7 +142,7 @@ impl ByteBudget {
         waiting.try_recv().map_err(|_| Overloaded)
     }
 
-    /// Registers a holder that is asked to release memory while a request waits. It stays
+    /// Registers a holder of memory that is asked to release some while a request waits. It stays
     /// registered until it is dropped.
     pub fn register_holder(&self, holder: Weak<dyn ReleaseMemory>) {
         let mut holders = self.holders();
@@ -151,8 +154,8 @@ impl ByteBudget {
         holders.push(holder);
     }
 
-    /// Returns true if more than three quarters of the budget are granted, so that new requests may
-    /// have to wait.
+    /// Returns true if more than three quarters of the budget are granted, so that new requests for
+    /// memory may have to wait.
     pub fn is_tight(&self) -> bool {
         self.in_use() > self.total() / 4 * 3
     }
@@ -192,7 +195,7 @@ impl ByteBudget {
         self.0.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Grants memory to as many waiting requests as possible.
+    /// Grants memory to as many waiting requests as have room in the budget and in their shares.
     fn grant(&self) {
         loop {
             let Some(granted) = self.queue().next() else { return };
@@ -226,7 +229,7 @@ impl ByteBudget {
     }
 }
 
-/// The place of a request in the queue. Dropping it removes the request from the queue.
+/// The place of a request in the budget's queue. Dropping it removes the request from the queue.
 struct QueueGuard<'a> {
     budget: &'a ByteBudget,
     id: u64,
@@ -256,7 +259,7 @@ impl Permit {
         self.units * UNIT_BYTES
     }
 
-    /// Adds another permit of the same budget to this one.
+    /// Adds the bytes of another permit of the same budget to this one.
     ///
     /// # Panics
     /// If `other` belongs to another budget.
@@ -269,7 +272,7 @@ impl Permit {
         self.units += std::mem::take(&mut other.units);
     }
 
-    /// Gives back all but `bytes` bytes, rounded up to whole KiB.
+    /// Gives back all of the permit's memory but `bytes` bytes, rounded up to whole KiB.
     pub fn shrink_to(&mut self, bytes: u64) {
         let more = self.units.saturating_sub(bytes.div_ceil(UNIT_BYTES));
         self.units -= more;

@@ -44,23 +44,24 @@ const DELETE_TRIES: u32 = 3;
 /// The pause before the second try. It doubles before each further try.
 const DELETE_PAUSE: Duration = Duration::from_secs(1);
 
-/// The blocks of one content, and the state that decides whether dropping them deletes them.
+/// The claim on the blocks of one content: the ownership of blocks that no record references yet.
+/// While it is armed, dropping it deletes the blocks; while it is disarmed, they stay.
 ///
-/// A new claim is armed. It may be armed again only if no plan can reference the blocks any more.
-/// After a plan with an unknown outcome the claim stays disarmed, and the sweeper deletes the
-/// blocks if no record references them.
+/// A new claim is armed. After it was disarmed it may be armed again only if no plan that
+/// references the blocks can be committed any more. After a plan with an unknown outcome the claim
+/// stays disarmed, and the sweeper deletes the blocks if no record references them.
 #[derive(Debug)]
 pub struct StagedBlocks(pub(crate) Arc<Claim>);
 
 impl StagedBlocks {
-    /// Disarms the claim: a plan may reference the blocks from now on, so dropping them deletes
-    /// nothing.
+    /// Disarms the claim on the blocks, so that dropping it deletes nothing. Called before a plan
+    /// that references the blocks is sent.
     pub fn disarm(&mut self) {
         self.0.armed.store(false, Ordering::SeqCst);
     }
 
-    /// Arms the claim again: no plan that references the blocks can commit, so dropping them
-    /// deletes them.
+    /// Arms the claim on the blocks again, so that dropping it deletes them. Called once no plan
+    /// that references the blocks can be committed.
     pub fn rearm(&mut self) {
         self.0.armed.store(true, Ordering::SeqCst);
     }
@@ -74,18 +75,20 @@ impl StagedBlocks {
     }
 }
 
-/// The shared part of [`StagedBlocks`]. The writer and each put under way hold it, too.
+/// The shared part of [`StagedBlocks`]: the ownership of blocks that no record references yet. The
+/// writer and each put under way hold it, too.
 #[derive(Debug)]
 pub(crate) struct Claim {
     staging: Arc<Staging>,
     ids: Mutex<BTreeSet<BlockId>>,
-    /// The blocks whose put timed out or failed, so that they may exist now or later.
+    /// The blocks whose put timed out or failed. The store may have them or may still create them,
+    /// so they are deleted again later.
     uncertain: Mutex<BTreeSet<BlockId>>,
     armed: AtomicBool,
-    /// The claim on a block that this content shares with others.
+    /// The claim on the block (a pack) that this content shares with others, if there is one.
     shared: OnceLock<Arc<Claim>>,
-    /// Pins the epoch, so that the reaper does not delete blocks that plans under way may
-    /// reference.
+    /// For a shared block: pins the epoch, so that the reaper deletes no block that plans under way
+    /// may reference.
     _pin: Option<Pin>,
 }
 
@@ -94,7 +97,8 @@ impl Claim {
         Claim::with_pin(staging, None)
     }
 
-    /// Creates a claim that several contents are going to share. It pins the current epoch.
+    /// Creates a claim on a block that several contents are going to share. It pins the current
+    /// epoch, so that the reaper does not delete the block while their plans are under way.
     pub(crate) fn pinned(staging: &Arc<Staging>) -> Arc<Claim> {
         Claim::with_pin(Arc::clone(staging), Some(Arc::clone(&staging.pins).pin()))
     }
@@ -104,23 +108,27 @@ impl Claim {
         Arc::new(Claim { staging, ids, uncertain: Mutex::default(), armed, shared, _pin: pin })
     }
 
-    /// Makes this content a member of a shared block. Called at most once for a content.
+    /// Makes this content a member of a shared block, whose claim is `shared`. Called at most once
+    /// for a content.
     pub(crate) fn join(&self, shared: Arc<Claim>) {
         let joined = self.shared.set(shared);
         debug_assert!(joined.is_ok(), "a content is in one pack");
     }
 
-    /// Adds a block. Called before the block is put.
+    /// Adds a block to those that are deleted if this claim is dropped armed. Called before the
+    /// block is put.
     pub(crate) fn add(&self, id: BlockId) {
         self.ids().insert(id);
     }
 
-    /// Records that the outcome of a block's put is unknown: it may still be executed.
+    /// Records that the outcome of a block's put is unknown: it may still be executed after the
+    /// block was deleted.
     pub(crate) fn mark_uncertain(&self, id: BlockId) {
         self.uncertain.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
     }
 
-    /// Removes a block from the claim, because another writer's bytes have its id.
+    /// Removes a block from those that this claim deletes, because the store has bytes of another
+    /// writer under its id.
     pub(crate) fn disown(&self, id: BlockId) {
         self.ids().remove(&id);
     }

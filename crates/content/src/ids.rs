@@ -17,9 +17,10 @@ pub struct BlockIds {
 }
 
 enum Counters {
-    /// A counter from 0, for a session that ends with its process.
+    /// Counters from 0 on, for a session that ends with its process.
     All(AtomicU64),
-    /// Counters from ranges that were reserved durably before they are used.
+    /// Counters from ranges that were reserved durably before they are used, for a session that
+    /// outlives its processes.
     Reserved { available: Mutex<Range<u64>>, reserve: Box<dyn Fn() -> Range<u64> + Send + Sync> },
 }
 
@@ -63,7 +64,8 @@ impl BlockIds {
         BlockId::new(self.session, self.counter())
     }
 
-    /// Returns an id that no other block has, for a block that several contents share.
+    /// Returns an id that no other block has, for a pack: a block that several contents share. The
+    /// id shows that it is a pack.
     ///
     /// # Panics
     /// When a session has generated 2^46 ids.
@@ -72,7 +74,8 @@ impl BlockIds {
     }
 
     /// Returns an id that no other block has, for a bare block: a block whose object in the bucket
-    /// consists of its content alone.
+    /// consists of its content alone, with the checksums in the metadata. The id shows that it is
+    /// bare.
     ///
     /// # Panics
     /// When a session has generated 2^46 ids.
@@ -80,7 +83,7 @@ impl BlockIds {
         BlockId::bare(self.session, self.counter())
     }
 
-    /// Returns the nonce of the session to which the ids belong.
+    /// Returns the nonce (the random name) of the session to which the ids belong.
     pub fn session(&self) -> Nonce {
         self.session
     }

@@ -7,9 +7,9 @@ use block::{BlockReader, BlockRef};
 use bytes::Bytes;
 use record::Slice;
 
-/// Returns the bytes of `range` if the reader has all of them in memory, verified. Returns `None`
-/// if it lacks some, or if `slices` do not cover the whole range. The slices must be sorted by
-/// position.
+/// Returns the bytes of `range` of a file if the reader has all of them in memory, verified.
+/// `slices` are runs of bytes of blocks, sorted by position in the file. Returns `None` if the
+/// reader lacks some bytes, or if `slices` do not cover the whole range.
 pub fn read_from_memory(
     reader: &dyn BlockReader,
     slices: &[Slice],

@@ -22,10 +22,12 @@ use tokio::time::Instant;
 /// The delay before each further deletion of a block, counted from its previous deletion.
 pub const DELETE_RETRY_DELAYS: [Duration; 2] = [Duration::from_mins(1), Duration::from_mins(15)];
 
-/// The most blocks that wait for each of the [`DELETE_RETRY_DELAYS`].
+/// The most blocks that wait for each of the [`DELETE_RETRY_DELAYS`]. Further ones are left to the
+/// sweeper.
 pub const LATE_BLOCKS_MAX: usize = 4_096;
 
-/// The queue of blocks that are to be deleted once more.
+/// The queue of blocks that are to be deleted once more, because a put that timed out may have
+/// created them after their deletion.
 #[derive(Debug, Default)]
 pub struct LateBlocks {
     /// One queue for each retry, sorted by the time at which the deletion is due.
@@ -38,8 +40,8 @@ impl LateBlocks {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Schedules the further deletions of a block whose put is uncertain, or whose deletion failed.
-    /// Returns false if the queue is full; then the sweeper has to find the block.
+    /// Schedules the further deletions of a block whose put may still be executed, or whose
+    /// deletion failed. Returns false if the queue is full; then the sweeper has to find the block.
     pub fn note(&self, id: BlockId) -> bool {
         let noted = self.add(0, id);
         // The deleting task may be sleeping without a due time.
@@ -61,18 +63,19 @@ impl LateBlocks {
         true
     }
 
-    /// Returns the time at which the next deletion is due; `None` if no block waits.
+    /// Returns the time at which the next block of the queue is to be deleted again; `None` if no
+    /// block waits.
     pub fn next_due(&self) -> Option<Instant> {
         self.waiting().iter().filter_map(|queue| queue.front()).map(|(due, _)| *due).min()
     }
 
-    /// Waits until a block has been added.
+    /// Waits until a block has been added to the queue.
     pub async fn added(&self) {
         self.added.notified().await;
     }
 
-    /// Returns a block whose deletion is due at `now`; `None` if none is. It also schedules the
-    /// block's next deletion, unless this is the last one.
+    /// Returns a block that is to be deleted again at `now` or earlier; `None` if there is none. It
+    /// also schedules the block's next deletion, unless this is the last one.
     pub fn take_due(&self, now: Instant) -> Option<BlockId> {
         let due = {
             let mut waiting = self.waiting();

@@ -28,17 +28,18 @@ use hashing::{Gone, HashingPool, Job, Md5, Patience, Pending};
 
 use crate::ContentError;
 
-/// Bytes up to which hashing in the body's own task is cheaper than submitting a job.
+/// Bytes up to which hashing in the body's own task is cheaper than submitting a job to the hashing
+/// pool.
 const SHORT_BYTES: usize = 16 * 1024;
 
 /// The longest body that is hashed when all of it has arrived.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
-/// The fewest bytes for which a long body submits a job before its end.
+/// The fewest bytes for which a long body submits a job to the hashing pool before the body's end.
 const JOB_BYTES_MIN: usize = 128 * 1024;
 
-/// The most bytes that a body holds while its job is in the pool. At this limit the client is not
-/// read from.
+/// The most bytes that a body holds for hashing while its job is in the pool. At this limit the
+/// client is not read from.
 const HELD_BYTES_MAX: usize = 512 * 1024;
 
 /// The most pieces that a body holds while its job is in the pool, so that a client that sends a
@@ -56,35 +57,37 @@ const WHOLE_PATIENCE: Duration = Duration::from_millis(2);
 /// too.
 const WHOLE_PATIENCE_PER_MIB: Duration = Duration::from_millis(10);
 
-/// The time that the job of a long body waits for other jobs while more of the body arrives. It is
-/// about the time in which the next piece arrives, so hardly any client waits longer for it.
+/// The time that the hashing job of a long body waits for other jobs while more of the body
+/// arrives. It is about the time in which the next piece arrives, so hardly any client waits longer
+/// for it.
 const PIECE_PATIENCE: Duration = Duration::from_millis(4);
 
 const _: () = assert!(SHORT_BYTES <= JOB_BYTES_MIN && JOB_BYTES_MIN <= HELD_BYTES_MAX);
 
-/// The hashing pool, and the bytes and bodies that are waiting for it.
+/// The pool of threads that computes MD5s, and the bytes and bodies that are waiting for it.
 #[derive(Debug)]
 pub struct Hashing {
     pool: HashingPool,
     held: AtomicUsize,
-    /// Bodies under way that are not short.
+    /// Bodies under way whose MD5 is computed and that are not short.
     bodies: AtomicUsize,
 }
 
 impl Hashing {
-    /// Creates the state without held bytes and without bodies, for this pool.
+    /// Creates the shared state of hashing for this pool, without bytes and bodies that wait.
     pub fn new(pool: HashingPool) -> Hashing {
         Hashing { pool, held: AtomicUsize::new(0), bodies: AtomicUsize::new(0) }
     }
 
-    /// Reserves `bytes` of the shared limit. Returns false if the limit does not permit it.
-    /// Reserved bytes count until `release`.
+    /// Reserves `bytes` of the memory that all bodies together may hold for hashing. Returns false
+    /// if the limit does not permit it. Reserved bytes count until `release`.
     fn try_hold(&self, bytes: usize) -> bool {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= ALL_HELD_BYTES_MAX);
         self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Returns how long, and for how many other jobs, a job waits in the pool.
+    /// Returns how long a hashing job waits in the pool for other jobs, and for how many. `wait` is
+    /// the longest time; a job waits only while there are other bodies.
     fn patience(&self, wait: Duration) -> Patience {
         match self.bodies.load(Ordering::Relaxed) {
             0 | 1 => Patience::default(),
@@ -110,7 +113,7 @@ pub(crate) struct BodyMd5 {
     running: Running,
     held: Vec<Bytes>,
     held_bytes: usize,
-    /// Bytes of the job that is in the pool.
+    /// Bytes of the job that is in the hashing pool.
     submitted_bytes: usize,
 }
 
@@ -227,7 +230,8 @@ impl BodyMd5 {
         Ok(())
     }
 
-    /// Hashes the held bytes in this task. No job may be in the pool.
+    /// Hashes the bytes that the body holds, in this task. None of the body's jobs may be in the
+    /// pool.
     fn hash_held(&mut self) -> Md5 {
         let Running::Local(md5) = &mut self.running else { return Md5::default() };
         let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };
@@ -235,13 +239,14 @@ impl BodyMd5 {
         job.run()
     }
 
-    /// Continues from the state of a job that has ended.
+    /// Continues the MD5 from the state with which a job of the pool has ended.
     fn resume(&mut self, md5: Md5) {
         self.hashing.release(mem::take(&mut self.submitted_bytes));
         self.running = Running::Local(md5);
     }
 
-    /// Submits the held bytes to the pool, or hashes them in this task if the pool's queue is full.
+    /// Submits the bytes that the body holds to the hashing pool as one job, which waits `wait` for
+    /// other jobs. If the pool's queue is full, hashes them in this task.
     fn submit(&mut self, wait: Duration) {
         let Running::Local(md5) = &mut self.running else { return };
         let job = Job { md5: mem::take(md5), pieces: mem::take(&mut self.held) };

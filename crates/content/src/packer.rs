@@ -62,10 +62,11 @@ use crate::{ContentError, Permit};
 /// from the backend adds to the time of sending its bytes.
 pub const REMEMBERED_BYTES_MAX: u32 = 256 << 10;
 
-/// After this many windows, bodies no longer wait for a pack to land.
+/// If a put of a pack takes longer than this many windows (the waits for further bodies), bodies no
+/// longer wait for it to end.
 const SLOW_PUT_WINDOWS: u32 = 10;
 
-/// The bodies of a session that wait for a block.
+/// The small bodies of a session that wait to share a block, a pack.
 #[derive(Debug)]
 pub struct Packer {
     staging: Arc<Staging>,
@@ -74,7 +75,8 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Creates a packer without bodies, which puts its packs by way of `staging`.
+    /// Creates a packer, which collects small bodies into shared blocks. It has no bodies yet and
+    /// puts its blocks by way of `staging`.
     pub fn new(staging: &Arc<Staging>, packing: Packing) -> Packer {
         let packing = Packing {
             pack_bytes: packing.pack_bytes.clamp(1, BLOCK_BYTES_MAX),
@@ -84,12 +86,12 @@ impl Packer {
         Packer { staging: Arc::clone(staging), packing, queue: Mutex::new(Queue::new()) }
     }
 
-    /// Returns the length of the longest body that is packed, in bytes.
+    /// Returns the length of the longest body that shares a block, in bytes.
     pub(crate) fn body_bytes_max(&self) -> u32 {
         self.packing.body_bytes_max.min(self.packing.pack_bytes)
     }
 
-    /// Returns true if no body waits and no pack is under way.
+    /// Returns true if no body waits to share a block and no pack (shared block) is being put.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue();
         queue.packs == 0 && queue.waiting.is_empty()
@@ -102,8 +104,9 @@ impl Packer {
     }
 }
 
-/// Puts a verified body into a block, together with others if there are any. Returns when the block
-/// is durable.
+/// Puts a verified body into a block, together with others if there are any. Returns the body's
+/// place in the block when the block is durable. `permit` is the body's memory, which is given back
+/// after the put.
 ///
 /// # Errors
 /// Fails with `Full` if the block store has no space, and with `Unavailable` if the block could not
@@ -137,7 +140,7 @@ pub(crate) async fn pack(
     })
 }
 
-/// Sends every pack that is due.
+/// Starts the put of every pack (block of several bodies) that is due.
 fn send_due(packer: &Arc<Packer>, queue: &mut Queue) {
     while queue.is_due(&packer.packing) {
         let members = queue.take(&packer.packing);
@@ -147,9 +150,9 @@ fn send_due(packer: &Arc<Packer>, queue: &mut Queue) {
     }
 }
 
-/// Starts the timers of a window. After `wait`, the bodies have waited long enough for others.
-/// After [`SLOW_PUT_WINDOWS`] times as long, they have waited long enough for the backend. The
-/// timers do nothing once another window has been opened.
+/// Starts the timers of a window, the time in which bodies wait to share a block. After `wait`, the
+/// bodies have waited long enough for others. After [`SLOW_PUT_WINDOWS`] times as long, they have
+/// waited long enough for the backend. The timers do nothing once another window has been opened.
 fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
     let packer = Arc::clone(packer);
     let tasks = packer.staging.tasks.clone();
@@ -167,8 +170,9 @@ fn open_window(packer: &Arc<Packer>, window: u64, wait: Duration) {
     }));
 }
 
-/// Handles the end of a pack of `landed` bodies. It sends the bodies that gathered meanwhile, or
-/// lets them wait for the next bodies of the same clients if that is expected to pay.
+/// Handles the end of the put of a pack (shared block) with `landed` bodies. It sends the bodies
+/// that gathered meanwhile, or lets them wait for the next bodies of the same clients if that is
+/// expected to pay.
 fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
     let nothing_to_join = queue.packs > 0 || queue.waiting.is_empty();
     if nothing_to_join || !queue.rejoin.is_due() {
@@ -189,7 +193,8 @@ fn send_after_landing(packer: &Arc<Packer>, queue: &mut Queue, landed: usize) {
     }
 }
 
-/// A pack under way. Dropping it, however the put ended, allows the next pack.
+/// A pack (block of several bodies) that is being put. Dropping it, however the put ended, allows
+/// the next pack.
 struct UnderWay {
     packer: Arc<Packer>,
     members: usize,

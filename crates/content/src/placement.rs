@@ -16,7 +16,8 @@ use record::{INLINE_BYTES_MAX, INLINE_PERMANENT_MAX};
 /// The longest body that is staged inline, in bytes.
 pub const STAGED_INLINE_BODY_BYTES_MAX: u64 = INLINE_BYTES_MAX;
 
-/// After two bodies were under way at the same time, bodies go into blocks for this time.
+/// After two bodies were under way at the same time, small bodies are put into blocks for this
+/// time, and not into records.
 pub const CONCURRENCY_MEMORY: Duration = Duration::from_secs(1);
 
 /// Where a whole body is stored.
@@ -24,13 +25,13 @@ pub const CONCURRENCY_MEMORY: Duration = Duration::from_secs(1);
 pub enum Placement {
     /// In its inode's record, permanently.
     Inline,
-    /// In its inode's record, until it is destaged into a block.
+    /// In its inode's record, until a background task, the destager, moves it into a block.
     StagedInline,
     /// In a block, shared with other bodies if there are any.
     Block,
 }
 
-/// The inputs of the choice.
+/// The inputs of the choice where a small body is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
     /// The size of the body, in bytes.
@@ -42,7 +43,8 @@ pub struct Conditions {
     pub staged_inline_bytes: u64,
 }
 
-/// A policy that chooses the placement of whole bodies.
+/// A policy that chooses where a body that was kept whole in memory is stored: in its record or in
+/// a block.
 pub trait PlacementPolicy: Debug + Send + Sync {
     /// Returns the placement of a body under these conditions.
     fn choose(&self, conditions: &Conditions) -> Placement;
@@ -59,7 +61,8 @@ pub trait PlacementPolicy: Debug + Send + Sync {
 pub struct SizeAndLoad {
     /// The longest body that is inline permanently, in bytes.
     pub inline_bytes_max: u64,
-    /// The most bytes that may be staged inline at the same time; 0 turns staging inline off.
+    /// The most bytes of bodies that may wait in records to be moved into blocks (staged inline) at
+    /// the same time; 0 turns staging inline off.
     pub staged_inline_bytes_max: u64,
 }
 

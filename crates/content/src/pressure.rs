@@ -34,7 +34,7 @@ pub(crate) struct Pressure {
     wanted: Notify,
 }
 
-/// The start of a measurement.
+/// The start of a measurement of a client's rate.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     at: Instant,
@@ -42,13 +42,14 @@ struct Measured {
 }
 
 impl Pressure {
-    /// Records the bytes that have arrived since the start, and the bytes that are held now.
+    /// Records the bytes of the upload that have arrived since its start, and the bytes of memory
+    /// that it holds now.
     pub(crate) fn note(&self, arrived: u64, held: u64) {
         self.arrived.store(arrived, Ordering::Relaxed);
         self.held.store(held, Ordering::Relaxed);
     }
 
-    /// Waits until other requests need the memory and the client is too slow to keep it.
+    /// Waits until other requests need the upload's memory and its client is too slow to keep it.
     pub(crate) async fn wanted(&self) {
         self.wanted.notified().await;
     }

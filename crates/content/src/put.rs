@@ -6,8 +6,9 @@ use crate::ContentError;
 use crate::claim::Claim;
 use crate::staging::Staging;
 
-/// Puts a block. If the store answers that other bytes have the block's id, it seals the content
-/// under a new id and puts that once. Returns the block as it was stored, and the store's answer.
+/// Puts a block, which `claim` owns until a record references it. If the store answers that other
+/// bytes have the block's id, it seals the content under a new id and puts that once. Returns the
+/// block as it was stored, and the store's answer.
 pub(crate) async fn put(
     staging: &Staging,
     claim: &Claim,

@@ -6,7 +6,7 @@ use crate::claim::StagedBlocks;
 use crate::staged_inline::Reservation;
 
 /// A complete, durable body that no record references yet. Dropping it deletes its blocks in the
-/// background, unless it was disarmed.
+/// background, unless `disarm` was called because a plan may reference them.
 ///
 /// For example, a PUT whose condition `If-None-Match: *` fails at commit drops its staged content,
 /// and the blocks are deleted.
@@ -16,7 +16,8 @@ pub struct StagedContent {
     content: Content,
     size: u64,
     blocks: StagedBlocks,
-    /// The reserved capacity of a body that is to be staged inline.
+    /// The reserved capacity of a body that is to be staged inline, that is, kept in its inode's
+    /// record for a while.
     reservation: Option<Reservation>,
     md5: Option<[u8; 16]>,
 }
@@ -41,8 +42,9 @@ impl StagedContent {
         self.md5
     }
 
-    /// Takes the reservation of a body that is to be staged inline. The publisher assigns it to the
-    /// file that gets the body.
+    /// Takes the reserved capacity of a body that is to be staged inline, that is, kept in its
+    /// inode's record until it is moved into a block. The publisher assigns it to the file that
+    /// gets the body. Returns `None` for other bodies and at the second call.
     pub fn take_reservation(&mut self) -> Option<Reservation> {
         self.reservation.take()
     }
@@ -58,17 +60,19 @@ impl StagedContent {
         &self.content
     }
 
-    /// See [`StagedBlocks::disarm`].
+    /// Keeps the body's blocks when this is dropped, because a plan may reference them: see
+    /// [`StagedBlocks::disarm`].
     pub fn disarm(&mut self) {
         self.blocks.disarm();
     }
 
-    /// See [`StagedBlocks::rearm`].
+    /// Deletes the body's blocks again when this is dropped: see [`StagedBlocks::rearm`].
     pub fn rearm(&mut self) {
         self.blocks.rearm();
     }
 
-    /// Returns the content, and the claim on its blocks in its present state.
+    /// Returns the content, and the claim on its blocks, which deletes them when it is dropped
+    /// armed. The claim stays armed or disarmed as it is.
     pub fn into_parts(self) -> (Content, StagedBlocks) {
         (self.content, self.blocks)
     }

@@ -20,13 +20,15 @@ use tokio::time::Instant;
 
 use crate::placement::{Conditions, Placement, PlacementPolicy};
 
-/// The default limit of the bytes that are staged inline at the same time.
+/// The default limit of the bytes that are staged inline, that is, kept in records until they are
+/// moved into blocks, at the same time.
 pub const STAGED_INLINE_BYTES_DEFAULT: u64 = 32 << 20;
 
-/// The time that a body is staged inline before it is destaged.
+/// The time that a body stays in its inode's record before it is moved into a block.
 pub const DESTAGE_DELAY: Duration = Duration::from_secs(2);
 
-/// A body that is staged inline, or will be as soon as its plan is committed.
+/// A body that is staged inline (kept in its inode's record until it is moved into a block), or
+/// will be as soon as its plan is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagedBody {
     /// The inode whose content the body is.
@@ -36,7 +38,8 @@ pub struct StagedBody {
     since: Instant,
 }
 
-/// The bodies of a session that are staged inline.
+/// The bodies of a session that are staged inline: they are in their inodes' records until they are
+/// moved into blocks.
 #[derive(Debug)]
 pub struct StagedInline {
     policy: Box<dyn PlacementPolicy>,
@@ -47,9 +50,11 @@ pub struct StagedInline {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The total size of the bodies that are staged inline or have a reservation, in bytes.
+    /// The total size of the bodies that are in records for a while or have reserved capacity for
+    /// it, in bytes.
     bytes: u64,
-    /// True while a reservation exists, that is, while the writer of such a body has not ended.
+    /// True while capacity for a body is reserved, that is, while the writer of a body that is to
+    /// be staged inline has not ended.
     arriving: bool,
     /// The last time at which two bodies were under way together.
     concurrent_at: Option<Instant>,
@@ -66,14 +71,16 @@ pub(crate) enum Placed {
 }
 
 impl StagedInline {
-    /// Creates the state without bodies. `policy` chooses the bodies that are staged inline.
+    /// Creates the state without bodies. `policy` chooses the bodies that are staged inline, that
+    /// is, kept in records for a while.
     pub fn new(policy: impl PlacementPolicy + 'static) -> StagedInline {
         let (state, added) = (Mutex::default(), Notify::new());
         StagedInline { policy: Box::new(policy), state, added }
     }
 
-    /// Chooses the placement of a whole body of `bytes` bytes. `packing` is true if other bodies
-    /// are being packed at this moment.
+    /// Chooses where a whole body of `bytes` bytes is stored. Reserves capacity if it is to stay in
+    /// its record for a while. `packing` is true if other bodies are being put together into a
+    /// block at this moment.
     pub(crate) fn place(self: &Arc<Self>, bytes: u64, packing: bool) -> Placed {
         let (mut state, now) = (self.state(), Instant::now());
         let since_concurrent = if packing || state.arriving {
@@ -101,21 +108,22 @@ impl StagedInline {
         }
     }
 
-    /// Returns the time at which the next body is due to be destaged; `None` if none is staged
-    /// inline.
+    /// Returns the time at which the next body is due to be moved from its record into a block;
+    /// `None` if no body waits for that.
     pub fn next_due(&self) -> Option<Instant> {
         self.state().bodies.front().map(|first| first.since + DESTAGE_DELAY)
     }
 
-    /// Waits until a body has been added or put back since the last call.
+    /// Waits until a body that is to be moved into a block has been added or put back since the
+    /// last call.
     pub async fn added(&self) {
         self.added.notified().await;
     }
 
-    /// Takes the bodies that have been staged inline since `until` or earlier. It takes at most
-    /// `count` bodies. Together they have at most `bytes` bytes, except that a single larger body
-    /// is taken alone. The caller must [remove](StagedInline::remove) or [put
-    /// back](StagedInline::put_back) each of them.
+    /// Takes the bodies that have been in their records since `until` or earlier, so that the
+    /// caller moves them into blocks. It takes at most `count` bodies. Together they have at most
+    /// `bytes` bytes, except that a single larger body is taken alone. The caller must
+    /// [remove](StagedInline::remove) or [put back](StagedInline::put_back) each of them.
     pub fn take(&self, until: Instant, count: usize, bytes: u64) -> Vec<StagedBody> {
         let mut state = self.state();
         let (mut taken, mut sum) = (Vec::new(), 0);
@@ -130,14 +138,15 @@ impl StagedInline {
         taken
     }
 
-    /// Puts back a body that could not be destaged. Its delay starts again.
+    /// Puts back a taken body that could not be moved into a block. Its delay starts again.
     pub fn put_back(&self, body: StagedBody) {
         // Its capacity stays reserved, because the body is still in its record.
         self.state().bodies.push_back(StagedBody { since: Instant::now(), ..body });
         self.added.notify_one();
     }
 
-    /// Records that this body is no longer staged inline, and frees its capacity.
+    /// Records that this taken body is no longer staged inline (kept in its record for a while),
+    /// and frees its capacity.
     pub fn remove(&self, body: StagedBody) {
         let mut state = self.state();
         state.bytes = state.bytes.saturating_sub(body.bytes);
@@ -150,11 +159,12 @@ impl StagedInline {
     }
 }
 
-/// Reserved capacity for a body that is going to be staged inline.
+/// Reserved capacity for a body that is going to be staged inline, that is, kept in its inode's
+/// record until it is moved into a block.
 ///
 /// If it is dropped before it was assigned to a file, the capacity is free again. After `assign`,
-/// the body counts as staged inline even if its plan was refused. The destager finds out whether it
-/// has anything to move.
+/// the body counts as staged inline even if its plan was refused. The task that moves such bodies
+/// finds out whether there is one.
 #[derive(Debug)]
 pub struct Reservation {
     staged: Arc<StagedInline>,
@@ -163,8 +173,8 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Assigns the body to an inode. The caller does this before it sends the plan that makes the
-    /// body the inode's content.
+    /// Assigns the reserved capacity to the body of an inode. The caller does this before it sends
+    /// the plan that makes the body the inode's content.
     pub fn assign(&mut self, ino: Ino) {
         self.ino = Some(ino);
     }

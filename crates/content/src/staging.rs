@@ -8,12 +8,13 @@ use runtime::Tasks;
 
 use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, StagedInline, Traffic};
 
-/// A guard that is held until it is dropped.
+/// A guard that keeps an epoch pinned, and so blocks from being deleted, until it is dropped.
 pub type Pin = Box<dyn Debug + Send + Sync>;
 
 /// Keeps blocks that a plan is about to reference from being deleted by the reaper.
 pub trait Pins: Debug + Send + Sync {
-    /// Pins the current epoch until the returned guard is dropped.
+    /// Pins the current epoch until the returned guard is dropped. The reaper deletes no block that
+    /// was freed meanwhile.
     fn pin(self: Arc<Self>) -> Pin;
 }
 
@@ -34,11 +35,14 @@ pub struct Staging {
     pub block_bytes: u32,
     /// The longest inline body, in bytes. Such a body takes no memory from the budget.
     pub inline_bytes_max: u32,
-    /// The policy that places whole bodies, and the bodies that await destaging.
+    /// The policy that chooses where small bodies are stored, and the bodies that wait in records
+    /// to be moved into blocks.
     pub staged_inline: Arc<StagedInline>,
-    /// Blocks that a late put may create after their deletion.
+    /// Blocks that a put may create after their deletion, because it timed out. They are deleted
+    /// again later.
     pub late: Arc<LateBlocks>,
-    /// Pins the epoch of a pack while a plan may still reference the pack.
+    /// The means to pin the epoch while a plan may still reference a pack (a block of several
+    /// bodies), so that the reaper does not delete the pack.
     pub pins: Arc<dyn Pins>,
     /// Timeouts for memory and for calls to the block store.
     pub deadlines: Deadlines,

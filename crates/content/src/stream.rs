@@ -58,10 +58,12 @@ pub use self::reading::Reading;
 use self::runs::{BlockChecksum, FetchedRun, Planned, Run};
 use crate::{ContentError, Deadlines, Permit};
 
-/// Content bytes of a stream's first run, and of its initial read-ahead.
+/// Content bytes of a stream's first run (the part of a block that is read at once), and of its
+/// initial read-ahead.
 pub const RUN_BYTES_MIN: u32 = 1 << 20;
 
-/// The most content bytes of a run, except for a short remainder that is added to the last run.
+/// The most content bytes of a run, the part of a block that is read at once, except for a short
+/// remainder that is added to the last run.
 pub const RUN_BYTES_MAX: u32 = 4 << 20;
 
 /// The most content bytes that a stream reads ahead of its reader.
@@ -73,22 +75,23 @@ const _: () = assert!(RUN_BYTES_MAX.is_multiple_of(SUB_BLOCK_BYTES), "runs end w
 /// The part of a file, in bytes, whose slices are requested at a time.
 const WINDOW_BYTES: u64 = 256 << 20;
 
-/// The source of a file's slices.
+/// The source of a file's slices, the runs of block bytes that make up its content.
 #[async_trait]
 pub trait SliceSource: fmt::Debug + Send + Sync + 'static {
-    /// Returns every slice that overlaps the range, in the order in which they were written: later
-    /// ones hide earlier ones. Other slices may be among them. All calls must return slices of one
-    /// version of the file. Fails if the records of the slices cannot be read or decoded.
+    /// Returns every slice (a run of bytes of one block at a position of the file) that overlaps
+    /// the range, in the order in which they were written: later ones hide earlier ones. Other
+    /// slices may be among them. All calls must return slices of one version of the file. Fails if
+    /// the records of the slices cannot be read or decoded.
     async fn slices(&self, range: Range<u64>) -> Result<Vec<Slice>, ContentError>;
 
     /// Returns true if bytes that no slice covers are zeros. In other files such bytes are damage.
     fn is_sparse(&self) -> bool;
 }
 
-/// The slices in a file's own record.
+/// The slices, runs of bytes of blocks, that are in a file's own record.
 #[derive(Clone, Debug)]
 pub struct RecordSlices {
-    /// The slices.
+    /// The slices, in the order in which they were written: later ones hide earlier ones.
     pub slices: Vec<Slice>,
     /// True if bytes that no slice covers are zeros.
     pub sparse: bool,
@@ -188,24 +191,25 @@ impl Stream for ContentStream {
     }
 }
 
-/// The state of a stream.
+/// The state of a stream: the parts of its range that are to be read, are being read and were read.
 struct Feeder {
     reading: Arc<Reading>,
     source: Arc<dyn SliceSource>,
     /// The rest of the range, whose slices have not been requested.
     unresolved: Range<u64>,
-    /// The pieces to read next, in order.
+    /// The pieces (slices of blocks and holes) to read next, in order.
     planned: VecDeque<Piece>,
     /// The pieces that are being read, in order.
     in_flight: VecDeque<InFlight>,
-    /// The frames of the current run that have been read.
+    /// The frames of the current run (the part of a block that is passed on now) that have been
+    /// read.
     ready: std::vec::IntoIter<Bytes>,
-    /// The rest of the current hole.
+    /// The rest of the hole, in a sparse file, that the reader has come to.
     zeros: Zeros,
-    /// The current run, if it is an arrival.
+    /// The current run (part of a block), if it is passed on to the reader as it arrives.
     arriving: Option<Box<Arriving>>,
-    /// The permit of an arrival that has ended, kept for the next one. So a reader that was
-    /// admitted does not wait behind others between two blocks.
+    /// The permit for memory of a run that arrived and has ended, kept for the next such run. So a
+    /// reader that was admitted does not wait behind others between two blocks.
     spare: Option<Permit>,
     /// Content bytes that may be read ahead. A run has at most this length, too.
     window: u32,
@@ -226,13 +230,14 @@ enum Piece {
 
 /// A piece that is being read.
 enum InFlight {
-    /// A run, and its state.
+    /// A run (part of a block), and its state.
     Run(Run, RunState),
     /// Zeros, and their number.
     Hole(u64),
 }
 
-/// The state of a run.
+/// The state of a run, a part of a block that is read. An *arrival* is a run that is passed on to
+/// the reader as it arrives.
 ///
 /// ```text
 /// InMemory                                                      (taken at once)
@@ -297,7 +302,9 @@ impl Feeder {
         }
     }
 
-    /// Returns the frames of a run that the reader has come to; no frames yet for an arrival.
+    /// Returns the frames of a run (part of a block) that the reader has come to, and waits for
+    /// them if a task reads them. Returns no frames for a run that is passed on as it arrives; that
+    /// becomes the current run.
     async fn take(&mut self, run: Run, state: RunState) -> Result<Vec<Bytes>, ContentError> {
         let lost = |error| {
             ContentError::Unavailable(format!("the task that reads a block ended: {error}"))
@@ -314,7 +321,7 @@ impl Feeder {
         Ok(fetched.frames)
     }
 
-    /// Makes an arrival the current run. Returns no frames yet.
+    /// Makes a run that is passed on as it arrives the current run. Returns no frames yet.
     fn start_arrival(&mut self, mut arriving: Arriving) -> Vec<Bytes> {
         // The arrival has a permit of its own, or the one of the arrival before it.
         self.spare = None;
@@ -350,13 +357,15 @@ impl Feeder {
         Ok(())
     }
 
-    /// Returns the next run if a slice is planned next. It remains planned until it is begun.
+    /// Returns the next run (part of a block) if the next piece of the range is in a block. It
+    /// remains planned until it is begun.
     fn next_run(&self) -> Option<Run> {
         let Some(Piece::Slice(planned)) = self.planned.front() else { return None };
         Some(planned.first_run(self.window.min(RUN_BYTES_MAX)))
     }
 
-    /// Begins the hole that is planned next. Returns false if none is.
+    /// Begins the next piece of the range if it is a hole, which reads as zeros. Returns false if
+    /// it is none.
     fn begin_hole(&mut self) -> bool {
         let Some(Piece::Hole(length)) = self.planned.front() else { return false };
         self.in_flight.push_back(InFlight::Hole(*length));
@@ -364,7 +373,7 @@ impl Feeder {
         true
     }
 
-    /// Begins the run that the reader needs next. Waits for memory.
+    /// Begins the run (part of a block) that the reader needs next. Waits for memory.
     async fn begin_in_turn(&mut self, run: Run) -> Result<(), ContentError> {
         let (reading, timeout) = (Arc::clone(&self.reading), self.memory_timeout());
         let spare = self.spare.take();
@@ -390,7 +399,8 @@ impl Feeder {
         if self.started { block } else { budget }
     }
 
-    /// Begins as many runs as the read-ahead window and the free memory permit.
+    /// Begins as many runs (parts of blocks) ahead of the reader as the read-ahead window and the
+    /// free memory permit.
     fn read_ahead(&mut self) {
         if self.has_pending_arrival() {
             return;
@@ -416,22 +426,23 @@ impl Feeder {
         }
     }
 
-    /// Returns true if an arrival is under way that needs nothing ahead of it. The buffers of its
-    /// connection hold the next bytes, and at most one connection waits for the reader at a time.
+    /// Returns true if a run is passed on as it arrives and needs nothing read ahead of it. The
+    /// buffers of its connection hold the next bytes, and at most one connection waits for the
+    /// reader at a time.
     fn has_pending_arrival(&self) -> bool {
         let asked = |flight: &InFlight| matches!(flight, InFlight::Run(_, RunState::Requested(_)));
         self.arriving.as_ref().is_some_and(|arriving| !arriving.is_near_its_end())
             || self.in_flight.iter().any(asked)
     }
 
-    /// Returns the next run if it can be read as an arrival.
+    /// Returns the next run (part of a block) if it can be passed on as it arrives.
     fn arrival(&self) -> Option<(Run, Arrival)> {
         let Some(Piece::Slice(planned)) = self.planned.front() else { return None };
         let arrival = self.reading.reader.arrival(planned.block(), planned.range())?;
         Some((planned.beginning(arrival.left()), arrival))
     }
 
-    /// Takes a run from memory. Returns false if not all of it is there.
+    /// Takes a run (part of a block) from memory. Returns false if not all of it is there.
     fn begin_from_memory(&mut self, run: Run) -> bool {
         let Some(frames) = self.reading.reader.in_memory(run.block, run.range()) else {
             return false;
@@ -465,7 +476,8 @@ impl Feeder {
     }
 }
 
-/// Reads a run, verified.
+/// Reads a run (part of a block), verified. Its frames hold the permit for their memory until the
+/// last of them is dropped.
 async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun, ContentError> {
     reading.traffic.gets.add(1);
     let reads = reading.reader.read(run.block, run.range());

@@ -15,14 +15,16 @@ pub struct Traffic {
     pub conflicts: MetricCounter,
     /// Puts that failed.
     pub failed_puts: MetricCounter,
-    /// Runs that were read from the block store, because they were not in memory.
+    /// Runs (parts of blocks) that were read from the block store, because they were not in memory.
     pub gets: MetricCounter,
-    /// Content bytes of these runs.
+    /// Content bytes of the runs in `gets`.
     pub got_bytes: MetricCounter,
     /// Blocks that the pack rewriter read a second time.
     pub second_gets: MetricCounter,
-    /// Staged blocks that were deleted because no record came to reference them.
+    /// Blocks of bodies without a record that were deleted, because no plan that references them
+    /// was committed.
     pub abandoned: MetricCounter,
-    /// Staged blocks whose deletion failed. They are deleted again later: see [`crate::LateBlocks`].
+    /// Blocks of bodies without a record whose deletion failed. They are deleted again later: see
+    /// [`crate::LateBlocks`].
     pub left_behind: MetricCounter,
 }

@@ -51,21 +51,23 @@ mod release;
 /// The most blocks that one upload holds in memory, the unfinished one included.
 pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
 
-/// The size of a block's first permit. A block gets at least this much even if memory is short.
+/// The size in bytes of a block's first permit for memory. A block gets at least this much even if
+/// memory is short.
 pub const PERMIT_STEP_BYTES: u32 = 256 << 10;
 
 /// The time that an unfinished block waits for more memory before it is put at its present length.
 pub const GROWTH_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The shortest block that is put because others need its memory. A gateway has this much memory
-/// for each connection.
+/// The shortest block, in bytes, that is put unfinished because other requests need its memory. A
+/// gateway has this much memory for each connection.
 pub const SHORT_BLOCK_BYTES_MIN: u32 = 16 << 10;
 
 /// The shortest body whose MD5 is left to the block store. Computing the MD5 of a shorter body
 /// takes too little time to matter.
 const BARE_BYTES_MIN: u64 = 1 << 20;
 
-/// Shorter frames are copied together, so that no small frame keeps a much larger buffer alive.
+/// Shorter pieces of a body, in bytes, are copied together, so that no small piece keeps a much
+/// larger buffer alive.
 const FRAME_BYTES_MIN: usize = 16 << 10;
 
 /// The resources that the writers of a session share.
@@ -84,7 +86,8 @@ pub struct Writers {
 pub enum Md5Wanted {
     /// Before the body is finished, because it is compared with an MD5 that the client sent.
     BeforeFinish,
-    /// With the staged content. If the block store reports it, it is not computed here.
+    /// With the staged content that `finish` returns. If the block store reports the MD5, it is not
+    /// computed here.
     AtFinish,
 }
 
@@ -105,18 +108,19 @@ pub struct ContentWriter {
     slices: Vec<Slice>,
     /// The running MD5 of the arrived bytes, if it is computed here.
     md5: Option<BodyMd5>,
-    /// True if the body is to be a single bare block, whose MD5 the block store reports.
+    /// True if the body is to be a single bare block, whose object in the bucket is its content
+    /// alone, so that the block store reports its MD5.
     bare: bool,
-    /// The MD5 of the last bare block that was stored.
+    /// The MD5 of the last bare block (its object is the body alone) that was stored.
     stored_md5: Option<[u8; 16]>,
-    /// The bytes that had arrived when a bare body was cut into several blocks. Their MD5 is still
-    /// to be computed.
+    /// The bytes that had arrived when a body that was to be one bare block was cut into several.
+    /// Their MD5 is still to be computed.
     md5_backlog: Option<Vec<Bytes>>,
     failed: bool,
     memory: HeldMemory,
 }
 
-/// The memory of the unfinished block and of the whole body.
+/// The memory of the unfinished block and of the body that is kept whole.
 #[derive(Debug, Default)]
 struct HeldMemory {
     holder: MemoryHolder,
@@ -140,11 +144,11 @@ struct StoredBlock {
 /// A body that has not been cut into blocks.
 #[derive(Debug, Default)]
 struct WholeBody {
-    /// The frames, each as it came or copied together, except those in `tail`.
+    /// The pieces of the body, each as it came or copied together, except those in `tail`.
     pieces: Vec<Bytes>,
     /// The last short frames, copied together.
     tail: BytesMut,
-    /// The bytes for which the permit has memory.
+    /// The bytes for which the body's permit has memory.
     granted: u32,
     permit: Option<Permit>,
 }
@@ -184,7 +188,7 @@ struct OpenBlock {
     position: u64,
     /// The length in bytes at which the block is full.
     target: u32,
-    /// The bytes for which the permit has memory.
+    /// The bytes for which the block's permit has memory.
     granted: u32,
     permit: Permit,
 }
@@ -216,7 +220,8 @@ impl ContentWriter {
         }
     }
 
-    /// Sets the owner of the body's memory. To be called before any of the body is written.
+    /// Sets the holder (such as a host and its access key) to whose share of the budget the body's
+    /// memory is counted. To be called before any of the body is written.
     pub fn set_memory_holder(&mut self, holder: MemoryHolder) {
         self.memory.holder = holder;
     }
@@ -284,9 +289,9 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Starts the MD5 of a body that was to be a single bare block and was cut instead. The MD5
-    /// covers the bytes that had `arrived` at the cut and those since then, which are the end of
-    /// `last`.
+    /// Starts the MD5 of a body that was to be a single bare block, whose MD5 the block store
+    /// reports, and was cut into several instead. The MD5 covers the bytes that had `arrived` at
+    /// the cut and those since then, which are the end of `last`.
     async fn start_md5_late(
         &mut self,
         arrived: Vec<Bytes>,
@@ -365,7 +370,8 @@ impl ContentWriter {
         Ok(StagedContent::new(content, self.size, blocks, reservation).with_md5(md5))
     }
 
-    /// Puts a whole body into a block that it may share.
+    /// Puts a body that was kept whole into a block, which it may share with others. Returns its
+    /// place in the block.
     async fn pack(&mut self, mut whole: WholeBody) -> Result<Slice, ContentError> {
         whole.seal_tail();
         let length = u32::try_from(self.size).unwrap_or(u32::MAX);
@@ -376,7 +382,7 @@ impl ContentWriter {
         Ok(landed.slice)
     }
 
-    /// Adds bytes to the whole body, or cuts them into blocks.
+    /// Adds bytes to the body that is kept whole, or cuts them into blocks.
     async fn accept(&mut self, bytes: Bytes) -> Result<(), ContentError> {
         // Collect the puts that have ended, so that a failed put fails the upload at once.
         while let Some(Some(put)) = self.puts.next().now_or_never() {
@@ -495,7 +501,8 @@ impl ContentWriter {
         Ok(self.block.insert(block))
     }
 
-    /// Starts a block, after it has waited for a free slot among the puts in flight and for memory.
+    /// Starts a block. It waits until fewer than the most permitted puts of this body are in
+    /// flight, and for memory.
     async fn open_block(&mut self) -> Result<OpenBlock, ContentError> {
         // A fast client must not fill the memory faster than the store takes blocks.
         while self.puts.len() >= UPLOAD_BLOCKS_IN_FLIGHT {
@@ -570,8 +577,9 @@ fn whole_bytes_max(staging: &Staging, packer: &Packer) -> u32 {
     shared.max(staging.inline_bytes_max)
 }
 
-/// Returns the MD5 of a bare block's content: as the store reported it, or computed here if the
-/// store reported none. Returns `None` for other blocks.
+/// Returns the MD5 of a bare block's content (the block's object in the bucket is that content
+/// alone): as the store reported it, or computed here if the store reported none. Returns `None`
+/// for other blocks.
 async fn md5(block: &SealedBlock, stored: Stored) -> Option<[u8; 16]> {
     if !block.id().is_bare() || stored.content_md5.is_some() {
         return stored.content_md5;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 /// The number of parts of a budget, in which a [`Share`] is expressed.
 pub const SHARE_PARTS: u64 = 16;
 
-/// One key of a holder, and the part of the budget that all holders with this key may hold
-/// together.
+/// A limit for a holder of memory: one of its keys, and the part of the budget that all holders
+/// with this key may hold together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Identifies a host, an account or an access key.
     pub key: u64,
-    /// The number of parts, of [`SHARE_PARTS`].
+    /// The number of parts of the budget, of [`SHARE_PARTS`] in all.
     pub parts: u64,
 }
 

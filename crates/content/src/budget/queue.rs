@@ -6,21 +6,22 @@ use tokio::sync::oneshot;
 
 use super::holder::{MemoryHolder, SHARE_PARTS, Share};
 
-/// The state of a budget, in its units. A waiting request receives a `P` when it is granted.
+/// The state of a memory budget, in units of memory: free units, holders, and waiting requests. A
+/// waiting request receives a `P` when it is granted.
 #[derive(Debug)]
 pub(super) struct Queue<P> {
     units: u64,
     free: u64,
     /// True if holders get no more than their shares even if memory is free.
     fixed_shares: bool,
-    /// The units that are held under each key.
+    /// The units of memory that are held under each key of the holders.
     held: HashMap<u64, u64>,
     /// The waiting requests in the order of their arrival.
     waiting: VecDeque<Waiting<P>>,
     ids: u64,
 }
 
-/// A request that waits.
+/// A request for memory that waits.
 #[derive(Debug)]
 pub(super) struct Waiting<P> {
     id: u64,
@@ -35,7 +36,8 @@ impl<P> Queue<P> {
         Queue { units, free: units, fixed_shares, held, waiting, ids: 0 }
     }
 
-    /// Takes `units` for the holder if they are free and no request waits. Returns false otherwise.
+    /// Takes `units` of memory for the holder if they are free and no request waits. Returns false
+    /// otherwise.
     pub(super) fn try_take(&mut self, holder: &MemoryHolder, units: u64) -> bool {
         // A request must not overtake those that wait.
         let others_first = !self.waiting.is_empty();
@@ -47,7 +49,7 @@ impl<P> Queue<P> {
         true
     }
 
-    /// Adds a request at the end of the queue. Returns its id.
+    /// Adds a request for `units` of memory at the end of the queue. Returns its id.
     pub(super) fn wait(
         &mut self,
         holder: &MemoryHolder,
@@ -60,7 +62,7 @@ impl<P> Queue<P> {
         id
     }
 
-    /// Removes a request from the queue. Returns true if it had not been granted.
+    /// Removes a request for memory from the queue. Returns true if it had not been granted.
     pub(super) fn leave(&mut self, id: u64) -> bool {
         let at = self.waiting.iter().position(|waiting| waiting.id == id);
         at.and_then(|at| self.waiting.remove(at)).is_some()
@@ -109,7 +111,7 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Moves `units` from one holder to another one.
+    /// Moves `units` of held memory from one holder to another one.
     pub(super) fn transfer(&mut self, from: &MemoryHolder, to: &MemoryHolder, units: u64) {
         self.give_back(from, units);
         self.take(to, units);
@@ -122,8 +124,8 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Returns the number of the holder's shares that `units` more would exceed. A key that holds
-    /// nothing exceeds no share, so that a single large request remains possible.
+    /// Returns the number of the holder's shares (limits by key) that `units` more would exceed. A
+    /// key that holds nothing exceeds no share, so that a single large request remains possible.
     fn exceeded_shares(&self, holder: &MemoryHolder, units: u64) -> usize {
         let exceeds = |share: &&Share| {
             let held = self.held.get(&share.key).copied().unwrap_or(0);

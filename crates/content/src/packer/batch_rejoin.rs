@@ -11,39 +11,41 @@
 
 use std::time::Duration;
 
-/// The longest wait: about the time of a commit and of the arrival of a client's next body.
+/// The longest time that bodies wait for the clients whose pack was just stored: about the time of
+/// a commit and of the arrival of a client's next body.
 pub(super) const REJOIN_WINDOW: Duration = Duration::from_millis(3);
 
-/// The most landings that pass without a try after a failure.
+/// The most packs that are stored without a try, after tries to wait for their clients have failed.
 const SKIPPED_MAX: u32 = 127;
 
-/// The outcome of the earlier tries.
+/// The outcome of the earlier tries to wait for the clients whose pack was just stored.
 #[derive(Debug, Default)]
 pub(super) struct BatchRejoin {
-    /// True while bodies wait for the clients of a landed pack.
+    /// True while bodies wait for the clients whose pack was just stored.
     awaited: bool,
-    /// The landings that still pass without a try.
+    /// The number of packs that are still to be stored before the next try.
     skip: u32,
-    /// The landings skipped after the last failure, minus one for each success since then.
+    /// The number of packs stored without a try after the last failure, minus one for each success
+    /// since then.
     penalty: u32,
 }
 
 impl BatchRejoin {
-    /// Called when a pack has landed and other bodies have gathered. Returns true if these are to
-    /// wait.
+    /// Called when a pack was stored and other bodies have gathered. Returns true if these bodies
+    /// are to wait for the next bodies of that pack's clients.
     pub(super) fn is_due(&mut self) -> bool {
         self.awaited = self.skip == 0;
         self.skip = self.skip.saturating_sub(1);
         self.awaited
     }
 
-    /// Returns true if the last try failed and the next one is not due yet.
+    /// Returns true if the last try to wait for clients failed and the next one is not due yet.
     pub(super) fn is_backing_off(&self) -> bool {
         self.skip > 0
     }
 
-    /// Called when a pack is sent. If its bodies waited for others, records whether all of them
-    /// came.
+    /// Called when a pack is sent. If its bodies waited for the clients of the pack before, records
+    /// whether all of these came.
     pub(super) fn ended(&mut self, all_came: bool) {
         if !std::mem::take(&mut self.awaited) {
             return;

@@ -12,21 +12,22 @@ use super::batch_rejoin::BatchRejoin;
 use crate::claim::Claim;
 use crate::{ContentError, Permit};
 
-/// The settings of packing.
+/// The settings of packing, that is, of putting several small bodies into one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// The longest body that is packed, in bytes. Longer bodies get blocks of their own; 0 turns
     /// packing off.
     pub body_bytes_max: u32,
-    /// The size in bytes at which a pack is full.
+    /// The size in bytes at which a pack (a block of several bodies) is full.
     pub pack_bytes: u32,
-    /// The wait for other bodies, to which `window_per_mib` adds a time for the body's length.
+    /// The wait of a body for others with which it shares a block. `window_per_mib` adds a time for
+    /// the body's length.
     pub window: Duration,
     /// The additional wait for each MiB of a body. Bodies of the same size take longer to arrive,
     /// too.
     pub window_per_mib: Duration,
-    /// The packs that may be under way at the same time. One extra pack is allowed if it pays, and
-    /// four times as many packs if packs are full or the backend is slow.
+    /// The packs (blocks of several bodies) that may be put at the same time. One extra pack is
+    /// allowed if it pays, and four times as many packs if packs are full or the backend is slow.
     pub packs_in_flight: usize,
 }
 
@@ -45,8 +46,8 @@ impl Default for Packing {
 /// The factor on `packs_in_flight` while packs are full or the backend is slow.
 const PACKS_IN_FLIGHT_FACTOR: usize = 4;
 
-/// The fewest bodies of an extra pack. A put for fewer bodies costs too much for each of them while
-/// there is a pack to wait for.
+/// The fewest bodies of an extra pack, which is put beside others. A put for fewer bodies costs too
+/// much for each of them while there is a pack to wait for.
 const EXTRA_PACK_BODIES_MIN: usize = 4;
 
 /// A verified body that waits for its block.
@@ -58,33 +59,35 @@ pub(crate) struct Member {
     pub(crate) landed: oneshot::Sender<Result<PackedBody, ContentError>>,
 }
 
-/// The location of a stored body.
+/// The location of a stored body in a block.
 #[derive(Debug)]
 pub(crate) struct PackedBody {
     pub(crate) slice: Slice,
-    /// The claim that deletes the body's block if no plan references it.
+    /// The claim on the body's block, which deletes the block if no plan references it.
     pub(crate) claim: Arc<Claim>,
 }
 
-/// The waiting bodies, and the state that decides when they are sent.
+/// The bodies that wait to share a block, and the state that decides when they are sent.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) waiting: Vec<Member>,
     pub(super) waiting_bytes: u64,
-    /// Packs that are under way.
+    /// Packs (blocks of several bodies) that are being put.
     pub(super) packs: usize,
-    /// Bodies in the packs that are under way.
+    /// Bodies in the packs that are being put.
     pub(super) members: usize,
     /// Bodies that were waiting or under way when the last pack was sent. The same number is
     /// expected at about the same time next.
     pub(super) recent_bodies: usize,
     /// True if the bodies have waited for others for a whole window.
     pub(super) window_passed: bool,
-    /// True if the bodies have waited long enough not to wait for packs under way any more.
+    /// True if the bodies have waited long enough not to wait any more for packs that are being
+    /// put.
     pub(super) overdue: bool,
-    /// The number of the current window. The timers of earlier windows compare it and do nothing.
+    /// The number of the current window, the time in which bodies wait for others. The timers of
+    /// earlier windows compare it and do nothing.
     pub(super) window: u64,
-    /// The predictor that decides whether bodies wait for the clients whose pack has landed.
+    /// The predictor that decides whether bodies wait for the clients whose pack was just stored.
     pub(super) rejoin: BatchRejoin,
 }
 
@@ -104,7 +107,8 @@ impl Queue {
         }
     }
 
-    /// Returns true if a pack is to be sent now.
+    /// Returns true if the waiting bodies, or the first of them that fill a pack, are to be put
+    /// now.
     pub(super) fn is_due(&self, packing: &Packing) -> bool {
         if self.waiting.is_empty() {
             return false;
@@ -118,16 +122,17 @@ impl Queue {
         have_waited && self.packs < packing.packs_in_flight || self.may_send_extra(packing)
     }
 
-    /// Returns true if the waiting bodies are worth an extra pack, beside one under way or before
-    /// the window has passed. If clients are expected back soon, it is better that the waiting
-    /// bodies and those under way become one pack.
+    /// Returns true if the waiting bodies are worth a pack of their own, beside one that is being
+    /// put or before the time to wait for others has passed. If clients are expected back soon, it
+    /// is better that the waiting bodies and those under way become one pack.
     fn may_send_extra(&self, packing: &Packing) -> bool {
         self.waiting.len() >= self.members.max(EXTRA_PACK_BODIES_MIN)
             && self.packs <= packing.packs_in_flight
             && self.rejoin.is_backing_off()
     }
 
-    /// Removes the members of the next pack from the queue, in the order of their arrival.
+    /// Removes the bodies of the next pack (shared block) from the queue, in the order of their
+    /// arrival.
     pub(super) fn take(&mut self, packing: &Packing) -> Vec<Member> {
         let mut bytes = 0;
         let fits = |member: &&Member| {

@@ -17,14 +17,16 @@ use super::runs::{BlockChecksum, Run};
 use crate::ContentError;
 use crate::Permit;
 
-/// The most memory of an arriving run in bytes: the bytes that a connection reads at once, and the
-/// pieces that wait for the rest of their sub-block and for the client's connection.
+/// The most memory of a run that is passed on as it arrives, in bytes: those that a connection
+/// reads at once, and the pieces that wait for the rest of their sub-block (64 KiB) and for the
+/// client's connection.
 pub const ARRIVAL_MEMORY_BYTES: u64 = 512 << 10;
 
-/// When an arriving run has this many content bytes left, the next one is requested.
+/// When a run that is passed on as it arrives has this many content bytes left, the next run is
+/// requested.
 pub const OPEN_AHEAD_BYTES: u32 = 2 << 20;
 
-/// A run that arrives.
+/// A run (part of a block) that is passed on to the reader as it arrives.
 pub(super) struct Arriving {
     run: Run,
     arrival: Arrival,
@@ -32,7 +34,7 @@ pub(super) struct Arriving {
 }
 
 impl Arriving {
-    /// Creates an arrival whose request has not been sent.
+    /// Creates a run that will be passed on as it arrives. Its request has not been sent.
     pub(super) fn new(run: Run, arrival: Arrival, permit: Permit) -> Arriving {
         Arriving { run, arrival, permit }
     }
@@ -46,14 +48,15 @@ impl Arriving {
         }
     }
 
-    /// Passes on the checksum of the bytes of this block that came right before the run.
+    /// Passes the checksum of the block's content right before this run to the run, so that the
+    /// whole block can be verified at its end.
     pub(super) fn follow(&mut self, block_checksum: &mut BlockChecksum) {
         if let Some(before) = block_checksum.before(&self.run) {
             self.arrival.set_preceding_crc(before);
         }
     }
 
-    /// Returns the next piece; `None` at the end of the run.
+    /// Returns the next verified piece of the run; `None` at its end.
     pub(super) async fn next(&mut self, reading: &Reading) -> Result<Option<Bytes>, ContentError> {
         loop {
             // Verified pieces are handed out before more bytes are read from the connection.
@@ -77,7 +80,7 @@ impl Arriving {
         self.permit
     }
 
-    /// Returns true if the next run should be requested.
+    /// Returns true if so little of the run is left that the next one should be requested.
     pub(super) fn is_near_its_end(&self) -> bool {
         self.arrival.left() <= OPEN_AHEAD_BYTES
     }

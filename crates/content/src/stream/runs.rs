@@ -12,7 +12,7 @@ use record::Slice;
 
 use crate::ContentError;
 
-/// The rest of a slice that no run has taken.
+/// The rest of a slice (a run of bytes of one block in a file) of which no part is being read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
     block: BlockRef,
@@ -22,7 +22,7 @@ pub(super) struct Planned {
     whole: bool,
 }
 
-/// A part of a slice that is read at once.
+/// A run: a part of a slice, and so of a block, that is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) block: BlockRef,
@@ -58,14 +58,15 @@ impl Planned {
         self.offset..self.offset.saturating_add(self.length)
     }
 
-    /// Returns a run of the first `length` bytes, or of all if fewer are left.
+    /// Returns a run (a part to read at once) of the slice's first `length` bytes, or of all if
+    /// fewer are left.
     pub(super) fn beginning(&self, length: u32) -> Run {
         let Planned { block, offset, whole, .. } = *self;
         Run { block, length: length.min(self.length), offset, whole }
     }
 
-    /// Returns a run of about the first `bytes` bytes. It ends at a sub-block's end, or takes all
-    /// bytes if little more than `bytes` are left.
+    /// Returns a run (a part to read at once) of about the first `bytes` bytes of the slice. It
+    /// ends at a sub-block's end, or takes all bytes if little more than `bytes` are left.
     pub(super) fn first_run(&self, bytes: u32) -> Run {
         let Planned { block, offset, length, whole } = *self;
         // The run ends at the end of a sub-block.
@@ -74,7 +75,7 @@ impl Planned {
         Run { block, length: if little_more { length } else { cut }, offset, whole }
     }
 
-    /// Returns the rest of the slice behind `run`; `None` if nothing is left.
+    /// Returns the rest of the slice behind `run`, its first part; `None` if nothing is left.
     pub(super) fn behind(self, run: &Run) -> Option<Planned> {
         let length = self.length.saturating_sub(run.length);
         // A slice beyond 32 bits, which no valid record can hold, becomes a range beyond its block.
@@ -97,24 +98,25 @@ impl Run {
     }
 
     /// Returns true if the run is one of several that together are a whole block. A run that is a
-    /// whole block by itself is compared with the record when it is read.
+    /// whole block by itself is compared with the record's checksum when it is read.
     pub(super) fn is_part_of_whole(&self) -> bool {
         self.whole && self.length < self.block.length
     }
 }
 
-/// The running checksum of a block that is read in several runs. At the last run it must equal the
-/// block's.
+/// The running checksum of a block that is read in several runs (parts). At the last run it must
+/// equal the checksum in the record.
 #[derive(Debug, Default)]
 pub(super) struct BlockChecksum {
-    /// The block, the end of the runs that came without a gap from its beginning, and their
-    /// checksum.
+    /// The block, the end (in its content) of the runs that came without a gap from its beginning,
+    /// and the checksum of the content up to there.
     joined: Option<(BlockRef, u32, u32)>,
 }
 
 impl BlockChecksum {
-    /// Adds the next run. A run that came from memory, or that is not the next one of its block,
-    /// ends the comparison; its sub-blocks were verified all the same.
+    /// Adds the next run (part of the block) to the checksum. A run that came from memory, or that
+    /// is not the next one of its block, ends the comparison; its sub-blocks were verified all the
+    /// same.
     ///
     /// # Errors
     /// Fails with `Corrupt` if the block ends here and its checksum is not the record's.
@@ -139,7 +141,8 @@ impl BlockChecksum {
         Ok(())
     }
 
-    /// Returns the checksum of the block's content before this run, if all of it came.
+    /// Returns the checksum of the block's content before this run, if all of it came; `None`
+    /// otherwise.
     pub(super) fn before(&mut self, run: &Run) -> Option<u32> {
         match self.joined.take() {
             Some((block, end, before)) if block == run.block && end == run.offset => Some(before),
@@ -147,8 +150,8 @@ impl BlockChecksum {
         }
     }
 
-    /// Sets the checksum of the block up to the end of a run that was verified by itself; `None` if
-    /// not all of the block up to there came.
+    /// Sets the checksum of the block up to the end of a run (part) that was verified by itself.
+    /// `None` if not all of the block up to there came; then the block is not compared.
     pub(super) fn pass(&mut self, run: &Run, joined: Option<u32>) {
         let end = run.range().end;
         self.joined = joined.filter(|_| run.whole).map(|joined| (run.block, end, joined));

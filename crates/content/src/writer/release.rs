@@ -62,7 +62,8 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Records the memory that is held while the writer waits for the client.
+    /// Records the memory that the writer holds while it waits for the client, so that the budget
+    /// may ask for it.
     pub(super) fn record_held(&mut self) {
         let of_whole = self.whole.as_ref().and_then(|whole| whole.permit.as_ref());
         let permit = self.block.as_ref().map(|block| &block.permit).or(of_whole);
@@ -79,8 +80,8 @@ impl ContentWriter {
         self.memory.pressure.note(self.size, held);
     }
 
-    /// Puts the unfinished block before it is full. A body that was to be one bare block now has
-    /// several, so its MD5 is computed here from now on.
+    /// Puts the unfinished block before it is full. If the body was to be one bare block, whose MD5
+    /// the block store reports, its MD5 is computed here from now on.
     pub(super) fn put_short_block(&mut self) {
         if std::mem::take(&mut self.bare) {
             self.md5_backlog = self.block.as_ref().map(|block| block.sealer.content());
@@ -88,7 +89,8 @@ impl ContentWriter {
         self.put_block();
     }
 
-    /// Returns the size of a block's first permit in bytes.
+    /// Returns the size in bytes of a block's first permit for memory: smaller if the client was
+    /// slow.
     pub(super) fn first_step(&self) -> u32 {
         if self.memory.is_slow { SHORT_BLOCK_BYTES_MIN } else { PERMIT_STEP_BYTES }
     }
