@@ -63,17 +63,18 @@ use survey::Survey;
 /// The time since the last write after which a file's short runs are joined.
 pub const JOIN_DELAY: Duration = Duration::from_secs(10);
 
-/// The pause after a failure.
+/// The pause of the compactor after a failure.
 pub const COMPACT_RETRY: Duration = Duration::from_secs(30);
 
-/// The most times that one swap is planned again because the file was written to.
+/// The most times that the plan which moves runs of one file is computed again because the file was
+/// written to.
 const SWAP_TRIES_MAX: u32 = 32;
 
-/// The steps that a file gets before other files have their turn.
+/// The steps of copying that a file gets before other files have their turn.
 const STEPS_AT_ONCE: u32 = 64;
 
-/// After a look, a file is left alone for this many times the duration of the look, but at most for
-/// `REST_MAX`.
+/// After the compactor has looked at a file, it leaves the file alone for this many times the
+/// duration of the look, but at most for `REST_MAX`.
 const REST_FACTOR: u32 = 9;
 const REST_MAX: Duration = Duration::from_mins(10);
 
@@ -81,7 +82,7 @@ const REST_MAX: Duration = Duration::from_mins(10);
 /// releases by other files may change how much of a shared block is visible.
 const ROUNDS_MAX: u32 = 8;
 
-/// The result of compacting.
+/// The result of moving visible bytes out of blocks that later writes have mostly hidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// Files of which bytes were moved.
@@ -103,13 +104,13 @@ impl Compacted {
 /// The options of compacting a file.
 #[derive(Clone, Copy, Debug)]
 struct CompactOptions {
-    /// True if short runs are joined.
+    /// True if short runs (pieces of the file in a block) are copied together.
     joins: bool,
-    /// True if the steps pause for other requests.
+    /// True if the steps of copying pause while requests are served.
     throttled: bool,
 }
 
-/// The result for one file.
+/// The result of compacting one file: of moving its visible bytes out of mostly hidden blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct FileDone {
     moved: Compacted,
@@ -121,20 +122,21 @@ struct FileDone {
 }
 
 impl Upkeep {
-    /// Queues a file that was written to, given its present inode, if many bytes of its blocks may
-    /// be hidden.
+    /// Queues a file that was written to for the compactor, given its present inode, if many bytes
+    /// of its blocks may be hidden by later writes.
     pub fn note_written(&self, ino: Ino, inode: &Inode) {
         if may_need_compaction(inode) {
             self.compacting.note(ino);
         }
     }
 
-    /// Queues files whose blocks may be mostly hidden.
+    /// Queues files for the compactor whose blocks later writes may have mostly hidden.
     pub(crate) fn note_hidden(&self, files: impl IntoIterator<Item = Ino>) {
         files.into_iter().for_each(|ino| self.compacting.note(ino));
     }
 
-    /// Compacts every file that needs it. The reaper removes the old blocks afterwards.
+    /// Compacts every file that needs it: moves its visible bytes out of blocks that later writes
+    /// have mostly hidden. The reaper removes the old blocks afterwards.
     ///
     /// # Errors
     /// If a store cannot be reached. Bytes that were moved before stay moved.
@@ -161,7 +163,8 @@ impl Upkeep {
         Ok(all)
     }
 
-    /// Compacts a queued file, and queues it again if something is left to do.
+    /// Compacts a file that was taken from the queue (moves its visible bytes out of mostly hidden
+    /// blocks), and queues it again if something is left to do.
     async fn compact_noted(&self, ino: Ino, note: Note) {
         let now = Instant::now();
         let joins = now >= note.written + JOIN_DELAY;
@@ -187,7 +190,8 @@ impl Upkeep {
         }
     }
 
-    /// Selects the sparse blocks of a file, and moves their visible bytes.
+    /// Selects the blocks of a file of which less than half is visible, and moves their visible
+    /// bytes into new blocks.
     async fn compact_file(
         &self,
         ino: Ino,
@@ -222,8 +226,9 @@ impl Upkeep {
         Ok(done)
     }
 
-    /// Moves the runs of the next part of the content map that are in the selected blocks. Returns
-    /// the position at which to continue; `None` at the end of the map.
+    /// Moves the visible bytes of the next part of the content map, from position `from` of the
+    /// file, out of the selected blocks. Returns the position at which to continue; `None` at the
+    /// end of the map.
     async fn step(
         &self,
         ino: Ino,
@@ -268,8 +273,8 @@ impl Upkeep {
         Ok(next)
     }
 
-    /// Copies a batch into a new block and swaps the file's references. Breaks with the id of a
-    /// block that cannot be read.
+    /// Copies the runs of a batch into a new block and makes the file reference the copies. Breaks
+    /// with the id of a block that cannot be read; then nothing was moved.
     async fn move_batch(
         &self,
         ino: Ino,
@@ -306,8 +311,9 @@ impl Upkeep {
         }
     }
 
-    /// Replaces a file's references by references to a durable copy. Returns `None` if the file was
-    /// written to so often meanwhile that this is left for later.
+    /// Replaces a file's references to old blocks by references to their durable copy. Adds the
+    /// plans that were refused to `refused`. Returns `None` if the file was written to so often
+    /// meanwhile that this is left for later.
     async fn relocate(
         &self,
         operation: &RelocateContent<'_>,

@@ -15,22 +15,24 @@ use tokio::time::Instant;
 
 use crate::repack_queue::is_sparse;
 
-/// The delay between a write and the look at its file, so that one look serves several writes.
+/// The delay between a write to a file and the compactor's look at the file, so that one look
+/// serves several writes.
 pub const COMPACT_DELAY: Duration = Duration::from_millis(250);
 
-/// The most files in the queue. The next survey finds the others.
+/// The most files that wait for the compactor. The next survey finds the others.
 const NOTES_MAX: usize = 65_536;
 
-/// A queued file.
+/// The times of a file that waits for the compactor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     /// The time at which the compactor is to look at it.
     pub(crate) due: Instant,
-    /// The time of its last known write.
+    /// The time of the file's last known write.
     pub(crate) written: Instant,
 }
 
-/// The queue of the compactor.
+/// The queue of files that the compactor looks at, because later writes may have hidden much of
+/// their blocks.
 #[derive(Debug, Default)]
 pub(crate) struct CompactQueue {
     notes: Mutex<Notes>,
@@ -48,7 +50,7 @@ struct Notes {
 }
 
 impl CompactQueue {
-    /// Queues a file that was written to.
+    /// Queues a file for the compactor that was written to now.
     pub(crate) fn note(&self, ino: Ino) {
         let now = Instant::now();
         let mut notes = self.notes();
@@ -66,12 +68,12 @@ impl CompactQueue {
         }
     }
 
-    /// Queues a file with the given times, unless it is queued already.
+    /// Queues a file for the compactor with the given times, unless it is queued already.
     pub(crate) fn note_for_later(&self, ino: Ino, note: Note) {
         self.notes().files.entry(ino).or_insert(note);
     }
 
-    /// Delays further looks at a file by `time`, even if it is written to meanwhile.
+    /// Lets the compactor leave a file alone for `time`, even if it is written to meanwhile.
     pub(crate) fn rest(&self, ino: Ino, time: Duration) {
         let (now, mut notes) = (Instant::now(), self.notes());
         notes.resting.retain(|_, until| *until > now);
@@ -81,13 +83,14 @@ impl CompactQueue {
         }
     }
 
-    /// Returns the time at which the next file is due; `None` if the queue is empty.
+    /// Returns the time at which the compactor is to look at the next file; `None` if the queue is
+    /// empty.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.notes().files.values().map(|note| note.due).min()
     }
 
-    /// Removes the file that is due first from the queue and returns it. Returns `None` if no file
-    /// is due at `until`. With `until` of `None`, every queued file is due.
+    /// Removes the file from the queue at which the compactor is to look first, and returns it.
+    /// Returns `None` if no file is due at `until`. If `until` is `None`, every queued file is due.
     pub(crate) fn take_due(&self, until: Option<Instant>) -> Option<(Ino, Note)> {
         let mut notes = self.notes();
         let (ino, note) = notes.files.iter().min_by_key(|(_, note)| note.due)?;

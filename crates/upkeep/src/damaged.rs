@@ -10,16 +10,17 @@ use std::sync::{Mutex, PoisonError};
 use store::Key;
 use tracing::error;
 
-/// The most keys that are remembered. Beyond this, an error may be logged twice.
+/// The most keys of damaged records that are remembered as logged. Beyond this, an error may be
+/// logged twice.
 const REMEMBERED_MAX: usize = 1_024;
 
-/// The keys of the records that were logged.
+/// The keys of the dead records that cannot be deleted and were logged.
 #[derive(Debug, Default)]
 pub(crate) struct Damaged(Mutex<HashSet<Key>>);
 
 impl Damaged {
-    /// Records that the dead record at key `at` cannot be reaped. Logs an error and returns true
-    /// the first time.
+    /// Records that the reaper cannot process the dead record at key `at`, so that it stays. Logs
+    /// an error and returns true the first time, and returns false later.
     pub(crate) fn note(&self, at: &Key, why: &dyn std::fmt::Display) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.contains(at) {

@@ -42,24 +42,25 @@ use crate::reaper::key_after;
 use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
 use crate::upkeep::Upkeep;
 
-/// The most bodies of one block.
+/// The most bodies that are moved from records into one block.
 const BODIES_AT_ONCE: usize = 64;
 
-/// The most bytes of one block.
+/// The most bytes that are moved from records into one block.
 const BYTES_AT_ONCE: u64 = 4 << 20;
 const _: () = assert!(STAGED_INLINE_BODY_BYTES_MAX <= BYTES_AT_ONCE);
 
-/// The pause after a failure.
+/// The pause after a failure to move bodies from records into a block.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The result of destaging.
+/// The result of destaging, that is, of moving small bodies from their inodes' records into blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Destaged {
     /// Bodies that were moved into blocks.
     pub bodies: u64,
     /// The bytes of these bodies.
     pub bytes: u64,
-    /// Files that were no longer staged inline.
+    /// Files that were found to be no longer staged inline, because their body was replaced, moved
+    /// or deleted.
     pub gone: u64,
     /// Bodies that stay in their records, because their files changed meanwhile or their plans were
     /// aborted.
@@ -75,7 +76,7 @@ impl Destaged {
     }
 }
 
-/// A file whose body is to be moved.
+/// A file whose body is to be moved from its inode's record into a block.
 #[derive(Debug)]
 struct Mover {
     ino: Ino,
@@ -96,7 +97,8 @@ impl Mover {
         }
     }
 
-    /// Returns the plan that swaps the inode once its bytes are in a block.
+    /// Returns the plan that makes the inode reference its bytes in a block, `slice`, instead of
+    /// having them in its record.
     fn plan(&self, slice: Slice) -> Plan {
         let at = key::inode(self.ino);
         let mut inode = self.inode.clone();
@@ -110,7 +112,8 @@ impl Mover {
     }
 }
 
-/// A file that is no longer staged inline, and a guard that this is still so.
+/// A file whose mark says that its body waits in its record, although the body is no longer there,
+/// and a guard that this is still so.
 #[derive(Debug)]
 struct NotStaged {
     ino: Ino,
@@ -118,15 +121,16 @@ struct NotStaged {
 }
 
 impl NotStaged {
-    /// Returns the plan that removes the mark. It is refused if the file is staged inline again;
-    /// then a later pass finds the mark.
+    /// Returns the plan that removes the file's mark, by which a body in a record is found. It is
+    /// refused if the file is staged inline again; then a later pass finds the mark.
     fn plan(self) -> Plan {
         Plan { guards: vec![self.guard], writes: vec![Write::Delete(key::staged_inline(self.ino))] }
     }
 }
 
 impl Upkeep {
-    /// Destages every body, of all sessions, whether or not it is due.
+    /// Destages every body of all sessions, whether or not it is due: moves it from its inode's
+    /// record into a block.
     ///
     /// # Errors
     /// If a store cannot be reached. Bodies that were destaged before stay destaged.
@@ -139,8 +143,8 @@ impl Upkeep {
         Ok(all)
     }
 
-    /// Destages bodies of this session that were staged at `until` or earlier. Returns `None` if
-    /// there are none.
+    /// Moves the bodies of this session that have been in their records since `until` or earlier
+    /// into a block, at most one block full. Returns `None` if there are none.
     async fn destage_some(&self, until: Instant) -> Result<Option<Destaged>, VolumeError> {
         let staged_inline = &self.staging.staged_inline;
         let bodies = staged_inline.take(until, BODIES_AT_ONCE, BYTES_AT_ONCE);
@@ -159,7 +163,8 @@ impl Upkeep {
         destaged.map(Some)
     }
 
-    /// Destages the bodies that have marks, of all sessions.
+    /// Moves the bodies of all sessions into blocks that are found by their marks: the records that
+    /// say which files have a body in their record for a while.
     async fn destage_marked(&self) -> Result<Destaged, VolumeError> {
         let mut all = Destaged::default();
         let (mut start, end) = key::partition(space::STAGED_INLINE, 0);
@@ -179,8 +184,8 @@ impl Upkeep {
         }
     }
 
-    /// Destages those of the files that are staged inline. Adds the files that stay in their
-    /// records to `refused`.
+    /// Moves those of these files' bodies into blocks that wait for it in their records. Adds the
+    /// files whose bodies stay in their records to `refused`.
     async fn destage_files(
         &self,
         inos: &[Ino],
@@ -205,9 +210,9 @@ impl Upkeep {
         Ok(destaged)
     }
 
-    /// Separates the files that are staged inline from those that are no longer. For files that
-    /// have lost their names only the orphan is read. A file whose record cannot be decoded is in
-    /// neither list and keeps its mark.
+    /// Separates the files whose bodies wait in their records (are staged inline) from those for
+    /// which that is no longer so. For files that have lost their names only the orphan is read. A
+    /// file whose record cannot be decoded is in neither list and keeps its mark.
     async fn movers(&self, inos: &[Ino]) -> Result<(Vec<Mover>, Vec<NotStaged>), VolumeError> {
         // Orphans are read first, so that the larger inode records of deleted files are not read at
         // all.
@@ -270,7 +275,8 @@ impl Upkeep {
         Ok(records)
     }
 
-    /// Puts the bodies into one block, and swaps the files' inodes to reference it.
+    /// Puts the bodies into one block, and makes the files' inodes reference it. Adds the files
+    /// whose bodies stay in their records to `refused`.
     async fn move_all(
         &self,
         movers: &[Mover],

@@ -27,7 +27,7 @@ pub use progress::{NoProgress, Progress};
 use session::VolumeError;
 use session::check_volume_format;
 
-/// The number of passes that must all make a finding.
+/// The number of passes over the volume that must all make a finding before it is reported.
 const PASSES: u32 = 3;
 
 /// The pause between two passes.
@@ -36,12 +36,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The most findings of a report.
 pub const FINDINGS_MAX: usize = 10_000;
 
-/// The result of a check.
+/// The result of a check of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The findings, sorted; at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// True if there were more findings.
+    /// True if there were more findings than the report has.
     pub truncated: bool,
     /// The numbers of records, files and blocks.
     pub counts: Counts,

@@ -19,16 +19,18 @@ use store::Durability;
 use tokio::time::Instant;
 use tracing::warn;
 
-/// The grace for a metadata store that may lose acknowledged commits: the last two seconds with
-/// Redis and `appendfsync everysec`, half a minute where the operating system decides when to
-/// write. No grace is long enough for a store that writes to disk only when a dump is requested.
+/// The deletion grace (the time for which a block is kept after a commit has freed it) for a
+/// metadata store that may lose acknowledged commits: the last two seconds with Redis and
+/// `appendfsync everysec`, half a minute where the operating system decides when to write. No grace
+/// is long enough for a store that writes to disk only when a dump is requested.
 pub const DELETION_GRACE_RELAXED: Duration = Duration::from_mins(1);
 
 /// The most blocks whose age is known, at about a hundred bytes each. Further blocks wait until
 /// others were deleted.
 const WAITING_MAX: usize = 1 << 20;
 
-/// Returns the grace in force: the operator's setting, or the default for the store's durability.
+/// Returns the deletion grace, the time for which a block is kept after a commit has freed it: the
+/// operator's setting, or the default for the store's durability.
 pub(crate) fn effective_grace(configured: Option<Duration>, durability: Durability) -> Duration {
     match (configured, durability) {
         (Some(configured), _) => configured,
@@ -37,21 +39,23 @@ pub(crate) fn effective_grace(configured: Option<Duration>, durability: Durabili
     }
 }
 
-/// The blocks that await deletion, and the time at which this process first saw each.
+/// The blocks that await deletion, and the time at which this process first saw each. They must
+/// wait for the deletion grace.
 #[derive(Debug, Default)]
 pub(crate) struct PendingAges {
     since: HashMap<BlockId, Instant>,
-    /// The blocks that the present pass has seen.
+    /// The blocks that the present pass over the blocks awaiting deletion has seen.
     seen: HashMap<BlockId, Instant>,
-    /// True if the present pass has seen more blocks than `WAITING_MAX`.
+    /// True if the present pass has seen more blocks than `WAITING_MAX`. The others wait for a
+    /// later pass.
     full: bool,
     /// True if the previous pass had. Then the warning is not repeated.
     was_full: bool,
 }
 
 impl PendingAges {
-    /// Records that a block awaits deletion. Returns true if this process has known that for at
-    /// least `grace`, so that the block may be deleted.
+    /// Records that a pass has seen that a block awaits deletion. Returns true if this process has
+    /// known that for at least `grace`, so that the block may be deleted.
     pub(crate) fn has_waited(&mut self, block: BlockId, grace: Duration) -> bool {
         if grace.is_zero() {
             return true;
@@ -71,7 +75,7 @@ impl PendingAges {
 
     /// Ends a pass that has seen all blocks that await deletion. Blocks that it has not seen are
     /// forgotten: if the store lists one again, its wait begins anew. Returns the time at which the
-    /// first of the other blocks has waited for `grace`.
+    /// first of the known blocks has waited for `grace`; `None` if there is none.
     pub(crate) fn end_pass(&mut self, grace: Duration) -> Option<Instant> {
         if self.full && !self.was_full {
             warn!(
@@ -84,7 +88,8 @@ impl PendingAges {
         self.since.values().min().map(|first| *first + grace)
     }
 
-    /// Ends a pass that has not seen all blocks. The times of all known blocks are kept.
+    /// Ends a pass that has not seen all blocks that await deletion. The times of all known blocks
+    /// are kept.
     pub(crate) fn keep_incomplete_pass(&mut self) {
         let seen = std::mem::take(&mut self.seen);
         self.since.extend(seen);

@@ -11,7 +11,8 @@ use tracing::debug;
 
 use crate::upkeep::Upkeep;
 
-/// Deletes late blocks when they become due, until the volume is closed.
+/// Deletes blocks again that a timed-out put may have created after their deletion, when their time
+/// has come, until the volume is closed.
 pub(crate) async fn delete_late_blocks(volume: Weak<Upkeep>) {
     loop {
         let Some(alive) = volume.upgrade() else { return };

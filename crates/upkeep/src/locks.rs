@@ -22,8 +22,8 @@ use crate::upkeep::Upkeep;
 const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 
 impl Upkeep {
-    /// Removes the locks of sessions that have ended. Returns the number of files that had such
-    /// locks.
+    /// Removes the file locks of sessions that have ended from the lock records. Returns the number
+    /// of files that had such locks. Fails with the errors of the store.
     pub async fn remove_ended_locks(&self) -> Result<u64, VolumeError> {
         let session = &self.session;
         let mut holders: Vec<(Ino, Vec<Nonce>)> = Vec::new();

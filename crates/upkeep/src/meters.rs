@@ -2,32 +2,34 @@
 
 use runtime::MetricCounter;
 
-/// Counters since the volume was opened. They only grow.
+/// Counters of the maintenance tasks since the volume was opened. They only grow.
 #[derive(Debug, Default)]
 pub struct UpkeepMeters {
-    /// Files and parts that the reaper removed.
+    /// Dead files and parts of uploads that the reaper removed.
     pub files_reaped: MetricCounter,
-    /// Blocks that the reaper deleted.
+    /// Blocks without references that the reaper deleted.
     pub blocks_reaped: MetricCounter,
-    /// Content bytes of these blocks.
+    /// Content bytes of the blocks that the reaper deleted.
     pub bytes_reaped: MetricCounter,
-    /// Blocks that the sweeper deleted.
+    /// Blocks without a record that the sweeper deleted after their session had ended.
     pub blocks_swept: MetricCounter,
     /// Dead files, parts and uploads that the reaper keeps because a record of them cannot be read.
     pub damaged_kept: MetricCounter,
-    /// Sparse packs that were rewritten.
+    /// Packs (blocks of several files) of which less than half was live and whose live bytes were
+    /// copied into a new pack.
     pub packs_rewritten: MetricCounter,
-    /// Sparse packs that could not be rewritten, counted at each look.
+    /// Packs of which less than half is live and that could not be rewritten, counted at each look.
     pub packs_left: MetricCounter,
-    /// Bytes of files that were moved to a new pack.
+    /// Bytes of files that were moved from sparse packs (blocks of several files) to a new pack.
     pub bytes_repacked: MetricCounter,
-    /// Files of which bytes were moved out of mostly hidden blocks.
+    /// Files of which the compactor moved bytes out of blocks that later writes had mostly hidden.
     pub files_compacted: MetricCounter,
-    /// Bytes of files that were moved so.
+    /// Bytes that the compactor moved so.
     pub bytes_compacted: MetricCounter,
-    /// Plans of such moves that were refused because the file had changed. Most were planned again.
+    /// Plans of the compactor that were refused because the file had changed. Most were planned
+    /// again.
     pub compactions_refused: MetricCounter,
-    /// Bodies that were moved from their records into blocks.
+    /// Small bodies that were moved from their inodes' records into blocks.
     pub bodies_destaged: MetricCounter,
     /// The bytes of these bodies.
     pub bytes_destaged: MetricCounter,

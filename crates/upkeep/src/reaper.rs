@@ -64,29 +64,30 @@ use crate::upkeep::{ReaperMemory, Upkeep};
 /// content, so its number is free for this.
 pub(crate) const REPLACED_PAGES: Ino = Ino::ROOT;
 
-/// The interval of passes without a notification.
+/// The interval of the reaper's passes without a notification.
 pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The delay after a notification, so that one pass serves several deletes.
+/// The delay between a notification of a deleted file and the reaper's pass, so that one pass
+/// serves several deletes.
 pub const REAP_DELAY: Duration = Duration::from_millis(500);
 
 /// The time for which a completed upload answers a repeated completion.
 pub const UPLOAD_RESULT_KEPT: Duration = Duration::from_hours(24);
 
-/// The most orphans of one pass.
+/// The most orphans (records of dead files, uploads or bytes) that one pass processes.
 const ORPHANS_PER_PASS: usize = 30_000;
 
-/// Orphans that one round trip reads.
+/// Orphans (records of dead files, uploads or bytes) that one round trip reads.
 const ORPHANS_AT_ONCE: u32 = 1_000;
 
 /// A pass that releases more hidden bytes than this is not throttled, because a program that
 /// overwrites a file at random hides bytes as fast as it writes.
 const HIDDEN_BYTES_THROTTLED_MAX: u64 = 64 << 20;
 
-/// Pending blocks that one round trip reads.
+/// Pending blocks, which await deletion, that one round trip reads.
 const PENDING_AT_ONCE: u32 = 64;
 
-/// Blocks deleted at the same time.
+/// Blocks that the reaper deletes at the same time.
 const DELETES_AT_ONCE: usize = 8;
 
 /// The shortest and the longest pause between two checks if all readers have ended.
@@ -97,10 +98,11 @@ const READERS_PAUSE_MAX: Duration = Duration::from_secs(1);
 const PASSES_MAX: u32 = 1_000;
 
 /// [`Upkeep::reap_now`] ends after this many passes in a row without an effect, although orphans
-/// are left.
+/// (records of dead data) are left.
 const IDLE_PASSES_MAX: u32 = 8;
 
-/// An orphan that a pass has collected.
+/// An orphan that a pass has collected: a record of a dead file, upload or bucket, or of old places
+/// of bytes.
 #[derive(Clone, Debug)]
 struct Dead {
     ino: Ino,
@@ -120,7 +122,8 @@ impl Dead {
         Ok(Dead { ino, key: entry.key.clone(), value: entry.value.clone(), orphan })
     }
 
-    /// Returns true if a session holds the file, version or page that the orphan would release.
+    /// Returns true if a hold record of a session keeps the file, version or page that the orphan
+    /// (the record of dead data) would release. `held` has the held files.
     fn is_held(&self, held: &HashMap<Ino, HoldScope>) -> bool {
         let versions = |ino| held.get(ino) == Some(&HoldScope::Versions);
         match &self.orphan {
@@ -134,23 +137,25 @@ impl Dead {
         }
     }
 
-    /// Returns the size of the blocks of which a write has hidden bytes.
+    /// Returns the content size in bytes of the blocks that the orphan lists because a write has
+    /// hidden bytes of them.
     fn hidden_bytes(&self) -> u64 {
         let Orphan::Hidden { blocks, .. } = &self.orphan else { return 0 };
         blocks.iter().map(|hidden| u64::from(hidden.block_length)).sum()
     }
 
-    /// Guards that no other reaper has processed the orphan meanwhile.
+    /// Returns the guard that no other reaper has processed the orphan, the record of dead data,
+    /// meanwhile.
     fn guard(&self) -> Guard {
         Guard::Equals(self.key.clone(), self.value.clone())
     }
 }
 
-/// The result of a pass.
+/// The result of a pass of the reaper, which deletes dead data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Orphans that were processed: files, parts, uploads, and old places of bytes that were moved
-    /// or overwritten.
+    /// Orphans that were processed: records of dead files, parts and uploads, and of old places of
+    /// bytes that were moved or overwritten.
     pub orphans: u64,
     /// Blocks that were deleted.
     pub blocks: u64,
@@ -191,8 +196,10 @@ impl Upkeep {
         ))
     }
 
-    /// Runs one pass, with pauses by `priority`. Returns `None` if there was nothing to process.
-    /// Fails with `Unavailable` if the volume is closing, and with the errors of the metadata store.
+    /// Runs one pass of the reaper: deletes dead data once no reader can be using it. The pass
+    /// pauses by `priority` while requests are served. Returns `None` if there was nothing to
+    /// process. Fails with `Unavailable` if the volume is closing, and with the errors of the
+    /// metadata store.
     pub async fn reap_once(&self, priority: Priority) -> Result<Option<Reaped>, VolumeError> {
         let mut memory = self.reaping.lock().await;
         let epoch = self.read_epoch().await?;
@@ -243,8 +250,8 @@ impl Upkeep {
         }
     }
 
-    /// Reads the orphans that no session holds, at most `ORPHANS_PER_PASS`. The second value is
-    /// true if there may be more.
+    /// Reads the orphans (records of dead data) that no hold record of a session keeps, at most
+    /// `ORPHANS_PER_PASS`. The second value is true if there may be more.
     async fn collect(
         &self,
         held: &HashMap<Ino, HoldScope>,
@@ -269,7 +276,8 @@ impl Upkeep {
         Ok((dead, true))
     }
 
-    /// Keeps an orphan whose records cannot be decoded.
+    /// Keeps an orphan (record of dead data) whose records cannot be decoded, and logs an error the
+    /// first time.
     fn report_damaged(&self, at: &Key, why: &VolumeError) {
         if self.damaged.note(at, why) {
             self.meters.damaged_kept.add(1);
@@ -296,9 +304,10 @@ impl Upkeep {
         Ok((epoch, record))
     }
 
-    /// Increments the epoch. Readers of the new epoch cannot have seen the orphans that were
-    /// collected before. An epoch that another session began meanwhile is not enough, because it
-    /// may have begun before the collection.
+    /// Increments the volume's epoch, the counter that separates earlier readers from later ones.
+    /// Readers of the new epoch cannot have seen the references that the orphans (records of dead
+    /// data) collected before will release. An epoch that another session began meanwhile is not
+    /// enough, because it may have begun before the collection. Returns the new epoch.
     async fn advance_epoch(&self, seen: (Sequence, Value)) -> Result<u64, VolumeError> {
         let at = key::epoch();
         let (mut epoch, mut record) = seen;
@@ -328,7 +337,8 @@ impl Upkeep {
         }
     }
 
-    /// Waits until no session reads in an epoch before this one.
+    /// Waits until no session has a reader that began in an epoch before this one, so that no
+    /// reader can use the data that died before it.
     async fn wait_for_readers(&self, epoch: u64) -> Result<(), VolumeError> {
         let mut pause = READERS_PAUSE_MIN;
         loop {
@@ -347,7 +357,8 @@ impl Upkeep {
         }
     }
 
-    /// Removes deleted buckets that have no upload and no orphan left.
+    /// Removes deleted buckets that have no upload and no orphan (record of dead data) left.
+    /// Returns the number of committed plans.
     async fn reap_buckets(&self, dead: &[Dead], more: bool) -> Result<u64, VolumeError> {
         let (mut reaped, mut empty) = (0, Vec::new());
         for bucket in dead.iter().filter(|dead| dead.orphan == Orphan::Bucket) {
@@ -382,7 +393,8 @@ impl Upkeep {
     }
 
     /// Returns the buckets whose byte counters include a file that awaits the reaper. Returns
-    /// `None` if an orphan cannot be decoded, because it may belong to any bucket.
+    /// `None` if an orphan (record of a dead file) cannot be decoded, because it may belong to any
+    /// bucket.
     async fn buckets_of_orphans(&self) -> Result<Option<HashSet<Ino>>, VolumeError> {
         let (mut start, end) = key::partition(space::ORPHAN, 0);
         let limit = ORPHANS_AT_ONCE.min(self.session.limits().range_records);
@@ -410,8 +422,9 @@ impl Upkeep {
         }
     }
 
-    /// Deletes pending blocks that have waited for the grace, and then their records. A block whose
-    /// deletion fails stays pending.
+    /// Deletes pending blocks (those that records list for deletion) which have waited for the
+    /// deletion grace, and then their records. A block whose deletion fails stays pending. Returns
+    /// the number of deleted blocks.
     async fn delete_pending(
         &self,
         memory: &mut ReaperMemory,
@@ -463,7 +476,8 @@ impl Upkeep {
         }
     }
 
-    /// Deletes a pending block. Returns the key of its record if the block is gone.
+    /// Deletes a block that a record lists for deletion. Returns the record's `key` if the block is
+    /// gone, and `None` if the deletion failed.
     async fn delete_block_of(&self, key: Key, id: BlockId) -> Option<Key> {
         let deleting = tokio::time::timeout(self.staging.deadlines.block, self.blocks.delete(id));
         match deleting.await {

@@ -37,8 +37,8 @@ pub(crate) async fn find_referenced(
     Ok(CompleteScan::combine(&walks, referenced))
 }
 
-/// Returns those of `blocks` that have the share record of an owner, or that await deletion by the
-/// reaper.
+/// Returns those of `blocks` that have a share record (the record of one owner of a block), or that
+/// await deletion by the reaper.
 pub(crate) async fn find_shared_or_pending(
     store: &dyn MetaStore,
     blocks: &[BlockId],

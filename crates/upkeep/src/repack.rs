@@ -48,31 +48,35 @@ use session::VolumeError;
 use crate::upkeep::Upkeep;
 pub use rewrite::{RepackRound, Repacked};
 
-/// The delay after a notification, so that the live bytes of several packs go into one new pack.
+/// The delay between a notification of sparse packs and the rewriter's round, so that the live
+/// bytes of several packs go into one new pack.
 pub const REPACK_DELAY: Duration = Duration::from_secs(10);
 
-/// The delay of the first survey after the start.
+/// The delay of the first survey (a look at the counters of all packs) after the start.
 pub const SURVEY_DELAY: Duration = Duration::from_mins(1);
 
-/// The interval of surveys.
+/// The interval of surveys, that is, looks at the counters of all packs.
 pub const SURVEY_INTERVAL: Duration = Duration::from_hours(1);
 
-/// The limit of bytes that the rewriter reads and writes per second, averaged over a round.
+/// The limit of bytes that the rewriter of packs reads and writes per second, averaged over a
+/// round.
 pub const REPACK_BYTES_PER_SECOND: u64 = 32 << 20;
 
-/// The pause after a failure.
+/// The pause of the rewriter after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// The most times that [`Upkeep::repack_now`] processes the queue.
 const ROUNDS_MAX: u32 = 16;
 
 impl Upkeep {
-    /// Queues packs that may be sparse. The next round looks at them.
+    /// Queues packs (blocks of several files) for the rewriter of which less than half may be live,
+    /// that is, referenced. The next round looks at them.
     pub fn note_sparse_packs(&self, packs: impl IntoIterator<Item = BlockId>) {
         self.repacking.note(packs);
     }
 
-    /// Rewrites every sparse pack. The reaper removes the old packs afterwards.
+    /// Rewrites every sparse pack: copies the live bytes of each block of several files of which
+    /// less than half is live into a new pack. The reaper removes the old packs afterwards.
     ///
     /// # Errors
     /// If a store cannot be reached. Packs that were rewritten before stay rewritten.
@@ -100,7 +104,8 @@ impl Upkeep {
     }
 }
 
-/// Rewrites packs that became sparse, until the volume is closed.
+/// Rewrites packs (blocks of several files) of which less than half is still live, until the volume
+/// is closed.
 pub(crate) async fn run_repacker(volume: Weak<Upkeep>) {
     let mut survey = Instant::now() + SURVEY_DELAY;
     loop {
@@ -129,8 +134,8 @@ pub(crate) async fn run_repacker(volume: Weak<Upkeep>) {
     }
 }
 
-/// Processes the queue once, within the limit of bytes per second. Returns `None` when the volume
-/// is closing.
+/// Rewrites the queued packs of which little is live, within the limit of bytes per second. Returns
+/// `None` when the volume is closing.
 async fn repack_all(volume: &Weak<Upkeep>, closing: &CancellationToken) -> Option<()> {
     let mut again = BTreeSet::new();
     loop {

@@ -10,22 +10,25 @@ use record::BlockId;
 use session::Priority;
 use tokio::sync::Notify;
 
-/// A pack with a smaller share of live bytes than this is rewritten, in percent. Packs then take up
-/// at most `100 / LIVE_SHARE_PERCENT` times their live bytes: twice as much at 50.
+/// A pack (block of several files) with a smaller share of live bytes than this is rewritten, in
+/// percent. Packs then take up at most `100 / LIVE_SHARE_PERCENT` times their live bytes: twice as
+/// much at 50.
 pub const LIVE_SHARE_PERCENT: u64 = 50;
 
-/// The most packs in the queue. The next survey finds the others.
+/// The most packs that wait for the rewriter. The next survey of all packs finds the others.
 const NOTES_MAX: usize = 65_536;
 
-/// If more packs than this are queued, the rewriter is not throttled.
+/// If more packs than this are queued, the rewriter does not pause while requests are served.
 const NOTES_THROTTLED_MAX: usize = 256;
 
-/// Returns true if so little of a pack is live that it is worth rewriting.
+/// Returns true if so few bytes of a pack (block of several files) are live that it is worth
+/// rewriting. `live` and `length` are in content bytes.
 pub(crate) const fn is_sparse(live: u64, length: u32) -> bool {
     live.saturating_mul(100) < (length as u64).saturating_mul(LIVE_SHARE_PERCENT)
 }
 
-/// The queue of the rewriter.
+/// The queue of packs (blocks of several files) that the rewriter looks at, because few of their
+/// bytes may be live.
 #[derive(Debug)]
 pub(crate) struct RepackQueue {
     /// Content bytes of a full pack.
@@ -33,7 +36,7 @@ pub(crate) struct RepackQueue {
     sparse: Mutex<BTreeSet<BlockId>>,
     /// Notified when a pack was queued.
     pub(crate) noted: Arc<Notify>,
-    /// Locked during a round of the rewriter.
+    /// Locked during a round of the rewriter, so that there is one at a time.
     pub(crate) round: tokio::sync::Mutex<()>,
 }
 
@@ -47,7 +50,8 @@ impl RepackQueue {
         }
     }
 
-    /// Queues packs that may be sparse.
+    /// Queues packs (blocks of several files) for the rewriter, because few of their bytes may be
+    /// live.
     pub(crate) fn note(&self, packs: impl IntoIterator<Item = BlockId>) {
         let mut sparse = self.sparse();
         let before = sparse.len();
@@ -59,8 +63,8 @@ impl RepackQueue {
         }
     }
 
-    /// Returns the priority of the next round: urgent if many packs are queued, because dead bytes
-    /// must not accumulate while the volume is busy.
+    /// Returns the priority of the rewriter's next round: urgent if many packs are queued, because
+    /// dead bytes must not accumulate while the volume is busy.
     pub(crate) fn priority(&self) -> Priority {
         if self.sparse().len() > NOTES_THROTTLED_MAX {
             Priority::Urgent

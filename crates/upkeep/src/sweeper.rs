@@ -74,22 +74,23 @@ use crate::reaper::{REPLACED_PAGES, Reaped};
 use crate::references;
 use crate::upkeep::Upkeep;
 
-/// The delay of the first sweep after the start, and the least delay of a sweep after another
-/// session has begun or ended.
+/// The delay of the first sweep (the deletion of blocks that ended sessions left) after the start,
+/// and the least delay of a sweep after another session has begun or ended.
 pub const SWEEP_DELAY: Duration = Duration::from_secs(5);
 
-/// The interval of sweeps without a notification.
+/// The interval of sweeps without a notification that a session has ended.
 pub const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
-/// The delay of the second look at a session's blocks. Puts that were on their way at the first
-/// look have been executed or dropped by then.
+/// The delay of the second look at the blocks of an ended session. Puts that were on their way at
+/// the first look have been executed or dropped by then.
 pub const SWEEP_SECOND_LOOK_DELAY: Duration = Duration::from_hours(1);
 
-/// The pause after the first failure. It doubles with each further one, up to [`SWEEP_INTERVAL`].
+/// The pause after the first failed sweep. It doubles with each further failure, up to
+/// [`SWEEP_INTERVAL`].
 pub const SWEEP_RETRY: Duration = Duration::from_mins(1);
 
-/// Gateways that are notified at the same time start at different times within this span. So
-/// usually one of them does the work, and the others find nothing left.
+/// Sweeps that several gateways start for the same notification begin at different times within
+/// this span. So usually one of them does the work, and the others find nothing left.
 const SPREAD: Duration = Duration::from_secs(10);
 
 /// The share of the listed blocks that a sweep may delete, in percent.
@@ -99,10 +100,10 @@ pub const SWEEP_SHARE_PERCENT: u64 = 5;
 /// killed session leaves behind.
 pub const SWEEP_BLOCKS_ALWAYS: u64 = 1_000;
 
-/// Blocks deleted at the same time.
+/// Blocks that a sweep deletes at the same time.
 const DELETES_AT_ONCE: usize = 8;
 
-/// The most records that one plan removes.
+/// The most records of ended sessions that one plan removes.
 const REMOVALS_PER_PLAN: usize = 256;
 
 /// Idempotency slots of a session that one round trip reads.
@@ -114,23 +115,25 @@ const SESSIONS_AT_ONCE: u32 = 4_096;
 /// The sessions whose blocks a sweep looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SweepScope {
-    /// Ended sessions whose next look is due.
+    /// Ended sessions whose first or second look at their blocks is due.
     Due,
-    /// Ended sessions that were not looked at twice.
+    /// Ended sessions whose blocks were not looked at twice.
     #[default]
     Unswept,
     /// All ended sessions.
     All,
 }
 
-/// The scope and the limits of a sweep.
+/// The scope and the limits of a sweep, the deletion of blocks that ended sessions left without a
+/// record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepOptions {
-    /// The sessions whose blocks are looked at.
+    /// The ended sessions whose blocks are looked at.
     pub scope: SweepScope,
-    /// True to count only and delete nothing.
+    /// True to count unreferenced blocks only and delete nothing.
     pub dry_run: bool,
-    /// The share of the listed blocks that may be deleted, in percent.
+    /// The share of the listed blocks that may be deleted, in percent. If more are unreferenced,
+    /// none is deleted, unless they are few.
     pub share_percent: u64,
 }
 
@@ -144,16 +147,16 @@ impl Default for SweepOptions {
     }
 }
 
-/// The result of a sweep.
+/// The result of a sweep, the deletion of blocks and records that ended sessions left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Ended sessions that had left blocks or records.
     pub sessions: u64,
     /// Blocks of ended sessions that were listed.
     pub listed: u64,
-    /// Listed blocks that no record references.
+    /// Listed blocks that no record references, so that they may be deleted.
     pub unreferenced: u64,
-    /// The total sealed size of the unreferenced blocks, in bytes.
+    /// The total sealed size (content, header and checksums) of the unreferenced blocks, in bytes.
     pub bytes: u64,
     /// Blocks that were deleted.
     pub deleted: u64,
@@ -161,12 +164,12 @@ pub struct Swept {
     pub beyond_share: bool,
 }
 
-/// The result of a garbage collection.
+/// The result of a garbage collection: of the reaper and then the sweeper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// The result of the reaper; zero in a dry run.
+    /// The result of the reaper, which deletes data that records mark as dead; zero in a dry run.
     pub reaped: Reaped,
-    /// The result of the sweeper.
+    /// The result of the sweeper, which deletes blocks that ended sessions left without a record.
     pub swept: Swept,
 }
 
@@ -227,7 +230,8 @@ impl Upkeep {
         Ok(swept)
     }
 
-    /// Starts or ends the hold that keeps replaced pages of content maps from being deleted.
+    /// Starts or ends the hold of this session that keeps replaced pages of content maps from being
+    /// deleted: a record that the reaper reads. Starts it if `keep`.
     async fn hold_replaced_pages(&self, keep: bool) -> Result<(), VolumeError> {
         let at = key::hold(REPLACED_PAGES, self.session.nonce());
         let write = if keep {
@@ -246,7 +250,7 @@ impl Upkeep {
     }
 
     /// Returns the ended sessions that left blocks or records, and those of them whose blocks are
-    /// to be looked at.
+    /// to be looked at in this sweep.
     async fn ended_sessions(
         &self,
         scope: SweepScope,
@@ -299,8 +303,8 @@ impl Upkeep {
         Ok(Ended { all, with_blocks, earlier_looks, empty })
     }
 
-    /// Records that all blocks of these sessions were looked at, and removes that record for
-    /// sessions without blocks.
+    /// Records that the sweep, which began at `began`, has looked at all blocks of the sessions
+    /// `seen`. Removes that record for sessions without blocks.
     async fn record_sweep(
         &self,
         seen: &[Nonce],
@@ -381,9 +385,9 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Removes records that ended sessions had staged for plans that were never committed. Shares
-    /// of other files' blocks are released as by the reaper, because the file from which they were
-    /// copied may be gone.
+    /// Removes records that ended sessions had staged (written in advance) for plans that were
+    /// never committed. Share records of other files' blocks are released as by the reaper, because
+    /// the file from which they were copied may be gone.
     async fn remove_staged_records(
         &self,
         ended: &BTreeSet<Nonce>,
@@ -450,7 +454,8 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Returns the keys of a session's idempotency slots that have a record.
+    /// Returns the keys of those idempotency slots of a session (records that prove if its plans
+    /// were committed) that exist.
     async fn slots_of(&self, session: Nonce) -> Result<Vec<Key>, VolumeError> {
         let all: Vec<Key> =
             (0..SLOTS_MAX).map(|slot| key::idempotency_slot(session, slot)).collect();
@@ -466,7 +471,8 @@ impl Upkeep {
         Ok(there)
     }
 
-    /// Removes the last records of ended sessions: their idempotency slots and their fence records.
+    /// Removes the last records of ended sessions: their idempotency slots, which prove if a plan
+    /// was committed, and the records that they were ended by another session.
     async fn forget_sessions(&self, ended: &BTreeSet<Nonce>) -> Result<(), VolumeError> {
         for session in ended {
             let mut keys = self.slots_of(*session).await?;
@@ -481,16 +487,16 @@ impl Upkeep {
     }
 }
 
-/// Sessions that have ended.
+/// The sessions that have ended, as one sweep has read them.
 #[derive(Debug)]
 struct Ended {
     /// Ended sessions that left blocks or records.
     all: BTreeSet<Nonce>,
     /// Those of them whose blocks are to be looked at.
     with_blocks: Vec<Nonce>,
-    /// The records of earlier looks, for all sessions that have one.
+    /// The records of earlier looks at the blocks of sessions, for all sessions that have one.
     earlier_looks: BTreeMap<Nonce, (Value, record::SweptRecord)>,
-    /// Sessions with such a record that have no blocks any more.
+    /// Sessions with a record of earlier looks that have no blocks any more.
     empty: Vec<Nonce>,
 }
 
@@ -511,7 +517,9 @@ fn needs_look(swept: Option<&record::SweptRecord>, scope: SweepScope, now: Times
     }
 }
 
-/// Returns the record to write after a look at a session; `None` if the present one stays.
+/// Returns the record to write after a look at the blocks of a session, which began at `began`.
+/// `before` is the record of earlier looks, if there is one. Returns `None` if the present record
+/// stays.
 fn next_swept_record(
     before: Option<record::SweptRecord>,
     began: Timestamp,

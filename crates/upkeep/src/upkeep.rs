@@ -19,7 +19,8 @@ use crate::repack_queue::RepackQueue;
 pub(crate) struct ReaperMemory {
     /// The blocks that await deletion, and the time at which this process first saw each.
     pub(crate) waiting: PendingAges,
-    /// The time at which the first of them will have waited for the deletion grace.
+    /// The time at which the first block that awaits deletion will have waited for the deletion
+    /// grace; `None` if no block waits.
     pub(crate) due: Option<Instant>,
 }
 
@@ -30,27 +31,29 @@ pub struct Upkeep {
     pub(crate) blocks: Arc<dyn BlockStore>,
     /// The resources that the session's writers share.
     pub(crate) staging: Arc<Staging>,
-    /// The time that a block is kept after a commit has freed it. `None`: derived from the
-    /// durability of the metadata store.
+    /// The deletion grace: the time that a block is kept after a commit has freed it. `None`:
+    /// derived from the durability of the metadata store.
     pub(crate) deletion_grace: Option<Duration>,
     pub(crate) meters: UpkeepMeters,
     /// Locked during a pass of the reaper.
     pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
     /// Dead records that the reaper keeps, because they cannot be read.
     pub(crate) damaged: Damaged,
-    /// The packs that may be worth rewriting.
+    /// The queue of packs (blocks of several files) that may be worth rewriting, because few of
+    /// their bytes are live.
     pub(crate) repacking: RepackQueue,
-    /// The files that may be worth compacting.
+    /// The queue of files that may be worth compacting, because later writes have hidden much of
+    /// their blocks.
     pub(crate) compacting: CompactQueue,
     /// Locked during a sweep.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
 }
 
 impl Upkeep {
-    /// Creates the maintenance of a volume. It starts no task. `pack_bytes` is the size of a full
-    /// pack. A freed block is kept for `deletion_grace`; if that is `None`, for
-    /// [`crate::DELETION_GRACE_RELAXED`] while the store's durability is relaxed, and not at all
-    /// otherwise.
+    /// Creates the maintenance of a volume. It starts no task. `pack_bytes` is the size in bytes of
+    /// a full pack, a block of several files. A freed block is kept for `deletion_grace`; if that
+    /// is `None`, for [`crate::DELETION_GRACE_RELAXED`] while the store may lose acknowledged
+    /// commits, and not at all otherwise.
     pub fn new(
         session: &Arc<Session>,
         blocks: &Arc<dyn BlockStore>,
@@ -72,7 +75,7 @@ impl Upkeep {
         })
     }
 
-    /// Returns the counters of the maintenance.
+    /// Returns the counters of the maintenance tasks.
     pub fn meters(&self) -> &UpkeepMeters {
         &self.meters
     }

@@ -12,7 +12,8 @@ use layout::Relocation;
 use record::{BlockId, Slice};
 use session::VolumeError;
 
-/// A slice, and the checksum of its bytes as they were read from its old block.
+/// A slice (a run of bytes of an old block in a file), and the checksum of its bytes as they were
+/// read from there.
 pub(crate) type SliceChecksum = (Slice, u32);
 
 /// Returns the slice's range in the content of its block.
@@ -20,7 +21,8 @@ pub(crate) fn range_in_block(slice: &Slice) -> Range<u32> {
     slice.offset..slice.offset.saturating_add(slice.length)
 }
 
-/// Returns the map from runs of old blocks to their places in a new block.
+/// Returns the map from runs of old blocks to their places in a new block. `runs` has, for each old
+/// block, ranges of its content and the offset of each in the new block.
 pub(crate) fn relocation(
     block: &SealedBlock,
     runs: BTreeMap<BlockId, Vec<(Range<u32>, u32)>>,
@@ -29,7 +31,8 @@ pub(crate) fn relocation(
     Relocation { block: id, block_length: length, block_crc32c: crc32c, runs }
 }
 
-/// Verifies that the new place of each slice holds the bytes of its old place.
+/// Verifies that the new place of each slice (run of bytes of a block) holds the bytes of its old
+/// place, by their checksums.
 ///
 /// # Errors
 /// Fails with `Corrupt` if one does not.

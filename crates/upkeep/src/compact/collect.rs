@@ -14,14 +14,16 @@ use session::VolumeError;
 use super::select::{FileSelection, PAGES_AT_ONCE};
 use crate::upkeep::Upkeep;
 
-/// The most bytes that one step copies, unless a single run is longer.
+/// The most bytes that the compactor copies in one step, unless a single run is longer.
 const BATCH_BYTES: u32 = 8 << 20;
 const _: () = assert!(BATCH_BYTES <= BLOCK_BYTES_MAX);
 
-/// The most packs out of which one step moves runs. The plan writes a counter for each.
+/// The most packs (blocks of several files) out of which one step moves runs. The plan writes a
+/// counter for each.
 const PACKS_MAX: usize = 256;
 
-/// Runs of a file that are copied together, in the order of the file.
+/// Runs of a file (pieces of its content in blocks) that are copied together, in the order of the
+/// file.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) taken: Vec<Slice>,
@@ -42,7 +44,7 @@ impl Batch {
         Batch { within: from..from, ..Batch::default() }
     }
 
-    /// Takes a run. Returns false if the batch is full.
+    /// Adds the run `slice` to the batch. Returns false if the batch is full.
     fn take(&mut self, slice: &Slice, bytes_max: u32) -> bool {
         let after = self.bytes.saturating_add(slice.length);
         let another = usize::from(slice.block.is_pack() && !self.places.contains_key(&slice.block));
@@ -72,8 +74,8 @@ impl Batch {
 }
 
 impl Upkeep {
-    /// Collects the runs to move from position `from` of a file, as many as one block and a few
-    /// pages hold.
+    /// Collects the runs (pieces of the file in selected blocks) to copy, from position `from` of
+    /// the file, as many as one block and a few pages of the content map hold.
     pub(super) async fn collect_runs(
         &self,
         ino: Ino,

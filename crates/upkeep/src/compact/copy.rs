@@ -30,16 +30,16 @@ const READS_AT_ONCE: usize = 4;
 /// The memory of the reads under way, in bytes.
 const SPANS_MEMORY: u64 = READS_AT_ONCE as u64 * SPAN_BYTES_MAX as u64;
 
-/// Returns the memory that copying a batch takes: the copy, the sealed block, and the reads under
-/// way.
+/// Returns the memory in bytes that copying a batch of runs takes: the copy, the sealed block, and
+/// the reads under way.
 pub(super) fn memory_for(batch: &Batch) -> u64 {
     u64::from(batch.bytes) * 2 + SPANS_MEMORY
 }
 
-/// The result of copying a batch.
+/// The result of copying a batch of runs into a new block.
 #[derive(Debug)]
 pub(super) enum Copied {
-    /// The block, which has not been put, and the places of the runs in it.
+    /// The new block, which has not been put, and the places of the runs in it.
     Sealed(SealedBlock, Relocation),
     /// This block cannot be read.
     Damaged(BlockId),
@@ -54,7 +54,8 @@ struct Span {
 }
 
 impl Upkeep {
-    /// Copies the runs of a batch, in its order, into one block.
+    /// Copies the runs of a batch (pieces of a file in several blocks), in its order, into one
+    /// block.
     pub(super) async fn copy_batch(&self, batch: &Batch) -> Result<Copied, VolumeError> {
         let mut copy = BytesMut::zeroed(batch.bytes as usize);
         let (mut runs, mut checksums) =
@@ -105,7 +106,7 @@ impl Upkeep {
     }
 }
 
-/// Returns the ranges to read, sorted by block and offset.
+/// Returns the ranges of blocks to read for these runs, sorted by block and offset.
 fn spans(taken: &[Slice]) -> Vec<Span> {
     let mut place = 0;
     let mut runs: Vec<(Slice, u32)> = Vec::with_capacity(taken.len());
@@ -134,7 +135,8 @@ fn spans(taken: &[Slice]) -> Vec<Span> {
 }
 
 impl Span {
-    /// Returns true if a run, which follows all others of its block, is read together with them.
+    /// Returns true if a run, which follows all others of its block, is read together with them in
+    /// one request.
     fn takes(&self, slice: &Slice) -> bool {
         let run = range_in_block(slice);
         self.block.id == slice.block

@@ -44,18 +44,19 @@ const BLOCKS_AT_ONCE: usize = 256;
 /// is.
 const OWNERS_MAX: u32 = 8;
 
-/// The selection of a file's blocks.
+/// The selection of those blocks of a file out of which its visible bytes are to be moved.
 #[derive(Debug)]
 pub(super) struct FileSelection {
-    /// The number of parts in which the file's blocks are counted, at least 1.
+    /// The number of parts into which the file's blocks are divided, at least 1. The visible bytes
+    /// of one part are counted at a time, to limit the memory.
     pub(super) parts: u64,
-    /// The blocks that the file is to release.
+    /// The blocks from which the file's visible bytes are to be moved.
     chosen: BTreeSet<BlockId>,
     /// Blocks that cannot be read.
     unreadable: BTreeSet<BlockId>,
-    /// True if the file has pages full of short runs.
+    /// True if the file has pages of the content map that are full of short runs.
     pub(super) is_crowded: bool,
-    /// True if short runs are to be joined.
+    /// True if short runs (pieces of the file in blocks) are to be copied together.
     pub(super) joins: bool,
     /// True if the file's blocks take up much more than their visible bytes.
     pub(super) is_urgent: bool,
@@ -69,7 +70,7 @@ struct VisibleBytes {
 }
 
 impl FileSelection {
-    /// Returns true if nothing is to be moved.
+    /// Returns true if no bytes of the file are to be moved.
     pub(super) fn is_done(&self) -> bool {
         self.chosen.is_empty() && !(self.joins && self.is_crowded)
     }
@@ -80,7 +81,8 @@ impl FileSelection {
         self.unreadable.insert(block);
     }
 
-    /// Returns those slices of a page or record that are to be moved.
+    /// Returns those slices of a page of the content map, or of the record, whose bytes are to be
+    /// moved.
     pub(super) fn movers<'a>(&'a self, slices: &'a [Slice]) -> impl Iterator<Item = &'a Slice> {
         let joins = self.joins && is_crowded(slices);
         slices.iter().filter(move |slice| {
@@ -98,14 +100,15 @@ fn is_crowded(slices: &[Slice]) -> bool {
         && slices.windows(2).filter(joint).count() > PAGE_JOINTS_MAX
 }
 
-/// Returns the part in which a block is counted, of `parts`.
+/// Returns the part in which the visible bytes of a block are counted, of `parts`.
 fn part_of(block: BlockId, parts: u64) -> u64 {
     block.0.last_chunk().map_or(0, |last| u64::from_be_bytes(*last) % parts)
 }
 
 impl Upkeep {
-    /// Selects blocks of one part of a file's blocks. Returns `None` if the file has no blocks, is
-    /// gone or has lost its name.
+    /// Selects those blocks of one part of the file's blocks out of which bytes are to be moved.
+    /// `joins` is true if short runs are to be copied together. Returns `None` if the file has no
+    /// blocks, is gone or has lost its name.
     pub(super) async fn select_blocks(
         &self,
         ino: Ino,
@@ -155,8 +158,8 @@ impl Upkeep {
         }))
     }
 
-    /// Returns those of a file's sparse blocks of which so little is visible in all files together
-    /// that the file should release them.
+    /// Returns those of a file's sparse blocks (less than half is visible in the file) of which so
+    /// little is visible in all files together that the file should release them.
     async fn choose(
         &self,
         ino: Ino,
@@ -223,7 +226,7 @@ impl Upkeep {
         Ok(is_sparse(bytes + unknown * visible.bytes, visible.length))
     }
 
-    /// Reads the slices of pages in one round trip.
+    /// Reads the slices of pages of a file's content map in one round trip.
     pub(super) async fn load_pages(
         &self,
         ino: Ino,
@@ -241,7 +244,7 @@ impl Upkeep {
 
     /// Returns the present content of a file. Returns `None` if the file is gone, or has lost its
     /// name, because then the reaper releases all its blocks. A caller that has pinned the epoch
-    /// before can read these blocks safely.
+    /// before, so that no block is deleted, can read these blocks safely.
     pub(super) async fn content_now(&self, ino: Ino) -> Result<Option<Content>, VolumeError> {
         let records = self.read_all([key::inode(ino), key::orphan(ino)].into_iter()).await?;
         let [Some(record), None] = records.as_slice() else { return Ok(None) };

@@ -13,13 +13,13 @@ use crate::compact_queue::may_need_compaction;
 use crate::repack::{SURVEY_DELAY, SURVEY_INTERVAL};
 use crate::upkeep::Upkeep;
 
-/// Inodes that one step of the walk reads.
+/// Inodes that one step of the survey reads.
 const WALK_INODES: u32 = 500;
 
-/// The pause between two steps of the walk.
+/// The pause between two steps of the survey of all inodes.
 const WALK_PAUSE: Duration = Duration::from_secs(1);
 
-/// The position of a walk over all inodes.
+/// The position of a survey, a walk over all inodes that finds files to compact.
 #[derive(Debug)]
 pub(super) struct Survey {
     /// The time at which the next step is due.
@@ -37,8 +37,8 @@ impl Survey {
 }
 
 impl Upkeep {
-    /// Queues files of the next step's inodes. After the last inode a new walk begins, one interval
-    /// after this one began.
+    /// Queues those files of the next step's inodes for the compactor whose blocks may be mostly
+    /// hidden. After the last inode a new walk begins, one interval after this one began.
     pub(super) async fn survey_some(&self, survey: &mut Survey) -> Result<(), VolumeError> {
         let now = Instant::now();
         if survey.resume.is_none() {
@@ -52,7 +52,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Queues all files that may need compaction.
+    /// Queues all files for the compactor whose blocks may be mostly hidden by later writes.
     pub(super) async fn survey_files(&self) -> Result<(), VolumeError> {
         let mut resume = None;
         loop {

@@ -14,22 +14,22 @@ use store::Key;
 use super::collect::{InodeSummary, Inventory, PartSummary};
 use super::finding::Finding;
 
-/// The numbers of records, files and blocks.
+/// The numbers of records, files and blocks that a check has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Records of all spaces.
     pub records: u64,
-    /// Directories, including buckets.
+    /// Names of files, links and special files, that is, of everything but directories.
     pub directories: u64,
     /// Names of everything but directories.
     pub files: u64,
-    /// Orphans, which await the reaper.
+    /// Orphans: records of dead data, which await the reaper.
     pub orphans: u64,
-    /// Total size of files, including those that await the reaper.
+    /// Total size of files in bytes, including those that await the reaper.
     pub bytes: u64,
     /// Blocks in the block store.
     pub blocks: u64,
-    /// The total sealed size of the blocks, in bytes.
+    /// The total sealed size (content, header and checksums) of the blocks, in bytes.
     pub block_bytes: u64,
 }
 
@@ -164,7 +164,8 @@ fn names(all: &mut Inventory, tree: &Tree) {
     inodes(all, tree);
 }
 
-/// Checks noncurrent versions: each is a name of a file and belongs to an existing bucket.
+/// Checks the noncurrent (earlier) versions of objects: each is a name of a file and belongs to an
+/// existing bucket.
 fn versions(all: &mut Inventory, tree: &Tree) {
     let findings = &mut all.findings;
     let recorded: HashSet<&Key> = all.null_versions.values().collect();
@@ -435,8 +436,8 @@ fn shares(all: &mut Inventory) {
     }
 }
 
-/// A pack's counter must be the sum of the bytes that owners with a share reference. A share and
-/// its bytes are added and removed by one plan.
+/// Checks the counters of packs (blocks of several files): each must be the sum of the bytes that
+/// owners with a share record reference. A share and its bytes are added and removed by one plan.
 fn packs(all: &mut Inventory) {
     let mut found: BTreeMap<BlockId, i64> = BTreeMap::new();
     for (pack, owner) in all.shares.iter().filter(|(block, _)| block.is_pack()) {

@@ -46,20 +46,20 @@ pub(super) struct InodeSummary {
     pub(super) parts: bool,
     /// True if its bytes are staged inline.
     pub(super) is_staged_inline: bool,
-    /// Its size, if its inode is all its data.
+    /// The file's size in bytes, if its inode's record is all its data; `None` otherwise.
     pub(super) self_contained: Option<u64>,
     /// True if the record says that its name contains this size.
     pub(super) marked_in_dentry: bool,
 }
 
-/// A name.
+/// A name in a directory, and the inode to which it is bound.
 #[derive(Debug)]
 pub(super) struct Name {
     pub(super) key: Key,
     pub(super) dentry: Dentry,
 }
 
-/// The references of all records to a block.
+/// The references of all records to one block.
 #[derive(Debug, Default)]
 pub(super) struct BlockReferences {
     /// The sealed sizes in bytes: one, unless records disagree.
@@ -76,7 +76,7 @@ pub(super) struct PartSummary {
     pub(super) slices: Vec<Slice>,
 }
 
-/// A page of a content map.
+/// The summary of a page (part) of a content map.
 #[derive(Debug)]
 pub(super) struct PageSummary {
     pub(super) page: u32,
@@ -89,7 +89,7 @@ pub(super) struct PageSummary {
     pub(super) unnamed: Vec<Slice>,
 }
 
-/// The summary of a volume.
+/// The summary of a volume's records and blocks, as one pass of a check has read them.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     pub(super) findings: BTreeSet<Finding>,
@@ -97,9 +97,10 @@ pub(crate) struct Inventory {
     pub(super) names: Vec<Name>,
     /// Noncurrent versions of objects. Each is a name of its inode, too.
     pub(super) versions: Vec<(Key, Version)>,
-    /// The key of each null version, by the key of the record that points to it.
+    /// The key of each null version (S3's version without an id of its own), by the key of the
+    /// record that points to it.
     pub(super) null_versions: BTreeMap<Key, Key>,
-    /// The versions that bind each inode, as the inode's state record lists them.
+    /// The versions of objects that bind each inode, as the inode's state record lists them.
     pub(super) superseded: BTreeMap<Ino, BTreeSet<(Vec<u8>, VersionStamp)>>,
     pub(super) inodes: BTreeMap<Ino, InodeSummary>,
     pub(super) named: HashMap<BlockId, BlockReferences>,
@@ -118,14 +119,15 @@ pub(crate) struct Inventory {
     /// Completed uploads that only wait to answer: the key of the expiry record, and the key of the
     /// upload.
     pub(super) expiries: BTreeMap<Ino, (Key, Key)>,
-    /// The sizes of detached files. Their inodes are in their orphans.
+    /// The sizes in bytes of detached files: dead files whose inodes were moved to their orphans.
     pub(super) detached: HashMap<Ino, u64>,
     pub(super) pending: HashSet<BlockId>,
-    /// Blocks that are referenced by records which are being removed.
+    /// Blocks that are referenced by records which the reaper is removing.
     pub(super) releasing: HashSet<BlockId>,
     pub(super) shares: BTreeSet<(BlockId, Ino)>,
     pub(super) staged: HashSet<Ino>,
-    /// Files that have the mark of staging inline.
+    /// Files that have a mark which says that their body waits in their record to be moved into a
+    /// block.
     pub(super) staged_inline: HashSet<Ino>,
     pub(super) sessions: HashSet<Nonce>,
     pub(super) ended: HashSet<Nonce>,
@@ -136,7 +138,9 @@ pub(crate) struct Inventory {
     pub(super) changing: HashSet<Ino>,
     /// The bytes of each pack that each owner references, including owners that are being removed.
     pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
-    /// Owners that were moved from a pack to another and have not released their share.
+    /// Owners whose bytes were moved from a pack (block of several files) to another and that have
+    /// not released their share of the first: by pack and owner, the number of the orphan record
+    /// that remains.
     pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
     /// Blocks that writes have hidden, and the files that have not released them.
     pub(super) hidden: HashSet<(BlockId, Ino)>,
@@ -150,7 +154,7 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    /// Reads a volume.
+    /// Reads all records and blocks of a volume once.
     pub(super) async fn read(
         store: &dyn MetaStore,
         blocks: &dyn BlockStore,
@@ -459,8 +463,8 @@ impl Inventory {
         }
     }
 
-    /// Adds a page. Inodes were read before. A page that its inode does not list is examined once
-    /// all orphans are known.
+    /// Adds a page of a file's content map. Inodes were read before. A page that its inode does not
+    /// list is examined once all orphans are known.
     fn add_page(&mut self, ino: Ino, page: u32, key: &Key, slices: Vec<Slice>) {
         if !in_order(&slices) {
             self.findings.insert(Finding::Disorder(ino));

@@ -8,19 +8,22 @@ use std::fmt;
 use record::{BlockId, Ino, Nonce};
 use store::Key;
 
-/// An inconsistency of a volume.
+/// An inconsistency of a volume that a check has found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Finding {
-    /// A record or its key does not decode.
+    /// A record does not decode. Its key, and the reason.
     Undecodable(Key, String),
-    /// A name is bound to an inode that does not exist or has another kind.
+    /// A name is bound to an inode that does not exist or has another kind. The name's key, and the
+    /// inode.
     Dangling(Key, Ino),
-    /// A name says that its file's data is all in its inode, or gives its size, and that is wrong.
+    /// A name says that its file's data is all in its inode's record, or gives its size, and that
+    /// is wrong. The name's key, and the inode.
     NotSelfContained(Key, Ino),
-    /// A name and its file disagree whether the name says that the file's data is all in its inode.
+    /// A name and its file disagree whether the name says that the file's data is all in its
+    /// inode's record. The name's key, and the inode.
     SelfContainedMismatch(Key, Ino),
-    /// An inode has several names, and one of them does not say so.
+    /// An inode has several names, and one of them does not say so. That name's key, and the inode.
     Unlinked(Key, Ino),
     /// An inode is in another bucket than its record says.
     ForeignBucket {
@@ -31,11 +34,12 @@ pub enum Finding {
         /// The bucket that contains its name.
         found: Ino,
     },
-    /// A long extended attribute is missing, or has another length than its inode says.
+    /// A long extended attribute is missing, or has another length than its inode says. The key of
+    /// its record.
     MissingXattr(Key),
-    /// A long extended attribute belongs to no inode.
+    /// A long extended attribute belongs to no inode. The key of its record.
     StrayXattr(Key),
-    /// An inode has no name and does not await the reaper.
+    /// An inode has no name and does not await the reaper, so it is never removed.
     Nameless(Ino),
     /// An inode that is not a directory has another number of names than its record says.
     Links {
@@ -46,28 +50,30 @@ pub enum Finding {
         /// The number of its names.
         found: u64,
     },
-    /// A directory's record has another parent or another name than the entry that binds it.
+    /// The record of this directory has another parent or another name than the entry that binds
+    /// it.
     Parent(Ino),
-    /// A directory is not connected to the root.
+    /// This directory is not connected to the root.
     Unreachable(Ino),
-    /// A bucket has no settings record, or a settings record has no bucket.
+    /// This bucket has no settings record, or this settings record has no bucket.
     Bucket(Ino),
-    /// A configuration record belongs to a bucket that does not exist.
+    /// A configuration record belongs to a bucket that does not exist. The key of the record.
     StrayBucketConfig(Key),
-    /// A version belongs to no bucket, or its null state and the record of the null version
-    /// disagree.
+    /// A version of an object belongs to no bucket, or the record of the null version (S3's version
+    /// without an id) and the record that points to it disagree. The key of the record.
     StrayVersion(Key),
-    /// The versions that bind an inode differ from those that its state record lists. A program
-    /// could change a version, or could not change a current file.
+    /// The versions of objects that bind this inode differ from those that its state record lists.
+    /// A program could change a version, or could not change a current file.
     VersionState(Ino),
-    /// A page of a content map is missing.
+    /// A page of the content map of this file is missing. The file, and the number of the page.
     MissingPage(Ino, u32),
-    /// The slices of a file overlap or are not sorted, or a page of its content map has another
-    /// start or length than the inode says.
+    /// The slices (runs of block bytes) of this file overlap or are not sorted, or a page of its
+    /// content map has another start or length than the inode says.
     Disorder(Ino),
-    /// A page of a content map or of part checksums belongs to no file.
+    /// A page of a content map or of part checksums belongs to no file. The key of the page.
     StrayPage(Key),
-    /// A file or part references a block that does not exist.
+    /// A file or part of an upload references a block that does not exist: its bytes are lost. The
+    /// block, and the file or part.
     MissingBlock(BlockId, Ino),
     /// A block has another size than a record says.
     BlockSize {
@@ -78,23 +84,28 @@ pub enum Finding {
         /// The stored size, in bytes.
         found: u64,
     },
-    /// A block of an ended session is referenced by no record.
+    /// A block of an ended session is referenced by no record, so it wastes space.
     Leaked(BlockId),
-    /// One of several owners of a block, or an owner of a pack, has no share record.
+    /// One of several owners of a block, or an owner of a pack (block of several files), has no
+    /// share record. The block, and the owner.
     Unshared(BlockId, Ino),
-    /// A share record names an owner that does not reference the block.
+    /// A share record (of one owner of a block) names an owner that does not reference the block.
+    /// The block, and the owner.
     StrayShare(BlockId, Ino),
-    /// A part belongs to no upload.
+    /// A part belongs to no upload. The key of the part's record.
     StrayPart(Key),
-    /// An upload has no bucket, or has ended and has no orphan.
+    /// An upload has no bucket, or has ended and has no orphan, the record by which the reaper
+    /// removes it. The key of the upload's record.
     StrayUpload(Key),
-    /// An expiry record belongs to no upload.
+    /// An expiry record (until when a completed upload answers) belongs to no upload. The key of
+    /// the record.
     StrayExpiry(Key),
-    /// An orphan record belongs to nothing that exists.
+    /// An orphan record (of dead data) belongs to nothing that exists. The inode number in its key.
     StrayOrphan(Ino),
-    /// A file is staged inline without the mark by which the destager would find it.
+    /// The body of this file waits in its record to be moved into a block, without the mark by
+    /// which the destager would find it.
     Unmarked(Ino),
-    /// A counter differs from the recount.
+    /// A counter of a directory or bucket differs from the recount.
     Counter {
         /// The directory or bucket.
         ino: Ino,
@@ -105,7 +116,8 @@ pub enum Finding {
         /// The result of the recount.
         found: i64,
     },
-    /// A pack's counter differs from the bytes that its owners reference.
+    /// The counter of live bytes of a pack (block of several files) differs from the bytes that its
+    /// owners reference.
     Live {
         /// The pack.
         pack: BlockId,
@@ -114,7 +126,8 @@ pub enum Finding {
         /// The bytes that its owners reference.
         found: i64,
     },
-    /// A record belongs to a session that is neither open nor recorded as ended.
+    /// A record belongs to a session that is neither open nor recorded as ended. The key of the
+    /// record, and the session.
     StraySession(Key, Nonce),
 }
 

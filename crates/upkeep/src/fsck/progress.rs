@@ -2,7 +2,7 @@
 //!
 //! For example, the command line prints a line for each `read`.
 
-/// A receiver of the progress of a check.
+/// A receiver of the progress of a check of a volume.
 pub trait Progress: Send + Sync {
     /// Records that `count` more items of the kind `what` were read.
     fn read(&self, what: &'static str, count: u64);

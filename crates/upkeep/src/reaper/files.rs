@@ -49,7 +49,8 @@ struct DeadFile<'a> {
 }
 
 impl Upkeep {
-    /// Reaps dead files. Returns the number of plans that were committed.
+    /// Reaps dead files (those without a name): releases their blocks and removes their records.
+    /// Returns the number of plans that were committed.
     pub(super) async fn reap_files(
         &self,
         dead: &[Dead],
@@ -74,7 +75,8 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// Reaps dead files one by one. Those whose records cannot be decoded are kept.
+    /// Reaps dead files (without a name) one by one, because they cannot be read together. Those
+    /// whose records cannot be decoded are kept. Returns the number of reaped files.
     async fn reap_each(&self, files: &[&Dead], priority: Priority) -> Result<u64, VolumeError> {
         let mut reaped = 0;
         for dead in files {
@@ -110,7 +112,7 @@ impl Upkeep {
     }
 
     /// Reads the inodes of dead files. Returns the files that fit into one plan, those that do not,
-    /// and the orphans without an inode.
+    /// and the orphans (records of dead files) whose inode does not exist.
     async fn load<'a>(
         &self,
         files: &[&'a Dead],
@@ -136,7 +138,8 @@ impl Upkeep {
         Ok((small, large, gone))
     }
 
-    /// Reaps files that fit into one plan each.
+    /// Reaps dead files that fit into one plan each: removes their records and releases their
+    /// blocks. Returns the number of committed plans.
     async fn reap_small(&self, files: Vec<DeadFile<'_>>) -> Result<u64, VolumeError> {
         let by_file: Vec<Vec<Reference>> = files.iter().map(DeadFile::references).collect();
         let references = by_file.concat();
@@ -187,8 +190,8 @@ impl Upkeep {
         }
     }
 
-    /// Reaps a file whose content map is too large for one plan. Returns 0 if another reaper is
-    /// working on it.
+    /// Reaps a dead file whose content map is too large for one plan. Returns 1 if the last
+    /// plan was committed, and 0 if another reaper is working on it.
     async fn reap_large(&self, file: DeadFile<'_>) -> Result<u64, VolumeError> {
         let (bucket, ino) = (file.bucket, file.dead.ino);
         let detached = Orphan::Detached { bucket, inode: file.record.clone() };
@@ -236,7 +239,8 @@ impl Upkeep {
         committed_steps(self.session.commit_plan(plan).await)
     }
 
-    /// Releases the packs that pages of a content map reference.
+    /// Releases the owner's share of the packs (blocks of several files) that pages of its content
+    /// map reference, in plans under `guard`.
     pub(crate) async fn release_packs(
         &self,
         guard: &Guard,
@@ -267,8 +271,8 @@ impl Upkeep {
         self.release(guard, &references, Some(Write::Delete(page))).await
     }
 
-    /// Releases blocks of owners in plans under `guard`. The plan of the last blocks also contains
-    /// `last`.
+    /// Lets owners release their blocks in plans under `guard`. A block without another owner is
+    /// listed for deletion. The plan of the last blocks also contains the write `last`.
     pub(super) async fn release(
         &self,
         guard: &Guard,
@@ -340,7 +344,8 @@ impl DeadFile<'_> {
         self.file().map(|file| &file.content)
     }
 
-    /// Returns the deletions of its long extended attributes.
+    /// Returns the deletions of the file's long extended attributes, which have records of their
+    /// own.
     fn xattrs(&self) -> impl Iterator<Item = Write> {
         let is_apart = |xattr: &&Xattr| matches!(xattr.value, XattrPlace::Apart(_));
         self.inode
@@ -357,8 +362,8 @@ impl DeadFile<'_> {
         u32::try_from(pages).unwrap_or(u32::MAX).min(SUM_PAGES_MAX)
     }
 
-    /// Returns the last writes: the deletion of part checksums, and the subtraction of its bytes
-    /// from the bucket's counter.
+    /// Returns the last writes of the file's removal: the deletion of part checksums, and the
+    /// subtraction of its bytes from the bucket's counter.
     fn last_writes(&self) -> Vec<Write> {
         let page = |page| Write::Delete(key::part_sums(self.dead.ino, page));
         let mut writes: Vec<Write> = (0..self.sum_pages()).map(page).collect();
@@ -385,7 +390,8 @@ impl DeadFile<'_> {
         guards
     }
 
-    /// Returns the only plan that removes a small file.
+    /// Returns the only plan that removes a dead file that fits into one plan. `owners` are the
+    /// other owners of its blocks.
     fn end(&self, references: &[Reference], owners: &[Owners]) -> Plan {
         let inode = key::inode(self.dead.ino);
         let mut plan = Plan {

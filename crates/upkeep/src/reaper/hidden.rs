@@ -38,13 +38,13 @@ use super::release::{BLOCKS_PER_PLAN, ITEMS_PER_BLOCK, add_release};
 use super::{Dead, committed_steps};
 use crate::upkeep::Upkeep;
 
-/// Owners whose records are read together.
+/// Files with hidden blocks whose records are read together.
 const OWNERS_AT_ONCE: usize = 64;
 
-/// The most pages of content maps that one plan deletes.
+/// The most replaced pages of content maps that one plan deletes.
 const PAGES_PER_PLAN: usize = 256;
 
-/// The most orphans of one owner that one plan processes.
+/// The most orphans (lists of hidden blocks) of one file that one plan processes.
 const ORPHANS_PER_PLAN: usize = 64;
 
 /// The most times that a pass reads an owner again because the owner was written to before the plan
@@ -61,18 +61,20 @@ pub(super) struct StillReferenced {
     pages: HashSet<u32>,
 }
 
-/// A part of an orphan that is processed in one plan, possibly together with parts of others.
+/// A part of an orphan (a list of hidden blocks and replaced pages) that is processed in one plan,
+/// possibly together with parts of others.
 #[derive(Clone, Debug)]
 struct HiddenStep {
     orphan: Key,
     before: Value,
-    /// The rest of the orphan after this step; `None` after its last step.
+    /// The record of the orphan after this step, without the processed part; `None` after its last
+    /// step.
     after: Option<Value>,
     blocks: Vec<HiddenBlock>,
     pages: Vec<u32>,
 }
 
-/// A file with hidden blocks or pages.
+/// A file of which writes have hidden blocks or replaced pages of the content map.
 #[derive(Debug)]
 struct Owner {
     ino: Ino,
@@ -85,7 +87,8 @@ struct Owner {
 }
 
 impl Upkeep {
-    /// Reads the references of the owners to hidden blocks, before the pass waits for readers.
+    /// Reads which of the hidden blocks, which the orphans list, their files still reference,
+    /// before the pass waits for readers.
     pub(super) async fn find_still_referenced(
         &self,
         dead: &[Dead],
@@ -112,7 +115,8 @@ impl Upkeep {
         Ok(all)
     }
 
-    /// Releases the blocks that writes have hidden, and deletes the replaced pages.
+    /// Releases the blocks that writes have hidden in files and that the files no longer reference,
+    /// and deletes the replaced pages of content maps. Returns the number of steps done.
     pub(super) async fn reap_hidden(
         &self,
         dead: &[Dead],
@@ -157,7 +161,8 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// Reads owners again. Leaves out those that must wait for a later pass.
+    /// Reads the files with hidden blocks again, now that readers have ended. Leaves out those that
+    /// must wait for a later pass.
     async fn load_owners(
         &self,
         inos: &[Ino],
@@ -197,8 +202,8 @@ impl Upkeep {
         Ok(owners)
     }
 
-    /// Records the listed blocks that a file references. Returns the pages of its content map, or
-    /// `None` if one of them is missing.
+    /// Records in `still` those of the listed hidden blocks that a file references. Returns the
+    /// pages of its content map, or `None` if one of them is missing.
     async fn scan_references(
         &self,
         ino: Ino,
@@ -244,9 +249,10 @@ impl Upkeep {
         Ok(found.iter().map(|found| value(Some(found))).collect())
     }
 
-    /// Processes the next steps of each owner, as many as one plan holds. Returns the number of
-    /// steps done, the owners with steps left, and the owners that changed since they were read.
-    /// Steps of an orphan that another reaper has changed are left to a later pass.
+    /// Processes the next steps (parts of lists of hidden blocks) of each file, as many as one plan
+    /// holds. Returns the number of steps done, the files with steps left, and the files that
+    /// changed since they were read. Steps of an orphan that another reaper has changed are left to
+    /// a later pass.
     async fn reap_next_steps(
         &self,
         mut owners: Vec<Owner>,
@@ -293,7 +299,8 @@ impl Upkeep {
         Ok((reaped, left, changed))
     }
 
-    /// Removes released blocks from the cache, and queues packs of which little is live now.
+    /// Removes released blocks from the cache, and queues packs (blocks of several files) of which
+    /// little is live now for the rewriter.
     fn evict_hidden(&self, owner: &Owner, blocks: &[HiddenBlock], owners: &[Owners]) {
         let (mut references, mut pack_owners) = (Vec::new(), Vec::new());
         for (hidden, owners) in blocks.iter().zip(owners) {
@@ -324,7 +331,7 @@ fn reference(hidden: &HiddenBlock, owner: Ino) -> Reference {
     Reference { block: hidden.block, owner, bytes: 0, block_length: hidden.block_length }
 }
 
-/// Returns the blocks of several steps, each once.
+/// Returns the blocks of several steps (parts of lists of hidden blocks), each once.
 fn blocks_of(steps: &[HiddenStep]) -> Vec<HiddenBlock> {
     let blocks = steps.iter().flat_map(|step| &step.blocks);
     // A plan may release a block of an owner once only, because the second release would find no
@@ -335,9 +342,9 @@ fn blocks_of(steps: &[HiddenStep]) -> Vec<HiddenBlock> {
 }
 
 impl Owner {
-    /// Removes the next steps that fit into one plan with at most `blocks_max` blocks. Consecutive
-    /// steps of different orphans are combined; of one orphan the plan takes one step only, because
-    /// the next one guards the record that this one writes.
+    /// Removes the next steps (parts of lists of hidden blocks) that fit into one plan with at most
+    /// `blocks_max` blocks. Consecutive steps of different orphans are combined; of one orphan the
+    /// plan takes one step only, because the next one guards the record that this one writes.
     fn next_steps(&mut self, blocks_max: usize) -> Vec<HiddenStep> {
         let mut steps: Vec<HiddenStep> = Vec::new();
         let (mut blocks, mut pages) = (0, 0);
@@ -356,7 +363,8 @@ impl Owner {
         steps
     }
 
-    /// Returns the plan of these steps, whose blocks are given once each.
+    /// Returns the plan of these steps, which releases their blocks. Each block is in `blocks`
+    /// once, with its other owners at the same index of `owners`.
     fn plan(&self, steps: &[HiddenStep], blocks: &[HiddenBlock], owners: &[Owners]) -> Plan {
         let guard = |step: &HiddenStep| Guard::Equals(step.orphan.clone(), step.before.clone());
         let write = |step: &HiddenStep| match &step.after {
@@ -377,8 +385,8 @@ impl Owner {
     }
 }
 
-/// Splits an orphan's list into steps that fit into one plan each: the blocks first, then the
-/// pages.
+/// Splits an orphan's list of hidden blocks and replaced pages into steps that fit into one plan
+/// each: the blocks first, then the pages.
 fn steps(dead: &Dead, plan_items: usize) -> Vec<HiddenStep> {
     let Orphan::Hidden { owner, blocks, pages } = &dead.orphan else { return Vec::new() };
     let room = (plan_items.saturating_sub(16) / ITEMS_PER_BLOCK).max(1);

@@ -15,11 +15,12 @@ use super::release::add_release;
 use super::{Dead, committed_steps};
 use crate::upkeep::Upkeep;
 
-/// Orphans whose owners are read together.
+/// Orphans (records of an owner's old pack) that are read together with the owners.
 const ORPHANS_AT_ONCE: usize = 64;
 
 impl Upkeep {
-    /// Releases the packs from which the bytes of files were moved.
+    /// Releases the shares of files in packs (blocks of several files) from which their bytes were
+    /// moved. Returns the number of committed plans.
     pub(super) async fn reap_moved(
         &self,
         dead: &[Dead],

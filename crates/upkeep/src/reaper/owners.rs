@@ -11,10 +11,10 @@ use store::{Key, Read, ReadResult};
 
 use crate::upkeep::Upkeep;
 
-/// Reads about owners that one round trip makes.
+/// The most reads about owners of blocks that one round trip makes.
 const READS_AT_ONCE: usize = 1_024;
 
-/// Reads about a block, in addition to one for each owner that releases it.
+/// Reads about a block and its owners, in addition to one for each owner that releases it.
 const READS_PER_BLOCK: usize = 2;
 
 /// The reference of an owner to a block that it releases.
@@ -31,9 +31,10 @@ pub(crate) struct Reference {
 /// The other owners of a block, as seen by one owner that releases it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Owners {
-    /// True if the releasing owner has a share record.
+    /// True if the releasing owner has a share record, which says that it owns part of the block.
     pub(super) has_share: bool,
-    /// The share record of one other owner; `None` if this owner is the last one.
+    /// The share record (of one owner of a block) of another owner; `None` if this owner is the
+    /// last one.
     pub(super) other: Option<Key>,
     /// For a pack: its live bytes before any of these owners releases it.
     pub(super) live: i64,
@@ -47,8 +48,8 @@ impl Owners {
 }
 
 impl Upkeep {
-    /// Returns the other owners of each of these blocks, if all references are released in the
-    /// given order.
+    /// Returns the other owners of the block of each reference, if all references are released in
+    /// the given order.
     pub(super) async fn owners(
         &self,
         references: &[Reference],

@@ -46,7 +46,8 @@ pub(super) const BLOCKS_PER_PLAN: usize = 256;
 /// The most blocks of a file that was never published that one plan releases.
 const SHARES_PER_PLAN: usize = 64;
 
-/// Returns one reference for each block of the slices, with the bytes that they have in it.
+/// Returns one reference of the owner for each block of the slices (runs of bytes of blocks), with
+/// the bytes that they have in it.
 pub(crate) fn references<'a>(
     slices: impl IntoIterator<Item = &'a Slice>,
     owner: Ino,
@@ -62,7 +63,8 @@ pub(crate) fn references<'a>(
 }
 
 impl Upkeep {
-    /// Queues the packs of which little is live after these references were released.
+    /// Queues the packs (blocks of several files) for the rewriter of which little is live after
+    /// these references were released.
     pub(super) fn note_sparse(&self, references: &[Reference], owners: &[Owners]) {
         let mut packs: BTreeMap<BlockId, (i64, u32)> = BTreeMap::new();
         for (reference, owners) in references.iter().zip(owners) {
@@ -80,8 +82,9 @@ impl Upkeep {
 }
 
 impl Upkeep {
-    /// Releases, under a guard, ordinary blocks that a file which was never published shares. The
-    /// last owner's block becomes pending, because the file from which it was copied may be gone.
+    /// Releases, under a guard, the shares of ordinary blocks (not packs) that belong to a file
+    /// which was never published. If it was the last owner, the block becomes pending, that is,
+    /// listed for deletion, because the file from which it was copied may be gone.
     pub(crate) async fn release_shares(
         &self,
         guard: &Guard,
@@ -114,7 +117,8 @@ impl Upkeep {
     }
 }
 
-/// Adds to a plan that an owner releases a block.
+/// Adds to a plan the guards and writes by which an owner releases a block. If it is the last
+/// owner, the block is listed for deletion.
 pub(super) fn add_release(plan: &mut Plan, reference: Reference, owners: &Owners) {
     let own = key::share(reference.block, reference.owner);
     let pack = reference.block.is_pack();

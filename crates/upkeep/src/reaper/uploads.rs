@@ -33,7 +33,8 @@ const EXPIRED_PER_PASS: u64 = 10_000;
 /// Expired uploads that are read together.
 const EXPIRED_AT_ONCE: usize = 64;
 
-/// Returns the time until which an upload that was completed at `completed` answers.
+/// Returns the time until which an upload that was completed at `completed` answers repeated
+/// completions.
 fn answers_until(completed: Timestamp) -> Timestamp {
     let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap_or(i64::MAX);
     Timestamp(completed.0.saturating_add(kept))
@@ -44,8 +45,9 @@ fn upload_key(bytes: &[u8]) -> Option<Key> {
 }
 
 impl Upkeep {
-    /// Reaps ended uploads. One that was completed recently keeps its answer, unless its bucket is
-    /// deleted.
+    /// Reaps ended uploads: removes their parts and records. One that was completed recently keeps
+    /// its answer to repeated completions, unless its bucket (in `buckets`) is deleted. Returns the
+    /// number of steps that were done.
     pub(super) async fn reap_uploads(
         &self,
         dead: &[Dead],
@@ -120,7 +122,8 @@ impl Upkeep {
         Ok(removed + committed_steps(self.session.commit_plan(plan).await)?)
     }
 
-    /// Removes completed uploads whose time to answer has passed.
+    /// Removes completed uploads whose time to answer repeated completions has passed. Returns the
+    /// number of removed uploads.
     pub(super) async fn reap_expired(&self, priority: Priority) -> Result<u64, VolumeError> {
         let (mut start, _) = key::partition(space::EXPIRY, 0);
         let end = key::expiry(self.session.now(), Ino(0));
@@ -142,7 +145,7 @@ impl Upkeep {
         Ok(reaped)
     }
 
-    /// Removes these uploads together with their expiry records.
+    /// Removes these uploads together with their expiry records, which say until when they answer.
     async fn end_expired(&self, expired: &[Entry]) -> Result<u64, VolumeError> {
         // A damaged expiry is kept and logged; the others are removed.
         let mut named: Vec<(&Entry, Key)> = Vec::with_capacity(expired.len());
@@ -196,7 +199,8 @@ impl Upkeep {
         Ok(ended)
     }
 
-    /// Removes an upload's parts, and releases the blocks that no file took over.
+    /// Removes an upload's parts, and releases the blocks that no file took over. `used` has the
+    /// parts that the completed file uses. Returns the number of removed parts.
     async fn reap_parts(
         &self,
         dead: &Dead,
@@ -243,7 +247,7 @@ impl Upkeep {
     }
 
     /// Ends the uploads of a deleted bucket: aborts those that are open, and removes those that
-    /// only wait to answer. The others have orphans.
+    /// only wait to answer repeated completions. The others have orphans, so a pass processes them.
     pub(super) async fn end_uploads(
         &self,
         bucket: &Dead,

@@ -15,40 +15,41 @@ use store::{Guard, Plan, Value, Write};
 
 use crate::repack_queue::is_sparse;
 
-/// An owner of a pack, as read.
+/// An owner of a pack (a file or a part with bytes in a block of several), as read.
 #[derive(Clone, Debug)]
 pub(super) struct PackOwner {
     pub(super) ino: Ino,
-    /// The record of its inode; `None` for a part of an upload.
+    /// The record of the owner's inode; `None` for a part of an upload.
     pub(super) record: Option<Value>,
-    /// True if it has lost its name and the reaper will release its share.
+    /// True if the owner has lost its name, so that the reaper will release its share.
     pub(super) leaving: bool,
 }
 
-/// The state of a pack, on which its treatment depends.
+/// The state of a pack (a block of several files), on which its treatment by the rewriter depends.
 #[derive(Debug)]
 pub(super) enum PackState {
-    /// Enough of it is live, or none of it will be soon: nothing is done.
+    /// Enough of the pack is live (referenced), or none of it will be soon: nothing is done.
     Dense,
-    /// It is sparse and has owners that cannot be moved here. The given owners have content maps in
-    /// pages, so the compactor moves them.
+    /// The pack is sparse (less than half is live) and has owners that cannot be moved here. The
+    /// given owners have content maps in pages, so the compactor moves them.
     Immovable(Vec<Ino>),
-    /// It is sparse, and all its owners can be moved.
+    /// The pack is sparse (less than half is live), and all its owners can be moved.
     Sparse(Source),
 }
 
-/// A file that is to be moved.
+/// A file whose bytes are to be moved to another pack.
 #[derive(Clone, Debug)]
 struct Mover {
     record: Value,
     inode: Inode,
 }
 
-/// A sparse pack.
+/// A sparse pack: a block of several files of which less than half is live. Its live bytes are to
+/// be moved.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) block: BlockRef,
-    /// The live ranges of its content, in order and without overlap.
+    /// The live (referenced) ranges of the pack's content, in order and without overlap.
     pub(super) runs: Vec<Range<u32>>,
     /// The total length of these ranges, in bytes.
     pub(super) bytes: u32,
@@ -68,7 +69,8 @@ impl Source {
     }
 }
 
-/// Determines the state of a pack from all its owners.
+/// Determines from all owners of a pack (a block of several files) if it is sparse and if its
+/// owners can be moved. Fails if an owner's record cannot be decoded.
 pub(super) fn classify(pack: BlockId, owners: Vec<PackOwner>) -> Result<PackState, DecodeError> {
     let (mut movers, mut fixed, mut paged) = (BTreeMap::new(), false, Vec::new());
     for PackOwner { ino, record, .. } in owners.into_iter().filter(|owner| !owner.leaving) {
@@ -109,7 +111,7 @@ pub(super) fn classify(pack: BlockId, owners: Vec<PackOwner>) -> Result<PackStat
     })
 }
 
-/// Returns the ranges that slices cover in their block, each byte once.
+/// Returns the ranges that slices (runs of block bytes) cover in their block, each byte once.
 fn runs(slices: &[Slice]) -> Vec<Range<u32>> {
     // A slice is within its block, or its record would not decode.
     let mut named: Vec<Range<u32>> = slices
@@ -127,11 +129,11 @@ fn runs(slices: &[Slice]) -> Vec<Range<u32>> {
     runs
 }
 
-/// The content of one new pack.
+/// The content of one new pack (a block of several files): the live bytes of sparse packs.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) sources: Vec<Source>,
-    /// The total length in content bytes.
+    /// The total length of the live bytes, in content bytes.
     pub(super) bytes: u32,
     movers: BTreeMap<Ino, Mover>,
 }
@@ -142,8 +144,9 @@ impl Batch {
         self.movers.len()
     }
 
-    /// Adds a pack. Returns it if the batch has one of its owners with an older record, because the
-    /// two swaps of that owner would conflict.
+    /// Adds the live bytes of a sparse pack to the new pack. Returns the sparse pack if the batch
+    /// has one of its owners with an older record, because the two changes of that owner's inode
+    /// would conflict.
     pub(super) fn add(&mut self, source: Source) -> Result<(), Source> {
         let before = |(ino, mover): (&Ino, &Mover)| {
             self.movers.get(ino).is_some_and(|known| known.record != mover.record)
@@ -157,19 +160,19 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the swap of each owner, given the new places of its bytes.
+    /// Returns the change of each owner's inode, given the new places of its bytes.
     pub(super) fn swaps(&self, placed: &Relocation) -> Vec<Swap> {
         self.movers.iter().filter_map(|(ino, mover)| Swap::new(*ino, mover, placed)).collect()
     }
 }
 
-/// The move of one owner to a new pack.
+/// The change of one owner's inode, which moves its bytes to a new pack.
 #[derive(Debug)]
 pub(super) struct Swap {
     /// The inode of the owner.
     ino: Ino,
     record: Value,
-    /// The inode as it will be.
+    /// The inode as it will be, with slices in the new pack.
     inode: Inode,
     /// For each old pack, the bytes that the owner had in it.
     pub(super) left_packs: BTreeMap<BlockId, u64>,
@@ -199,7 +202,8 @@ impl Swap {
         self.left_packs.values().sum()
     }
 
-    /// Returns the plan. `orphans` has an unused inode number for each old pack.
+    /// Returns the plan that changes the inode. `orphans` has an unused inode number for each old
+    /// pack: for the orphan record by which the reaper releases the owner's share of it.
     pub(super) fn plan(&self, orphans: &[Ino]) -> Plan {
         let at = key::inode(self.ino);
         let mut writes = vec![Write::Put(at.clone(), self.inode.encode(&at))];

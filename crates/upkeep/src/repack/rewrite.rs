@@ -22,28 +22,29 @@ use crate::repack_queue::is_sparse;
 use crate::upkeep::Upkeep;
 use crate::verification::{SliceChecksum, range_in_block, relocation, verify_copies};
 
-/// The most owners that one round moves. A pack with more owners is left as it is.
+/// The most owners (files) that one round of the rewriter moves. A pack with more owners is left as
+/// it is.
 const OWNERS_MAX: u32 = 4_096;
 
 /// Owners whose records one round trip reads.
 const OWNERS_AT_ONCE: usize = 512;
 
-/// The most packs that one round looks at.
+/// The most packs that one round of the rewriter looks at.
 const LOOKS_MAX: u32 = 1_024;
 
-/// Swaps under way at the same time.
+/// Owners whose inodes are changed to the new pack at the same time.
 const SWAPS_AT_ONCE: usize = 64;
 
-/// The result of rewriting.
+/// The result of rewriting packs (blocks of several files) of which less than half was live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repacked {
     /// Sparse packs that were rewritten.
     pub packs: u64,
     /// Bytes of files that were moved.
     pub bytes: u64,
-    /// Sparse packs that could not be rewritten.
+    /// Packs of which less than half is live that could not be rewritten.
     pub skipped: u64,
-    /// Owners that were not moved because they changed meanwhile.
+    /// Owners (files) that were not moved because they changed meanwhile.
     pub refused: u64,
 }
 
@@ -57,18 +58,19 @@ impl Repacked {
     }
 }
 
-/// The result of one round.
+/// The result of one round of the rewriter, which fills one new pack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepackRound {
-    /// The moved packs, bytes and owners.
+    /// The packs, bytes and owners that were moved or not.
     pub done: Repacked,
     /// Bytes that were read and written.
     pub traffic: u64,
 }
 
 impl Upkeep {
-    /// Fills one new pack from queued packs. Returns `None` if none is queued. Adds the packs that
-    /// are to be looked at again later to `again`.
+    /// Fills one new pack with live bytes of queued packs (blocks of several files), and moves
+    /// their owners to it. Returns `None` if no pack is queued. Adds the packs that are to be
+    /// looked at again later to `again`.
     pub async fn repack_some(
         &self,
         again: &mut BTreeSet<BlockId>,
@@ -92,7 +94,8 @@ impl Upkeep {
         Ok(Some(round))
     }
 
-    /// Takes as many sparse packs from the queue as fit into one new pack.
+    /// Takes as many sparse packs (less than half is live) from the queue as fit into one new pack.
+    /// Returns `None` if the queue is empty.
     async fn collect_batch(
         &self,
         round: &mut RepackRound,
@@ -136,7 +139,8 @@ impl Upkeep {
         Ok((looks > 0).then_some(batch))
     }
 
-    /// Reads the owners of a pack and determines its state.
+    /// Reads the owners of a pack (block of several files) and determines if it is sparse and if
+    /// they can be moved.
     async fn classify_pack(&self, pack: BlockId) -> Result<PackState, VolumeError> {
         let (start, end) = key::shares(pack);
         let limit = OWNERS_MAX.min(self.session.limits().range_records);
@@ -166,7 +170,8 @@ impl Upkeep {
         }))
     }
 
-    /// Fills the new pack, puts it, and moves the owners.
+    /// Fills the new pack with the live bytes of a batch of old packs, puts it, and changes the
+    /// owners' inodes to reference it.
     async fn rewrite(
         &self,
         batch: &Batch,
@@ -315,7 +320,8 @@ impl Upkeep {
         }
     }
 
-    /// Moves owners to a durable pack.
+    /// Changes the inodes of owners to reference a new pack, which is durable. `orphans` has unused
+    /// inode numbers for the orphan records of the old packs.
     async fn swap(&self, swaps: &[Swap], orphans: &[Ino], reading: &ReaderGuard) -> Swapped {
         let (mut plans, mut rest) = (Vec::with_capacity(swaps.len()), orphans);
         for swap in swaps {
@@ -347,16 +353,16 @@ impl Upkeep {
     }
 }
 
-/// The outcome of the swaps.
+/// The outcome of changing the owners' inodes to a new pack.
 #[derive(Debug, Default)]
 struct Swapped {
     /// Bytes that were moved.
     bytes: u64,
     /// Owners that were not moved because they changed meanwhile.
     refused: u64,
-    /// The old packs of these owners.
+    /// The old packs of the owners that were not moved.
     stayed: BTreeSet<BlockId>,
-    /// True if the outcome of every swap is known.
+    /// True if the outcome of every change is known.
     settled: bool,
     error: Option<VolumeError>,
 }

@@ -11,7 +11,7 @@ use store::{CounterKey, Read, ReadResult};
 use crate::repack_queue::is_sparse;
 use crate::upkeep::Upkeep;
 
-/// Counters of one page of the walk.
+/// Counters of live bytes on one page of the survey.
 const WALK_COUNTERS: u32 = 1_000;
 
 /// Packs about which one round trip asks.
@@ -22,7 +22,8 @@ const PACKS_AT_ONCE: usize = 256;
 const PACK_BYTES_USUAL: u32 = 8 << 20;
 
 impl Upkeep {
-    /// Queues every pack that looks sparse.
+    /// Queues every pack (block of several files) for the rewriter of which, by its counter, few
+    /// bytes are live.
     pub(super) async fn survey_packs(&self) -> Result<(), VolumeError> {
         let longest = self.repacking.pack_bytes.max(PACK_BYTES_USUAL);
         let mut resume = None;
@@ -48,8 +49,9 @@ impl Upkeep {
         }
     }
 
-    /// Queues those of the packs that are much longer than their live bytes. Every slice of a pack
-    /// has the length of the pack, so the record of one owner is enough.
+    /// Queues those of the packs for the rewriter that are much longer than their live bytes, given
+    /// with each. Every slice of a pack has the length of the pack, so the record of one owner is
+    /// enough.
     async fn note_suspects(&self, suspects: &[(BlockId, u64)]) -> Result<(), VolumeError> {
         let first_share = |(pack, _): &(BlockId, u64)| {
             let (start, end) = key::shares(*pack);
