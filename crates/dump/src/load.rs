@@ -44,7 +44,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// The largest number of concurrent reads in the check for an empty store.
 const READS_AT_ONCE: usize = 8;
 
-/// The first bytes of the placeholder that has the key of the keystone during a load.
+/// The first bytes of the placeholder, which has the key of the keystone (the record that makes a
+/// store complete) during a load.
 const UNFINISHED: &[u8] = b"ashlar load has not finished ";
 
 /// The record without which a store is not complete, with the placeholder that has its key during a

@@ -146,7 +146,8 @@ impl Writer {
         if section.0.is_empty() { self } else { self.u8(tag).bytes(&section.0) }
     }
 
-    /// Writes the checksum of a head, after all of its bytes.
+    /// Writes the checksum of a record's head, the first fields that can be read without the rest,
+    /// after all bytes of the head.
     pub(crate) fn end_head(&mut self, key: &Key) -> &mut Writer {
         let crc = head_crc(key, &self.0);
         self.fixed(&crc.to_be_bytes())

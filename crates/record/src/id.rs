@@ -57,7 +57,8 @@ impl BlockId {
     /// consists of its content alone.
     pub const BARE_BIT: u64 = 1 << 46;
 
-    /// The block of a session with this counter, including its mark bits.
+    /// The id of a session's block with this counter. The counter includes the bits that mark packs
+    /// and bare blocks.
     ///
     /// # Panics
     /// If the counter has more than 48 bits.
@@ -69,7 +70,8 @@ impl BlockId {
         BlockId(bytes)
     }
 
-    /// The pack of a session with this counter.
+    /// The id of a session's pack (block with the bytes of several files) with this counter, to
+    /// which the bit for packs is added.
     ///
     /// # Panics
     /// If the counter has more than 46 bits.
@@ -77,7 +79,8 @@ impl BlockId {
         BlockId::marked(session, counter, BlockId::PACK_BIT)
     }
 
-    /// The bare block of a session with this counter.
+    /// The id of a session's bare block (whose object in a bucket is its content alone) with this
+    /// counter, to which the bit for bare blocks is added.
     ///
     /// # Panics
     /// If the counter has more than 46 bits.
@@ -109,7 +112,8 @@ impl BlockId {
         Nonce(nonce)
     }
 
-    /// The number of the block within its session, including its mark bits.
+    /// The number of the block within its session, including the bits that mark packs and bare
+    /// blocks.
     pub fn counter(self) -> u64 {
         let mut bytes = [0; 8];
         bytes[2..].copy_from_slice(&self.0[Nonce::BYTES..]);

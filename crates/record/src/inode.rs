@@ -169,7 +169,8 @@ pub struct InodeHead {
     pub body: HeadBody,
 }
 
-/// The part of an inode's head that depends on its kind.
+/// The part of an inode's head, the fields that a listing shows, that depends on the kind of the
+/// node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadBody {
     /// A directory.

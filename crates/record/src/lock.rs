@@ -41,7 +41,8 @@ pub struct RangeLock {
 }
 
 impl RangeLock {
-    /// Returns true if two different owners cannot hold both locks at the same time.
+    /// Returns true if two different owners cannot hold both locks at the same time: the ranges
+    /// overlap, one lock is exclusive, and both are of the same system call.
     pub fn excludes(&self, other: &RangeLock) -> bool {
         // The two kinds of locks are independent of each other on Linux.
         self.flock == other.flock

@@ -125,7 +125,7 @@ pub struct Hold {
     pub what: HoldScope,
 }
 
-/// The content that a hold protects.
+/// The content of a file that a session protects from deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HoldScope {
     /// The current content of the file, even if the file has no name: a program has it open.
@@ -203,7 +203,7 @@ pub enum Orphan {
     /// A release of bytes of a pack, a block of several files: the file has moved its bytes to
     /// another pack. The file itself stays.
     Moved {
-        /// The pack that had the bytes before.
+        /// The pack, a block of several files, that had the bytes before.
         pack: BlockId,
         /// The inode number of the file that has moved its bytes.
         owner: Ino,
@@ -321,8 +321,8 @@ record!(
 pub struct SweptRecord {
     /// The time of the first check of the session's blocks.
     pub since: Timestamp,
-    /// True if no further check is needed: a later sweep has also found the blocks that were
-    /// written after the first check.
+    /// True if no further check is needed: a later sweep (search for blocks without a record) has
+    /// also found the blocks that were written after the first check.
     pub done: bool,
 }
 

@@ -3,8 +3,8 @@
 
 use crate::codec::{DecodeError, Reader, Writer};
 
-/// The most checksums in an inode's head: the number of algorithms, because a file has at most one
-/// checksum of each.
+/// The most checksums in the head of an inode's record, the part that a listing reads. It is the
+/// number of algorithms, because a file has at most one checksum of each.
 pub(crate) const HEAD_SUMS_MAX: usize = 10;
 
 /// The input of an object's checksum.

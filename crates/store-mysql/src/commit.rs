@@ -157,7 +157,8 @@ async fn trim(mut connection: PooledConnection<'_>, entry: Option<u64>) {
     connection.keep();
 }
 
-/// Tries once. Returns the verdicts, and the number of the batch's entry in the feed.
+/// Tries once to commit a batch. Returns the verdicts, and the number of the batch's entry in its
+/// shard (part) of the change feed; `None` if no record changed.
 async fn attempt(
     connection: &mut PooledConnection<'_>,
     plans: &[Plan],

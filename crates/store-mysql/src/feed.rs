@@ -28,8 +28,8 @@ const SHARDS_USIZE: usize = SHARDS as usize;
 /// any record may have changed.
 const ENTRIES_MAX: u64 = FEED_BATCHES as u64;
 
-/// Number of entries that a shard keeps. All entries that the feed promises to keep may be in one
-/// shard.
+/// Number of entries that a shard (one of the feed's independent sequences) keeps. All entries that
+/// the feed promises to keep may be in one shard.
 const KEPT: u64 = FEED_BATCHES as u64;
 
 /// Number of entries of a shard after which its old entries are deleted.

@@ -79,7 +79,7 @@ pub struct MysqlStore {
     readers: ConnectionPool,
     commits: TaskTracker,
     shortage: Shortage,
-    /// Identifies this store in positions of its feed.
+    /// Sixteen bytes that identify this store in positions of its change feed.
     store: Bytes,
 }
 

@@ -65,7 +65,8 @@ use crate::limits::LIMITS;
 use crate::snapshot::PostgresSnapshot;
 
 /// Default number of connections that commit. With more of them, more commits share an fsync, but
-/// they wait for each other at counters that all of them change.
+/// they wait for each other at counters that all of them change, for example the number of a
+/// bucket's objects.
 pub const COMMIT_CONNECTIONS: u32 = 4;
 
 /// Default number of connections that read.

@@ -18,8 +18,8 @@ const NAME_BYTES_MAX: usize = 64;
 /// The location of a volume.
 pub(crate) struct Address {
     pub(crate) client: Client,
-    /// The first bytes of all keys of the volume: a hash tag, so that all keys are in one slot, and
-    /// a colon.
+    /// The first bytes of all keys of the volume: a hash tag in braces, so that a server would keep
+    /// all of them in one hash slot, and a colon.
     pub(crate) prefix: String,
 }
 

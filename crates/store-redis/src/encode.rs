@@ -66,7 +66,8 @@ enum Before<'a> {
 struct RecordWrite<'a> {
     key: &'a Key,
     name: Vec<u8>,
-    /// The bytes to put into the container; `None` deletes the record.
+    /// The bytes to put into the record's container, a hash or sorted set; `None` deletes the
+    /// record.
     head: Option<&'a [u8]>,
     /// The rest of a long record, which gets a key of its own; `None` for other records and
     /// deletions.
@@ -371,7 +372,8 @@ impl<'a> EncodedBatch<'a> {
         }
     }
 
-    /// Puts records into one container.
+    /// Adds the operations that put records into one container, a hash or sorted set of several
+    /// records.
     fn puts(&mut self, group: &[RecordWrite<'a>]) {
         let puts = || group.iter().filter_map(|write| Some((write, write.head?)));
         let Some((any, _)) = puts().next() else { return };
@@ -409,7 +411,8 @@ impl<'a> EncodedBatch<'a> {
         self.operation(opcode::PUT_FIELDS, first);
     }
 
-    /// Deletes records from one container, and the members that others have replaced.
+    /// Adds the operations that delete records from one container, and the members of a sorted set
+    /// that others have replaced.
     fn removals(&mut self, group: &[RecordWrite<'a>]) {
         let Some(any) = group.first() else { return };
         let container = container(any.key);
@@ -451,7 +454,8 @@ impl<'a> EncodedBatch<'a> {
     }
 }
 
-/// Returns the key of the overflow value of a record with this name in its container.
+/// Returns the key under which the server keeps the overflow value, the rest of a long record.
+/// `name` is the record's name in its container.
 fn overflow_key(prefix: &[u8], key: &Key, name: &[u8]) -> Vec<u8> {
     [prefix, b"l", container(key), name].concat()
 }

@@ -186,8 +186,8 @@ impl<'a> Program<'a> {
         *self.counters.get(key).expect("the program was made with every counter's key")
     }
 
-    /// Adds the arguments of a range: its container and its two bounds in it. Returns the index of
-    /// the first.
+    /// Adds the arguments of a range of records: its container, a sorted set, and its two bounds in
+    /// it. Returns the index of the first argument.
     pub(crate) fn range(&mut self, start: &'a Key, end: &'a Key) -> u16 {
         let index = self.argument(container(start));
         self.argument([&b"["[..], &member::written(start.suffix())].concat());

@@ -73,7 +73,8 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// Describes the reserve beside `database`. Creates no file.
+    /// Computes the size and path of the reserve, the file of disk space for deletes, beside
+    /// `database`. Creates no file.
     pub(crate) fn beside(database: &Path) -> Reserve {
         let folder = folder(database);
         let total = statvfs(folder).map_or(0, |stat| stat.f_blocks.saturating_mul(stat.f_frsize));
@@ -103,7 +104,8 @@ impl Reserve {
         self.path.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// Returns true if the disk has little free space, or if the reserve is not whole.
+    /// Returns true if the disk has little free space, or if the reserve is not whole because
+    /// deletes have used a part of it.
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.missing() > 0 || free_bytes(folder(&self.database)) < NEARLY_FULL_BYTES
     }
@@ -120,8 +122,8 @@ impl Reserve {
         self.lock()?.set_len(0)
     }
 
-    /// Grows the reserve as far as the disk has space. A full disk is not an error. Fails only if
-    /// the file cannot be used at all.
+    /// Grows the reserve to its whole size, or as far as the disk has space. A full disk is not an
+    /// error. Fails only if the file cannot be used at all.
     pub(crate) fn refill(&self) -> io::Result<()> {
         if self.len() >= self.whole {
             return Ok(());

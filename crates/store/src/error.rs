@@ -13,7 +13,7 @@ pub enum StoreErrorKind {
     /// Nothing was committed. The caller may try again later, or at another store.
     Unavailable,
     /// The store is out of space; nothing was committed. The same call succeeds once there is space
-    /// again. An engine with a reserve still commits plans that free space.
+    /// again. An engine that keeps space in reserve still commits plans that free space.
     Full,
     /// The commit may have happened, or may still happen. The caller must first find out, from a
     /// record that each of its plans changes (its *idempotency slot*), if the plan was committed.

@@ -160,7 +160,8 @@ impl MetaStore for MemoryStore {
     }
 }
 
-/// A copy of both maps. It shares the bytes of the records with them.
+/// A copy of both maps of a store, which uses the same memory for the records' bytes. Pages are
+/// taken from its front.
 #[derive(Debug)]
 struct MemorySnapshot {
     records: VecDeque<(Key, Value)>,

@@ -113,8 +113,9 @@ impl Writer {
         space.max(database.free.saturating_sub(self.reserve.missing()).min(bytes))
     }
 
-    /// Cuts the reserve by `bytes` and by the pages that are only in the log, and empties the log.
-    /// Returns false if the reserve was empty and the log could not be emptied.
+    /// Cuts the reserve, the disk space for deletes, by `bytes` and by the pages that are only in
+    /// the write-ahead log, and empties the log. Returns false if the reserve was empty and the log
+    /// could not be emptied.
     async fn use_reserve(&mut self, bytes: u64) -> bool {
         let lacking = match self.connection().await {
             Ok(connection) => open::database_bytes(connection).await.map_or(0, |size| size.pages),
@@ -132,8 +133,8 @@ impl Writer {
         }
     }
 
-    /// Moves the pages of the log into the database, as far as readers permit, and refills the
-    /// reserve.
+    /// Moves the pages of the write-ahead log into the database, as far as readers permit, and
+    /// refills the reserve.
     async fn empty_log(&mut self) {
         if let Some(connection) = &mut self.connection
             && let Err(error) = open::checkpoint(connection, Checkpoint::Passive).await
