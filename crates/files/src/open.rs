@@ -389,8 +389,8 @@ impl OpenFile {
         }
     }
 
-    /// Returns the attributes as programs see them. `node` is the node as just read, if the caller
-    /// has read it.
+    /// Returns the attributes of the file as programs see them, with dirty data and pending
+    /// changes. `node` is the committed file as just read, if the caller has read it.
     pub(crate) async fn attributes(&self, node: Option<&FoundNode>) -> NodeStat {
         let mut state = self.state.lock().await;
         if let Some(node) = node {

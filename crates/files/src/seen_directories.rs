@@ -55,7 +55,8 @@ impl SeenDirectories {
         });
     }
 
-    /// Returns the attributes of a removed directory, with 0 links, if a program has seen it.
+    /// Returns the attributes that programs get for a directory after it was removed: the last seen
+    /// ones with 0 links. `None` if no program has seen the directory.
     pub(crate) fn removed(&self, ino: Ino) -> Option<NodeStat> {
         let seen = self.0.get(&ino)?;
         Some(NodeStat { links: 0, volatile_attributes: true, ..seen })

@@ -90,7 +90,7 @@ impl VolatileNames {
         tables.nodes.get(&ino).filter(|(_, at)| accepts(*at)).map(|(file, _)| Arc::clone(file))
     }
 
-    /// Drops the watched names and pinned nodes that were last seen more than [`KEPT_MAX_AGE`] ago.
+    /// Drops the watched names and pinned nodes that were last seen more than `KEPT_MAX_AGE` ago.
     pub(crate) fn expire(&self) {
         if !self.any.load(Ordering::Relaxed) {
             return;

@@ -49,7 +49,8 @@ impl Locks {
         }
     }
 
-    /// Takes a lock without waiting. Fails with `EAGAIN` if it conflicts with another one.
+    /// Takes a lock for its owner without waiting. Fails with `EAGAIN` if it conflicts with a lock
+    /// of another owner, here or on another mount.
     pub(crate) async fn try_lock(&self, ino: Ino, requested: RangeLock) -> Result<(), Errno> {
         match self.change(ino, Change::Lock(requested, None)).await? {
             Changed::Done | Changed::Relocated => Ok(()),

@@ -230,8 +230,9 @@ impl Locks {
         tables.update_ledger(ino);
     }
 
-    /// Removes all locks from the tables and returns them. Used if the session of the previous
-    /// worker has ended.
+    /// Removes all locks that the previous worker (process of the mount) left from the tables, and
+    /// returns them. Used if the session of that worker has ended, because its locks have ended
+    /// too.
     pub(crate) fn take_inherited(&self) -> Vec<InheritedLocks> {
         let mut tables = self.tables();
         tables.in_records.clear();
