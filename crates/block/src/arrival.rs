@@ -27,37 +27,40 @@ use crate::sealed::VerifiedSubBlock;
 use crate::store::open_with_recovery;
 use crate::{BlockError, BlockErrorKind, BlockRef, BlockStore, ByteSource, SUB_BLOCK_BYTES};
 
-/// The shortest range for which streaming is faster than reading at once, in content bytes.
+/// The shortest range of a block for which passing the bytes on as they arrive is faster than
+/// reading them at once, in content bytes.
 pub const ARRIVAL_BYTES_MIN: u32 = 2 << 20;
 
-/// The number of times that a lost source is replaced before another sub-block has arrived.
+/// The number of times that a response which broke off is replaced by a new request before another
+/// sub-block (64 KiB) has arrived.
 const RESUMES_MAX: u32 = 3;
 
-/// A range of a block's content that arrives.
+/// A range of a block's content that is passed on, verified, as it arrives from the store.
 pub struct Arrival {
     block: BlockRef,
     /// The rest of the requested range that is not verified yet.
     range: Range<u32>,
-    /// The number of sub-blocks that contain the requested range.
+    /// The number of sub-blocks (of 64 KiB) that contain the requested range.
     sub_blocks: u32,
     opener: Opener,
     source: Option<Box<dyn ByteSource>>,
-    /// Verified content that the reader has not taken.
+    /// Verified content that has arrived and that the reader has not taken.
     verified: VecDeque<Bytes>,
-    /// Sources that were lost since the last sub-block arrived.
+    /// Responses that broke off since the last sub-block arrived.
     lost: u32,
     second_reads: u32,
     _claim: Option<Box<dyn Any + Send>>,
 }
 
 impl Arrival {
-    /// Returns true if a range is within its block and long enough to be streamed.
+    /// Returns true if a range is within its block and long enough to be passed on as it arrives.
     pub fn is_worthwhile(block: BlockRef, range: &Range<u32>) -> bool {
         range.end <= block.length && range.end.saturating_sub(range.start) >= ARRIVAL_BYTES_MIN
     }
 
-    /// Creates an arrival of a non-empty range within its block. It sends no request. `claim` is
-    /// dropped with the arrival.
+    /// Creates the arrival of a non-empty range within its block. It sends no request. `claim` is
+    /// any value that the caller ties to the arrival, for example the right to be the only stream
+    /// of the block; it is dropped with the arrival.
     pub fn new(block: BlockRef, range: Range<u32>, claim: Option<Box<dyn Any + Send>>) -> Arrival {
         let sub_blocks = range.start / SUB_BLOCK_BYTES..range.end.div_ceil(SUB_BLOCK_BYTES);
         Arrival {
@@ -78,7 +81,8 @@ impl Arrival {
         self.block.id
     }
 
-    /// Returns the number of sub-blocks of the whole range, including those that have arrived.
+    /// Returns the number of sub-blocks (of 64 KiB) of the whole range, including those that have
+    /// arrived.
     pub fn sub_blocks(&self) -> u32 {
         self.sub_blocks
     }
@@ -89,10 +93,10 @@ impl Arrival {
         self.range.end - self.range.start + u32::try_from(waiting).unwrap_or(u32::MAX)
     }
 
-    /// Sets the CRC-32C of all content before the range. To be called before anything has arrived.
-    /// If the range ends at the end of its block, its last sub-block is yielded only if the CRC of
-    /// the whole block is the record's. For a range from the beginning of the block this needs no
-    /// call.
+    /// Sets the CRC-32C of all content of the block before the range. To be called before anything
+    /// has arrived. If the range ends at the end of its block, its last sub-block is yielded only
+    /// if the CRC of the whole block is the record's. For a range from the beginning of the block
+    /// this needs no call.
     pub fn set_preceding_crc(&mut self, before: u32) {
         self.opener.set_preceding_crc(before);
     }
@@ -109,7 +113,7 @@ impl Arrival {
         self.second_reads
     }
 
-    /// Returns the next verified piece; `None` if none is waiting.
+    /// Returns the next verified piece of the range's content; `None` if none is waiting.
     pub fn take(&mut self) -> Option<Bytes> {
         self.verified.pop_front()
     }
@@ -131,8 +135,8 @@ impl Arrival {
         Ok(())
     }
 
-    /// Waits until a piece can be taken. Returns true then, and false at the end of the range.
-    /// `seen` is called with each sub-block that has arrived.
+    /// Waits until a verified piece of the range can be taken. Returns true then, and false at the
+    /// end of the range. `seen` is called with each sub-block (64 KiB) that has arrived.
     ///
     /// # Errors
     /// Fails with `Corrupt` if the bytes are not those that were sealed, even after a second
@@ -165,7 +169,8 @@ impl Arrival {
         Ok(true)
     }
 
-    /// Verifies a frame.
+    /// Adds bytes as they came from the store, and verifies the sub-blocks that they complete. If a
+    /// checksum fails, the rest is requested again, once.
     fn push(
         &mut self,
         frame: Bytes,
@@ -187,7 +192,7 @@ impl Arrival {
         }
     }
 
-    /// Drops a source whose bytes have all arrived. The end is read first, so that the connection
+    /// Drops a response whose bytes have all arrived. Its end is read first, so that the connection
     /// can be reused. An error does not matter here, because the bytes were verified.
     async fn end(&mut self) {
         if let Some(mut source) = self.source.take() {
@@ -195,7 +200,8 @@ impl Arrival {
         }
     }
 
-    /// Drops a source that was lost midway. Fails if that happened too often.
+    /// Drops a response that broke off, so that the rest is requested again. Fails with `error` if
+    /// that happened too often.
     fn retry_lost(&mut self, error: BlockError) -> Result<(), BlockError> {
         if error.kind() != BlockErrorKind::Unavailable {
             // Other errors mean that the block is missing or damaged, not that the connection
@@ -212,7 +218,8 @@ impl Arrival {
         Ok(())
     }
 
-    /// Drops a source whose block was missing or damaged. Fails the second time.
+    /// Drops a response whose block was missing or damaged, so that the rest is requested again.
+    /// Fails with `error` the second time.
     fn retry_damaged(&mut self, error: BlockError) -> Result<(), BlockError> {
         self.source = None;
         match error.kind() {

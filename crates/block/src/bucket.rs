@@ -69,7 +69,8 @@ use crate::{
 /// Keys on one page of a listing; S3 returns no more.
 const PAGE_KEYS: i32 = 1_000;
 
-/// The object with the mark of the blocks' owner. No session has a name like this.
+/// The name of the object that contains the mark: the name of the volume that owns the blocks. No
+/// session has a name like this.
 const MARK: &str = "volume";
 
 /// Blocks as objects of an S3 bucket.
@@ -86,9 +87,10 @@ pub struct BucketBlocks {
     /// True if a PUT was answered with the MD5 of its body, and the metadata beside it could be
     /// read back.
     reports_md5: AtomicBool,
-    /// Other observations of the last probes and of reads.
+    /// Other observations of the last probes (checks of the bucket's abilities) and of reads.
     findings: Findings,
-    /// Recomputed checksums of bare blocks whose metadata the bucket has lost.
+    /// Checksums that were computed again for bare blocks (objects of content alone) whose metadata
+    /// the bucket has lost.
     recomputed: RecomputedChecksums,
 }
 
@@ -141,7 +143,8 @@ impl BucketBlocks {
         })
     }
 
-    /// Returns true if the last probe found that the bucket refuses a second PUT under one key.
+    /// Returns true if the last probe, a check of the bucket's abilities, found that the bucket
+    /// refuses a second PUT under one key.
     pub fn supports_conditional_put(&self) -> bool {
         self.conditional.load(Ordering::Relaxed)
     }
@@ -184,7 +187,8 @@ impl BucketBlocks {
         }
     }
 
-    /// Reads a range of the sealed bytes of a block to its end.
+    /// Reads a range of the sealed bytes of a block (its content with header and checksums) until
+    /// all of it has arrived.
     async fn collect(&self, id: BlockId, bytes: Range<u64>) -> Result<Bytes, BlockError> {
         let mut source = self.open(id, bytes).await?;
         let mut found = Vec::new();
@@ -194,7 +198,9 @@ impl BucketBlocks {
         Ok(found.concat().into())
     }
 
-    /// Reads a whole bare block, and remembers its checksums if its CRC is the record's.
+    /// Reads a whole bare block (an object of content alone) whose checksums are lost, and
+    /// remembers new checksums if the CRC of the content is the record's. Returns the number of
+    /// bytes that were read.
     async fn recompute_from_object(
         &self,
         block: BlockRef,
@@ -235,8 +241,8 @@ impl BucketBlocks {
         self.ask(self.answer_timeout, doing, asking).await
     }
 
-    /// Called after the bucket refused a PUT because the name is taken. Succeeds if the same bytes
-    /// are stored, and fails with `Conflict` if others are.
+    /// Compares a block with the stored one, after the bucket refused a PUT because the name is
+    /// taken. Succeeds if the same bytes are stored, and fails with `Conflict` if others are.
     async fn compare(&self, block: &SealedBlock, doing: Doing) -> Result<(), BlockError> {
         // One byte more than expected, to detect a longer object.
         let found = self.get(block.id(), 0..block.sealed_bytes() + 1).await;
@@ -348,8 +354,8 @@ impl fmt::Debug for BucketBlocks {
     }
 }
 
-/// Returns the sealed size of a block whose object has this many bytes; `None` if there is no such
-/// block.
+/// Returns the sealed size (content, header and checksums) in bytes of a block whose object has
+/// this many bytes; `None` if no block can have such an object.
 fn sealed_size_of(id: BlockId, bytes: u64) -> Option<u64> {
     if id.is_bare() { bare::sealed_size(bytes) } else { Some(bytes) }
 }

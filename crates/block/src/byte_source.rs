@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use crate::BlockError;
 
-/// A stream of sealed bytes from a store.
+/// A stream of a block's sealed bytes (content, header and checksums) from a store.
 #[async_trait]
 pub trait ByteSource: Send {
-    /// Returns the next bytes of the range, at least one; `None` after the last.
+    /// Returns the next bytes of the requested range, at least one; `None` after the last.
     ///
     /// # Errors
     /// As [`BlockStore::get`](crate::BlockStore::get). After an error or the end, the stream must
@@ -18,7 +18,7 @@ pub trait ByteSource: Send {
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError>;
 }
 
-/// Bytes that arrived at once.
+/// The bytes of a range that were read at once, as a stream. `None` after they were returned.
 pub(crate) struct AtOnce(pub(crate) Option<Bytes>);
 
 #[async_trait]

@@ -17,15 +17,15 @@ pub enum BlockErrorKind {
     Full,
     /// No block has this id.
     NotFound,
-    /// The bytes are not those that were sealed. A retry helps only if a cache or proxy returned
-    /// them.
+    /// The bytes are not those that were sealed, that is, they do not match their checksums. A
+    /// retry helps only if a cache or proxy returned them.
     Corrupt,
     /// The block exists, but the storage has lost its checksums. A caller that has the record's
     /// reference calls [`recompute_checksums`](crate::BlockStore::recompute_checksums) and repeats
     /// the call.
     ChecksumsLost,
-    /// Other bytes are stored under the id. They stay, and the caller puts its block under a new
-    /// id. Or another mark is set.
+    /// Other bytes are stored under the block's id. They stay, and the caller puts its block under
+    /// a new id. Or the store has a mark (the name of the blocks' owner) other than the one to set.
     Conflict,
     /// The store refuses the request because of permissions or configuration. An operator must
     /// correct them.

@@ -56,7 +56,8 @@ impl FolderBlocks {
         .await
     }
 
-    /// Returns true if a folder of blocks may contain this name.
+    /// Returns true if a folder of blocks may contain this name: a session's, or one that the store
+    /// itself uses.
     pub fn is_valid_name(name: &str) -> bool {
         name == files::TEMPORARY || name == files::MARK || name.parse::<Nonce>().is_ok()
     }

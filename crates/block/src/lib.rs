@@ -62,7 +62,7 @@ pub const SUB_BLOCK_BYTES: u32 = 65_536;
 /// The most content bytes of one block.
 pub const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
-/// The default of the content bytes at which writers end a block.
+/// The default size at which writers end a block, in content bytes.
 pub const BLOCK_BYTES_DEFAULT: u32 = 16 << 20;
 
 const _: () = assert!(BLOCK_BYTES_MAX.is_multiple_of(SUB_BLOCK_BYTES), "sub-blocks fill a block");

@@ -18,7 +18,7 @@ use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stor
 /// Blocks on one page of a listing.
 const PAGE_BLOCKS: usize = 1_000;
 
-/// Blocks in memory.
+/// A block store that keeps its blocks in memory, for tests.
 #[derive(Debug, Default)]
 pub struct MemoryBlocks {
     blocks: Mutex<BTreeMap<BlockId, Bytes>>,
@@ -27,12 +27,13 @@ pub struct MemoryBlocks {
 }
 
 impl MemoryBlocks {
-    /// Creates an empty store.
+    /// Creates an empty block store in memory.
     pub fn new() -> MemoryBlocks {
         MemoryBlocks::default()
     }
 
-    /// Creates a store that reports the MD5s of bare blocks, as buckets do.
+    /// Creates a block store in memory that reports the MD5s of bare blocks (objects of content
+    /// alone), as buckets do.
     pub fn reporting_md5() -> MemoryBlocks {
         MemoryBlocks { reports_md5: true, ..MemoryBlocks::default() }
     }

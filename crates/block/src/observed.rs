@@ -14,14 +14,14 @@ use record::{BlockId, Nonce};
 
 use crate::{BlockError, BlockPage, BlockRef, BlockStore, ByteSource, SealedBlock, Stored};
 
-/// The calls of one kind.
+/// The counts of the calls of one kind to a block store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerbCount {
     /// Calls that were started.
     pub requests: u64,
     /// Calls that failed. A call that was dropped is not counted.
     pub failures: u64,
-    /// Sealed bytes that were returned, or sent and accepted.
+    /// Sealed bytes (content, headers and checksums) that were returned, or sent and accepted.
     pub bytes: u64,
 }
 
@@ -89,7 +89,7 @@ impl VerbMetrics {
 }
 
 impl<B: BlockStore> Observed<B> {
-    /// Creates the layer over a store, with all counters at zero.
+    /// Creates a layer that counts the calls to the block store `inner`, with all counters at zero.
     pub fn new(inner: B) -> Observed<B> {
         Observed {
             inner,
@@ -105,12 +105,12 @@ impl<B: BlockStore> Observed<B> {
         }
     }
 
-    /// The block store below.
+    /// Returns the block store whose calls are counted.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    /// The counters since the layer was created.
+    /// Returns the counts of calls since the layer was created.
     pub fn counters(&self) -> BlockCounters {
         BlockCounters {
             put: self.put.read(),

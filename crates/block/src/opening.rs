@@ -19,15 +19,16 @@ use crate::sealed::{
 };
 use crate::shift::extend_crc;
 
-/// Verifies whole sub-blocks of a block in order.
+/// Verifies a block's sub-blocks (64 KiB of content with a checksum each) in order, from frames of
+/// any size.
 #[derive(Debug)]
 pub(crate) struct Opener {
     block: BlockRef,
-    /// The sub-blocks that were not yielded.
+    /// The indices of the sub-blocks that were not yielded.
     left: Range<u32>,
     /// The CRC-32C of the block's content up to the last yielded sub-block; `None` if unknown.
     joined: Option<u32>,
-    /// The bytes of the header that are still to come.
+    /// The bytes of the block's header that are still to come.
     header: Bytes,
     open: SubBlock,
 }
@@ -36,9 +37,9 @@ pub(crate) struct Opener {
 #[derive(Debug, Default)]
 struct SubBlock {
     pieces: Vec<Bytes>,
-    /// Content bytes in the pieces.
+    /// Content bytes of the sub-block that have arrived.
     length: u32,
-    /// The CRC of its seed and the pieces.
+    /// The CRC of the sub-block's seed (block id and index) and of its content so far.
     crc: u32,
     /// The bytes of its stored checksum that have arrived.
     checksum: u32,
@@ -46,7 +47,8 @@ struct SubBlock {
 }
 
 impl Opener {
-    /// Creates an opener of sub-blocks within the block.
+    /// Creates an opener, which verifies the sub-blocks (64 KiB each) with these indices of the
+    /// block.
     pub(crate) fn new(block: BlockRef, sub_blocks: Range<u32>) -> Opener {
         let joined = (sub_blocks.start == 0).then_some(0);
         let open = SubBlock::default();
@@ -55,8 +57,8 @@ impl Opener {
         opener
     }
 
-    /// Sets the CRC-32C of the content before the first sub-block. To be called before anything was
-    /// yielded.
+    /// Sets the CRC-32C of the block's content before the first sub-block that is opened. To be
+    /// called before anything was yielded.
     pub(crate) fn set_preceding_crc(&mut self, before: u32) {
         self.joined = Some(before);
     }
@@ -67,18 +69,18 @@ impl Opener {
         self.joined
     }
 
-    /// Returns true if all sub-blocks were yielded.
+    /// Returns true if all requested sub-blocks were verified and yielded.
     pub(crate) fn is_done(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// Returns the index of the next sub-block.
+    /// Returns the index of the sub-block (64 KiB) that is verified next.
     pub(crate) fn next_index(&self) -> u32 {
         self.left.start
     }
 
-    /// Drops everything that was not yielded. Returns the range of sealed bytes that has to come
-    /// next.
+    /// Drops all bytes that arrived and were not yielded. Returns the range of the block's sealed
+    /// bytes (content, header and checksums) that has to come next.
     pub(crate) fn restart(&mut self) -> Range<u64> {
         let span = sealed::span(self.block.length, self.content());
         let header = if span.whole {
@@ -91,7 +93,8 @@ impl Opener {
         span.bytes
     }
 
-    /// Adds the next frame, and yields the sub-blocks that it completes.
+    /// Adds the next frame of sealed bytes, and passes the verified sub-blocks that it completes to
+    /// `give`.
     ///
     /// # Errors
     /// Fails with a description if a checksum or the header does not match. Call [`restart`] before
@@ -153,7 +156,7 @@ impl Opener {
         self.open = SubBlock { crc: seed(self.block.id, self.left.start), ..SubBlock::default() };
     }
 
-    /// Returns the range of content that was not yielded.
+    /// Returns the range of the block's content that was not yielded.
     fn content(&self) -> Range<u32> {
         sealed::content_of(self.block.length, self.left.clone())
     }

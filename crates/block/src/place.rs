@@ -15,7 +15,8 @@ const GROUP_BLOCKS: u64 = 4_096;
 /// group.
 const GROUP_DIGITS: usize = 9;
 
-/// Returns the name of a block's group within its session.
+/// Returns the name of the group, a folder of up to 4,096 blocks, to which a block belongs within
+/// its session.
 pub(crate) fn group(id: BlockId) -> String {
     format!("{:0GROUP_DIGITS$x}", id.counter() / GROUP_BLOCKS)
 }
@@ -25,12 +26,13 @@ pub(crate) fn name(id: BlockId) -> String {
     format!("{}/{}/{id}", id.session(), group(id))
 }
 
-/// Returns true if the text is the name of a group.
+/// Returns true if the text is the name of a group, a folder of blocks of a session.
 pub(crate) fn is_group(text: &str) -> bool {
     text.len() == GROUP_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Returns the block with this name in a session; `None` if no block can have this name.
+/// Returns the id of the block with this group name and `id` text in a session; `None` if no block
+/// can have this name.
 pub(crate) fn parse(session: Nonce, group_name: &str, id: &str) -> Option<BlockId> {
     let id: BlockId = id.parse().ok()?;
     (id.session() == session && group(id) == group_name).then_some(id)

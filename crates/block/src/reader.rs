@@ -31,7 +31,7 @@ use crate::{
 /// Every call may be made at any time from any task. A future may be dropped at any point.
 #[async_trait]
 pub trait BlockReader: Debug + Send + Sync + 'static {
-    /// Returns the content of a range, verified and in order, in pieces of at most
+    /// Returns the content of a range of a block, verified and in order, in pieces of at most
     /// [`SUB_BLOCK_BYTES`](crate::SUB_BLOCK_BYTES) each.
     ///
     /// # Errors
@@ -40,8 +40,8 @@ pub trait BlockReader: Debug + Send + Sync + 'static {
     /// exist; and as [`get`](BlockStore::get).
     async fn read(&self, block: BlockRef, range: Range<u32>) -> Result<Vec<Bytes>, BlockError>;
 
-    /// Returns the content of a range if all of it is in memory and verified; `None` otherwise. It
-    /// never waits.
+    /// Returns the content of a range of a block if all of it is in memory and verified; `None`
+    /// otherwise. It never waits.
     fn in_memory(&self, block: BlockRef, range: Range<u32>) -> Option<Vec<Bytes>>;
 
     /// Offers a sub-block that was just written to the cache. A reader without a cache ignores it.
@@ -102,8 +102,8 @@ impl<R: BlockReader + ?Sized> BlockReader for Arc<R> {
     }
 }
 
-/// A reader without a cache. Each read is one request to the store, for exactly the sub-blocks that
-/// the range touches.
+/// A reader of verified content without a cache. Each read is one request to the store, for exactly
+/// the sub-blocks (of 64 KiB) that the range touches.
 #[derive(Debug)]
 pub struct UncachedReader<B> {
     blocks: B,
@@ -111,12 +111,12 @@ pub struct UncachedReader<B> {
 }
 
 impl<B: BlockStore> UncachedReader<B> {
-    /// Creates a reader of a store.
+    /// Creates a reader, without a cache, of the blocks in a store.
     pub fn new(blocks: B) -> UncachedReader<B> {
         UncachedReader { blocks, second_reads: AtomicU64::new(0) }
     }
 
-    /// Returns the block store below.
+    /// Returns the block store from which this reads.
     pub fn inner(&self) -> &B {
         &self.blocks
     }
@@ -126,7 +126,8 @@ impl<B: BlockStore> UncachedReader<B> {
         self.second_reads.load(Ordering::Relaxed)
     }
 
-    /// Counts the second reads of an arrival that were made since it had `before`.
+    /// Counts those repeated requests of an arrival (a range passed on as it comes) that it made
+    /// since it had `before` of them.
     fn count_second_reads(&self, arrival: &Arrival, before: u32) {
         let more = u64::from(arrival.second_reads() - before);
         self.second_reads.fetch_add(more, Ordering::Relaxed);

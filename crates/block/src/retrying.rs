@@ -25,10 +25,10 @@ use crate::{
     BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, ByteSource, SealedBlock, Stored,
 };
 
-/// The number of calls that earn one retry, so that retries add at most a tenth to the calls.
+/// The number of calls that pay for one retry, so that retries add at most a tenth to the calls.
 const CALLS_PER_RETRY: u64 = 10;
 
-/// The most retries that may be saved. A new layer begins with as many.
+/// The most retries that calls may save up. A new layer begins with as many.
 const RETRIES_SAVED_MAX: u64 = 64;
 
 /// The limits of retries.
@@ -39,7 +39,7 @@ pub struct RetryLimits {
     /// The upper limit of the wait before the first retry. It doubles for each further retry. The
     /// wait is a random time between zero and the limit.
     pub backoff_first: Duration,
-    /// The upper limit of every wait.
+    /// The upper limit of the wait before any retry.
     pub backoff_max: Duration,
     /// The deadline of a call for one block, for the mark, or of a probe, including retries.
     pub deadline: Duration,
@@ -59,19 +59,20 @@ impl Default for RetryLimits {
     }
 }
 
-/// A block store that repeats calls that were `Unavailable`.
+/// A block store that repeats the calls of the one below it that failed with `Unavailable`.
 #[derive(Debug)]
 pub struct Retrying<B> {
     inner: B,
     limits: RetryLimits,
-    /// The saved retries, in calls: [`CALLS_PER_RETRY`] pay for one retry.
+    /// The saved retries, counted in calls: [`CALLS_PER_RETRY`] calls pay for one retry.
     budget: AtomicU64,
     retries: AtomicU64,
     jitter: AtomicU64,
 }
 
 impl<B: BlockStore> Retrying<B> {
-    /// Creates the layer over a store. `seed` makes the waits of different processes differ.
+    /// Creates a layer that repeats failed calls to the block store `inner`. `seed` makes the
+    /// random waits of different processes differ.
     pub fn new(inner: B, limits: RetryLimits, seed: u64) -> Retrying<B> {
         Retrying {
             inner,
@@ -82,18 +83,18 @@ impl<B: BlockStore> Retrying<B> {
         }
     }
 
-    /// Returns the block store below.
+    /// Returns the block store whose calls are repeated.
     pub fn inner(&self) -> &B {
         &self.inner
     }
 
-    /// Returns the number of retries since the layer was created.
+    /// Returns the number of repeated calls since the layer was created.
     pub fn retries(&self) -> u64 {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// Makes a call until it succeeds, fails with another error, or reaches a limit. At a limit,
-    /// the last error is the result.
+    /// Makes a call until it succeeds, fails with an error other than `Unavailable`, or reaches a
+    /// limit of retries or of time. At a limit, the last error is the result.
     async fn call<T, F>(
         &self,
         doing: impl fmt::Display,
@@ -134,7 +135,7 @@ impl<B: BlockStore> Retrying<B> {
         }
     }
 
-    /// Adds one call to the budget.
+    /// Adds one call to the budget of retries, which all calls share.
     fn earn_retry(&self) {
         let full = RETRIES_SAVED_MAX * CALLS_PER_RETRY;
         let _ = self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
@@ -142,7 +143,7 @@ impl<B: BlockStore> Retrying<B> {
         });
     }
 
-    /// Takes one retry from the budget. Returns false if none is left.
+    /// Takes one retry from the budget, which all calls share. Returns false if none is left.
     fn spend_retry(&self) -> bool {
         self.budget
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |saved| {
@@ -151,7 +152,8 @@ impl<B: BlockStore> Retrying<B> {
             .is_ok()
     }
 
-    /// Returns a random wait up to the exponential limit (full jitter).
+    /// Returns the wait before the next retry after so many attempts: a random time up to a limit
+    /// that doubles.
     fn wait(&self, attempts: u32) -> Duration {
         // The shift may exceed 31 bits with many attempts; then `backoff_max` is the limit.
         let doubled = 1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX);

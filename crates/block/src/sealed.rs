@@ -39,7 +39,7 @@ use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
 /// Bytes before the first sub-block.
 pub const HEADER_BYTES: u32 = 32;
 
-/// Bytes behind each sub-block's content.
+/// Bytes of the checksum behind each sub-block's content.
 pub const CHECKSUM_BYTES: u32 = 4;
 
 const MAGIC: [u8; 4] = *b"ASHB";
@@ -47,36 +47,36 @@ const FORMAT: u8 = 1;
 const CODEC_NONE: u8 = 0;
 /// The bytes of the header that its checksum covers.
 const HEADER_BODY_BYTES: usize = 28;
-/// The sealed size of a full sub-block.
+/// The size in bytes of a full sub-block with its checksum.
 pub(crate) const SEALED_SUB_BLOCK_BYTES: u64 = SUB_BLOCK_BYTES as u64 + CHECKSUM_BYTES as u64;
 
 /// The reference to a block, as metadata records have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockRef {
-    /// The block's id.
+    /// The id of the block.
     pub id: BlockId,
-    /// Content bytes.
+    /// The length of the block's content in bytes.
     pub length: u32,
-    /// CRC-32C of the content.
+    /// CRC-32C of the block's whole content.
     pub crc32c: u32,
 }
 
-/// A sub-block whose content was verified.
+/// A sub-block (64 KiB of a block, the unit of verification) whose content was verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedSubBlock {
-    /// Its index in the block.
+    /// The index of the sub-block in its block.
     pub index: u32,
-    /// The checksum that was stored behind it.
+    /// The checksum that was stored behind the sub-block: it covers block id, index and content.
     pub checksum: u32,
-    /// Its content in order, in the pieces in which it arrived.
+    /// The content of the sub-block in order, in the pieces in which it arrived.
     pub pieces: Vec<Bytes>,
 }
 
-/// Shorter pieces are copied together, so that no small piece keeps a much larger buffer alive, and
-/// a block has few pieces.
+/// Shorter pieces of content, in bytes, are copied together, so that no small piece keeps a much
+/// larger buffer alive, and a block has few pieces.
 const PIECE_BYTES_MIN: usize = 16 << 10;
 
-/// A block that is ready to be stored.
+/// A block with its header and checksums, ready to be stored.
 ///
 /// Its content is not copied: the block references the buffers that entered the [`Sealer`], except
 /// for short pieces.
@@ -94,7 +94,7 @@ impl SealedBlock {
         self.id
     }
 
-    /// Content bytes.
+    /// Returns the length of the block's content in bytes.
     pub fn length(&self) -> u32 {
         self.length
     }
@@ -104,17 +104,18 @@ impl SealedBlock {
         self.crc32c
     }
 
-    /// The sealed bytes in pieces, none of them empty.
+    /// Returns the sealed bytes (header, content and checksums) in pieces, none of them empty.
     pub fn pieces(&self) -> &[Bytes] {
         &self.pieces
     }
 
-    /// Returns the sealed bytes in one piece. This copies all of them.
+    /// Returns the sealed bytes (header, content and checksums) in one piece. This copies all of
+    /// them.
     pub fn to_bytes(&self) -> Bytes {
         self.pieces.concat().into()
     }
 
-    /// Returns the sub-blocks in order, without a copy.
+    /// Returns the block's sub-blocks (64 KiB each) in order, without a copy of their content.
     pub fn sub_blocks(&self) -> impl Iterator<Item = VerifiedSubBlock> + '_ {
         let mut rest = self.pieces.iter().skip(1);
         (0..self.length.div_ceil(SUB_BLOCK_BYTES)).map_while(move |index| {
@@ -131,23 +132,24 @@ impl SealedBlock {
         })
     }
 
-    /// Returns the content in order, without a copy.
+    /// Returns the block's content in order, without header and checksums and without a copy.
     pub fn content(&self) -> impl Iterator<Item = Bytes> + '_ {
         self.sub_blocks().flat_map(|sub_block| sub_block.pieces)
     }
 
-    /// The number of sealed bytes.
+    /// Returns the number of the block's sealed bytes: header, content and checksums.
     pub fn sealed_bytes(&self) -> u64 {
         sealed_bytes(self.length)
     }
 
-    /// The reference to this block for metadata records.
+    /// Returns the reference to this block that metadata records have: its id, content length and
+    /// CRC.
     pub fn reference(&self) -> BlockRef {
         BlockRef { id: self.id, length: self.length, crc32c: self.crc32c }
     }
 }
 
-/// A block that is being built. The checksums are computed as the bytes enter.
+/// A block that is being built from content. The checksums are computed as the bytes enter.
 #[derive(Debug)]
 pub struct Sealer {
     id: BlockId,
@@ -168,8 +170,8 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Starts a block that is expected to hold `capacity` content bytes. It may hold fewer or more,
-    /// up to [`BLOCK_BYTES_MAX`].
+    /// Starts to build a block that is expected to hold `capacity` content bytes. It may hold fewer
+    /// or more, up to [`BLOCK_BYTES_MAX`].
     pub fn new(id: BlockId, capacity: u32) -> Sealer {
         let sub_blocks = capacity.min(BLOCK_BYTES_MAX).div_ceil(SUB_BLOCK_BYTES).max(1);
         let mut marks =
@@ -194,23 +196,23 @@ impl Sealer {
         self.id
     }
 
-    /// Content bytes so far.
+    /// Returns the number of content bytes that have entered the block.
     pub fn len(&self) -> u32 {
         self.length
     }
 
-    /// Returns true if no content has entered.
+    /// Returns true if no content has entered the block.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Content bytes that may still enter.
+    /// Returns the number of content bytes that may still enter the block.
     pub fn remaining(&self) -> u32 {
         BLOCK_BYTES_MAX - self.length
     }
 
-    /// Appends content. The content is not copied unless it is short; the block keeps its buffer
-    /// alive.
+    /// Appends content to the block. The content is not copied unless it is short; the block keeps
+    /// its buffer alive.
     ///
     /// # Panics
     /// If `content` is longer than [`remaining`](Sealer::remaining). Callers cut it before.
@@ -237,12 +239,13 @@ impl Sealer {
         }
     }
 
-    /// Appends a copy of content; as [`push`](Sealer::push) otherwise.
+    /// Appends a copy of content to the block; as [`push`](Sealer::push) otherwise.
     pub fn push_copy(&mut self, content: &[u8]) {
         self.push(Bytes::copy_from_slice(content));
     }
 
-    /// Returns the content so far, in order. Only the last short pieces are copied.
+    /// Returns the content that has entered the block, in order. Only the last short pieces are
+    /// copied.
     pub fn content(&self) -> Vec<Bytes> {
         // Empty pieces reserve the places of checksums.
         let mut content: Vec<Bytes> =
@@ -253,7 +256,7 @@ impl Sealer {
         content
     }
 
-    /// Finishes the block.
+    /// Finishes the block: adds its header and the last checksum.
     ///
     /// # Panics
     /// If no content has entered, because there is no empty block.
@@ -282,7 +285,8 @@ impl Sealer {
         }
     }
 
-    /// Copies a short piece into the tail of a sub-block that can take `room` more bytes.
+    /// Copies a short piece of content to the end of the unfinished sub-block, which can take
+    /// `room` more bytes.
     fn append_copy(&mut self, piece: &[u8], room: u32) {
         // Reserve for the announced rest, so that a body in short frames does not reallocate for
         // each frame.
@@ -318,17 +322,17 @@ pub fn sealed_bytes(length: u32) -> u64 {
     u64::from(HEADER_BYTES) + u64::from(length) + sub_blocks * u64::from(CHECKSUM_BYTES)
 }
 
-/// The sealed bytes that contain a range of content.
+/// The sealed bytes of a block (header, content and checksums) that contain a range of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedRange {
-    /// The range to request from the store: whole sub-blocks, and also the header if the range is
-    /// the whole content. Empty if the range is empty.
+    /// The range of sealed bytes to request from the store: whole sub-blocks, and also the header
+    /// if the range is the whole content. Empty if the range is empty.
     pub bytes: Range<u64>,
     /// The index of the sub-block that contains the first byte of the range.
     pub first_sub_block: u32,
-    /// Content bytes of that sub-block before the range.
+    /// The content bytes of the first sub-block that are before the range.
     pub skip: u32,
-    /// True if the range is the whole content, so that the header is included.
+    /// True if the range is the block's whole content, so that the header is included.
     pub whole: bool,
 }
 
@@ -381,12 +385,13 @@ pub fn open(block: BlockRef, range: Range<u32>, bytes: Bytes) -> Result<Vec<Byte
     Ok((span.first_sub_block..).zip(opened).map(trim).collect())
 }
 
-/// The content of one sub-block, with the checksum stored behind it.
+/// The content of one sub-block (64 KiB of a block), with the checksum stored behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubBlock {
-    /// The verified content.
+    /// The verified content of the sub-block.
     pub content: Bytes,
-    /// The checksum, by which the content can be [verified](verify_sub_block) again.
+    /// The checksum of block id, index and content, by which the content can be
+    /// [verified](verify_sub_block) again.
     pub checksum: u32,
 }
 
@@ -404,13 +409,15 @@ pub fn open_sub_blocks(
     })
 }
 
-/// Returns the range of content that whole sub-blocks hold in a block with `length` content bytes.
+/// Returns the range of a block's content that the sub-blocks (64 KiB each) with these indices
+/// hold, in a block with `length` content bytes.
 pub fn content_of(length: u32, sub_blocks: Range<u32>) -> Range<u32> {
     let place = |index: u32| index.saturating_mul(SUB_BLOCK_BYTES).min(length);
     place(sub_blocks.start)..place(sub_blocks.end)
 }
 
-/// Returns true if `content` is the content that was sealed as this sub-block of this block.
+/// Returns true if `content` is the content that was sealed as the sub-block `index` of block `id`
+/// with this checksum.
 pub fn verify_sub_block(id: BlockId, index: u32, content: &[u8], checksum: u32) -> bool {
     extend_crc(seed(id, index), content) == checksum
 }
@@ -438,7 +445,7 @@ pub(crate) fn joined_sub_block(
     shift_crc(before ^ seed(id, index), length) ^ checksum
 }
 
-/// Verifies the sub-blocks of a span. An error is a description of the mismatch.
+/// Verifies the sub-blocks in these sealed bytes. An error is a description of the mismatch.
 fn open_span(block: BlockRef, span: &SealedRange, bytes: Bytes) -> Result<Vec<SubBlock>, String> {
     let expected = span.bytes.end - span.bytes.start;
     if bytes.len() as u64 != expected {
@@ -478,7 +485,8 @@ fn open_span(block: BlockRef, span: &SealedRange, bytes: Bytes) -> Result<Vec<Su
     Ok(opened)
 }
 
-/// Returns the checksum of a sub-block before its content has entered.
+/// Returns the checksum with which a sub-block begins, before its content has entered: that of the
+/// block's id and the sub-block's index.
 pub(crate) fn seed(id: BlockId, index: u32) -> u32 {
     crc32c_append(crc32c(&id.0), &index.to_be_bytes())
 }

@@ -20,7 +20,8 @@ pub(crate) fn extend_crc(crc: u32, more: &[u8]) -> u32 {
     low_half(digest.finalize())
 }
 
-/// Returns the CRC-32C `crc` of some content, shifted by `length` following bytes.
+/// Returns the part that a run of content with CRC-32C `crc` has in the CRC of itself and `length`
+/// bytes that follow it. The CRC of both is this value XOR the CRC of the second run.
 pub(crate) fn shift_crc(crc: u32, length: u32) -> u32 {
     let combiner = if length == SUB_BLOCK_BYTES {
         SUB_BLOCK
@@ -30,7 +31,7 @@ pub(crate) fn shift_crc(crc: u32, length: u32) -> u32 {
     low_half(combiner.combine(u64::from(crc), 0))
 }
 
-/// Returns the half that contains a CRC of 32 bits.
+/// Returns the lower half of a 64-bit value that contains a CRC of 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the other half is empty")]
 fn low_half(crc: u64) -> u32 {
     crc as u32

@@ -14,7 +14,7 @@ use record::{BlockId, Nonce};
 use crate::byte_source::{AtOnce, ByteSource};
 use crate::{BlockError, BlockErrorKind, BlockRef, SealedBlock};
 
-/// The most bytes of a mark.
+/// The most bytes of a mark, the object beside the blocks that names their owner.
 pub const MARK_BYTES_MAX: usize = 4_096;
 
 /// A store of sealed blocks under their ids.
@@ -48,8 +48,9 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Returns a range of a block's sealed bytes, cut at the block's end; empty if the block ends
-    /// before the range begins. Callers request at least one byte.
+    /// Returns a range of a block's sealed bytes (header, content and checksums), cut at the
+    /// block's end; empty if the block ends before the range begins. Callers request at least one
+    /// byte.
     ///
     /// # Errors
     /// Fails with `NotFound` if no block has this id, and never returns empty or invented bytes
@@ -63,8 +64,8 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
         false
     }
 
-    /// Returns the same range as [`get`](BlockStore::get), as a stream. The call returns when the
-    /// store has begun to answer; the caller pulls the bytes. A store that does not
+    /// Returns the same range of a block as [`get`](BlockStore::get), as a stream. The call returns
+    /// when the store has begun to answer; the caller pulls the bytes. A store that does not
     /// [stream](BlockStore::streams) returns them at once.
     ///
     /// # Errors
@@ -96,7 +97,8 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the sealed size of a block in bytes; `None` if no block has this id.
+    /// Returns the sealed size of a block (header, content and checksums) in bytes; `None` if no
+    /// block has this id.
     ///
     /// # Errors
     /// If the store does not answer, the result is an error, never `None`.
@@ -116,8 +118,9 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// have no blocks.
     async fn sessions(&self) -> Result<Vec<Nonce>, BlockError>;
 
-    /// Returns one page of a session's blocks, sorted, from the beginning or from `resume` of the
-    /// page before. Every block that exists from the first page to the last is on exactly one page.
+    /// Returns one page of the blocks that a session has written, sorted. Without `resume` it is
+    /// the first page; otherwise `resume` is the value from the page before. Every block that
+    /// exists from the first page to the last is on exactly one page.
     ///
     /// # Errors
     /// A page is complete or the call fails. Fails with `Corrupt` if a name among the blocks is not
@@ -150,7 +153,7 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     async fn probe(&self) -> Result<(), BlockError>;
 }
 
-/// The store's report about a block that was stored.
+/// The store's answer to the put of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// The MD5 of the block's content, as the storage computed it from the received bytes; `None`
@@ -158,10 +161,10 @@ pub struct Stored {
     pub content_md5: Option<[u8; 16]>,
 }
 
-/// One page of a session's blocks.
+/// One page of a listing of a session's blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockPage {
-    /// The blocks and their sealed sizes in bytes, sorted by id.
+    /// The blocks and their sealed sizes (header, content and checksums) in bytes, sorted by id.
     pub blocks: Vec<(BlockId, u64)>,
     /// The start of the next page, in a form that only the store understands; `None` after the last
     /// page.
@@ -269,13 +272,14 @@ pub(crate) async fn open_with_recovery(
     }
 }
 
-/// The operation, for error texts.
+/// The operation of reading the mark, for error texts.
 pub(crate) const READING_MARK: &str = "reading the mark of the blocks";
 
-/// The operation, for error texts.
+/// The operation of setting the mark, for error texts.
 pub(crate) const SETTING_MARK: &str = "marking the blocks";
 
-/// Fails if these bytes are too long for a mark.
+/// Fails with `Refused` if these bytes are too long for a mark, the object that names the blocks'
+/// owner.
 pub(crate) fn check_mark(mark: &[u8]) -> Result<(), BlockError> {
     if mark.len() <= MARK_BYTES_MAX {
         return Ok(());
@@ -294,7 +298,8 @@ pub(crate) fn check_found_mark(mark: Bytes) -> Result<Bytes, BlockError> {
     Err(BlockError::with_cause(BlockErrorKind::Corrupt, READING_MARK, error))
 }
 
-/// Compares a new mark with the existing one. Fails with `Conflict` if they differ.
+/// Compares a new mark (the name of the blocks' owner) with the existing one. Fails with `Conflict`
+/// if they differ.
 pub(crate) fn compare_marks(existing: &[u8], mark: &[u8]) -> Result<(), BlockError> {
     if existing == mark {
         Ok(())

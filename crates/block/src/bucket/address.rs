@@ -12,7 +12,7 @@ use sigv4::uri::escape_path;
 
 use super::options::BucketOptions;
 
-/// The address of a bucket.
+/// The address of a bucket, split into the parts that connections, requests and signatures need.
 #[derive(Debug)]
 pub(super) struct Address {
     /// Scheme, host and port, for connections.

@@ -45,18 +45,20 @@ const _: () = assert!(
     "S3 allows 2 KiB of metadata"
 );
 
-/// Returns the value of [`SUMS`] for a block.
+/// Returns the value of the header [`SUMS`] for a bare block (its object is its content alone): the
+/// checksums of its sub-blocks in base64.
 pub(super) fn sums(block: &SealedBlock) -> String {
     STANDARD.encode(sum_bytes(block))
 }
 
-/// Returns the checksums before the encoding.
+/// Returns the checksums of a block's sub-blocks in order, four bytes each, before their encoding
+/// for the header.
 pub(super) fn sum_bytes(block: &SealedBlock) -> Vec<u8> {
     block.sub_blocks().flat_map(|it| it.checksum.to_be_bytes()).collect()
 }
 
-/// Returns the checksums in an object's metadata; `None` if there are none, and an empty list if
-/// they cannot be decoded.
+/// Returns the checksums of sub-blocks in an object's metadata; `None` if there are none, and an
+/// empty list if they cannot be decoded.
 pub(super) fn stored_sums(headers: &HeaderMap) -> Option<Bytes> {
     let sums = headers.get(SUMS)?;
     Some(STANDARD.decode(sums.as_bytes()).unwrap_or_default().into())
@@ -81,8 +83,8 @@ pub(super) fn is_md5_of(md5: Option<[u8; 16]>, bytes: &[u8]) -> bool {
     md5 == Some(own.finish())
 }
 
-/// Returns the range of content from which sealed bytes are made: whole sub-blocks, and at least
-/// one.
+/// Returns the range of a bare block's content (its object) from which the range `sealed` of sealed
+/// bytes is made: whole sub-blocks, and at least one.
 pub(super) fn span(sealed: &Range<u64>) -> Range<u64> {
     let behind_header = |at: u64| at.saturating_sub(u64::from(HEADER_BYTES));
     let first = behind_header(sealed.start) / SEALED_SUB_BLOCK_BYTES;
@@ -92,30 +94,33 @@ pub(super) fn span(sealed: &Range<u64>) -> Range<u64> {
     place(first)..place(end)
 }
 
-/// Returns the sealed size of a block whose object has this many bytes; `None` if no block can have
-/// them.
+/// Returns the sealed size (header, content and checksums) of a bare block whose object has this
+/// many bytes; `None` if no block can have them.
 pub(super) fn sealed_size(bytes: u64) -> Option<u64> {
     let length = u32::try_from(bytes).ok().filter(|length| *length <= BLOCK_BYTES_MAX)?;
     Some(sealed_bytes(length))
 }
 
-/// Combines content and checksums into the sealed bytes of a range.
+/// Combines the content of a bare block (its object) and its separate checksums into the sealed
+/// bytes of a range.
 #[derive(Debug)]
 pub(super) struct Zipper {
-    /// Content bytes of the block.
+    /// Content bytes of the whole block.
     length: u32,
     checksums: Bytes,
-    /// The position of the next content byte.
+    /// The position in the block's content of the next byte that is added.
     next: u32,
-    /// The position of the next sealed byte.
+    /// The position in the block's sealed bytes of the next byte that is made.
     at: u64,
     wanted: Range<u64>,
-    /// The header, until the first content arrives.
+    /// The block's header, until the first content arrives.
     header: Option<Bytes>,
 }
 
 impl Zipper {
-    /// Starts with the content of [`span`]`(wanted)`.
+    /// Creates a zipper for the sealed bytes `wanted`. Its input is the content in the range
+    /// [`span`]`(wanted)`. `bytes` is the size of the object, and `checksums` are those of its
+    /// sub-blocks.
     ///
     /// # Errors
     /// Fails with a description if an object of `bytes` bytes cannot have these checksums.
@@ -143,7 +148,8 @@ impl Zipper {
         Ok(Zipper { length, checksums, next, at, wanted, header })
     }
 
-    /// Adds the next content, and yields the wanted part of the sealed bytes that it completes.
+    /// Adds the next content, and passes the wanted part of the sealed bytes that it completes to
+    /// `give`.
     pub(super) fn push(&mut self, mut content: Bytes, mut give: impl FnMut(Bytes)) {
         if let Some(header) = self.header.take() {
             self.give(header, &mut give);
@@ -163,7 +169,7 @@ impl Zipper {
         }
     }
 
-    /// Yields the wanted part of these bytes.
+    /// Passes the wanted part of these sealed bytes to `give`.
     fn give(&mut self, mut bytes: Bytes, give: &mut impl FnMut(Bytes)) {
         let (start, end) = (self.at, self.at + bytes.len() as u64);
         self.at = end;

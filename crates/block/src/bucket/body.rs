@@ -84,7 +84,8 @@ impl ByteSource for Body {
     }
 }
 
-/// The sealed bytes of a bare block as they arrive.
+/// The sealed bytes of a bare block (its object is its content alone) as they arrive: content from
+/// the bucket, combined with the checksums.
 pub(super) struct Zipped {
     body: Body,
     zipper: Zipper,
@@ -92,7 +93,8 @@ pub(super) struct Zipped {
 }
 
 impl Zipped {
-    /// Creates the stream of a body that passes through a zipper.
+    /// Creates the stream of sealed bytes of a bare block from the body of a response and a zipper,
+    /// which adds the checksums.
     pub(super) fn new(body: Body, zipper: Zipper) -> Zipped {
         Zipped { body, zipper, ready: VecDeque::new() }
     }

@@ -18,16 +18,17 @@ const BLOCK_PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// The same interval for a bucket that keeps old versions.
 const VERSIONED_PROBE_INTERVAL: Duration = Duration::from_hours(1);
 
-/// The observations of probes and reads.
+/// The observations of probes (checks of a bucket's abilities) and reads.
 #[derive(Debug, Default)]
 pub(super) struct Findings(Mutex<Observations>);
 
 #[derive(Debug, Default)]
 struct Observations {
-    /// The time at which a probe last wrote a block, and true if its checksums could be read back.
+    /// The time at which a probe last wrote a block, and true if the block's checksums could be
+    /// read back; `None` before the first.
     block: Option<(Instant, bool)>,
     versions: Option<Versions>,
-    /// The number of bare blocks that had lost their checksums.
+    /// The number of bare blocks (objects of content alone) that had lost their checksums.
     lost_checksums: u64,
 }
 
@@ -75,12 +76,12 @@ impl Findings {
         }
     }
 
-    /// Returns true if the treatment of deleted objects is known.
+    /// Returns true if a probe has found out if the bucket keeps deleted objects as old versions.
     pub(super) fn versions_are_known(&self) -> bool {
         self.found().versions.is_some()
     }
 
-    /// Records the treatment of deleted objects.
+    /// Records if the bucket keeps deleted objects as old versions.
     pub(super) fn note_versions(&self, versions: Versions) {
         self.found().versions = Some(versions);
     }
@@ -90,19 +91,20 @@ impl Findings {
         matches!(self.found().versions, Some(Versions::Kept | Versions::Locked))
     }
 
-    /// Returns true if a probe should write a block now.
+    /// Returns true if so much time has passed that a probe (a check of the bucket) should write a
+    /// block now.
     pub(super) fn block_is_due(&self) -> bool {
         let every =
             if self.keeps_versions() { VERSIONED_PROBE_INTERVAL } else { BLOCK_PROBE_INTERVAL };
         self.found().block.is_none_or(|(tried, _)| tried.elapsed() >= every)
     }
 
-    /// Returns true if a probe has written a block.
+    /// Returns true if a probe (a check of the bucket) has written a block since the start.
     pub(super) fn block_was_tried(&self) -> bool {
         self.found().block.is_some()
     }
 
-    /// Records if the checksums of a block could be read back. Logs a change.
+    /// Records if the checksums of a block that a probe wrote could be read back. Logs a change.
     pub(super) fn note_block(&self, bucket: &str, kept: bool) {
         // Only changes are logged, because probes run every few seconds.
         let before = self.found().block.replace((Instant::now(), kept));

@@ -60,7 +60,8 @@ pub(super) struct IncomingObject {
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     pub(super) body: Pieces,
-    /// The checksums of a bare block, for its metadata.
+    /// The checksums of a bare block (its object is its content alone), for the object's metadata;
+    /// `None` for other objects.
     pub(super) sums: Option<String>,
 }
 
@@ -193,7 +194,7 @@ impl Objects {
         Ok(request)
     }
 
-    /// Reads a response that has only a status.
+    /// Reads a response that has only a status to its end, and returns its connection to the pool.
     async fn end(&self, mut wire: Wire, answer: Response<Incoming>) -> Result<(), Failure> {
         if !answer.status().is_success() {
             return Err(Box::pin(self.refusal(wire, answer)).await);
@@ -224,7 +225,7 @@ impl Objects {
 }
 
 impl IncomingObject {
-    /// Returns the requested bytes, at most `most`.
+    /// Returns the requested bytes of the object, at most `most`.
     pub(super) async fn collect(
         mut self,
         most: u64,
@@ -236,7 +237,7 @@ impl IncomingObject {
         }
     }
 
-    /// Returns the next piece; `None` at the end.
+    /// Returns the next piece of the object; `None` at the end.
     pub(super) async fn piece(&mut self) -> hyper::Result<Option<Bytes>> {
         self.wire.piece(&mut self.body).await
     }

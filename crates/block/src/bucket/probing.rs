@@ -31,7 +31,8 @@ use super::pieces::Pieces;
 use crate::store::BlockStore as _;
 use crate::{BlockError, BlockErrorKind, SUB_BLOCK_BYTES, SealedBlock, Sealer};
 
-/// The objects that a probe writes. No session has names like these.
+/// The names of the objects that a probe (a check of the bucket) writes. No session has names like
+/// these.
 const PROBE: &str = "probe";
 const BARE_PROBE: &str = "probebare";
 const SEALED_PROBE: &str = "probesealed";
@@ -46,8 +47,8 @@ const BLOCK_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 const PROBING: Doing = Doing::Other("probing the block bucket");
 
 impl BucketBlocks {
-    /// Runs a probe: see the top of this file. Its parts run concurrently, because readiness checks
-    /// have little time.
+    /// Checks the bucket's abilities by trying: see the top of this file. The parts of the check
+    /// run concurrently, because readiness checks have little time.
     pub(super) async fn run_probe(&self) -> Result<(), BlockError> {
         let (small, block) = futures::join!(self.probe_small_object(), self.probe_block_if_due());
         // Without the MD5 of a small object there is none of a block either.
@@ -94,9 +95,9 @@ impl BucketBlocks {
         Ok(reports)
     }
 
-    /// Probes a block if that is due. The first time it must succeed. Later, a bucket that is too
-    /// busy is not pressed, and the earlier result remains valid: the small object shows if the
-    /// bucket answers at all.
+    /// Writes a block and reads it back, if that is due. The first time it must succeed. Later, a
+    /// bucket that is too busy is not pressed, and the earlier result remains valid: the small
+    /// object shows if the bucket answers at all.
     async fn probe_block_if_due(&self) -> Result<(), BlockError> {
         if !self.findings.block_is_due() {
             return Ok(());
@@ -244,7 +245,7 @@ impl BucketBlocks {
     }
 }
 
-/// Returns a block that no record references.
+/// Returns the block that a probe (a check of the bucket) writes. No record references it.
 fn probe_block() -> SealedBlock {
     let mut sealer = Sealer::new(BlockId::bare(Nonce([0; Nonce::BYTES]), 0), BLOCK_PROBE_BYTES);
     let content: Vec<u8> =

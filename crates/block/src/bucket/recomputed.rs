@@ -32,7 +32,8 @@ const BLOCKS_MAX: usize = 4_096;
 /// The most blocks that are read whole at a time.
 const READS_AT_ONCE: usize = 8;
 
-/// The recomputed checksums, and the locks of the readers that compute them.
+/// The checksums that were computed again for bare blocks (objects of content alone) whose metadata
+/// is lost, and the locks of the readers that compute them.
 #[derive(Debug, Default)]
 pub(super) struct RecomputedChecksums {
     known: Mutex<Known>,
@@ -49,12 +50,12 @@ struct Known {
 }
 
 impl RecomputedChecksums {
-    /// Returns the checksums of a block's sub-blocks if they are known.
+    /// Returns the recomputed checksums of a block's sub-blocks if they are known.
     pub(super) fn sums(&self, id: BlockId) -> Option<Bytes> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).sums.get(&id).cloned()
     }
 
-    /// Locks the lock of a block.
+    /// Waits for the lock of a block, under which one reader recomputes its checksums.
     pub(super) async fn lock(&self, id: BlockId) -> tokio::sync::MutexGuard<'_, ()> {
         // Consecutive blocks of an object have consecutive counters, so they are spread over the
         // locks.
@@ -63,7 +64,7 @@ impl RecomputedChecksums {
         self.locks.get(at).unwrap_or(first).lock().await
     }
 
-    /// Adds the checksums of a block. The oldest block is removed if the table is full.
+    /// Adds the recomputed checksums of a block. The oldest block is removed if the table is full.
     pub(super) fn remember(&self, id: BlockId, sums: Bytes) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // A block that is added twice keeps its place in the order.
@@ -77,7 +78,7 @@ impl RecomputedChecksums {
         }
     }
 
-    /// Removes the checksums of a block.
+    /// Removes the recomputed checksums of a block.
     pub(super) fn forget(&self, id: BlockId) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.sums.remove(&id).is_some() {
@@ -86,14 +87,14 @@ impl RecomputedChecksums {
     }
 }
 
-/// Computes the checksums of a block from its streamed content.
+/// Computes the checksums of a block's sub-blocks (64 KiB each) from its streamed content.
 #[derive(Debug)]
 pub(super) struct ChecksumBuilder {
     block: BlockRef,
     sums: Vec<u8>,
     /// Content bytes so far.
     length: u32,
-    /// The CRC of the unfinished sub-block, including its seed.
+    /// The CRC of the unfinished sub-block, including its seed: block id and index.
     crc: u32,
     /// The CRC of all content before the unfinished sub-block.
     joined: u32,

@@ -35,7 +35,7 @@ const BODY_BUFFER_MAX: u64 = crate::BLOCK_BYTES_MAX as u64 + (1 << 20);
 /// are read, so they should fit into a processor's cache.
 const READ_BYTES_MAX: usize = 256 << 10;
 
-/// One connection.
+/// One HTTP connection to the bucket, which the request in flight drives.
 pub(super) struct Wire {
     sender: SendRequest<Pieces>,
     line: LineState,

@@ -22,22 +22,24 @@ use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
 /// The folder of temporary files. No session has a name like this.
 pub(super) const TEMPORARY: &str = "tmp";
 
-/// The file with the mark of the blocks' owner. No session has a name like this.
+/// The name of the file that contains the mark: the name of the volume that owns the blocks. No
+/// session has a name like this.
 pub(super) const MARK: &str = "volume";
 
 /// The most times that a put starts again because a delete removed its folder or an opening process
 /// removed its file.
 const PUT_TRIES_MAX: u32 = 16;
 
-/// The group folders that are remembered as durable. Forgetting one costs two syncs.
+/// The most group folders (of up to 4,096 blocks each) that are remembered as durable. Forgetting
+/// one costs two syncs.
 const DURABLE_FOLDERS_MAX: usize = 1_024;
 
 /// A block folder.
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
-    /// Group folders that are known to be durable in their parents. Locked while folders are
-    /// created or removed, so that the two do not interfere.
+    /// Group folders (of up to 4,096 blocks each) that are known to be durable in their parents.
+    /// Locked while folders are created or removed, so that the two do not interfere.
     durable: Mutex<HashSet<PathBuf>>,
     next_temporary: AtomicU64,
 }
@@ -144,7 +146,8 @@ impl Files {
         Ok(path)
     }
 
-    /// Creates the folder of a block's group, and makes it durable in its parents.
+    /// Creates the folder of the group (up to 4,096 blocks of a session) to which a block belongs,
+    /// and makes it durable in its parents.
     fn make_group(&self, id: BlockId, group: &Path) -> io::Result<()> {
         let mut durable = self.durable();
         if !durable.contains(group) {
@@ -231,7 +234,8 @@ impl Files {
         Ok(sessions)
     }
 
-    /// Lists one group of a session, which is one page.
+    /// Lists one group of a session, a folder of up to 4,096 blocks, which is one page. `resume` is
+    /// the value from the page before.
     pub(super) fn list(
         &self,
         session: Nonce,
@@ -323,8 +327,8 @@ impl Files {
         Err(self.failed(SETTING_MARK, io::Error::other("the mark was removed at each try")))
     }
 
-    /// Links the mark to its name if that is free. Fails with `NotFound` if the folder or the
-    /// temporary file was removed meanwhile.
+    /// Links the mark (the file that names the blocks' owner) to its name if that is free. Fails
+    /// with `NotFound` if the folder or the temporary file was removed meanwhile.
     fn try_set_mark(&self, mark: &[u8]) -> io::Result<()> {
         let temporary = self.write_temporary(mark)?;
         let linked = fs::hard_link(&temporary, self.root.join(MARK));
@@ -417,7 +421,7 @@ impl Files {
     }
 }
 
-/// The result of a put.
+/// The result of the put of a block as a file.
 enum Put {
     Done,
     /// Other bytes have the name.
