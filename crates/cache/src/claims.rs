@@ -13,11 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::BlockId;
 
-/// The blocks that are being streamed. There are at most as many as streams.
+/// The blocks that are being streamed, that is, passed on to one reader as they arrive. There are
+/// at most as many as streams.
 #[derive(Debug, Default)]
 pub(crate) struct StreamClaims(Mutex<HashSet<BlockId>>);
 
-/// The claim of one stream on a block. Dropping it ends the claim.
+/// The claim of one stream on a block: its right to be the only one that streams the block.
+/// Dropping it ends the claim.
 #[derive(Debug)]
 pub(crate) struct Claim {
     block: BlockId,
@@ -25,13 +27,14 @@ pub(crate) struct Claim {
 }
 
 impl StreamClaims {
-    /// Claims a block for a stream. Returns `None` if another stream has it.
+    /// Claims a block for a stream, so that no other reader streams it at the same time. Returns
+    /// `None` if another stream has the claim; the caller then reads pages.
     pub(crate) fn take(self: &Arc<StreamClaims>, block: BlockId) -> Option<Claim> {
         let taken = self.lock().insert(block);
         taken.then(|| Claim { block, claims: Arc::clone(self) })
     }
 
-    /// Returns true if a stream has the block.
+    /// Returns true if a stream passes the block on to its reader at this moment.
     pub(crate) fn is_taken(&self, block: BlockId) -> bool {
         self.lock().contains(&block)
     }

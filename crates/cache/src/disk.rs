@@ -76,7 +76,8 @@ const LAYOUT: &str = "pages-1-";
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// The memory of one shard. Each shard has a lock of its own.
+/// The memory of one shard, a part of the cache in memory, in bytes. Each shard has a lock of its
+/// own.
 const SHARD_BYTES: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 16;
 
@@ -87,7 +88,7 @@ pub struct DiskOptions {
     pub dir: PathBuf,
     /// The size of its files in bytes, at least [`DISK_BYTES_MIN`].
     pub bytes: u64,
-    /// The timeout of a lookup.
+    /// The timeout of a lookup on the disk. After it the page is fetched from the block store.
     pub timeout: Duration,
 }
 
@@ -129,13 +130,14 @@ impl Disk {
     }
 }
 
-/// Creates a memory of `bytes` bytes without a disk.
+/// Creates a cache of pages with `bytes` bytes of memory and without a disk.
 pub(crate) async fn memory_only(bytes: u64, metrics: &Metrics) -> foyer::Result<Pages> {
     let building = memory(bytes, metrics, LibraryMetrics::default()).storage().build();
     building.with_subscriber(NoSubscriber::default()).await
 }
 
-/// Opens a memory over a disk. An error is a sentence with the reason.
+/// Opens a cache of pages with `memory_bytes` bytes of memory over a disk. An error is a sentence
+/// with the reason.
 pub(crate) async fn memory_over_disk(
     memory_bytes: u64,
     options: &DiskOptions,
@@ -191,14 +193,15 @@ pub(crate) async fn memory_over_disk(
     Ok((pages, Disk { timeout, library, began, paused_until, _lock: lock }))
 }
 
-/// Writes the memory to the disk, and closes the cache.
+/// Writes the pages in memory to the disk, and closes the cache. An error is a sentence with the
+/// reason.
 pub(crate) async fn close(pages: &Pages) -> Result<(), String> {
     let closing = pages.close().with_subscriber(NoSubscriber::default());
     with_timeout(DISK_CLOSE_TIMEOUT, closing).await?.map_err(|error| error.to_string())
 }
 
-/// Returns the properties of a page, by which it is written to the disk when it leaves memory, or
-/// not.
+/// Returns the properties of a page: it is written to the disk when it leaves memory if `written`,
+/// and dropped otherwise.
 pub(crate) fn properties(written: bool) -> HybridCacheProperties {
     let location = if written { Location::Default } else { Location::InMem };
     HybridCacheProperties::default().with_location(location)

@@ -34,7 +34,7 @@ enum FetchState {
     Failed,
 }
 
-/// The reader that fetches a page.
+/// The lead of a page: the reader that fetches it for all others that wait for it.
 #[derive(Debug)]
 pub(crate) struct Lead {
     pub(crate) key: PageKey,
@@ -42,35 +42,35 @@ pub(crate) struct Lead {
     fetches: Arc<Fetches>,
 }
 
-/// The result of asking for a page that was not in memory.
+/// The result of asking to fetch a page that was not in memory.
 #[derive(Debug)]
 pub(crate) enum FetchTurn {
-    /// It has entered memory meanwhile.
+    /// The page has entered memory meanwhile.
     Known(Bytes),
-    /// No reader fetches it: the caller has to.
+    /// No reader fetches the page: the caller has to.
     Lead(Lead),
-    /// Another reader fetches it.
+    /// Another reader fetches the page; the caller waits for its result.
     Wait(Waiter),
 }
 
-/// A reader that waits for a lead.
+/// A reader that waits for the page which another reader, the lead, fetches.
 #[derive(Debug)]
 pub(crate) struct Waiter(watch::Receiver<FetchState>);
 
-/// The result of waiting.
+/// The result of waiting for a page that another reader fetches.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
-    /// The page.
+    /// The page, as the other reader has fetched it.
     Page(Bytes),
-    /// The lead's request failed.
+    /// The other reader's request failed. The waiter fetches the page by itself.
     Failed,
-    /// The lead was dropped before its request ended.
+    /// The other reader was dropped before its request ended. One of the waiters takes its place.
     Abandoned,
 }
 
 impl Fetches {
-    /// Makes the caller the lead for a page, or a waiter. `known` looks into memory once more,
-    /// under the lock.
+    /// Makes the caller the lead for a page, that is, the reader that fetches it for all, or a
+    /// waiter if there is a lead. `known` looks into memory once more, under the lock.
     pub(crate) fn join(
         self: &Arc<Fetches>,
         key: PageKey,
@@ -101,7 +101,8 @@ impl Fetches {
 }
 
 impl Lead {
-    /// Gives the page to all waiters. If the cache keeps the page, it must be in memory already.
+    /// Gives the fetched page to all waiters. If the cache keeps the page, it must be in memory
+    /// already.
     pub(crate) fn complete(self, page: Bytes) {
         self.state.send_replace(FetchState::Page(page));
     }
@@ -119,7 +120,7 @@ impl Drop for Lead {
 }
 
 impl Waiter {
-    /// Waits until the lead has ended or was dropped.
+    /// Waits until the reader that fetches the page has ended or was dropped.
     pub(crate) async fn wait(mut self) -> Waited {
         loop {
             match &*self.0.borrow_and_update() {

@@ -20,13 +20,14 @@ use crate::page::{Page, PageKey};
 pub struct CacheCounters {
     /// Pages served from memory.
     pub memory_hits: u64,
-    /// Pages served from the disk.
+    /// Pages that were neither in memory nor on the disk and had to be fetched from the block
+    /// store.
     pub disk_hits: u64,
     /// Pages that were in neither and had to be fetched.
     pub misses: u64,
-    /// Pages that came with a request of another reader.
+    /// Pages that came with the request of another reader that fetched them at the same time.
     pub joined: u64,
-    /// Sealed bytes that came from the block store.
+    /// Sealed bytes (content, headers and checksums) that came from the block store.
     pub fetched_bytes: u64,
     /// Requests to the block store that were repeated, because the block was missing or damaged.
     pub second_reads: u64,

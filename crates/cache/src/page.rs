@@ -24,7 +24,7 @@ pub(crate) struct PageKey {
     pub(crate) index: u32,
 }
 
-/// The content of a sub-block.
+/// The content of a sub-block (64 KiB of a block), with its key and checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     key: PageKey,
@@ -44,7 +44,7 @@ impl Page {
         Page { key, checksum, content: content.into() }
     }
 
-    /// The key of the page.
+    /// Returns the key of the page: block id and index of the sub-block.
     pub(crate) fn key(&self) -> PageKey {
         self.key
     }
@@ -67,7 +67,8 @@ impl Page {
     }
 }
 
-/// Returns the length of the content of a sub-block.
+/// Returns the length in bytes of the content of the sub-block `index`, in a block with
+/// `block_length` content bytes.
 pub(crate) fn page_bytes(block_length: u32, index: u32) -> u32 {
     let Range { start, end } = sealed::content_of(block_length, index..index.saturating_add(1));
     end - start

@@ -24,11 +24,11 @@ use crate::{Cache, SCAN_MEMORY_BYTES, SCAN_PAGES_MIN};
 /// evenly.
 const MARGIN_BYTES: usize = 1 << 20;
 
-/// The pages of one read, with those that were found.
+/// The pages (sub-blocks of 64 KiB) of one read, with those that were found.
 struct Wanted {
     block: BlockRef,
     range: Range<u32>,
-    /// The index of the first page.
+    /// The index of the first page in its block.
     first: u32,
     found: Vec<Option<Bytes>>,
 }
@@ -48,7 +48,8 @@ impl Wanted {
         PageKey { block: self.block.id, index }
     }
 
-    /// Returns the index of every page of the read, and true if it was found.
+    /// Returns the index of every page of the read in its block, each with true if the page was
+    /// found.
     fn pages(&self) -> impl Iterator<Item = (u32, bool)> {
         (self.first..).zip(self.found.iter().map(Option::is_some))
     }
@@ -64,7 +65,7 @@ impl Wanted {
         }
     }
 
-    /// Returns the pages, cut to the range; `None` if one is missing.
+    /// Returns the content of the pages, cut to the requested range; `None` if a page is missing.
     fn into_pieces(self) -> Option<Vec<Bytes>> {
         let Range { start, end } = self.range;
         let cut = |(index, page): (u32, Option<Bytes>)| {
@@ -184,7 +185,8 @@ impl<B: BlockStore> Cache<B> {
         range.start..end.min(range.end).max(range.start)
     }
 
-    /// Keeps a page of a stream in memory if it is worth its place. Returns true if it was kept.
+    /// Keeps a page that was passed on as it arrived in memory, if it is worth its place. `scan` is
+    /// true if it belongs to a long read. Returns true if it was kept.
     fn admit_opened(&self, block: BlockId, opened: &VerifiedSubBlock, scan: bool) -> bool {
         let key = PageKey { block, index: opened.index };
         let Some(written) = self.admission(key, scan) else { return false };
@@ -192,14 +194,15 @@ impl<B: BlockStore> Cache<B> {
         true
     }
 
-    /// Returns a page that is in memory.
+    /// Returns the content of a page of the read if it is in memory; `None` otherwise.
     fn get_from_memory(&self, wanted: &Wanted, index: u32) -> Option<Bytes> {
         let key = wanted.key(index);
         let entry = self.pages.memory().get(&key)?;
         entry.value().content_of(key, page_bytes(wanted.block.length, index))
     }
 
-    /// Looks up missing pages on the disk until its timeout.
+    /// Looks up the missing pages of a read on the disk, until the timeout of the disk. Those that
+    /// are found are added to `wanted`.
     async fn read_from_disk(&self, disk: &Disk, wanted: &mut Wanted) {
         let indexed = |index: &u32| self.pages.storage().may_contains(&wanted.key(*index));
         let mut lookups: FuturesUnordered<_> = wanted
@@ -248,7 +251,8 @@ impl<B: BlockStore> Cache<B> {
         }
     }
 
-    /// Fetches the missing pages from the block store, or waits for other readers that fetch them.
+    /// Fetches the missing pages of a read from the block store, or waits for other readers that
+    /// fetch them.
     async fn fetch_missing(&self, wanted: &mut Wanted) -> Result<(), BlockError> {
         loop {
             let (mut leads, mut waiters) = (Vec::new(), Vec::new());
@@ -288,8 +292,8 @@ impl<B: BlockStore> Cache<B> {
         }
     }
 
-    /// Fetches the pages of the caller's own leads, adjacent pages with one request, and all
-    /// requests at the same time.
+    /// Fetches the pages for which the caller is the lead (the reader that fetches a page for all),
+    /// adjacent pages with one request, and all requests at the same time.
     async fn fetch(&self, wanted: &mut Wanted, leads: Vec<Lead>) -> Result<(), BlockError> {
         let indexes: Vec<u32> = leads.iter().map(|lead| lead.key.index).collect();
         let block = wanted.block;
@@ -313,7 +317,8 @@ impl<B: BlockStore> Cache<B> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Fetches adjacent pages, and keeps them in memory if they are worth their place.
+    /// Fetches the adjacent pages `run` of a block with one request, and keeps them in memory if
+    /// they are worth their place. Returns each with its index.
     async fn fetch_run(
         &self,
         block: BlockRef,
@@ -350,7 +355,8 @@ impl<B: BlockStore> Cache<B> {
         sealed::open_sub_blocks(block, run, bytes)
     }
 
-    /// Keeps a page in memory if there is free memory or it is worth the place of another page.
+    /// Keeps a fetched page in memory if there is free memory or it is worth the place of another
+    /// page. `scan` is true if it belongs to a long read. Returns its content in any case.
     fn admit(&self, key: PageKey, sub_block: SubBlock, scan: bool) -> Bytes {
         let Some(written) = self.admission(key, scan) else { return sub_block.content };
         let page = Page::copied(key, sub_block.checksum, &[sub_block.content]);
