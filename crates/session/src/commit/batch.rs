@@ -58,7 +58,7 @@ pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>
     }
 }
 
-/// Settles a batch by the store's answer.
+/// Gives each plan of a batch its outcome, by the store's answer to the batch.
 fn settle(
     context: &Arc<CommitContext>,
     batch: Vec<SentPlan>,

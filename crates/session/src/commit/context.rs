@@ -23,7 +23,8 @@ use crate::slots::{IdempotencySlots, SlotState, TakenSlot};
 use crate::state::SessionState;
 use crate::watch::{PendingInvalidation, Watches};
 
-/// Items and approximate bytes that the committer adds to a plan: two guards and a write.
+/// Items (guards and writes) that the committer adds to a plan: two guards and a write, for the
+/// plan's idempotency slot and the session.
 pub(super) const ADDED_ITEMS: usize = 3;
 pub(super) const ADDED_BYTES: usize = 160;
 
@@ -33,7 +34,7 @@ pub(super) const SLOT_GUARD: usize = 0;
 const SESSION_GUARD: usize = 1;
 const OWN_GUARDS: usize = 2;
 
-/// The reason of fencing if the store has lost committed records.
+/// The reason of fencing, that is, of ending this session, if the store has lost committed records.
 pub(super) const FOREIGN_SLOT: &str =
     "the store holds a record of this session that it did not write";
 
@@ -109,7 +110,7 @@ pub(crate) enum CommittedFor {
     Upkeep,
 }
 
-/// A plan in the queue or in flight.
+/// A plan in the queue of plans to commit, or in flight.
 #[derive(Debug)]
 pub(super) struct QueuedPlan {
     pub(super) plan: Plan,
@@ -117,14 +118,15 @@ pub(super) struct QueuedPlan {
     pub(super) reading: ReaderGuard,
     pub(super) deadline: Instant,
     pub(super) committed_for: CommittedFor,
-    /// The entry of the request in the ledger's journal, if it has one.
+    /// The entry of the request in the ledger's journal, from which the next process of a mount
+    /// learns its outcome; empty for other requests.
     pub(super) note: Note,
     /// Sends the answer. `None` after the caller was answered, which may be before the plan has
     /// settled.
     pub(super) caller: Option<oneshot::Sender<CommitAnswer>>,
 }
 
-/// A plan that was sent, with the slot that it advances.
+/// A plan that was sent, with the idempotency slot whose record proves if it was committed.
 #[derive(Debug)]
 pub(super) struct SentPlan {
     pub(super) queued: QueuedPlan,
@@ -160,8 +162,8 @@ impl CommitContext {
         plan.check(&limits)
     }
 
-    /// Returns the plan as it is sent: with the guards of slot and session, and the step of the
-    /// slot.
+    /// Returns the plan as it is sent: with the guards of its idempotency slot and of the session,
+    /// and the write that advances the slot.
     pub(super) fn add_session_guards(&self, plan: &Plan, slot: &TakenSlot) -> Plan {
         let mut guards = Vec::with_capacity(plan.guards.len() + OWN_GUARDS);
         guards.push(slot.guard());
@@ -173,7 +175,7 @@ impl CommitContext {
         Plan { guards, writes }
     }
 
-    /// Settles a plan by its verdict.
+    /// Gives a plan its outcome, by the store's verdict.
     pub(super) fn settle(&self, sent: SentPlan, verdict: Verdict) {
         match verdict {
             // The store has lost a record of this session, so it may have lost this commit, too.
@@ -211,7 +213,8 @@ impl CommitContext {
         }
     }
 
-    /// Settles a plan by the state of its slot.
+    /// Gives a plan its outcome, by the state of its idempotency slot, whose record proves if the
+    /// plan was committed.
     pub(super) fn settle_by_slot(&self, sent: SentPlan, step: SlotState) {
         match step {
             SlotState::Committed => {
@@ -229,8 +232,8 @@ impl CommitContext {
         }
     }
 
-    /// Gives up a plan whose outcome cannot be known. Its blocks are kept, and its slot is not used
-    /// again.
+    /// Gives up a plan whose outcome cannot be known. Its blocks are kept, and its idempotency slot
+    /// is not used again.
     pub(super) fn abandon(&self, mut sent: SentPlan) {
         self.answer_unsettled(&mut sent, "the session has ended");
         let SentPlan { queued, slot } = sent;
@@ -238,7 +241,8 @@ impl CommitContext {
         drop(queued);
     }
 
-    /// Sends the final answer to a plan's caller, frees its slot, and unpins its epoch.
+    /// Sends the final answer to a plan's caller, frees the plan's idempotency slot, and unpins the
+    /// epoch of its reader.
     pub(super) fn finish(&self, sent: SentPlan, step: SlotState, outcome: Outcome) {
         let SentPlan { queued, slot } = sent;
         let QueuedPlan { plan, mut staged, reading, committed_for, note, caller, .. } = queued;
@@ -277,8 +281,8 @@ impl CommitContext {
         }
     }
 
-    /// Answers the callers of plans with an unknown outcome, except watches, which wait until it is
-    /// known. Their blocks are kept.
+    /// Answers the callers of plans with an unknown outcome, except mounts' watches, which wait
+    /// until it is known. `why` is the reason. The plans' blocks are kept.
     pub(super) fn answer_unknown(&self, batch: &mut [SentPlan], why: &str) {
         let waits = |sent: &SentPlan| sent.queued.committed_for == CommittedFor::Watch;
         for sent in batch.iter_mut().filter(|sent| !waits(sent)) {

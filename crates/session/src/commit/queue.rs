@@ -21,7 +21,7 @@ use crate::slots::TakenSlot;
 /// arrived. More yields collect hardly more plans, and they cost nothing while the runtime is idle.
 const YIELDS_BEFORE_BATCH: usize = 4;
 
-/// The size of a batch so far.
+/// The size of a batch of plans so far.
 #[derive(Debug, Default)]
 struct Load {
     plans: usize,
@@ -46,7 +46,8 @@ impl Load {
     }
 }
 
-/// Sends batches until the queue is closed, with at most `in_flight` of them in flight.
+/// Sends batches of queued plans until the queue is closed, with at most `in_flight` batches in
+/// flight.
 pub(super) async fn serve(
     context: Arc<CommitContext>,
     mut queue: mpsc::Receiver<QueuedPlan>,
@@ -111,8 +112,8 @@ async fn next(
     queue.recv().await
 }
 
-/// Waits for a slot for the first plan of a batch. Returns `None` after the plan's deadline: its
-/// caller was answered, and nothing was sent.
+/// Waits for an idempotency slot (a record that will prove the outcome) for the first plan of a
+/// batch. Returns `None` after the plan's deadline: its caller was answered, and nothing was sent.
 async fn take_slot(context: &CommitContext, queued: QueuedPlan) -> Option<SentPlan> {
     match tokio::time::timeout_at(queued.deadline, context.slots.take()).await {
         Ok(slot) => unless_expired(context, queued, slot),

@@ -17,7 +17,7 @@ use crate::error::VolumeError;
 use crate::slots::SlotState;
 use crate::state::value;
 
-/// The first pause between two tries. It doubles up to [`PAUSE_MAX`].
+/// The first pause between two tries to find the outcome of plans. It doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -54,7 +54,8 @@ pub(super) async fn resolve(context: Arc<CommitContext>, mut batch: Vec<SentPlan
     }
 }
 
-/// Sends the tombstones. Returns the plans that have not settled, or `None` if the session is over.
+/// Sends a tombstone for each plan: the write to its idempotency slot that keeps it from
+/// committing. Returns the plans whose outcome is still unknown, or `None` if the session is over.
 async fn abort(
     context: &Arc<CommitContext>,
     mut batch: Vec<SentPlan>,

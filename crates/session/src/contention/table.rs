@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use store::{Guard, Key, Plan, Write};
 use tokio_util::sync::CancellationToken;
 
-/// Most operations with a reservation. Further operations still wait for reserved records, but no
-/// operation waits for them.
+/// Most operations that may reserve records after a refusal. Further operations still wait for
+/// reserved records, but no operation waits for them.
 pub(super) const RESERVATIONS_MAX: usize = 1_024;
 
-/// All reservations, by place and by key.
+/// All reservations of records by refused operations, by place in the queue and by key.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     /// Number of reservations, so that an operation without contention takes no lock.
@@ -26,11 +26,11 @@ pub(super) struct Table {
 struct Rows {
     next_place: u64,
     places: BTreeMap<u64, Reserved>,
-    /// The places that reserve each record.
+    /// The places of the operations that reserve each record.
     keys: HashMap<Key, BTreeSet<u64>>,
 }
 
-/// The reservation of one place.
+/// The records and ranges that the operation at one place has reserved.
 #[derive(Debug, Default)]
 struct Reserved {
     keys: Vec<Key>,
@@ -40,7 +40,7 @@ struct Reserved {
 }
 
 impl Table {
-    /// Returns true if nothing is reserved.
+    /// Returns true if no operation has reserved a record.
     pub(super) fn is_empty(&self) -> bool {
         self.len.load(Ordering::Relaxed) == 0
     }
@@ -68,8 +68,8 @@ impl Table {
         rows.places.get(&earlier).map(|reserved| reserved.ended.clone())
     }
 
-    /// Takes the last place and reserves the records of these guards. Returns `None` if there are
-    /// [`RESERVATIONS_MAX`] places.
+    /// Takes the last place in the queue of refused operations and reserves the records of these
+    /// guards. Returns the place, or `None` if there are [`RESERVATIONS_MAX`] places.
     pub(super) fn join(&self, guards: &[Guard]) -> Option<u64> {
         let mut rows = self.rows();
         if rows.places.len() >= RESERVATIONS_MAX {
@@ -83,14 +83,14 @@ impl Table {
         Some(place)
     }
 
-    /// Replaces the reservation of `place` by the records of these guards.
+    /// Replaces the records that the operation at `place` has reserved by those of these guards.
     pub(super) fn reserve(&self, place: u64, guards: &[Guard]) {
         let mut rows = self.rows();
         rows.release(place);
         rows.reserve(place, guards);
     }
 
-    /// Ends a reservation and wakes the operations that wait for it.
+    /// Ends the reservation of the operation at `place` and wakes the operations that wait for it.
     pub(super) fn leave(&self, place: u64) {
         let mut rows = self.rows();
         rows.release(place);

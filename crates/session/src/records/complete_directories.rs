@@ -26,13 +26,14 @@ use store::{Guard, Key, Plan, Write};
 
 use super::currency::Generation;
 
-/// Approximate bytes of a name: its hash, in a table that is half full.
+/// Approximate bytes of a registered name: its hash, in a table that is half full.
 const NAME_BYTES: u64 = 16;
 
-/// Approximate bytes of a directory without its names.
+/// Approximate bytes of a complete directory without its names.
 const DIRECTORY_BYTES: u64 = 160;
 
-/// The complete directories, in about `bytes_max` bytes.
+/// The complete directories, that is, those of which all names that may exist are known. They take
+/// about `bytes_max` bytes.
 pub(super) struct CompleteDirectories {
     hasher: DefaultHashBuilder,
     bytes_max: u64,
@@ -51,10 +52,10 @@ struct Known {
 
 struct Directory {
     age: u64,
-    /// The generation in which it is complete; [`Generation::NONE`] while the batch that creates it
-    /// is in flight.
+    /// The generation (the period without other sessions) in which the directory is complete;
+    /// [`Generation::NONE`] while the batch that creates it is in flight.
     complete_in: Generation,
-    /// Hashes of all names that were ever sent.
+    /// Hashes of all names in the directory that were ever sent to the store.
     names: HashSet<u64>,
 }
 
@@ -133,7 +134,8 @@ impl CompleteDirectories {
         }
     }
 
-    /// Drops the directory of a record that another session has changed.
+    /// Drops the directory of a record that another session has changed, so that its names are read
+    /// from the store again.
     pub(super) fn forget(&self, key: &Key) {
         if key.space() == space::DENTRY || key.space() == space::INODE {
             self.changed().remove(Ino(key.partition()));
@@ -153,7 +155,7 @@ impl CompleteDirectories {
 }
 
 impl Known {
-    /// Registers a directory that is about to be created.
+    /// Registers a directory that is about to be created, without names.
     fn begin(&mut self, ino: Ino) {
         self.remove(ino);
         self.registered += 1;

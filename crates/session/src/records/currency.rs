@@ -53,7 +53,8 @@ impl Generation {
     pub(super) const NONE: Generation = Generation(0);
 }
 
-/// The authority of this session.
+/// The authority of this session: its right to answer reads from the cache, because no other
+/// session exists.
 #[derive(Clone, Copy, Debug)]
 struct Authority {
     generation: Generation,
@@ -70,17 +71,17 @@ pub(crate) struct SeqlockRead {
 }
 
 impl SeqlockRead {
-    /// A state that differs for each `moment`, for tests.
+    /// Returns a state of the cache that differs for each `moment`, for tests.
     #[cfg(test)]
     pub(crate) fn at(moment: u64) -> SeqlockRead {
         SeqlockRead { generation: Generation(1), demotions: moment }
     }
 }
 
-/// Decides which entries are current.
+/// Decides which entries are current, that is, certainly equal to the records in the store.
 #[derive(Debug)]
 pub(super) struct Currency {
-    /// True if this session is ever authoritative.
+    /// True if this session is ever authoritative, that is, answers reads from its cache.
     enabled: bool,
     authority: RwLock<Authority>,
     /// Counts how often entries stopped being current within a generation. It grows after the
@@ -118,10 +119,11 @@ struct KeyInFlight {
     raced: bool,
 }
 
-/// The result of a read or a verdict, with the facts that decide if it is current.
+/// The result of a read or a verdict, with the facts that decide if an entry made of it is current
+/// (certainly equal to the store's record).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
-    /// `batches_ended` when it was sent.
+    /// The number of batches that had ended when the read or batch was sent.
     sent_at: u64,
     /// The generation in which its records are current, unless a batch raced it.
     generation: Generation,
@@ -139,12 +141,13 @@ impl Currency {
         }
     }
 
-    /// Returns true if this session is ever authoritative.
+    /// Returns true if this session is ever authoritative, that is, answers reads from its cache.
     pub(super) fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Locks the mutex. Only its holder changes entries.
+    /// Locks the mutex under which entries and the state of reads and batches change. Only its
+    /// holder changes entries.
     pub(super) fn in_flight(&self) -> MutexGuard<'_, InFlight> {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,7 +183,8 @@ impl Currency {
             && until.is_some_and(|until| !until.has_passed())
     }
 
-    /// Counts that entries have stopped being current. The caller has changed them before.
+    /// Counts that entries have stopped being current (certainly equal to the store's records). The
+    /// caller has changed them before.
     pub(super) fn demoted(&self, _in_flight: &mut InFlight) {
         self.demotions.fetch_add(1, Ordering::Release);
     }
@@ -202,7 +206,8 @@ impl Currency {
         self.set_authority(Authority { generation, until: Some(until) });
     }
 
-    /// Makes all entries hints, because other sessions may change records from now on.
+    /// Makes all entries hints, which may differ from the store's records, because other sessions
+    /// may change records from now on.
     pub(super) fn end_authority(&self, in_flight: &mut InFlight) {
         let Generation(number) = self.generation();
         self.set_authority(Authority { generation: Generation(number + 1), until: None });
@@ -237,13 +242,15 @@ impl Currency {
 }
 
 impl InFlight {
-    /// Makes the results of everything in flight hints.
+    /// Makes the results of all reads and batches in flight hints: entries that may differ from the
+    /// store's records.
     fn demote_in_flight(&mut self) {
         self.batches_ended += 1;
         self.facts_from = self.batches_ended;
     }
 
-    /// Registers a read. Returns the number of batches that have ended.
+    /// Registers a read that is sent. Returns the number of batches that have ended, for its
+    /// result.
     pub(super) fn read_sent(&mut self) -> u64 {
         self.reads += 1;
         self.batches_ended
@@ -257,7 +264,8 @@ impl InFlight {
         }
     }
 
-    /// Registers a batch that writes `keys`. Returns the number of batches that have ended.
+    /// Registers a batch of plans that writes `keys` and is sent. Returns the number of batches
+    /// that have ended, for its result.
     pub(super) fn batch_sent(&mut self, keys: &HashSet<Key>) -> u64 {
         for key in keys {
             match self.writes.get_mut(key) {
@@ -299,8 +307,9 @@ impl InFlight {
         self.written_during_reads.insert(key, self.batches_ended);
     }
 
-    /// Notes that a record may change at any time, because the outcome of a batch is unknown.
-    /// Returns false if the limit is reached.
+    /// Notes that a record may change at any time, because the outcome of a batch that writes it is
+    /// unknown. Returns false if the limit of such records is reached; then no entry may be current
+    /// any more.
     pub(super) fn note_unknown_outcome(&mut self, key: Key) -> bool {
         let room = self.unknown.len() < UNKNOWN_KEYS_MAX;
         if room {

@@ -12,17 +12,18 @@ use store::{Key, Value};
 
 use super::currency::Generation;
 
-/// Largest value of a hint, in bytes. Larger values have inline content, which hints do not need.
+/// Largest value of a hint (an entry that may be old), in bytes. Larger values have inline content,
+/// which hints do not need.
 pub const HINT_VALUE_BYTES_MAX: usize = 8 << 10;
 
-/// Largest value of a current entry, in bytes: the metadata of any file, with a body that is staged
-/// inline.
+/// Largest value of a current entry (certainly equal to the store's record), in bytes: the metadata
+/// of any file, with a body that is kept in its record for a while.
 pub const CURRENT_VALUE_BYTES_MAX: u64 = record::INLINE_BYTES_MAX + (8 << 10);
 
 /// Approximate bytes of an entry without its key and value.
 const ENTRY_BYTES: u64 = 160;
 
-/// Names kept for each directory.
+/// The number of names that are kept for each directory.
 pub(super) const NAMES: usize = 3;
 
 /// Parts into which the budget is divided. Inodes get [`INODE_PARTS`], names of directories
@@ -39,7 +40,8 @@ const SHARD_BYTES_MIN: u64 = 2 << 20;
 /// Most shards of a part.
 const SHARDS_MAX: u64 = 64;
 
-/// Returns the part of the budget for complete directories.
+/// Returns the bytes of a cache of `bytes` that are for complete directories, those whose names are
+/// all known.
 pub(super) fn complete_directories_bytes(bytes: u64) -> u64 {
     COMPLETE_DIRECTORY_PARTS * (bytes / PARTS)
 }
@@ -55,8 +57,8 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// Returns true if the entry may be cached. Absence is cached only while it is current, since
-    /// planners guess it anyway.
+    /// Returns true if the entry may be cached. The absence of a record is cached only while it is
+    /// current (certain), since planners guess it anyway.
     fn is_cacheable(&self, key: &Key) -> bool {
         match (&self.value, self.current_in) {
             (Some(_), Generation::NONE) if key.space() == space::COUNTER => false,
@@ -85,7 +87,8 @@ impl Weighter<Ino, [Option<Key>; NAMES]> for Bytes {
     }
 }
 
-/// The entries and names, in about the given number of bytes.
+/// The entries of the record cache and some names of directories, in about the given number of
+/// bytes.
 ///
 /// A lookup waits only for a write to the same shard. All changes are made under one mutex: see
 /// [`super::RecordCache`].
@@ -138,7 +141,8 @@ impl Entries {
         }
     }
 
-    /// Makes the entry of a record a hint, or removes it if it may not be a hint.
+    /// Makes the entry of a record a hint, which may be old, or removes it if it is too large for a
+    /// hint or an absence.
     pub(super) fn demote(&self, key: &Key) {
         let records = self.cache_of(key);
         let Some(record) = records.peek(key) else { return };
@@ -187,7 +191,7 @@ impl Entries {
         names.into_iter().flatten().find(|name| name.suffix() != not)
     }
 
-    /// Removes everything.
+    /// Removes all entries and names.
     pub(super) fn clear(&self) {
         self.records.clear();
         self.inodes.clear();

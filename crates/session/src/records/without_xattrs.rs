@@ -37,13 +37,14 @@ impl InodesWithoutXattrs {
         self.0.get_or_init(|| Cache::new(INODES_MAX));
     }
 
-    /// Returns true if the inode certainly has no extended attributes in `generation`.
+    /// Returns true if the inode certainly has no extended attributes in `generation`, a period
+    /// without other sessions.
     pub(super) fn has_no_xattrs(&self, ino: Ino, generation: Generation) -> bool {
         self.0.get().and_then(|inodes| inodes.get(&ino)) == Some(generation)
     }
 
-    /// Records the inode if the head `begin` of its record shows no extended attributes and is
-    /// current.
+    /// Records the inode if `begin`, the first bytes of its record, shows no extended attributes.
+    /// `current_in` returns the generation in which the record is certainly as it was read.
     pub(super) fn learn(&self, inode: &Key, begin: &[u8], current_in: impl Fn() -> Generation) {
         let Some(inodes) = self.0.get() else { return };
         if InodeHead::decode(inode, begin).is_ok_and(|head| !head.has_xattrs) {

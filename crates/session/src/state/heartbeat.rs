@@ -66,7 +66,7 @@ impl Heartbeat {
         }
     }
 
-    /// Beats until the session has ended or is closed.
+    /// Writes heartbeats until the session has ended or is closed.
     pub(crate) async fn run(mut self, closed: tokio_util::sync::CancellationToken) -> Heartbeat {
         let mut next = Instant::now() + self.interval;
         let epochs = Arc::clone(&self.epochs);
@@ -173,7 +173,8 @@ impl Heartbeat {
 }
 
 impl Heartbeat {
-    /// Ends every other session. For a process that is the only one that uses the store.
+    /// Ends every other session of the volume. For a process that is the only one that uses the
+    /// store.
     pub(crate) async fn end_others(&self) -> Result<(), crate::error::VolumeError> {
         for seen in other_sessions(&*self.store, self.state.nonce).await? {
             fence(&*self.store, &self.state, &seen).await?;

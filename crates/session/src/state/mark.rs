@@ -28,20 +28,21 @@ use crate::scan;
 /// Most blocks that a start with `--adopt-blocks` checks.
 const ADOPTED_BLOCKS_MAX: usize = 16;
 
-/// Most pages of records, and records in a page, that it reads to find the ids of these blocks.
+/// Most pages of records, and records in a page, that a start with `--adopt-blocks` reads to find
+/// the ids of these blocks.
 const ADOPTED_PAGES_MAX: usize = 20;
 const ADOPTED_PAGE_RECORDS: u32 = 1_000;
 
 /// Text before the volume's id in the mark.
 const MARK_PREFIX: &str = "ashlar volume ";
 
-/// Text after it: the format of the mark.
+/// Text after the volume's id in the mark: the format of the mark.
 const MARK_SUFFIX: &str = " format 1\n";
 
 /// The operator's choices if blocks belong to another volume.
 const ADVICE: &str = "give the --meta that belongs to them, or another --blocks";
 
-/// The id of the volume to which blocks belong.
+/// The id of the volume to which blocks belong, as in the mark: the object beside the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockOwner([u8; 16]);
 
@@ -58,7 +59,7 @@ impl BlockOwner {
     }
 }
 
-/// Reads the mark; `None` if there is none.
+/// Reads the mark, the object that names the volume of the blocks; `None` if there is none.
 pub(super) async fn read(blocks: &dyn BlockStore) -> Result<Option<BlockOwner>, VolumeError> {
     let Some(mark) = blocks.mark().await? else { return Ok(None) };
     BlockOwner::parse(&mark).map(Some).ok_or_else(|| {
@@ -70,7 +71,8 @@ pub(super) async fn read(blocks: &dyn BlockStore) -> Result<Option<BlockOwner>, 
     })
 }
 
-/// Fails unless a new volume may use this block location.
+/// Fails unless a new volume may use this block location: it must have no blocks and no mark of a
+/// volume (`owner`).
 pub(super) async fn check_free(
     blocks: &dyn BlockStore,
     owner: Option<BlockOwner>,
@@ -161,7 +163,8 @@ async fn named_blocks(store: &dyn MetaStore) -> Result<HashSet<BlockId>, VolumeE
     Ok(named)
 }
 
-/// Marks the block location if it has no mark. Fails if it has the mark of another volume.
+/// Marks the block location with the volume's id if it has no mark. Fails if it has the mark of
+/// another volume.
 pub(super) async fn claim(
     blocks: &dyn BlockStore,
     owner: Option<BlockOwner>,

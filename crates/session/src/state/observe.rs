@@ -18,12 +18,12 @@ use tracing::warn;
 /// session.
 pub(crate) const SESSIONS_MAX: u32 = 4_096;
 
-/// A session as it was read in one snapshot.
+/// A session and its heartbeat (its sign of life) as they were read in one snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedSession {
     /// The name of the session.
     pub nonce: Nonce,
-    /// The value of its heartbeat record; `None` if it has none.
+    /// The value of the session's heartbeat record; `None` if it has none.
     pub beat: Option<Value>,
 }
 
@@ -54,11 +54,12 @@ pub fn nonce(key: &Key) -> Option<Nonce> {
     key.suffix().try_into().ok().map(Nonce)
 }
 
-/// Tracks since when each other session has been silent.
+/// Tracks since when each other session has been silent, that is, its heartbeat record has not
+/// changed.
 #[derive(Debug, Default)]
 pub(crate) struct SilenceTracker {
     silent: HashMap<Nonce, (Option<Value>, Instant)>,
-    /// Time of the last observation.
+    /// The time at which the sessions were last read.
     observed_at: Option<Instant>,
 }
 
@@ -102,8 +103,8 @@ impl SilenceTracker {
     }
 }
 
-/// Ends a session if its heartbeat is still as it was seen. Returns true if it was ended by this
-/// call.
+/// Ends the session `seen` if its heartbeat record is still as it was seen. Returns true if this
+/// call has ended it, and false if the plan was refused.
 pub(crate) async fn fence(
     store: &dyn MetaStore,
     own: &super::SessionState,

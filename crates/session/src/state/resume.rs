@@ -29,13 +29,13 @@ use super::value;
 use crate::error::{VolumeError, corrupt};
 use crate::scan;
 
-/// Tries of a step while plans of the previous process still arrive.
+/// The most tries of a step of resuming while plans of the previous process still arrive.
 const ATTEMPTS_MAX: u32 = 64;
 
 /// Pause between two tries while the store does not answer.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Slots that are read or advanced in one round trip.
+/// Idempotency slots that are read or advanced in one round trip.
 const SLOTS_AT_ONCE: usize = 64;
 
 const SLOT_GUARD: usize = 1;
@@ -44,9 +44,10 @@ const SLOT_GUARD: usize = 1;
 #[derive(Debug)]
 pub(crate) struct Resumed {
     pub(crate) started: Started,
-    /// The records of its slots, by number.
+    /// The records of the session's idempotency slots, which prove if plans were committed, by
+    /// number.
     pub(crate) slots: Vec<(SlotRecord, Value)>,
-    /// Its holds.
+    /// The session's holds: for each file whose blocks a record keeps, the scope and the record.
     pub(crate) holds: HashMap<Ino, (HoldScope, Value)>,
     /// True if the session was begun by a previous process, false if it is new.
     pub(crate) reuses_session: bool,
@@ -92,8 +93,8 @@ pub(crate) async fn resume(
     Ok(Some(Resumed { started, slots, holds, reuses_session: true }))
 }
 
-/// Settles the journal of a session that has ended. A plan that has not advanced its slot can never
-/// commit.
+/// Writes the outcome of each request in the ledger's journal for a session that has ended. A plan
+/// that has not advanced its idempotency slot can never commit.
 fn end(ledger: &Ledger, slots: &Slots) -> Result<Option<Resumed>, VolumeError> {
     let happened = |fate: &InDoubt| Some(slots.fate(fate) == Some(true));
     ledger.settle_in_doubt(happened).map_err(|error| unreadable(&error))?;
@@ -104,7 +105,8 @@ fn unreadable(error: &std::io::Error) -> VolumeError {
     VolumeError::Unavailable(format!("the mount's ledger cannot be read or written: {error}"))
 }
 
-/// Takes the heartbeat over. Returns `None` if the session has ended.
+/// Takes over the heartbeat of session `nonce`, so that the previous process cannot beat any more.
+/// Returns the new heartbeat, or `None` if the session has ended.
 async fn take_heartbeat(
     store: &dyn MetaStore,
     nonce: Nonce,
@@ -136,7 +138,7 @@ async fn take_heartbeat(
     Err(VolumeError::Unavailable("the heartbeat of the previous process keeps changing".into()))
 }
 
-/// The slots of a session.
+/// The idempotency slots of a session: records that prove if plans were committed.
 #[derive(Debug)]
 struct Slots {
     nonce: Nonce,
@@ -144,7 +146,7 @@ struct Slots {
 }
 
 impl Slots {
-    /// Reads the slots that the ledger knows of.
+    /// Reads those idempotency slots of the session `nonce` that the ledger knows of.
     async fn read(
         store: &dyn MetaStore,
         ledger: &Ledger,
@@ -165,8 +167,8 @@ impl Slots {
         Ok(Slots { nonce, records })
     }
 
-    /// Returns true if the plan `fate` was committed, false if it never will be, and `None` if its
-    /// slot has not been advanced.
+    /// Returns true if the plan in doubt was committed, false if it never will be, and `None` if
+    /// its idempotency slot has not been advanced.
     fn fate(&self, fate: &InDoubt) -> Option<bool> {
         let (record, _) = self.records.get(usize::from(fate.slot))?.as_ref()?;
         (record.count >= fate.step).then_some(record.count == fate.step && !record.aborted)
@@ -203,8 +205,8 @@ impl Slots {
         Err(VolumeError::Unavailable("the plans of the previous process do not settle".to_owned()))
     }
 
-    /// Advances some slots. Returns the ones that a plan of the previous process has advanced in
-    /// between, and `None` if the session has ended.
+    /// Advances the idempotency slots with these numbers by an aborting step. Returns the ones that
+    /// a plan of the previous process has advanced in between, and `None` if the session has ended.
     async fn step(
         &mut self,
         store: &dyn MetaStore,

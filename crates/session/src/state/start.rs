@@ -36,7 +36,7 @@ const ROOT_MODE: u32 = 0o755;
 pub(crate) struct Started {
     pub(crate) volume: VolumeRecord,
     pub(crate) nonce: Nonce,
-    /// Its heartbeat, and the encoded record.
+    /// The session's first heartbeat, and its encoded record.
     pub(crate) beat: (HeartbeatRecord, Value),
     pub(crate) epoch: u64,
 }
@@ -111,8 +111,9 @@ pub async fn check_block_owner(
     mark::check_owner(owner, &volume)
 }
 
-/// Records in the store that the block location has its mark. Of several processes that do so at
-/// the same time, one changes the record.
+/// Records in the store that the block location has the volume's mark, the object that names the
+/// volume. Of several processes that do so at the same time, one changes the record. Returns the
+/// volume's record.
 async fn note_marked(
     store: &dyn MetaStore,
     volume: VolumeRecord,
@@ -275,7 +276,8 @@ pub(super) async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Ver
     }
 }
 
-/// Begins a session under a new random name.
+/// Begins a session under a new random name. Returns the name, the first heartbeat with its record,
+/// and the volume's epoch.
 pub(crate) async fn begin(
     store: &dyn MetaStore,
     place: &str,
