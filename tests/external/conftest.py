@@ -54,7 +54,7 @@ def locks(control, bucket):
 
 
 def remove(control, **version):
-    """Removes a version, as soon as a retention that nobody can take back has ended."""
+    """Removes a version, as soon as a retention that no request can shorten has ended."""
     deadline = time.monotonic() + RETENTION_SECONDS
     while True:
         try:
@@ -68,7 +68,7 @@ def remove(control, **version):
 
 @pytest.fixture(scope="session")
 def sweep(control):
-    """Removes all buckets, whatever is in them: what a failed case has left is no other's."""
+    """Removes all buckets with their content, so that a failed case leaves nothing for the next one."""
 
     def run():
         for bucket in control.list_buckets()["Buckets"]:

@@ -199,7 +199,7 @@ impl Watcher for Killing {
         if step == Phase::Fill && counts.records > u64::from(RECORDS) / 2 {
             let first = self.kills.fetch_add(1, Ordering::SeqCst) == 0;
             if first {
-                let mut server = self.server.lock().expect("nobody panics");
+                let mut server = self.server.lock().expect("no holder panics");
                 server.kill();
                 server.restart();
             }

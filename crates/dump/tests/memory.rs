@@ -475,7 +475,7 @@ struct Watched(std::sync::Mutex<Vec<(Phase, DumpSize)>>);
 
 impl Watcher for Watched {
     fn passed(&self, step: Phase, counts: DumpSize) {
-        self.0.lock().expect("nobody panics").push((step, counts));
+        self.0.lock().expect("no holder panics").push((step, counts));
     }
 }
 
@@ -489,7 +489,7 @@ async fn progress_increases_to_the_full_size() {
     let summary = dump::dump(&store, LABEL, &mut bytes, &watched).await.expect("a dump");
     let copy = MemoryStore::new();
     dump::load(&copy, &mut Cursor::new(&bytes), &keystone(1), &watched).await.expect("loaded");
-    let reports = watched.0.into_inner().expect("nobody panicked");
+    let reports = watched.0.into_inner().expect("no holder panicked");
     for step in [Phase::Dump, Phase::Verify, Phase::Fill] {
         let of_step: Vec<u64> =
             reports.iter().filter(|(at, _)| *at == step).map(|(_, counts)| counts.bytes).collect();

@@ -84,7 +84,7 @@ fn main() {
         ("of a user whom it names", user("k19"), given),
         ("of such a user for another's", user("k19"), other),
         ("of another user", user("stranger"), given),
-        ("of nobody", Principal::Anonymous, given),
+        ("of an anonymous client", Principal::Anonymous, given),
     ] {
         let question = Question {
             principal: &principal,

@@ -79,7 +79,7 @@ fn sigterm_finishes_requests_in_flight_and_exits_with_zero() {
     std::thread::sleep(Duration::from_millis(300));
     gateway.terminate();
     std::thread::sleep(Duration::from_millis(300));
-    assert!(TcpStream::connect(gateway.address()).is_err(), "nobody new is let in");
+    assert!(TcpStream::connect(gateway.address()).is_err(), "no new connection is accepted");
     upload.send(&body[2 << 20..]);
     upload.read().expect_status(200);
     let printed = gateway.wait();
@@ -239,7 +239,7 @@ fn health_and_status_work_with_and_without_tls() {
     folder.write("other.pem", &other.expect("a certificate").cert.pem());
     let other = folder.path("other.pem");
     let arguments = ["health", "--listen", &listen, "--tls-cert", &other, "--tls-key", &key];
-    assert_eq!(folder.run(&arguments, &[]).code, Some(1), "somebody else answers");
+    assert_eq!(folder.run(&arguments, &[]).code, Some(1), "another server answers");
     gateway.stop();
 }
 

@@ -131,7 +131,7 @@ async fn serve(store: Arc<RedisStore>, mut queue: mpsc::Receiver<QueuedPlan>) ->
             let verdicts = store.commit(&plans).await.expect("decided");
             drop(permit);
             for (caller, verdict) in callers.into_iter().zip(verdicts) {
-                caller.send(verdict).expect("somebody waits");
+                caller.send(verdict).expect("the caller waits");
             }
         }));
     }
@@ -199,7 +199,7 @@ async fn main() {
                 while Instant::now() < until {
                     let (caller, verdict) = oneshot::channel();
                     let plan = put_plan(writer, base, steps, bytes);
-                    queue.send((plan, caller)).await.expect("somebody serves");
+                    queue.send((plan, caller)).await.expect("the server task runs");
                     assert_eq!(verdict.await.expect("decided"), Verdict::Committed);
                     steps += 1;
                 }

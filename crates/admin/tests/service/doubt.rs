@@ -89,7 +89,7 @@ async fn an_outcome_that_stays_unknown_is_reported_as_unknown() {
     let (store, admin) = begin();
     add(&admin, "anna", &[]).await;
     for second in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
-        // The first attempt may still commit, whatever the result of the second.
+        // The first attempt may still commit after any result of the second.
         store.inject(Some(space::USER), Fault::Delayed);
         store.inject(Some(space::USER), second);
         let set = admin.set_user_policies("anna", &names(&["readonly"])).await;

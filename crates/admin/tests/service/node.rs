@@ -47,7 +47,10 @@ async fn a_node_report_by_key_shows_the_place_of_the_content() {
         .iter()
         .fold((0, 0), |(all, own), used| (all + used.block_bytes, own + used.bytes));
     assert_eq!((blocks, bytes), (20 << 20, 20 << 20));
-    assert!(told.blocks.iter().all(|used| used.live_bytes.is_none()), "they are nobody else's");
+    assert!(
+        told.blocks.iter().all(|used| used.live_bytes.is_none()),
+        "no other file has a part of them"
+    );
 
     let directory = admin.node(admin.find_node("box/d").await.unwrap()).await.unwrap();
     assert_eq!((directory.place, directory.slices), (None, 0));

@@ -16,7 +16,7 @@ fn lead(fetches: &Arc<Fetches>) -> Lead {
 fn waiter(fetches: &Arc<Fetches>) -> Waiter {
     match fetches.join(KEY, || None) {
         FetchTurn::Wait(waiter) => waiter,
-        other => panic!("somebody has the lead: {other:?}"),
+        other => panic!("another reader has the lead: {other:?}"),
     }
 }
 

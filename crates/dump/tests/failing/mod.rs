@@ -64,7 +64,7 @@ impl Failing {
 
     /// The plans that were tried once; with [`Fault::BeforeEach`] those whose first try was lost.
     pub(crate) fn take_lost(&self) -> Vec<Plan> {
-        std::mem::take(&mut self.tried.lock().expect("nobody panics"))
+        std::mem::take(&mut self.tried.lock().expect("no holder panics"))
     }
 
     fn fail<T>(&self, kind: StoreErrorKind) -> Result<T, StoreError> {
@@ -73,7 +73,7 @@ impl Failing {
     }
 
     fn is_first_try(&self, plans: &[Plan]) -> bool {
-        let mut tried = self.tried.lock().expect("nobody panics");
+        let mut tried = self.tried.lock().expect("no holder panics");
         let fresh = !plans.iter().any(|plan| tried.contains(plan));
         if fresh {
             tried.extend_from_slice(plans);

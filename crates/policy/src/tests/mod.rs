@@ -103,6 +103,6 @@ fn holds(condition: &str, said: &Said) -> bool {
     };
     let allows = of_user("Allow", &rest).decide(&question).is_allowed();
     let denies = of_user("Deny", &rest).decide(&question) == Decision::Denied;
-    assert_eq!(allows, denies, "a condition holds whatever the effect");
+    assert_eq!(allows, denies, "a condition holds with any effect");
     allows
 }

@@ -122,7 +122,7 @@ async fn a_stop_finishes_requests_in_flight_and_accepts_no_connections() {
     harness.stop.cancel();
     assert!(idle.is_closed().await, "an idle connection is closed");
     let refused = tokio::net::TcpStream::connect(harness.address).await;
-    assert!(refused.is_err(), "nobody is let in any more");
+    assert!(refused.is_err(), "no connection is accepted any more");
     assert!(!harness.served.is_finished(), "a request is under way");
     harness.service.go.notify_one();
     let said: Said = busy.read().await;

@@ -96,7 +96,7 @@ impl Held {
         thread::sleep(Duration::from_millis(100));
         self.kept.kill_worker();
         self.proxy.hold(false);
-        changing.join().unwrap().expect("the change is made once, whoever makes it");
+        changing.join().unwrap().expect("the change is made once, by any process");
         let before =
             std::mem::replace(&mut self.answered, self.kept.log().matches(ANSWERED).count());
         self.answered == before + 1

@@ -119,7 +119,7 @@ fn replace_continues_open_files_of_programs() {
     assert_eq!(kept.keeper(), keeper);
     assert_ne!(kept.worker(), first);
     assert!(kept.end().success(), "{}", kept.log());
-    assert!(!kept.log().contains("has failed"), "nobody was killed: {}", kept.log());
+    assert!(!kept.log().contains("has failed"), "no worker was killed: {}", kept.log());
 }
 
 #[test]

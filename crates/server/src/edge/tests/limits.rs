@@ -174,7 +174,7 @@ async fn a_response_in_memory_holds_its_slot_until_the_client_has_read_it() {
     lazy.send("GET /memory HTTP/1.1\r\nHost: x\r\n\r\n").await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let ask = "GET /ok HTTP/1.1\r\nHost: x\r\n\r\n";
-    assert_eq!(harness.ask(ask).await.status, 503, "somebody has the only permit");
+    assert_eq!(harness.ask(ask).await.status, 503, "another request has the only permit");
     assert_eq!(lazy.read().await.body.len(), 40 << 20);
     assert_eq!(harness.ask(ask).await.status, 200);
 }

@@ -98,7 +98,7 @@ impl MetaStore for Slow {
     }
 
     async fn walk(&self, _: Space, _: Option<Bytes>, _: u32) -> Result<Page, StoreError> {
-        unreachable!("nobody walks")
+        unreachable!("no test walks")
     }
 
     async fn walk_counters(
@@ -107,7 +107,7 @@ impl MetaStore for Slow {
         _: Option<Bytes>,
         _: u32,
     ) -> Result<CounterPage, StoreError> {
-        unreachable!("nobody walks")
+        unreachable!("no test walks")
     }
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
