@@ -75,9 +75,7 @@ pub(crate) async fn open(
     let session = SessionOptions {
         record_cache_bytes: open.record_cache_bytes.0,
         authoritative_reads: open.authoritative_reads,
-        sole: engines::serves_one(&settings.meta),
-        commits_in_flight: engines::commits_in_flight(&settings.meta),
-        reads_in_flight: engines::reads_in_flight(&settings.meta),
+        sole: meta.limits().serves_one,
         place: instance::place(),
         ledger,
         creates_volume,

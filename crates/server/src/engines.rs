@@ -245,33 +245,6 @@ pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     }
 }
 
-/// Returns the limit of concurrent commits. SQLite has one writer. MySQL executes one batch while
-/// the next is in transit. In PostgreSQL and Redis each batch has a fixed cost, in PostgreSQL a
-/// sync of the log, so fewer and larger batches are cheaper.
-pub(crate) fn commits_in_flight(place: &MetaPlace) -> usize {
-    match place {
-        MetaPlace::Server(server) if server.kind == ServerKind::Mysql => 2,
-        MetaPlace::Memory | MetaPlace::Sqlite(_) | MetaPlace::Server(_) => 1,
-    }
-}
-
-/// Returns the limit of concurrent short reads. Further reads wait and form one batch. With Redis
-/// that saves nothing, because all reads share a connection.
-pub(crate) fn reads_in_flight(place: &MetaPlace) -> usize {
-    match place {
-        MetaPlace::Server(server) if server.kind != ServerKind::Redis => 1,
-        MetaPlace::Server(_) | MetaPlace::Memory | MetaPlace::Sqlite(_) => usize::MAX,
-    }
-}
-
-/// Returns true if the locks of the engine ensure that one process uses it.
-pub(crate) fn serves_one(place: &MetaPlace) -> bool {
-    match place {
-        MetaPlace::Memory | MetaPlace::Sqlite(_) => true,
-        MetaPlace::Server(_) => false,
-    }
-}
-
 /// A block store, with the function that returns its counters and the number of repeated requests.
 pub(crate) struct Blocks {
     pub(crate) store: Arc<dyn BlockStore>,

@@ -96,22 +96,21 @@ enum Admission {
 }
 
 impl ReadCoalescer {
-    /// Creates a coalescer that keeps at most `in_flight` short reads in flight at a time. Further
-    /// ones wait and are sent together.
+    /// Creates a coalescer that keeps at most as many short reads in flight as the limits of the
+    /// store say. Further ones wait and are sent together.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
         meters: &Arc<Meters>,
         tasks: &Tasks,
-        in_flight: usize,
     ) -> ReadCoalescer {
-        let questions_max = COALESCED_QUESTIONS_MAX.min(store.limits().reads);
+        let limits = store.limits();
         ReadCoalescer {
             context: Arc::new(ReadContext {
                 store: Arc::clone(store),
                 meters: Arc::clone(meters),
                 tasks: tasks.clone(),
-                in_flight: in_flight.max(1),
-                questions_max,
+                in_flight: limits.reads_in_flight.max(1),
+                questions_max: COALESCED_QUESTIONS_MAX.min(limits.reads),
                 queue: Mutex::default(),
             }),
         }

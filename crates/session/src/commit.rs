@@ -66,12 +66,12 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// Starts the queue task, which sends the queued plans in batches, with at most `in_flight`
-    /// batches in flight.
-    pub(crate) fn new(context: CommitContext, in_flight: usize) -> Committer {
+    /// Starts the queue task, which sends the queued plans in batches, with at most as many batches
+    /// in flight as the limits of the store say.
+    pub(crate) fn new(context: CommitContext) -> Committer {
         let (queue, plans) = mpsc::channel(QUEUE_PLANS_MAX);
         let context = Arc::new(context);
-        let serving = queue::serve(Arc::clone(&context), plans, in_flight.max(1));
+        let serving = queue::serve(Arc::clone(&context), plans);
         drop(context.tasks.spawn("committer", serving));
         Committer { queue, context }
     }

@@ -121,8 +121,8 @@ impl Session {
             closing: closing.clone(),
             gone: gone.clone(),
         };
-        let committer = Committer::new(context, options.commits_in_flight);
-        let coalescer = ReadCoalescer::new(&store, &meters, &tasks, options.reads_in_flight);
+        let committer = Committer::new(context);
+        let coalescer = ReadCoalescer::new(&store, &meters, &tasks);
         let inode_allocator =
             InodeAllocator::new(started.nonce, &committer, &epochs, &store, tasks.clone());
         let heartbeat = Heartbeat::new(

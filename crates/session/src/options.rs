@@ -28,17 +28,11 @@ pub struct SessionOptions {
     /// less than [`JOIN_PATIENCE`] only if none of the other sessions uses authoritative reads,
     /// that is, answers reads from its cache while it is alone.
     pub join_patience: Duration,
-    /// True if no other process uses the store. Other session records then come from processes that
-    /// are gone, and are ended at once.
+    /// True if no other process serves the volume, for example because the limits of the store say
+    /// so. Other session records then come from processes that are gone, and are ended at once.
     pub sole: bool,
     /// Host and process of the session, shown to operators.
     pub place: String,
-    /// The most batches of plans that may be at the metadata store at the same time. Further plans
-    /// wait in the queue.
-    pub commits_in_flight: usize,
-    /// Short metadata reads that may be in flight at the same time. Further reads wait and are sent
-    /// together.
-    pub reads_in_flight: usize,
     /// Interval between two heartbeats.
     pub heartbeat_interval: Duration,
     /// Time without a heartbeat after which this session ends another one.
@@ -67,8 +61,6 @@ impl Default for SessionOptions {
             join_patience: JOIN_PATIENCE,
             sole: false,
             place: String::new(),
-            commits_in_flight: 1,
-            reads_in_flight: 1,
             heartbeat_interval: HEARTBEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
             creates_volume: true,

@@ -15,4 +15,10 @@ pub(crate) const LIMITS: Limits = Limits {
     batch_bytes: 7 << 20,
     reads: 2_048,
     range_records: 10_000,
+    // The server executes one batch while the next is in transit.
+    commits_in_flight: 2,
+    // Questions that wait for one connection form one statement.
+    reads_in_flight: 1,
+    // Other processes can connect to the server.
+    serves_one: false,
 };

@@ -16,4 +16,10 @@ pub(crate) const LIMITS: Limits = Limits {
     batch_bytes: 16 << 20,
     reads: 4_096,
     range_records: 10_000,
+    // Each batch has a fixed cost, the sync of the log, so fewer and larger batches are cheaper.
+    commits_in_flight: 1,
+    // Questions that wait for one connection form one statement.
+    reads_in_flight: 1,
+    // Other processes can connect to the server.
+    serves_one: false,
 };

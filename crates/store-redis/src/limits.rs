@@ -16,4 +16,10 @@ pub(crate) const LIMITS: Limits = Limits {
     batch_bytes: 8 << 20,
     reads: 2_048,
     range_records: 10_000,
+    // Each batch has a fixed cost, so fewer and larger batches are cheaper.
+    commits_in_flight: 1,
+    // All reads share a connection, so reads that wait for each other would save nothing.
+    reads_in_flight: usize::MAX,
+    // Other processes can connect to the server.
+    serves_one: false,
 };

@@ -65,6 +65,8 @@ pub struct SqliteStore {
     readers: Readers,
     snapshots: Snapshots,
     shortage: Arc<Shortage>,
+    /// True if this store holds the lock that keeps other serving processes out.
+    exclusive: bool,
 }
 
 impl SqliteStore {
@@ -79,7 +81,7 @@ impl SqliteStore {
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
         let lock = open::lock(path, options)?;
         let shortage = Arc::default();
-        let spared = options.spared;
+        let SqliteOptions { exclusive, spared } = options;
         let writer = Writer::open(path, spared, Arc::clone(&shortage), lock).await?;
         let (jobs, queue) = mpsc::channel(JOBS_WAITING);
         #[expect(
@@ -93,6 +95,7 @@ impl SqliteStore {
             readers: Readers::new(path),
             snapshots: Snapshots::new(path),
             shortage,
+            exclusive,
         })
     }
 
@@ -104,7 +107,7 @@ impl SqliteStore {
 #[async_trait]
 impl MetaStore for SqliteStore {
     fn limits(&self) -> Limits {
-        LIMITS
+        Limits { serves_one: self.exclusive, ..LIMITS }
     }
 
     fn durability(&self) -> Durability {

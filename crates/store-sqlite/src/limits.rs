@@ -15,4 +15,10 @@ pub(crate) const LIMITS: Limits = Limits {
     batch_bytes: 16 << 20,
     reads: 4_096,
     range_records: 10_000,
+    // A file has one writer.
+    commits_in_flight: 1,
+    // A read does not leave this process, so reads that wait for each other would save nothing.
+    reads_in_flight: usize::MAX,
+    // `SqliteStore::limits` answers true if the store holds the exclusive lock of the file.
+    serves_one: false,
 };

@@ -137,6 +137,10 @@ async fn a_second_exclusive_open_is_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("meta.db");
     let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    assert!(store.limits().serves_one);
+    let beside = SqliteStore::open(&path, SHARED).await.unwrap();
+    assert!(!beside.limits().serves_one, "the lock belongs to the other store");
+    beside.close().await;
     let opened = SqliteStore::open(&path, EXCLUSIVE).await;
     check_refused(opened, StoreErrorKind::Unavailable, "another process serves it already");
     store.commit(&[put(1, b"still works")]).await.unwrap();

@@ -108,6 +108,9 @@ impl Limits {
         batch_bytes: 4 << 20,
         reads: 2_048,
         range_records: 10_000,
+        commits_in_flight: 1,
+        reads_in_flight: 1,
+        serves_one: false,
     };
 
     /// Checks a batch, and each of its plans, against these limits.

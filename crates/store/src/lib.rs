@@ -96,8 +96,10 @@ pub enum ReadResult {
     Counter(i64),
 }
 
-/// The largest call that an engine accepts. Callers split their work to stay within the limits; a
-/// call that exceeds one fails as a whole with [`StoreErrorKind::Malformed`].
+/// The largest call that an engine accepts, and the number of calls and processes that it serves at
+/// the same time. Callers split their work to stay within the sizes; a call that exceeds one fails
+/// as a whole with [`StoreErrorKind::Malformed`]. More calls than the number in flight are answered
+/// too, and only cost more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest length of one key, in bytes.
@@ -118,6 +120,16 @@ pub struct Limits {
     pub reads: usize,
     /// Number of records that one range, or one page of a walk or snapshot, returns.
     pub range_records: u32,
+    /// Number of calls of `MetaStore::commit` that should be in flight at a time, at least 1. Plans
+    /// that wait meanwhile form the next batch. For example, if each batch has a fixed cost, 1 makes
+    /// fewer and larger batches.
+    pub commits_in_flight: usize,
+    /// Number of short calls of `MetaStore::read` that should be in flight at a time, at least 1.
+    /// Questions that wait meanwhile are asked together. `usize::MAX` if waiting saves nothing.
+    pub reads_in_flight: usize,
+    /// True if the locks of the engine ensure that no other process serves the volume of this store
+    /// while this store is open.
+    pub serves_one: bool,
 }
 
 /// The failures that an acknowledged commit survives, from the weakest to the strongest.
@@ -142,7 +154,8 @@ pub enum Durability {
 /// each as a whole.
 #[async_trait]
 pub trait MetaStore: Debug + Send + Sync + 'static {
-    /// Returns the largest call that this engine accepts.
+    /// Returns the largest call that this engine accepts, and the number of calls and processes that
+    /// it serves at the same time. The answer is the same while the store is open.
     fn limits(&self) -> Limits;
 
     /// Returns the failures that an acknowledged commit survives, as the engine found at its last

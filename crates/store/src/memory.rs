@@ -28,6 +28,11 @@ const LIMITS: Limits = Limits {
     batch_bytes: 16 << 20,
     reads: 4_096,
     range_records: 10_000,
+    commits_in_flight: 1,
+    // A read does not wait for anything, so reads that wait for it would save nothing.
+    reads_in_flight: usize::MAX,
+    // No other process can reach the memory of this one.
+    serves_one: true,
 };
 
 /// A store in the memory of this process.

@@ -197,8 +197,10 @@ pub async fn get(store: &dyn MetaStore, key: &Key) -> Option<store::Value> {
 
 #[async_trait]
 impl MetaStore for Faulty {
+    /// Returns the limits of a database server: several sessions may use it, and reads that wait
+    /// are sent together.
     fn limits(&self) -> Limits {
-        self.inner.limits()
+        Limits { reads_in_flight: 1, serves_one: false, ..self.inner.limits() }
     }
 
     fn durability(&self) -> Durability {

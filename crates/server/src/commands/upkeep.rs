@@ -118,24 +118,25 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
 }
 
 /// Opens the metadata store of an existing volume. The second value is true if no other process can
-/// have the volume open, because the engine's locks ensure it. Fails if the database does not
-/// exist: opening it would create an empty one, and the check of an empty one finds nothing wrong.
+/// serve the volume, because the engine's locks ensure it. Fails if the database does not exist:
+/// opening it would create an empty one, and the check of an empty one finds nothing wrong.
 pub(super) async fn existing(
     settings: &VolumeSettings,
     doing: &str,
 ) -> Result<(Arc<dyn MetaStore>, bool), Problem> {
     let absent = || founding::no_volume(settings, doing);
     founding::check_present(settings, doing).await?;
-    let (meta, sole) = match &settings.meta {
+    let meta = match &settings.meta {
         MetaPlace::Memory => return Err(absent()),
         MetaPlace::Sqlite(_) => match engines::meta(settings, Use::Serve).await {
-            Ok(alone) => (alone, true),
+            Ok(alone) => alone,
             // Exclusive access fails if a gateway is running. If it failed for another reason,
             // shared access fails, too, and its error has the reason.
-            Err(_) => (engines::meta(settings, Use::Administer).await?, false),
+            Err(_) => engines::meta(settings, Use::Administer).await?,
         },
-        MetaPlace::Server(_) => (engines::meta(settings, Use::Administer).await?, false),
+        MetaPlace::Server(_) => engines::meta(settings, Use::Administer).await?,
     };
+    let sole = meta.limits().serves_one;
     // Before the block store, because opening a directory of blocks would create it.
     match operator::over(Arc::clone(&meta)).has_volume().await {
         Ok(true) => {

@@ -49,7 +49,7 @@ async fn coalescer(records: usize) -> (Arc<Faulty>, ReadCoalescer, Tasks) {
     }
     reads_take(&store, TRIP);
     let (tasks, same) = (Tasks::new(), Arc::clone(&store) as Arc<dyn MetaStore>);
-    let coalescer = ReadCoalescer::new(&same, &Arc::new(Meters::default()), &tasks, 1);
+    let coalescer = ReadCoalescer::new(&same, &Arc::new(Meters::default()), &tasks);
     (store, coalescer, tasks)
 }
 

@@ -46,14 +46,10 @@ impl Load {
     }
 }
 
-/// Sends batches of queued plans until the queue is closed, with at most `in_flight` batches in
-/// flight.
-pub(super) async fn serve(
-    context: Arc<CommitContext>,
-    mut queue: mpsc::Receiver<QueuedPlan>,
-    in_flight: usize,
-) {
-    let batches_allowed = Arc::new(Semaphore::new(in_flight));
+/// Sends batches of queued plans until the queue is closed, with at most
+/// [`Limits::commits_in_flight`] batches in flight.
+pub(super) async fn serve(context: Arc<CommitContext>, mut queue: mpsc::Receiver<QueuedPlan>) {
+    let batches_allowed = Arc::new(Semaphore::new(context.limits.commits_in_flight.max(1)));
     let mut carried_over: Option<QueuedPlan> = None;
     loop {
         // The permit comes before the first plan. While all permits are taken, plans collect in the

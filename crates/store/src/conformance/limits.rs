@@ -26,6 +26,9 @@ pub async fn limits_are_large_enough(store: &dyn MetaStore) {
     assert!(limits.batch_bytes >= least.batch_bytes.max(limits.plan_bytes), "{limits:?}");
     assert!(limits.reads >= least.reads, "{limits:?}");
     assert!(limits.range_records >= least.range_records, "{limits:?}");
+    assert!(limits.commits_in_flight >= least.commits_in_flight, "{limits:?}");
+    assert!(limits.reads_in_flight >= least.reads_in_flight, "{limits:?}");
+    assert_eq!(store.limits(), limits, "they are constant while the store is open");
     let many = least.plan_items as u64;
     write(store, (0..many).map(|number| put(point(number), "x")).collect::<Vec<_>>()).await;
     check_record(store, &point(many - 1), Some(b"x")).await;
