@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::HeaderMap;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use record::{AccountId, ObjectOwnership};
+use rules::{BucketRules, RulesCache};
 use s3::acl::{CannedAcl, RequestedAcl};
 use s3::operation::{Demand, Permission, RequestFacts};
 use s3::request::PostObject;
@@ -30,7 +31,6 @@ use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
 use crate::access::UMASK_DEFAULT;
 use crate::documents::DocumentBudgets;
-use crate::rules::{BucketRules, RulesCache};
 use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
@@ -168,7 +168,7 @@ impl<'a> Call<'a> {
             None => None,
             Some(bucket) if self.resource.bucket() == Some(bucket) => own.cloned(),
             // The source bucket of a copy.
-            Some(bucket) => Some(self.all_rules.get(self.volume, bucket).await?),
+            Some(bucket) => Some(self.rules_of(bucket).await?),
         };
         if self.sender.has_permission(permission, rules.as_deref()).await? {
             Ok(())
@@ -246,6 +246,13 @@ impl<'a> Call<'a> {
         if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
+    /// Returns the rules of any bucket, for example of the source of a copy. Faults: `NoSuchBucket`;
+    /// `InternalError` if a configuration of the bucket cannot be parsed.
+    pub(crate) async fn rules_of(&self, bucket: &BucketName) -> Result<Arc<BucketRules>, Fault> {
+        let rules = self.all_rules.get(self.volume, bucket).await;
+        rules.map_err(|error| translate::rules_fault(bucket, error))
+    }
+
     /// Fails with `NoSuchBucket` if the bucket was deleted, or created again under the same name,
     /// since the request began. The cached record of the bucket decides, so this needs no round
     /// trip. Called after a wait for a body.
@@ -253,7 +260,7 @@ impl<'a> Call<'a> {
         let (Some(rules), Some(name)) = (&self.rules, self.resource.bucket()) else {
             return Ok(());
         };
-        let now = self.all_rules.get(self.volume, name).await?;
+        let now = self.rules_of(name).await?;
         if now.ino == rules.ino { Ok(()) } else { Err(no_such_bucket(name)) }
     }
 
@@ -369,7 +376,7 @@ impl<'a> Call<'a> {
             return Ok(());
         };
         let source = CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?;
-        let rules = self.all_rules.get(self.volume, &source.bucket).await?;
+        let rules = self.rules_of(&source.bucket).await?;
         check_owner(expected, &rules.account)
     }
 

@@ -15,6 +15,7 @@ use http::header::{CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use policy::ResolvedPatterns;
+use rules::{BucketRules, RulesCache};
 use s3::auth::{Credentials, FormCredentials, RequestHead, SignatureRules, Verified};
 use s3::cors::{CorsHeaders, Preflight};
 use s3::operation::{Demand, Permission, route};
@@ -33,7 +34,6 @@ use crate::lifecycle::KnownPasses;
 use crate::lifecycle_meters::{LifecycleCounters, LifecycleMeters};
 use crate::operations;
 use crate::response::S3Response;
-use crate::rules::{BucketRules, RulesCache};
 use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
 use crate::settings::{
@@ -115,9 +115,11 @@ impl Gateway {
         &self.lifecycles
     }
 
-    /// Returns the rules of a bucket: its settings and configurations. Fault: `NoSuchBucket`.
+    /// Returns the rules of a bucket: its settings and configurations. Faults: `NoSuchBucket`;
+    /// `InternalError` if a configuration of the bucket cannot be parsed.
     pub(crate) async fn bucket_rules(&self, name: &BucketName) -> Result<Arc<BucketRules>, Fault> {
-        self.rules.get(&self.volume, name).await
+        let rules = self.rules.get(&self.volume, name).await;
+        rules.map_err(|error| translate::rules_fault(name, error))
     }
 
     /// Responds to a request. A failure is a response too, with an error code and an XML document.
@@ -196,7 +198,7 @@ impl Gateway {
         }
         if let Some(name) = resource.bucket().filter(|_| operation != Operation::CreateBucket) {
             // `NoSuchBucket` takes precedence over errors in the arguments of the request.
-            self.rules.get(&self.volume, name).await?;
+            self.bucket_rules(name).await?;
         }
         let demand = operation.demand(&resource, &query, fields)?;
         let parsed = ParsedRequest {
@@ -226,7 +228,7 @@ impl Gateway {
         served.operation = Operation::PostObject.name();
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
         // The sender of the fields is not known yet, so the form is read only if the bucket exists.
-        self.rules.get(&self.volume, bucket).await?;
+        self.bucket_rules(bucket).await?;
         let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());
@@ -276,7 +278,7 @@ impl Gateway {
         // A bucket that is being created has no rules yet; the policies of the sender decide alone.
         let rules = match resource.bucket() {
             Some(name) if operation != Operation::CreateBucket => {
-                Some(self.rules.get(&self.volume, name).await?)
+                Some(self.bucket_rules(name).await?)
             }
             Some(_) | None => None,
         };
@@ -345,7 +347,7 @@ impl Gateway {
             return;
         }
         let Ok(name) = BucketName::parse(name) else { return };
-        let Ok(rules) = self.rules.get(&self.volume, &name).await else { return };
+        let Ok(rules) = self.bucket_rules(&name).await else { return };
         let headers =
             rules.cors.as_ref().and_then(|cors| cors.response_headers(origin, &head.method));
         for (name, value) in headers.map(CorsHeaders::into_inner).unwrap_or_default() {

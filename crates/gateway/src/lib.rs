@@ -32,7 +32,6 @@ mod operations;
 mod quota;
 mod receive;
 mod response;
-mod rules;
 mod sender;
 mod sending;
 mod settings;

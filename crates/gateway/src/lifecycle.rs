@@ -24,6 +24,7 @@ mod schedule;
 use std::time::Duration;
 
 use record::{BucketConfig, BucketConfigKind, LifecyclePass, PassPosition};
+use rules::BucketRules;
 use s3::{BucketName, Fault};
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -34,7 +35,6 @@ use crate::lifecycle::expire::{Page, Walk};
 pub(crate) use crate::lifecycle::schedule::KnownPasses;
 use crate::lifecycle::schedule::{Decision, OwnPass, day_of};
 use crate::lifecycle_meters::count;
-use crate::rules::BucketRules;
 use crate::translate;
 
 /// The time between two checks for due passes, that is, listings of a bucket that remove the

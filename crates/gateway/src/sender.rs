@@ -17,6 +17,7 @@ use policy::{
     Sources, authorise,
 };
 use record::{AccountId, CanonicalId, Grantee, S3Acl};
+use rules::BucketRules;
 use s3::acl::{AclPermission, AclScope, required_acl};
 use s3::auth::Verified;
 use s3::operation::Permission;
@@ -27,7 +28,6 @@ use volume::{FsError, NamedBucket, Object, Volume, VolumeError};
 use self::question::PermissionQuestion;
 use crate::access::{Access, Identity};
 use crate::http::ClientAddress;
-use crate::rules::BucketRules;
 use crate::translate;
 
 /// The sender of a request, with the values that conditions of policies may use.
@@ -273,7 +273,7 @@ fn grants(
     public: bool,
 ) -> bool {
     acl.grants.iter().any(|grant| {
-        translate::acl_permission(grant.permission).covers(required)
+        rules::acl_permission(grant.permission).covers(required)
             && match grant.grantee {
                 Grantee::Account(id) => account == Some(id),
                 Grantee::AllUsers => public,

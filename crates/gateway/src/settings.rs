@@ -33,10 +33,6 @@ pub const BODY_BYTES_PER_SECOND_MIN: u64 = 1_024;
 /// budget of its own, so documents cannot use it up.
 pub const DOCUMENT_BYTES_MAX: u64 = 32 << 20;
 
-/// The limit of one configuration of a bucket, in bytes. Together with the other fields of its
-/// record, it fits into one value of a store.
-pub(crate) const CONFIG_BYTES_MAX: usize = (1 << 20) - 1_024;
-
 /// The memory limit for the beginnings of XML documents, in bytes. Long documents cannot use it up,
 /// so they do not delay short ones.
 pub(crate) const BEGINNINGS_BYTES_MAX: u64 = 16 << 20;

@@ -8,9 +8,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderName;
 use record::{
-    Header, ObjectHeaders, ObjectOwnership, S3Acl, Sum, SumAlgorithm, SumKind, Tag, Timestamp,
-    VersionStamp,
+    Header, ObjectHeaders, ObjectOwnership, S3Acl, Sum, SumAlgorithm, SumKind, Tag, VersionStamp,
 };
+use rules::RulesError;
 use s3::acl::{AclGrant, AclGrantee, AclGroup, AclPermission, RequestedAcl};
 use s3::conditions::{ETagList, ReadPreconditions, WritePrecondition, failed};
 use s3::request::{ChecksumAlgorithm, ChecksumType, CopyLabels};
@@ -21,6 +21,8 @@ use tracing::{error, warn};
 use volume::{FsError, ObjectCondition, TagMatch, VersionRef, VolumeError};
 
 use crate::access::Access;
+
+pub(crate) use rules::{acl_permission, time};
 
 /// Returns an entity tag as clients see it, without quotes.
 pub(crate) fn etag(tag: &Tag) -> String {
@@ -260,13 +262,6 @@ pub(crate) fn metadata(object: &ObjectHeaders) -> Metadata {
     }
 }
 
-/// Converts a time from the volume to S3. A time out of range, which no supported clock produces,
-/// becomes 1970.
-pub(crate) fn time(at: Timestamp) -> OffsetDateTime {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.0))
-        .unwrap_or(OffsetDateTime::UNIX_EPOCH)
-}
-
 /// Converts object ownership from S3 to the volume.
 pub(crate) fn ownership(ownership: s3::request::OwnershipRule) -> ObjectOwnership {
     match ownership {
@@ -282,17 +277,6 @@ pub(crate) fn shown_ownership(ownership: ObjectOwnership) -> s3::request::Owners
         ObjectOwnership::BucketOwnerEnforced => s3::request::OwnershipRule::BucketOwnerEnforced,
         ObjectOwnership::BucketOwnerPreferred => s3::request::OwnershipRule::BucketOwnerPreferred,
         ObjectOwnership::ObjectWriter => s3::request::OwnershipRule::ObjectWriter,
-    }
-}
-
-/// Converts the permission of a grant from the volume to S3.
-pub(crate) fn acl_permission(permission: record::AclRight) -> AclPermission {
-    match permission {
-        record::AclRight::FullControl => AclPermission::FullControl,
-        record::AclRight::Read => AclPermission::Read,
-        record::AclRight::Write => AclPermission::Write,
-        record::AclRight::ReadAcp => AclPermission::ReadAcp,
-        record::AclRight::WriteAcp => AclPermission::WriteAcp,
     }
 }
 
@@ -382,6 +366,16 @@ pub(crate) fn bucket_fault(bucket: &BucketName, error: impl Into<VolumeError>) -
             .with("BucketName", bucket.as_str())
             .detail("Its trash holds deleted objects: empty it with `ashlar trash empty`."),
         error => fault(error),
+    }
+}
+
+/// Converts an error of the rules of a bucket to a fault. Faults about the bucket itself get its
+/// name.
+pub(crate) fn rules_fault(bucket: &BucketName, error: RulesError) -> Fault {
+    match error {
+        RulesError::Volume(error) => bucket_fault(bucket, error),
+        RulesError::Unreadable(_) => Fault::new(Code::InternalError)
+            .detail("A configuration of the bucket cannot be parsed."),
     }
 }
 

@@ -9,6 +9,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use policy::{POLICY_BYTES_MAX, Policy, PolicyError, PolicyKind};
 use record::{BucketConfig, BucketConfigKind};
+use rules::CONFIG_BYTES_MAX;
 use s3::cors::{CorsConfiguration, CorsResource, Preflight};
 use s3::request::PublicAccessBlockConfiguration;
 use s3::response::{ownership_controls, policy_status, public_access_block};
@@ -21,7 +22,6 @@ use crate::call::Call;
 use crate::http::HttpBody;
 use crate::receive::{document, required_document};
 use crate::response::S3Response;
-use crate::settings::CONFIG_BYTES_MAX;
 use crate::translate;
 
 /// Fails with `MethodNotAllowed` if the sender is not of the bucket owner's account, even if a

@@ -42,7 +42,7 @@ async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Resu
 async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
     let key = source.key.as_str();
     let version = translate::version(source.version.as_ref())?;
-    let rules = call.all_rules.get(call.volume, &source.bucket).await?;
+    let rules = call.rules_of(&source.bucket).await?;
     let bucket = NamedBucket { name: source.bucket.as_str().as_bytes(), ino: Some(rules.ino) };
     match call.volume.stat_version(bucket, key.as_bytes(), version).await {
         // On a retry the key may have another object, so the permissions are checked for the object

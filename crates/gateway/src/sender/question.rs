@@ -262,7 +262,7 @@ fn lock_of(object: &Object) -> LockFacts {
     };
     LockFacts {
         mode: lock.retention.map(mode),
-        until: lock.retention.map(|retention| translate::time(retention.until)),
+        until: lock.retention.map(|retention| rules::time(retention.until)),
         legal_hold: lock.legal_hold,
     }
 }

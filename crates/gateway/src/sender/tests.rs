@@ -10,6 +10,7 @@ use record::{
     Account, BucketConfig, BucketConfigKind, Grant, ObjectHeaders, ObjectOwnership,
     PublicAccessBlock, Tag, User,
 };
+use rules::RulesCache;
 use s3::auth::{Credentials, RequestHead, SignatureRules};
 use s3::{BucketName, ObjectKey};
 use store::MemoryStore;
@@ -17,7 +18,6 @@ use volume::{BucketChange, FileOwner, NewBucket, NewObject, VolumeOptions, Write
 
 use super::*;
 use crate::access::{AccessRecords, MasterKey, Secret};
-use crate::rules::RulesCache;
 
 const LAB: AccountId = AccountId(123_456_789_012);
 const LAB_ID: CanonicalId = CanonicalId([0xc1; 32]);

@@ -44,6 +44,12 @@ const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 /// The crates of the workspace on which xtask may depend.
 const FOR_XTASK: [&str; 3] = ["databases", "load", "sigv4"];
 
+/// Crates below all views, which every view may use.
+pub(super) const BELOW_VIEWS: [&str; 2] = ["rules", "lifecycle"];
+
+/// The views of a volume, and the crates above them. No crate of [`BELOW_VIEWS`] reaches them.
+const VIEWS: [&str; 5] = ["gateway", "files", "fuse", "admin", "server"];
+
 /// Returns the names of all packages on which a crate depends, direct and indirect.
 ///
 /// Development dependencies are left out, because the rules are for the shipped code.
@@ -89,6 +95,10 @@ pub(super) fn violations(
         if package == one && reached.contains(other) {
             found.push(format!("{one} and {other} are peers, but {one} reaches {other}"));
         }
+    }
+    if BELOW_VIEWS.contains(&package) {
+        let above = VIEWS.into_iter().filter(|name| reached.contains(*name));
+        found.extend(above.map(|name| format!("{package} is below all views, but reaches {name}")));
     }
     if package == "admin" {
         let above = ["gateway", "server"].into_iter().filter(|name| reached.contains(*name));

@@ -9,7 +9,7 @@ use std::str::FromStr as _;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-use super::dependencies::PURE;
+use super::dependencies::{BELOW_VIEWS, PURE};
 use super::naming::is_empty_name;
 
 /// Modules of the standard library with I/O, threads or clocks.
@@ -36,6 +36,10 @@ const MAY_USE_ENV: [&str; 5] = ["server", "xtask", "tests", "benches", "database
 /// Macros and functions that write to the terminal.
 const PRINTING: [&str; 7] = ["print", "println", "eprint", "eprintln", "dbg", "stdout", "stderr"];
 
+/// Crates of HTTP. The crates below all views do not name them. They still reach them through
+/// others: blocks move over HTTP, and `s3` has values of it.
+const HTTP: [&str; 3] = ["http", "hyper", "hyper_util"];
+
 /// Marks of unfinished work. They are concatenated here, so that this file does not contain them.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
@@ -58,6 +62,7 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
                 pure: PURE.contains(&package) && !is_test,
                 env: MAY_USE_ENV.contains(&package) || is_test,
                 lazy: matches!(package, "server" | "xtask") || is_test,
+                of_http: if BELOW_VIEWS.contains(&package) && !is_test { &HTTP } else { &[] },
                 unprinted: if package == "admin" && !is_test { &PRINTING } else { &[] },
             };
             rules.walk(tokens, &mut found);
@@ -77,6 +82,8 @@ struct Rules<'a> {
     env: bool,
     /// True if lazy globals are allowed.
     lazy: bool,
+    /// Names that are forbidden because they are crates of HTTP.
+    of_http: &'static [&'static str],
     /// Names that are forbidden because they print.
     unprinted: &'static [&'static str],
 }
@@ -121,6 +128,9 @@ impl Rules<'_> {
                     }
                     if self.unprinted.contains(&name.as_str()) {
                         found.push((line, "admin must not print".to_owned()));
+                    }
+                    if self.of_http.contains(&name.as_str()) {
+                        found.push((line, format!("a crate below all views does not use {name}")));
                     }
                     // A type is an error in a static only. A field of this type is no global value.
                     let macro_made = matches!(name.as_str(), "lazy_static" | "thread_local");

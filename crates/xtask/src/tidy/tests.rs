@@ -100,6 +100,23 @@ fn the_gateway_and_fuse_do_not_reach_each_other() {
 }
 
 #[test]
+fn the_rules_of_buckets_and_lifecycle_passes_know_no_view_and_no_http() {
+    for package in ["rules", "lifecycle"] {
+        for view in ["gateway", "files", "fuse", "server"] {
+            let error = format!("{package} is below all views, but reaches {view}");
+            assert_eq!(reaches(package, &["volume", view]), [error]);
+        }
+        assert!(reaches(package, &["volume", "s3", "http", "hyper"]).is_empty());
+        for text in ["use http::HeaderMap;", "fn f(a: hyper::Uri) {}"] {
+            assert_eq!(found(package, text).len(), 1, "{text}");
+        }
+        assert!(source::violations("use http::Method;", package, true).is_empty(), "tests may");
+    }
+    assert!(found("gateway", "use http::HeaderMap;").is_empty());
+    assert!(reaches("gateway", &["rules", "lifecycle", "volume"]).is_empty());
+}
+
+#[test]
 fn the_administration_returns_values_and_prints_nothing() {
     assert_eq!(
         reaches("admin", &["volume", "gateway"]),

@@ -1,10 +1,11 @@
 use block::MemoryBlocks;
-use record::{AccountId, Versioning};
+use record::{AccountId, BucketConfig, BucketConfigKind, Versioning};
+use s3::cors::CorsConfiguration;
 use store::MemoryStore;
 use volume::{FileOwner, NewBucket, VolumeOptions};
 
 use super::*;
-use crate::settings::CONFIG_BYTES_MAX;
+use crate::bucket::CONFIG_BYTES_MAX;
 
 /// Returns a configuration of `bytes` bytes that begins with this document.
 fn long(document: &str, bytes: usize) -> BucketConfig {
