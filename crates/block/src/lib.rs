@@ -48,7 +48,7 @@ pub use byte_source::ByteSource;
 pub use error::{BlockError, BlockErrorKind};
 pub use folder::FolderBlocks;
 pub use memory::MemoryBlocks;
-pub use observed::{BlockCounters, Observed, VerbCount};
+pub use observed::{BlockMeters, Observed, VerbMeters};
 pub use reader::{BlockReader, UncachedReader};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};

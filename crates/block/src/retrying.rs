@@ -17,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use record::{BlockId, Nonce};
+use runtime::{Metered, Metric, MetricCounter};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
@@ -66,7 +67,7 @@ pub struct Retrying<B> {
     limits: RetryLimits,
     /// The saved retries, counted in calls: [`CALLS_PER_RETRY`] calls pay for one retry.
     budget: AtomicU64,
-    retries: AtomicU64,
+    retries: MetricCounter,
     jitter: AtomicU64,
 }
 
@@ -78,7 +79,7 @@ impl<B: BlockStore> Retrying<B> {
             inner,
             limits,
             budget: AtomicU64::new(RETRIES_SAVED_MAX * CALLS_PER_RETRY),
-            retries: AtomicU64::new(0),
+            retries: MetricCounter::default(),
             jitter: AtomicU64::new(seed),
         }
     }
@@ -90,7 +91,7 @@ impl<B: BlockStore> Retrying<B> {
 
     /// Returns the number of repeated calls since the layer was created.
     pub fn retries(&self) -> u64 {
-        self.retries.load(Ordering::Relaxed)
+        self.retries.get()
     }
 
     /// Makes a call until it succeeds, fails with an error other than `Unavailable`, or reaches a
@@ -129,7 +130,7 @@ impl<B: BlockStore> Retrying<B> {
             {
                 return Err(error);
             }
-            self.retries.fetch_add(1, Ordering::Relaxed);
+            self.retries.add(1);
             warn!(%doing, attempts, %error, "the block store did not answer; retrying");
             sleep(wait).await;
         }
@@ -170,6 +171,14 @@ impl<B: BlockStore> Retrying<B> {
         number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         let [.., high, low] = number.to_le_bytes();
         u32::from(u16::from_be_bytes([high, low]))
+    }
+}
+
+impl<B: BlockStore + Metered> Metered for Retrying<B> {
+    fn visit_metrics(&self, visit: &mut dyn FnMut(Metric)) {
+        self.inner.visit_metrics(visit);
+        let help = "Requests to the block store that were repeated after a failure.";
+        visit(Metric::counter("ashlar_blocks_retries_total", help, self.retries()));
     }
 }
 

@@ -16,6 +16,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use tokio::time::Instant;
 use tracing::instrument::WithSubscriber;
 use tracing::subscriber::NoSubscriber;
 
-use crate::metrics::{LibraryMetrics, Metrics};
+use crate::metrics::{CacheMeters, EvictionCounter, LibraryMetrics};
 use crate::page::{Page, PageKey};
 
 /// The smallest size of a disk cache, in bytes.
@@ -98,7 +99,8 @@ pub(crate) type Pages = HybridCache<PageKey, Page>;
 #[derive(Debug)]
 pub(crate) struct Disk {
     pub(crate) timeout: Duration,
-    pub(crate) library: LibraryMetrics,
+    /// The number of files that are empty.
+    clean: Arc<AtomicU64>,
     began: Instant,
     /// The time until which the disk is not used, in milliseconds since it was opened.
     paused_until: AtomicU64,
@@ -122,7 +124,7 @@ impl Disk {
 
     /// Returns true if the disk can take pages without dropping others.
     pub(crate) fn has_free_space(&self) -> bool {
-        self.library.clean.get() >= CLEAN_FILES_MIN
+        self.clean.load(Ordering::Relaxed) >= CLEAN_FILES_MIN
     }
 
     fn milliseconds(&self) -> u64 {
@@ -131,8 +133,8 @@ impl Disk {
 }
 
 /// Creates a cache of pages with `bytes` bytes of memory and without a disk.
-pub(crate) async fn memory_only(bytes: u64, metrics: &Metrics) -> foyer::Result<Pages> {
-    let building = memory(bytes, metrics, LibraryMetrics::default()).storage().build();
+pub(crate) async fn memory_only(bytes: u64, meters: &Arc<CacheMeters>) -> foyer::Result<Pages> {
+    let building = memory(bytes, LibraryMetrics::new(meters)).storage().build();
     building.with_subscriber(NoSubscriber::default()).await
 }
 
@@ -141,7 +143,7 @@ pub(crate) async fn memory_only(bytes: u64, metrics: &Metrics) -> foyer::Result<
 pub(crate) async fn memory_over_disk(
     memory_bytes: u64,
     options: &DiskOptions,
-    metrics: &Metrics,
+    meters: &Arc<CacheMeters>,
 ) -> Result<(Pages, Disk), String> {
     if options.bytes < DISK_BYTES_MIN {
         return Err(format!(
@@ -158,7 +160,8 @@ pub(crate) async fn memory_over_disk(
     let prepared = with_timeout(DISK_OPEN_TIMEOUT, prepared).await?;
     let (folder, lock) = prepared.map_err(|error| error.to_string())?.map_err(|e| e.to_string())?;
 
-    let library = LibraryMetrics::default();
+    let library = LibraryMetrics::new(meters);
+    let clean = Arc::clone(&library.clean);
     let size = |bytes: u64| usize::try_from(bytes).map_err(|error| error.to_string());
     let device = FsDeviceBuilder::new(&folder).with_capacity(size(options.bytes)?).build();
     let device = device.map_err(|error| error.to_string())?;
@@ -176,7 +179,7 @@ pub(crate) async fn memory_over_disk(
         .enable_all()
         .build()
         .map_err(|error| error.to_string())?;
-    let building = memory(memory_bytes, metrics, library.clone())
+    let building = memory(memory_bytes, library)
         .storage()
         .with_io_engine_config(PsyncIoEngineConfig::new())
         .with_engine_config(engine)
@@ -190,7 +193,7 @@ pub(crate) async fn memory_over_disk(
     let closed = with_timeout(DISK_OPEN_TIMEOUT, closing).await?;
     closed.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let (timeout, began, paused_until) = (options.timeout, Instant::now(), AtomicU64::new(0));
-    Ok((pages, Disk { timeout, library, began, paused_until, _lock: lock }))
+    Ok((pages, Disk { timeout, clean, began, paused_until, _lock: lock }))
 }
 
 /// Writes the pages in memory to the disk, and closes the cache. An error is a sentence with the
@@ -216,7 +219,6 @@ async fn with_timeout<F: Future>(timeout: Duration, future: F) -> Result<F::Outp
 /// read once pass through a tenth of the memory, and pages that are read again enter the rest.
 fn memory(
     bytes: u64,
-    metrics: &Metrics,
     library: LibraryMetrics,
 ) -> foyer::HybridCacheBuilderPhaseMemory<PageKey, Page, foyer::DefaultHasher> {
     let shards = usize::try_from((bytes / SHARD_BYTES).clamp(1, SHARDS_MAX)).unwrap_or(1);
@@ -224,7 +226,7 @@ fn memory(
         .with_name("cache")
         .with_policy(HybridCachePolicy::WriteOnEviction)
         .with_flush_on_close(true)
-        .with_event_listener(metrics.listener())
+        .with_event_listener(Arc::new(EvictionCounter(Arc::clone(&library.meters))))
         .with_metrics_registry(Box::new(library))
         .memory(usize::try_from(bytes).unwrap_or(usize::MAX))
         .with_shards(shards)

@@ -38,19 +38,19 @@ mod recent;
 use std::sync::Arc;
 
 use block::{BlockStore, SUB_BLOCK_BYTES};
+use runtime::{Metered, Metric};
 use tracing::warn;
 
 use crate::claims::StreamClaims;
 use crate::disk::{Disk, Pages};
 use crate::fetches::Fetches;
-use crate::metrics::Metrics;
 use crate::recent::RecentHashes;
 
 pub use disk::{
     DISK_BYTES_MIN, DISK_CLOSE_TIMEOUT, DISK_OPEN_TIMEOUT, DISK_PAUSE, DISK_TIMEOUT_DEFAULT,
     DiskOptions,
 };
-pub use metrics::CacheCounters;
+pub use metrics::CacheMeters;
 pub use page::PAGE_OVERHEAD_BYTES;
 
 /// The smallest memory of a cache, in bytes. A smaller setting counts as this.
@@ -88,7 +88,7 @@ pub struct Cache<B> {
     fetches: Arc<Fetches>,
     claims: Arc<StreamClaims>,
     recent: RecentHashes,
-    metrics: Metrics,
+    meters: Arc<CacheMeters>,
 }
 
 impl<B: BlockStore> Cache<B> {
@@ -98,12 +98,12 @@ impl<B: BlockStore> Cache<B> {
     /// # Errors
     /// Fails with an error of the `foyer` library if the memory cannot be allocated.
     pub async fn open(blocks: B, options: CacheOptions) -> Result<Cache<B>, foyer::Error> {
-        let metrics = Metrics::default();
+        let meters = Arc::<CacheMeters>::default();
         let memory_bytes = options.memory_bytes.max(MEMORY_BYTES_MIN);
         let mut opened = None;
         // A disk that cannot be opened must not keep the gateway from starting.
         if let Some(options) = &options.disk {
-            match disk::memory_over_disk(memory_bytes, options, &metrics).await {
+            match disk::memory_over_disk(memory_bytes, options, &meters).await {
                 Ok((pages, disk)) => opened = Some((pages, Some(disk))),
                 Err(error) => warn!(
                     dir = %options.dir.display(), %error,
@@ -114,7 +114,7 @@ impl<B: BlockStore> Cache<B> {
         }
         let (pages, disk) = match opened {
             Some(opened) => opened,
-            None => (disk::memory_only(memory_bytes, &metrics).await?, None),
+            None => (disk::memory_only(memory_bytes, &meters).await?, None),
         };
         let disk_bytes = options.disk.as_ref().map_or(0, |options| options.bytes);
         let pages_max = memory_bytes.saturating_add(disk_bytes) / u64::from(SUB_BLOCK_BYTES);
@@ -127,7 +127,7 @@ impl<B: BlockStore> Cache<B> {
             fetches: Arc::default(),
             claims: Arc::default(),
             recent,
-            metrics,
+            meters,
         })
     }
 
@@ -136,18 +136,25 @@ impl<B: BlockStore> Cache<B> {
         &self.blocks
     }
 
-    /// Returns the counters since the start, and the pages and bytes held now.
-    pub fn counters(&self) -> CacheCounters {
-        let memory = self.pages.memory();
-        let disk = self.disk.as_ref();
-        CacheCounters {
-            memory_pages: memory.entries() as u64,
-            memory_bytes: memory.usage() as u64,
-            disk_dropped: disk.map_or(0, |disk| disk.library.dropped.get()),
-            disk_written_bytes: self.pages.statistics().disk_write_bytes() as u64,
-            disk: disk.is_some(),
-            ..self.metrics.read()
-        }
+    /// Returns the counters since the start.
+    pub fn counters(&self) -> CacheMeters<u64> {
+        self.meters.read()
+    }
+
+    /// Returns the number of pages in memory.
+    pub fn memory_pages(&self) -> u64 {
+        self.pages.memory().entries() as u64
+    }
+
+    /// Returns the bytes that the pages in memory take; at most the capacity and one page for each
+    /// shard.
+    pub fn memory_bytes(&self) -> u64 {
+        self.pages.memory().usage() as u64
+    }
+
+    /// Returns true if the cache has a disk.
+    pub fn has_disk(&self) -> bool {
+        self.disk.is_some()
     }
 
     /// Writes the pages in memory to the disk, for at most [`DISK_CLOSE_TIMEOUT`], and drops them.
@@ -155,5 +162,21 @@ impl<B: BlockStore> Cache<B> {
         if let Err(error) = disk::close(&self.pages).await {
             warn!(%error, "the memory was not written to the disk cache completely");
         }
+    }
+}
+
+impl<B: BlockStore> Metered for Cache<B> {
+    fn visit_metrics(&self, visit: &mut dyn FnMut(Metric)) {
+        self.meters.visit_metrics(visit);
+        let written = self.pages.statistics().disk_write_bytes() as u64;
+        let (name, help) =
+            ("ashlar_cache_disk_written_bytes_total", "Bytes written to the cache disk.");
+        visit(Metric::counter(name, help, written));
+        let name = "ashlar_cache_memory_bytes";
+        let help = "Memory that the block cache uses, with 256 bytes of overhead for each page.";
+        visit(Metric::gauge(name, help, self.memory_bytes()));
+        let (name, help) =
+            ("ashlar_cache_disk_enabled", "1 if the block cache uses a disk, else 0.");
+        visit(Metric::gauge(name, help, self.has_disk().into()));
     }
 }

@@ -15,108 +15,48 @@ use mixtrics::metrics::{
 
 use crate::page::{Page, PageKey};
 
-/// Counters since the cache was opened, in pages unless the name says bytes, and the present size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounters {
-    /// Pages served from memory.
-    pub memory_hits: u64,
-    /// Pages that were neither in memory nor on the disk and had to be fetched from the block
-    /// store.
-    pub disk_hits: u64,
-    /// Pages that were in neither and had to be fetched.
-    pub misses: u64,
-    /// Pages that came with the request of another reader that fetched them at the same time.
-    pub joined: u64,
-    /// Sealed bytes (content, headers and checksums) that came from the block store.
-    pub fetched_bytes: u64,
-    /// Requests to the block store that were repeated, because the block was missing or damaged.
-    pub second_reads: u64,
-    /// Pages that were kept in memory after they were fetched.
-    pub admitted: u64,
-    /// Pages that were kept in memory when they were written.
-    pub remembered: u64,
-    /// Pages that were removed from memory because their content was deleted.
-    pub forgotten: u64,
-    /// Pages that were evicted from memory to free space.
-    pub evicted: u64,
-    /// Pages that were to be written to the disk and were dropped, because the disk was too slow.
-    pub disk_dropped: u64,
-    /// Pages that the disk returned damaged, or lost although its index lists them.
-    pub corrupt: u64,
-    /// Lookups on the disk that failed.
-    pub disk_errors: u64,
-    /// Lookups on the disk that timed out.
-    pub disk_late: u64,
-    /// Pages in memory now.
-    pub memory_pages: u64,
-    /// Bytes that these pages take; at most the capacity and one page for each shard.
-    pub memory_bytes: u64,
-    /// Bytes written to the disk.
-    pub disk_written_bytes: u64,
-    /// True if the cache has a disk.
-    pub disk: bool,
-}
-
-/// The counters that the cache itself keeps.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    pub(crate) memory_hits: Metric,
-    pub(crate) disk_hits: Metric,
-    pub(crate) misses: Metric,
-    pub(crate) joined: Metric,
-    pub(crate) fetched_bytes: Metric,
-    pub(crate) second_reads: Metric,
-    pub(crate) admitted: Metric,
-    pub(crate) remembered: Metric,
-    pub(crate) forgotten: Metric,
-    pub(crate) corrupt: Metric,
-    pub(crate) disk_errors: Metric,
-    pub(crate) disk_late: Metric,
-    evicted: Arc<Metric>,
-}
-
-/// A number: a counter that only grows, or a level.
-#[derive(Debug, Default)]
-pub(crate) struct Metric(AtomicU64);
-
-impl Metric {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn add(&self, more: usize) {
-        self.0.fetch_add(more as u64, Ordering::Relaxed);
-    }
-}
-
-impl Metrics {
-    pub(crate) fn read(&self) -> CacheCounters {
-        CacheCounters {
-            memory_hits: self.memory_hits.get(),
-            disk_hits: self.disk_hits.get(),
-            misses: self.misses.get(),
-            joined: self.joined.get(),
-            fetched_bytes: self.fetched_bytes.get(),
-            second_reads: self.second_reads.get(),
-            admitted: self.admitted.get(),
-            remembered: self.remembered.get(),
-            forgotten: self.forgotten.get(),
-            evicted: self.evicted.get(),
-            corrupt: self.corrupt.get(),
-            disk_errors: self.disk_errors.get(),
-            disk_late: self.disk_late.get(),
-            ..CacheCounters::default()
-        }
-    }
-
-    /// Returns the listener that counts evicted pages.
-    pub(crate) fn listener(&self) -> Arc<EvictionCounter> {
-        Arc::new(EvictionCounter(Arc::clone(&self.evicted)))
+runtime::counters! {
+    /// Counters since the cache was opened, in pages unless the name says bytes.
+    pub struct CacheMeters {
+        /// Pages served from memory.
+        memory_hits: "ashlar_cache_page_lookups_total" { result: "memory_hit" }
+            "Lookups of 64 KiB pages in the block cache. A joined lookup waited for a fetch that \
+             another reader had started.",
+        /// Pages that were not in memory and were served from the disk.
+        disk_hits: "ashlar_cache_page_lookups_total" { result: "disk_hit" },
+        /// Pages that were in neither and had to be fetched.
+        misses: "ashlar_cache_page_lookups_total" { result: "miss" },
+        /// Pages that came with the request of another reader that fetched them at the same time.
+        joined: "ashlar_cache_page_lookups_total" { result: "joined" },
+        /// Bytes fetched from the block store into the block cache.
+        ///
+        /// They are sealed bytes: content, headers and checksums.
+        fetched_bytes: "ashlar_cache_fetched_bytes_total",
+        /// Requests to the block store that were repeated, because the block was missing or
+        /// damaged.
+        second_reads,
+        /// Pages that were kept in memory after they were fetched.
+        admitted: "ashlar_cache_page_insertions_total" { source: "read" }
+            "Pages that reads and writes put into the memory of the block cache.",
+        /// Pages that were kept in memory when they were written.
+        remembered: "ashlar_cache_page_insertions_total" { source: "write" },
+        /// Pages removed from the memory of the block cache because their block was deleted.
+        forgotten: "ashlar_cache_page_invalidations_total",
+        /// Pages evicted from the memory of the block cache to make room.
+        evicted: "ashlar_cache_page_evictions_total",
+        /// Pages not written to the cache disk because it was too slow.
+        disk_dropped: "ashlar_cache_disk_dropped_pages_total",
+        /// Pages that the cache disk returned damaged, or lost although its index lists them.
+        corrupt: "ashlar_cache_disk_corrupt_pages_total",
+        /// Lookups on the cache disk that failed.
+        disk_errors: "ashlar_cache_disk_errors_total",
+        /// Lookups on the cache disk that did not end in time.
+        disk_late: "ashlar_cache_disk_timeouts_total",
     }
 }
 
 /// Counts pages that are evicted from memory.
-pub(crate) struct EvictionCounter(Arc<Metric>);
+pub(crate) struct EvictionCounter(pub(crate) Arc<CacheMeters>);
 
 impl EventListener for EvictionCounter {
     type Key = PageKey;
@@ -124,18 +64,26 @@ impl EventListener for EvictionCounter {
 
     fn on_leave(&self, reason: Event, _: &PageKey, _: &Page) {
         if reason == Event::Evict {
-            self.0.add(1);
+            self.0.evicted.add(1);
         }
     }
 }
 
 /// The metrics of the library that are used here. The library identifies metrics by name only.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct LibraryMetrics {
-    /// Pages that were dropped on their way to the disk.
-    pub(crate) dropped: Arc<Metric>,
+    /// The counters of the cache: `disk_dropped` counts pages that were dropped on their way to the
+    /// disk.
+    pub(crate) meters: Arc<CacheMeters>,
     /// Files of the disk that are empty.
-    pub(crate) clean: Arc<Metric>,
+    pub(crate) clean: Arc<AtomicU64>,
+}
+
+impl LibraryMetrics {
+    /// Returns the metrics of a cache that counts with `meters`.
+    pub(crate) fn new(meters: &Arc<CacheMeters>) -> LibraryMetrics {
+        LibraryMetrics { meters: Arc::clone(meters), clean: Arc::default() }
+    }
 }
 
 /// Ignores a metric.
@@ -185,7 +133,7 @@ impl CounterVecOps for LibraryMetrics {
     fn counter(&self, labels: &[Cow<'static, str>]) -> BoxedCounter {
         match labels.last().map(AsRef::as_ref) {
             Some("buffer_overflow" | "channel_overflow") => {
-                Box::new(RecordedMetric(Arc::clone(&self.dropped)))
+                Box::new(DroppedPages(Arc::clone(&self.meters)))
             }
             _ => Box::new(IgnoredMetric),
         }
@@ -195,33 +143,37 @@ impl CounterVecOps for LibraryMetrics {
 impl GaugeVecOps for LibraryMetrics {
     fn gauge(&self, labels: &[Cow<'static, str>]) -> BoxedGauge {
         match labels.last().map(AsRef::as_ref) {
-            Some("clean") => Box::new(RecordedMetric(Arc::clone(&self.clean))),
+            Some("clean") => Box::new(CleanFiles(Arc::clone(&self.clean))),
             _ => Box::new(IgnoredMetric),
         }
     }
 }
 
-/// Records a metric of the library.
+/// Counts pages that the library dropped on their way to the disk.
 #[derive(Debug)]
-struct RecordedMetric(Arc<Metric>);
+struct DroppedPages(Arc<CacheMeters>);
 
-impl CounterOps for RecordedMetric {
+impl CounterOps for DroppedPages {
     fn increase(&self, more: u64) {
-        self.0.0.fetch_add(more, Ordering::Relaxed);
+        self.0.disk_dropped.add(more);
     }
 }
 
-impl GaugeOps for RecordedMetric {
+/// Records the number of empty files.
+#[derive(Debug)]
+struct CleanFiles(Arc<AtomicU64>);
+
+impl GaugeOps for CleanFiles {
     fn increase(&self, more: u64) {
-        self.0.0.fetch_add(more, Ordering::Relaxed);
+        self.0.fetch_add(more, Ordering::Relaxed);
     }
 
     fn decrease(&self, less: u64) {
-        self.0.0.fetch_sub(less, Ordering::Relaxed);
+        self.0.fetch_sub(less, Ordering::Relaxed);
     }
 
     fn absolute(&self, value: u64) {
-        self.0.0.store(value, Ordering::Relaxed);
+        self.0.store(value, Ordering::Relaxed);
     }
 }
 

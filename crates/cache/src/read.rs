@@ -89,7 +89,7 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         for index in wanted.missing() {
             if let Some(page) = self.get_from_memory(&wanted, index) {
                 wanted.put(index, page);
-                self.metrics.memory_hits.add(1);
+                self.meters.memory_hits.add(1);
             }
         }
         // Memory comes first, because a lookup there costs no system call.
@@ -110,13 +110,13 @@ impl<B: BlockStore> BlockReader for Cache<B> {
             let page = self.get_from_memory(&wanted, index)?;
             wanted.put(index, page);
         }
-        self.metrics.memory_hits.add(wanted.found.len());
+        self.meters.memory_hits.add(wanted.found.len() as u64);
         wanted.into_pieces()
     }
 
     fn remember(&self, block: BlockId, sub_block: &VerifiedSubBlock) {
         if self.admit_opened(block, sub_block, false) {
-            self.metrics.remembered.add(1);
+            self.meters.remembered.add(1);
         }
     }
 
@@ -125,7 +125,7 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         let whole = range.start.div_ceil(SUB_BLOCK_BYTES)..range.end / SUB_BLOCK_BYTES;
         for index in whole {
             if self.pages.memory().remove(&PageKey { block, index }).is_some() {
-                self.metrics.forgotten.add(1);
+                self.meters.forgotten.add(1);
             }
         }
     }
@@ -147,7 +147,7 @@ impl<B: BlockStore> BlockReader for Cache<B> {
     async fn open(&self, arrival: &mut Arrival) -> Result<(), BlockError> {
         let before = arrival.second_reads();
         let opened = arrival.open(&self.blocks).await;
-        self.metrics.second_reads.add((arrival.second_reads() - before) as usize);
+        self.meters.second_reads.add(u64::from(arrival.second_reads() - before));
         opened
     }
 
@@ -156,14 +156,14 @@ impl<B: BlockStore> BlockReader for Cache<B> {
         let scan = arrival.sub_blocks() >= SCAN_PAGES_MIN;
         let admit_opened = |opened: &VerifiedSubBlock| {
             let length: usize = opened.pieces.iter().map(Bytes::len).sum();
-            self.metrics.misses.add(1);
-            self.metrics.fetched_bytes.add(length + sealed::CHECKSUM_BYTES as usize);
+            self.meters.misses.add(1);
+            self.meters.fetched_bytes.add((length + sealed::CHECKSUM_BYTES as usize) as u64);
             if self.admit_opened(block, opened, scan) {
-                self.metrics.admitted.add(1);
+                self.meters.admitted.add(1);
             }
         };
         let advanced = arrival.advance(&self.blocks, admit_opened).await;
-        self.metrics.second_reads.add((arrival.second_reads() - before) as usize);
+        self.meters.second_reads.add(u64::from(arrival.second_reads() - before));
         advanced
     }
 }
@@ -219,7 +219,7 @@ impl<B: BlockStore> Cache<B> {
             // timer alone.
             let answer = if Instant::now() < deadline { answer.await.ok() } else { None };
             let Some(answer) = answer else {
-                self.metrics.disk_late.add(lookups.len());
+                self.meters.disk_late.add(lookups.len() as u64);
                 disk.pause();
                 return;
             };
@@ -230,9 +230,9 @@ impl<B: BlockStore> Cache<B> {
                     let length = page_bytes(wanted.block.length, index);
                     if let Some(page) = entry.value().content_of(key, length) {
                         wanted.put(index, page);
-                        self.metrics.disk_hits.add(1);
+                        self.meters.disk_hits.add(1);
                     } else {
-                        self.metrics.corrupt.add(1);
+                        self.meters.corrupt.add(1);
                         warn!(block = %key.block, index, "a page of the disk cache is damaged");
                         // Removed from the disk, too, so that the next read fetches it without a
                         // lookup.
@@ -240,9 +240,9 @@ impl<B: BlockStore> Cache<B> {
                     }
                 }
                 // The index lists it, so it was damaged, unless it was evicted at this moment.
-                Ok(None) => self.metrics.corrupt.add(1),
+                Ok(None) => self.meters.corrupt.add(1),
                 Err(error) => {
-                    self.metrics.disk_errors.add(1);
+                    self.meters.disk_errors.add(1);
                     warn!(%error, "the disk cache failed; not using it for some seconds");
                     disk.pause();
                     return;
@@ -260,7 +260,7 @@ impl<B: BlockStore> Cache<B> {
                 match self.fetches.join(wanted.key(index), || self.get_from_memory(wanted, index)) {
                     FetchTurn::Known(page) => {
                         wanted.put(index, page);
-                        self.metrics.memory_hits.add(1);
+                        self.meters.memory_hits.add(1);
                     }
                     FetchTurn::Lead(lead) => leads.push(lead),
                     FetchTurn::Wait(waiter) => waiters.push((index, waiter)),
@@ -277,7 +277,7 @@ impl<B: BlockStore> Cache<B> {
                 match waiter.wait().await {
                     Waited::Page(page) => {
                         wanted.put(index, page);
-                        self.metrics.joined.add(1);
+                        self.meters.joined.add(1);
                     }
                     Waited::Failed => alone.push(index),
                     // Some waiter has to become the lead. The next iteration decides which one.
@@ -330,14 +330,14 @@ impl<B: BlockStore> Cache<B> {
             // A proxy or cache on the way may have returned wrong bytes, so a second request may
             // succeed.
             {
-                self.metrics.second_reads.add(1);
+                self.meters.second_reads.add(1);
                 warn!(block = %block.id, %error, "a missing or damaged block is read again");
                 self.get(block, run.clone()).await?
             }
             first => first?,
         };
         // Counted after verification, so that a damaged response counts once.
-        self.metrics.misses.add(opened.len());
+        self.meters.misses.add(opened.len() as u64);
         // A block that is also being streamed has several readers, so its pages are worth keeping.
         let scan = run.end - run.start >= SCAN_PAGES_MIN && !self.claims.is_taken(block.id);
         let admit = |(index, sub_block): (u32, SubBlock)| {
@@ -351,7 +351,7 @@ impl<B: BlockStore> Cache<B> {
         let content = sealed::content_of(block.length, run.clone());
         let span = sealed::span(block.length, content);
         let bytes = get_with_recovery(&self.blocks, block, span.bytes).await?;
-        self.metrics.fetched_bytes.add(bytes.len());
+        self.meters.fetched_bytes.add(bytes.len() as u64);
         sealed::open_sub_blocks(block, run, bytes)
     }
 
@@ -362,7 +362,7 @@ impl<B: BlockStore> Cache<B> {
         let page = Page::copied(key, sub_block.checksum, &[sub_block.content]);
         let content = page.content().clone();
         self.keep(page, written);
-        self.metrics.admitted.add(1);
+        self.meters.admitted.add(1);
         content
     }
 

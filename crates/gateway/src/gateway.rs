@@ -16,6 +16,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use policy::ResolvedPatterns;
 use rules::{BucketRules, RulesCache};
+use runtime::{Metered, Metric};
 use s3::auth::{Credentials, FormCredentials, RequestHead, SignatureRules, Verified};
 use s3::cors::{CorsHeaders, Preflight};
 use s3::operation::{Demand, Permission, route};
@@ -416,6 +417,12 @@ impl Gateway {
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
         let verified = credentials.verify(secret, request, &signature_rules)?;
         Ok((verified, identity))
+    }
+}
+
+impl Metered for Gateway {
+    fn visit_metrics(&self, visit: &mut dyn FnMut(Metric)) {
+        self.lifecycles().visit_metrics(visit);
     }
 }
 

@@ -43,5 +43,5 @@ pub use crate::gateway::Gateway;
 pub use crate::http::{
     BoxError, ClientAddress, HttpBody, InMemory, RequestContext, RequestId, Served,
 };
-pub use crate::lifecycle_meters::LifecycleCounters;
+pub use crate::lifecycle_meters::{LifecycleCounters, LifecycleMeters};
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

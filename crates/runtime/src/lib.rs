@@ -6,10 +6,10 @@
 
 mod clock;
 mod loopback;
-mod metric_counter;
+mod metrics;
 mod tasks;
 
 pub use clock::{Clock, Moment, SetClock, SystemClock};
 pub use loopback::disable_pacing;
-pub use metric_counter::MetricCounter;
+pub use metrics::{Metered, Metric, MetricCounter, MetricKind};
 pub use tasks::Tasks;

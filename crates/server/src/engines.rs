@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{
-    BlockCounters, BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions,
-    FolderBlocks, MemoryBlocks, Observed, RetryLimits, Retrying,
+    BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions, FolderBlocks,
+    MemoryBlocks, Observed, RetryLimits, Retrying,
 };
 use cache::{Cache, CacheOptions, DISK_TIMEOUT_DEFAULT, DiskOptions};
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 use record::key::space;
+use runtime::Metered;
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 use store::Space;
 use store::{Durability, MemoryStore, MetaStore, StoreError};
@@ -245,10 +246,10 @@ pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
     }
 }
 
-/// A block store, with the function that returns its counters and the number of repeated requests.
+/// A block store, with its counters and the number of repeated requests.
 pub(crate) struct Blocks {
     pub(crate) store: Arc<dyn BlockStore>,
-    pub(crate) counters: Arc<dyn Fn() -> (BlockCounters, u64) + Send + Sync>,
+    pub(crate) meters: Arc<dyn Metered>,
 }
 
 impl fmt::Debug for Blocks {
@@ -296,9 +297,7 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
     }
     // The counters are below the retries, so that each attempt counts as a request.
     let store = Arc::new(Retrying::new(Observed::new(place), RetryLimits::default(), seed));
-    let counted = Arc::clone(&store);
-    let counters = Arc::new(move || (counted.inner().counters(), counted.retries()));
-    Ok(Blocks { store, counters })
+    Ok(Blocks { meters: Arc::clone(&store) as Arc<dyn Metered>, store })
 }
 
 /// Opens the block cache, which keeps blocks in memory and on a local disk. Returns `None` if its
@@ -319,7 +318,7 @@ pub(crate) async fn cache(
     let cache = opened.map_err(|error| Problem::new("open the block cache", error))?;
     // The cache works without its disk if that cannot be used, and then the directory may not
     // exist.
-    if cache.counters().disk {
+    if cache.has_disk() {
         private::folder(&dir, |name| name == "lock" || name.starts_with("pages-"))?;
     }
     Ok(Some(Arc::new(cache)))

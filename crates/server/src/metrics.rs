@@ -1,24 +1,27 @@
 //! Metrics of requests and connections, in the text format `OpenMetrics`, which Prometheus reads.
 //!
-//! The S3 listener counts its requests here; collectors of other modules add their own counters
-//! with [`Metrics::collect_from`]. Each label has a bounded number of values: keys and user names
+//! The S3 listener counts its requests here; [`Metrics::collect_from`] adds the owners of other
+//! metrics. Each label has a bounded number of values: keys and user names
 //! are not labels. For example, the first [`BUCKETS_MAX`] buckets that answer a request with
 //! success get a label value of their own, and all others share the value `other`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gateway::Served;
 use http::StatusCode;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text::encode};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use runtime::{Metered, Metric, MetricKind};
 
 /// The number of buckets with a label value of their own. All others share [`OTHER_BUCKET`].
 pub(crate) const BUCKETS_MAX: usize = 100;
@@ -139,10 +142,10 @@ impl Metrics {
         registry.register_collector(Box::new(Process));
     }
 
-    /// Adds a collector of counters that another module keeps.
-    pub(crate) fn collect_from(&self, collector: impl Collector) {
+    /// Adds an owner of metrics, which are read at each scrape.
+    pub(crate) fn collect_from<O: Metered + ?Sized + 'static>(&self, owner: Arc<O>) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        registry.register_collector(Box::new(collector));
+        registry.register_collector(Box::new(OwnerCollector(owner)));
     }
 
     /// Counts a request and its response.
@@ -207,6 +210,55 @@ impl Metrics {
     }
 }
 
+/// Encodes the metrics of an owner.
+struct OwnerCollector<O: ?Sized>(Arc<O>);
+
+impl<O: ?Sized> fmt::Debug for OwnerCollector<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnerCollector")
+    }
+}
+
+impl<O: Metered + ?Sized + 'static> Collector for OwnerCollector<O> {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        // The format wants all values of a name together.
+        let mut families = BTreeMap::<&str, Vec<Metric>>::new();
+        self.0.visit_metrics(&mut |metric| families.entry(metric.name).or_default().push(metric));
+        for (name, values) in families {
+            let Some(first) = values.first() else { continue };
+            let (help, kind) = (first.help(), first.kind);
+            // The encoder appends `_total` to the names of counters.
+            let name = name.strip_suffix("_total").unwrap_or(name);
+            let described = match kind {
+                MetricKind::Counter => MetricType::Counter,
+                MetricKind::Gauge => MetricType::Gauge,
+            };
+            let mut family = encoder.encode_descriptor(name, &help, None, described)?;
+            if let [Metric { label: None, value, .. }] = values[..] {
+                encode_value(kind, value, family)?;
+                continue;
+            }
+            for Metric { label, value, .. } in values {
+                encode_value(kind, value, family.encode_family(&label.as_slice())?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Encodes the value of a metric.
+fn encode_value(kind: MetricKind, value: u64, encoder: MetricEncoder) -> Result<(), fmt::Error> {
+    match kind {
+        MetricKind::Counter => ConstCounter::new(value).encode(encoder),
+        MetricKind::Gauge => ConstGauge::new(level(value)).encode(encoder),
+    }
+}
+
+/// Returns a number as the value of a gauge. Numbers above `i64::MAX` become `i64::MAX`.
+fn level(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
 /// CPU time and memory of this process, read from `/proc` at each scrape.
 #[derive(Debug)]
 struct Process;
@@ -217,36 +269,22 @@ const TICKS_PER_SECOND: f64 = 100.0;
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         if let Some(kibibytes) = resident_kibibytes() {
-            let bytes = i64::try_from(kibibytes << 10).unwrap_or(i64::MAX);
-            let help = "Resident memory of this process";
-            gauge(&mut encoder, "process_resident_memory_bytes", help, bytes)?;
+            let bytes = ConstGauge::new(level(kibibytes << 10));
+            let (name, help) =
+                ("process_resident_memory_bytes", "Resident memory of this process.");
+            let kind = bytes.metric_type();
+            bytes.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
         }
         // utime and stime, fields 14 and 15 of proc(5).
         if let (Some(user), Some(system)) = (stat(11), stat(12)) {
             #[expect(clippy::cast_precision_loss, reason = "ticks of years fit")]
             let seconds = ConstCounter::new((user + system) as f64 / TICKS_PER_SECOND);
-            let (name, help) = ("process_cpu_seconds", sentence("User and system CPU time"));
+            let (name, help) = ("process_cpu_seconds", "User and system CPU time.");
             let kind = seconds.metric_type();
-            seconds.encode(encoder.encode_descriptor(name, &help, None, kind)?)?;
+            seconds.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
         }
         Ok(())
     }
-}
-
-/// Encodes a gauge without labels: its name, its help text and its current value.
-pub(crate) fn gauge(
-    encoder: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    value: i64,
-) -> Result<(), fmt::Error> {
-    let (gauge, help) = (ConstGauge::new(value), sentence(help));
-    gauge.encode(encoder.encode_descriptor(name, &help, None, gauge.metric_type())?)
-}
-
-/// Returns a help text with a full stop, which the registry adds to the texts of its own metrics.
-pub(crate) fn sentence(help: &str) -> String {
-    format!("{help}.")
 }
 
 /// Returns the resident memory of this process in KiB, or `None` if the kernel does not report it.

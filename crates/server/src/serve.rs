@@ -92,7 +92,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(refresh_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
-    observe::register_lifecycles(&metrics, &gateway);
+    metrics.collect_from(Arc::clone(&gateway));
     tasks.spawn(follow_lifecycles(Arc::clone(&gateway), stop.clone()));
     let service = S3::new(gateway, Arc::clone(&shared));
     let requests_max = count(serve.requests_max);

@@ -3,32 +3,41 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use runtime::MetricCounter;
-
-/// Counters of a session since it began.
-#[derive(Debug, Default)]
-pub struct Meters {
-    /// Operations that were run for a caller.
-    pub served: MetricCounter,
-    /// Round trips that read metadata.
-    pub reads: MetricCounter,
-    /// Reads that were answered from current cache entries, without a round trip.
-    pub remembered: MetricCounter,
-    /// Round trips that committed a batch of plans.
-    pub commits: MetricCounter,
-    /// Plans sent in those batches.
-    pub plans: MetricCounter,
-    /// Plans that a guard refused. Most of them were planned again.
-    pub refused: MetricCounter,
-    /// Plans whose outcome was unknown after the first answer of the store.
-    pub in_doubt: MetricCounter,
-    /// Plans whose outcome was still unknown when their callers were answered.
-    pub unresolved: MetricCounter,
-    /// Cached records that were dropped because the change feed reported a change by another
-    /// session.
-    pub notified: MetricCounter,
-    /// Gaps in the change feed: more records had changed than the store keeps entries for.
-    pub gaps: MetricCounter,
+runtime::counters! {
+    /// Counters of a session since it began.
+    pub struct Meters {
+        /// Operations that were run for a caller.
+        served,
+        /// Round trips that read metadata.
+        reads: "ashlar_metadata_round_trips_total" { operation: "read" }
+            // One metric with the commits, because their sum is the load on the metadata store.
+            "Round trips to the metadata store.",
+        /// Round trips that committed a batch of plans.
+        commits: "ashlar_metadata_round_trips_total" { operation: "commit" },
+        /// Metadata reads that the record cache answered without a round trip, because the session
+        /// was the only one.
+        remembered: "ashlar_metadata_cached_reads_total",
+        /// Plans sent to the metadata store.
+        ///
+        /// A plan is a list of conditions and changes that the store commits as a whole.
+        plans: "ashlar_metadata_plans_total",
+        /// Plans that a guard refused. Most of them were planned again.
+        refused: "ashlar_metadata_plans_refused_total",
+        /// Plans whose outcome was unknown at first.
+        ///
+        /// For example, the connection was lost. Most outcomes become known a little later.
+        in_doubt: "ashlar_metadata_plans_in_doubt_total",
+        /// Plans whose outcome was still unknown when the caller got its answer.
+        unresolved: "ashlar_metadata_plans_unresolved_total",
+        /// Cached records that the change feed invalidated.
+        ///
+        /// The feed is the store's list of changed records. It reports changes by other sessions.
+        notified: "ashlar_metadata_feed_invalidations_total",
+        /// Times that the change feed had lost entries, so the whole record cache was dropped.
+        ///
+        /// More records had changed than the store keeps entries for.
+        gaps: "ashlar_metadata_feed_gaps_total",
+    }
 }
 
 /// Round trips of one operation to the metadata store.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ledger::Note;
 use record::{Ino, Nonce, Timestamp, VolumeRecord};
-use runtime::{Clock, Tasks};
+use runtime::{Clock, Metered, Metric, Tasks};
 use store::{Limits, MetaStore, Plan};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -334,5 +334,23 @@ impl Session {
     /// first.
     pub async fn allocate_inodes(&self, n: usize) -> Result<Vec<Ino>, VolumeError> {
         self.inode_allocator.allocate(n).await
+    }
+}
+
+impl Metered for Session {
+    fn visit_metrics(&self, visit: &mut dyn FnMut(Metric)) {
+        self.meters().visit_metrics(visit);
+        let name = "ashlar_reaper_held_files";
+        let help = "Files whose deletion waits for long reads.";
+        let files = u64::try_from(self.holds().count()).unwrap_or(u64::MAX);
+        visit(Metric::gauge(name, help, files));
+        let name = "ashlar_reaper_oldest_pin_seconds";
+        let help =
+            "Age of the oldest read that delays all deletions of the volume, 0 if none does.";
+        let oldest = self.epochs().oldest_pin().unwrap_or_default();
+        visit(Metric::gauge(name, help, oldest.as_secs()));
+        let name = "ashlar_volume_task_panics_total";
+        let help = "Background tasks that ended in a panic.";
+        visit(Metric::counter(name, help, self.tasks().panics()));
     }
 }

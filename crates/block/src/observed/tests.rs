@@ -29,18 +29,23 @@ async fn requests_bytes_and_failures_are_counted_by_verb() {
     store.set_mark(Bytes::from_static(b"another")).await.expect_err("a conflict");
     store.mark().await.expect("there").expect("marked");
     store.probe().await.expect("probed");
-    let count = |requests, failures, bytes| VerbCount { requests, failures, bytes };
+    let count = |requests, failures, bytes| VerbMeters { requests, failures, bytes };
     let sealed = block(1, 1).sealed_bytes();
-    let expected = BlockCounters {
-        put: count(3, 1, 2 * sealed),
-        get: count(4, 2, 7 + 9),
-        size: count(1, 0, 0),
-        delete: count(1, 0, 0),
-        sessions: count(1, 0, 0),
-        list: count(1, 0, 0),
-        mark: count(2, 0, 4),
-        set_mark: count(2, 1, 4),
-        probe: count(1, 0, 0),
-    };
-    assert_eq!(store.counters(), expected);
+    let expected = [
+        ("put", count(3, 1, 2 * sealed)),
+        ("get", count(4, 2, 7 + 9)),
+        ("size", count(1, 0, 0)),
+        ("delete", count(1, 0, 0)),
+        ("sessions", count(1, 0, 0)),
+        ("list", count(1, 0, 0)),
+        ("mark", count(2, 0, 4)),
+        ("set_mark", count(2, 1, 4)),
+        ("probe", count(1, 0, 0)),
+    ];
+    let BlockMeters { put, get, size, delete, sessions, list, mark, set_mark, probe } =
+        store.meters();
+    let counted = [put, get, size, delete, sessions, list, mark, set_mark, probe];
+    for ((verb, expected), counted) in expected.iter().zip(counted) {
+        assert_eq!(counted.read(), *expected, "{verb}");
+    }
 }

@@ -283,10 +283,10 @@ impl Cached {
 
     /// Reads a range. Returns the requests and bytes that it took.
     async fn cost(&self, content: &Content, body: &Bytes, range: Range<u64>) -> (u64, u64) {
-        let before = self.blocks.counters().get;
+        let before = self.blocks.meters().get.read();
         let frames: Vec<Bytes> = self.open(content, range.clone()).try_collect().await.unwrap();
         assert!(frames.concat() == part(body, range.clone()), "{range:?} differs");
-        let after = self.blocks.counters().get;
+        let after = self.blocks.meters().get.read();
         (after.requests - before.requests, after.bytes - before.bytes)
     }
 }
@@ -345,7 +345,7 @@ async fn many_readers_of_one_body_at_a_time_fetch_it_at_most_twice() {
         assert!(rest.is_empty());
     };
     futures::future::join_all((0..32).map(|_| read())).await;
-    let bytes = cached.blocks.counters().get.bytes;
+    let bytes = cached.blocks.meters().get.bytes.get();
     assert!(bytes <= 2 * size + size / 100, "{bytes} bytes for 32 readers");
     assert!(cached.cache.counters().joined > 0, "some waited for others");
 }
@@ -368,6 +368,10 @@ async fn partly_cached_block_is_still_compared_with_its_record() {
         }
     };
     assert!(matches!(error, ContentError::Corrupt(_)), "{error}");
-    assert_eq!(cached.blocks.counters().get.requests, 4, "a page, a run, the rest, its end again");
+    assert_eq!(
+        cached.blocks.meters().get.requests.get(),
+        4,
+        "a page, a run, the rest, its end again"
+    );
     assert!(bytes < BLOCK as usize, "the end of the block did not leave");
 }

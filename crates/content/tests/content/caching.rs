@@ -47,11 +47,11 @@ impl Cached {
 
     /// Reads a range. Returns the requests and bytes that it took.
     async fn cost(&self, content: &Content, body: &Bytes, range: Range<u64>) -> (u64, u64) {
-        let before = self.blocks.counters().get;
+        let before = self.blocks.meters().get.read();
         let frames: Vec<Bytes> = self.open(content, range.clone()).try_collect().await.unwrap();
         let at = |place: u64| usize::try_from(place).unwrap();
         assert!(frames.concat() == body[at(range.start)..at(range.end)], "{range:?} differs");
-        let after = self.blocks.counters().get;
+        let after = self.blocks.meters().get.read();
         (after.requests - before.requests, after.bytes - before.bytes)
     }
 }

@@ -179,12 +179,12 @@ async fn truncate_and_write_are_one_commit() {
     for (cut, at, size) in
         [(300_000, 100, 300_000), (200_000, 250_000, 260_000), (90_000, 80_000, 90_500)]
     {
-        let before = volume.counters().plans;
+        let before = volume.counters().session.plans;
         resize(cut).await;
         files.write(handle, at, b"written", false, false).await.unwrap();
         resize(size).await;
         files.flush(handle).await.unwrap();
-        assert_eq!(volume.counters().plans - before, 1);
+        assert_eq!(volume.counters().session.plans - before, 1);
         let length = |size: u64| usize::try_from(size).unwrap();
         expected.truncate(length(cut));
         expected.resize(length(size), 0);
@@ -192,11 +192,11 @@ async fn truncate_and_write_are_one_commit() {
         let found = files.read(handle, 0, 1 << 20).await.unwrap().concat();
         assert!(found == expected);
     }
-    let before = volume.counters().plans;
+    let before = volume.counters().session.plans;
     resize(1_000).await;
     resize(70_000).await;
     files.flush(handle).await.unwrap();
-    assert_eq!(volume.counters().plans - before, 1);
+    assert_eq!(volume.counters().session.plans - before, 1);
     expected.truncate(1_000);
     expected.resize(70_000, 0);
     assert!(files.read(handle, 0, 1 << 20).await.unwrap().concat() == expected);

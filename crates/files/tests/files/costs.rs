@@ -37,7 +37,7 @@ impl Meter<'_> {
 
     fn trips(&mut self) -> (u64, u64) {
         let counters = self.bench.volume.counters();
-        let (reads, commits) = (counters.meta_reads, counters.meta_commits);
+        let (reads, commits) = (counters.session.reads, counters.session.commits);
         let before = std::mem::replace(&mut self.seen, (reads, commits));
         (reads - before.0, commits - before.1)
     }

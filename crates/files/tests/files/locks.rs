@@ -32,7 +32,7 @@ fn shared(owner: u64) -> RangeLock {
 
 fn trips(volume: &Volume) -> (u64, u64) {
     let counters = volume.counters();
-    (counters.meta_reads, counters.plans)
+    (counters.session.reads, counters.session.plans)
 }
 
 #[tokio::test]

@@ -99,7 +99,7 @@ async fn claim_in_a_sole_session_costs_no_round_trip() {
     assert!(ours.claim_map(first.handle).await);
     let second = open(&ours, first.attributes.ino).await;
     let other = ours.create(bucket, b"g", by()).await.unwrap();
-    let trips = || (one.counters().meta_reads, one.counters().plans);
+    let trips = || (one.counters().session.reads, one.counters().session.plans);
     let before = trips();
     assert!(ours.claim_map(second).await);
     assert!(ours.claim_map(other.handle).await);

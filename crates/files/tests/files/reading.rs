@@ -39,7 +39,7 @@ impl Bench {
     /// Returns the block requests so far, and the content bytes that they returned.
     fn got(&self) -> (u64, u64) {
         let counters = self.volume.counters();
-        (counters.block_gets, counters.block_got_bytes)
+        (counters.traffic.gets, counters.traffic.got_bytes)
     }
 }
 

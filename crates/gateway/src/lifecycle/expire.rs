@@ -5,10 +5,9 @@
 //! as a condition. For example, a rule expires objects with the tag `tmp=yes`. If a client changes
 //! the tags between listing and removal, the object stays.
 
-use std::sync::atomic::AtomicU64;
-
 use futures::StreamExt as _;
 use record::{InodeHead, Timestamp, VersionRef};
+use runtime::MetricCounter;
 use s3::BucketName;
 use s3::lifecycle::{Rule, RuleExpiration};
 use time::{Duration, OffsetDateTime};
@@ -342,7 +341,7 @@ impl Page<'_> {
         &self,
         versions: Vec<(Vec<u8>, VersionRef, Due)>,
         exempt: Exempt,
-        meter: &AtomicU64,
+        meter: &MetricCounter,
     ) {
         let remove = async |(key, version, due): (Vec<u8>, VersionRef, Due)| {
             let (volume, bucket) = (self.volume, self.bucket);

@@ -101,7 +101,7 @@ async fn a_plan_whose_answer_was_lost_is_committed_once() {
     publish(&volume, b"one", 100_000).await.unwrap();
     assert_eq!(store.fired(), 1);
     assert_eq!(objects(&*store, bucket).await, 1);
-    assert_eq!(volume.counters().in_doubt, 1);
+    assert_eq!(volume.counters().session.in_doubt, 1);
     lookup(&volume, b"one").await.unwrap();
     volume.close().await;
     assert_eq!(count_blocks(&blocks).await, 2, "its blocks stay");
@@ -188,7 +188,7 @@ async fn a_caller_gets_unknown_at_the_deadline_if_the_store_hangs() {
     let took = begun.elapsed();
     assert!(took >= COMMIT_DEADLINE && took < COMMIT_DEADLINE + Duration::from_secs(1), "{took:?}");
     assert_eq!(store.fired(), 1);
-    assert_eq!(volume.counters().unresolved, 1);
+    assert_eq!(volume.counters().session.unresolved, 1);
     // Other plans are served in the meantime, and the late answer settles the plan.
     publish(&volume, b"two", 3).await.unwrap();
     store.release();

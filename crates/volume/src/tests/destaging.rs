@@ -129,7 +129,7 @@ async fn bodies_replaced_before_destaging_are_never_put() {
     let destaged = volume.destage_now().await.unwrap();
     assert_eq!(destaged, Destaged { gone: 7, ..Destaged::default() });
     volume.reap_now().await.unwrap();
-    assert_eq!(volume.counters().block_puts, 0);
+    assert_eq!(volume.counters().traffic.puts, 0);
     assert_eq!(marks(&store).await, 0);
     assert_eq!(records(&*store, space::INODE).await, 2, "the root and the bucket");
     assert_eq!(findings(&store, &blocks).await, []);

@@ -35,17 +35,17 @@ async fn an_old_hint_never_leads_to_a_wrong_answer() {
     let (_store, one, other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     lookup(&other, b"a").await.unwrap();
-    let before = one.counters().feed_invalidations;
+    let before = one.counters().session.notified;
     publish(&other, b"a", 4).await.unwrap();
     publish(&other, b"a", 5).await.unwrap();
     // Each changed a dentry and an inode.
     assert!(
-        eventually(|| one.counters().feed_invalidations >= before + 4).await,
+        eventually(|| one.counters().session.notified >= before + 4).await,
         "the feed did not report it"
     );
     lookup(&one, b"a").await.unwrap();
     publish(&one, b"a", 6).await.unwrap();
-    assert_eq!(one.counters().refused, 0, "it knew that its hint was stale");
+    assert_eq!(one.counters().session.refused, 0, "it knew that its hint was stale");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +53,7 @@ async fn own_changes_do_not_invalidate_the_cache() {
     let (_store, one, _other) = two().await;
     publish(&one, b"a", 3).await.unwrap();
     tokio::time::sleep(3 * session::FEED_INTERVAL).await;
-    assert_eq!(one.counters().feed_invalidations, 0);
+    assert_eq!(one.counters().session.notified, 0);
     let (published, trips) = crate::count_round_trips(publish(&one, b"a", 4)).await;
     published.unwrap();
     assert_eq!((trips.reads, trips.commits), (0, 1), "the overwrite relies on the earlier write");
@@ -87,12 +87,12 @@ async fn a_gap_in_the_feed_drops_all_records() {
             store.commit(&[write(round << 32 | number)]).await.unwrap();
         }
         tokio::time::sleep(2 * session::FEED_INTERVAL).await;
-        if one.counters().feed_gaps >= 1 {
+        if one.counters().session.gaps >= 1 {
             break;
         }
     }
-    assert!(one.counters().feed_gaps >= 1, "the feed did not report it");
-    let refused = one.counters().refused;
+    assert!(one.counters().session.gaps >= 1, "the feed did not report it");
+    let refused = one.counters().session.refused;
     publish(&one, b"a", 4).await.unwrap();
-    assert_eq!(one.counters().refused, refused + 1, "it had to find out again");
+    assert_eq!(one.counters().session.refused, refused + 1, "it had to find out again");
 }

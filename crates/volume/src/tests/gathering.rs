@@ -25,7 +25,7 @@ async fn coalesced_lookups_see_all_acknowledged_commits() {
     make_bucket(&volume).await;
     publish(&volume, b"d/o", 1).await.unwrap();
     reads_take(&store, TRIP);
-    let before = volume.counters().meta_reads;
+    let before = volume.counters().session.reads;
     let acknowledged = Arc::new(AtomicU64::new(1));
     let readers = (0..READERS).map(|_| {
         let (volume, acknowledged) = (Arc::clone(&volume), Arc::clone(&acknowledged));
@@ -50,7 +50,7 @@ async fn coalesced_lookups_see_all_acknowledged_commits() {
     for reader in readers {
         lookups += reader.await.unwrap();
     }
-    let trips = volume.counters().meta_reads - before;
+    let trips = volume.counters().session.reads - before;
     assert!(trips < lookups / 2, "{lookups} lookups took {trips} trips");
     volume.close().await;
 }

@@ -300,10 +300,10 @@ async fn a_late_hold_is_removed_with_the_one_it_replaced() {
     let late =
         Write::Put(at.clone(), Hold { since: Timestamp(1), what: HoldScope::Versions }.encode(at));
     store.commit_now(&[Plan { guards: Vec::new(), writes: vec![late] }]).await;
-    let refused = volume.counters().refused;
+    let refused = volume.counters().session.refused;
     drop(stream);
     sleep(Duration::from_secs(4)).await;
-    assert_eq!(volume.counters().refused, refused + 1, "none but its own is removed");
+    assert_eq!(volume.counters().session.refused, refused + 1, "none but its own is removed");
     assert_eq!(records(&*store, space::HOLD).await, 0);
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);

@@ -189,11 +189,11 @@ async fn deleted_blocks_leave_the_memory_cache() {
     for (name, length) in members {
         assert_eq!(read(&volume, name.as_bytes()).await.unwrap(), bytes_of(name, length));
     }
-    assert_eq!(cache.counters().memory_pages, 8);
+    assert_eq!(cache.memory_pages(), 8);
     delete(&volume, b"b").await;
     volume.reap_now().await.unwrap();
     let seen = cache.counters();
-    assert_eq!((seen.memory_pages, seen.forgotten), (5, 3), "c is in the fourth, too");
+    assert_eq!((cache.memory_pages(), seen.forgotten), (5, 3), "c is in the fourth, too");
     let fetched = seen.fetched_bytes;
     for (name, length) in [members[0], members[2]] {
         assert_eq!(read(&volume, name.as_bytes()).await.unwrap(), bytes_of(name, length));
@@ -201,7 +201,7 @@ async fn deleted_blocks_leave_the_memory_cache() {
     assert_eq!(cache.counters().fetched_bytes, fetched, "nothing else has left");
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(cache.counters().memory_pages, 3, "a's, and the one that b and c shared");
+    assert_eq!(cache.memory_pages(), 3, "a's, and the one that b and c shared");
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,10 +212,14 @@ async fn members_deleted_together_are_reaped_in_one_pass() {
     let id = pack(&volume, &members).await;
     let keys = names.iter().map(|name| (name.as_bytes().to_vec(), None)).collect();
     volume.delete("b", keys).await.unwrap();
-    let refused = volume.counters().refused;
+    let refused = volume.counters().session.refused;
     let reaped = volume.reap_now().await.unwrap();
     assert_eq!((reaped.orphans, reaped.blocks), (150, 1));
-    assert_eq!(volume.counters().refused, refused, "no plan was refused because an owner is gone");
+    assert_eq!(
+        volume.counters().session.refused,
+        refused,
+        "no plan was refused because an owner is gone"
+    );
     assert!(!exists(&blocks, id).await);
     assert_eq!(counters(&*store).await, BTreeMap::new());
 }

@@ -45,14 +45,14 @@ async fn a_sole_session_reads_current_entries_without_a_round_trip() {
     make_bucket(&volume).await;
     publish(&volume, b"dir/name", 3).await.unwrap();
     eventually_knows(&volume, b"dir/name").await;
-    let remembered = volume.counters().reads_from_cache;
+    let remembered = volume.counters().session.remembered;
     for bytes in 4..8 {
         publish(&volume, b"dir/name", bytes).await.unwrap();
         assert_eq!(look(&volume, b"dir/name").await.0, bytes as u64);
         // On a busy machine it may have to find out again.
         eventually_knows(&volume, b"dir/name").await;
     }
-    assert!(volume.counters().reads_from_cache >= remembered + 4);
+    assert!(volume.counters().session.remembered >= remembered + 4);
 }
 
 /// The newcomer changes what the other knows as soon as it is let, again and again.

@@ -16,7 +16,12 @@ const MIB: usize = 1 << 20;
 
 /// The calls to the block store, and the bytes in both directions.
 fn moved(counters: &Counters) -> [u64; 4] {
-    [counters.block_puts, counters.block_put_bytes, counters.block_gets, counters.block_got_bytes]
+    [
+        counters.traffic.puts,
+        counters.traffic.put_bytes,
+        counters.traffic.gets,
+        counters.traffic.got_bytes,
+    ]
 }
 
 /// Parts that are copies of the same bytes of a source.
@@ -71,7 +76,7 @@ async fn an_upload_in_parts_is_written_once_and_reading_it_writes_nothing() {
     }
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.block_put_bytes, whole.len() as u64, "each byte is written once");
+    assert_eq!(counters.traffic.put_bytes, whole.len() as u64, "each byte is written once");
     assert_eq!(counters.blocks_reaped, 0, "nothing was written that is not needed");
 }
 

@@ -74,7 +74,10 @@ async fn completing_moves_no_data_and_repeats_its_answer() {
     let parts = [listed(&first), listed(&second), listed(&last)];
     let done = complete(&volume, "d/k", id, &parts).await.unwrap();
     let after = volume.counters();
-    assert_eq!((after.block_puts, after.block_gets), (before.block_puts, before.block_gets));
+    assert_eq!(
+        (after.traffic.puts, after.traffic.gets),
+        (before.traffic.puts, before.traffic.gets)
+    );
     assert_eq!(complete(&volume, "d/k", id, &parts).await.unwrap().tag, done.tag);
     let whole = [part_bytes(1), part_bytes(3), bytes(5, 4)].concat();
     assert_eq!(get(&volume, "d/k").await, whole);
@@ -86,7 +89,7 @@ async fn completing_moves_no_data_and_repeats_its_answer() {
     volume.delete("bkt", vec![(b"d/k".to_vec(), None)]).await.unwrap();
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.block_puts, "nothing is left");
+    assert_eq!(counters.blocks_reaped, counters.traffic.puts, "nothing is left");
 }
 
 #[tokio::test]
@@ -101,7 +104,7 @@ async fn an_aborted_upload_leaves_nothing() {
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.block_puts);
+    assert_eq!(counters.blocks_reaped, counters.traffic.puts);
 }
 
 #[tokio::test]
@@ -142,7 +145,10 @@ async fn a_part_copied_by_reference_outlives_its_source_and_its_upload() {
     assert_eq!(second.part.tag, PartTag::Md5(md5(&content)));
     complete(&volume, "to", id, &[listed(&first), listed(&second)]).await.unwrap();
     let after = volume.counters();
-    assert_eq!((after.block_puts, after.block_gets), (before.block_puts, before.block_gets));
+    assert_eq!(
+        (after.traffic.puts, after.traffic.gets),
+        (before.traffic.puts, before.traffic.gets)
+    );
     drop(source);
     volume.delete("bkt", vec![(b"from".to_vec(), None)]).await.unwrap();
     volume.reap_now().await.unwrap();
@@ -152,7 +158,7 @@ async fn a_part_copied_by_reference_outlives_its_source_and_its_upload() {
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
     assert_eq!(
-        counters.blocks_reaped, counters.block_puts,
+        counters.blocks_reaped, counters.traffic.puts,
         "the last owner takes the blocks along"
     );
 }
@@ -165,7 +171,7 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
     volume.delete_bucket("bkt").await.unwrap();
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.block_puts);
+    assert_eq!(counters.blocks_reaped, counters.traffic.puts);
     volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let late = volume.upload("bkt", b"k", id).await;
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));

@@ -124,7 +124,10 @@ async fn a_copy_moves_no_data_and_outlives_its_source() {
     let changes = CopyChanges { headers: Some(headers), ..CopyChanges::default() };
     volume.copy(&source, "bkt", b"to/copy", changes, WriteCondition::None, &owner()).await.unwrap();
     let after = volume.counters();
-    assert_eq!((after.block_puts, after.block_gets), (before.block_puts, before.block_gets));
+    assert_eq!(
+        (after.traffic.puts, after.traffic.gets),
+        (before.traffic.puts, before.traffic.gets)
+    );
     drop(source);
     volume.delete("bkt", vec![(b"from".to_vec(), None)]).await.unwrap();
     volume.reap_now().await.unwrap();
@@ -272,7 +275,7 @@ async fn a_deleted_object_is_gone_with_its_blocks() {
     volume.delete_bucket("bkt").await.unwrap();
     volume.reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.block_puts);
+    assert_eq!(counters.blocks_reaped, counters.traffic.puts);
 }
 
 #[tokio::test]
