@@ -41,6 +41,9 @@ pub const DISK_TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
 /// The time for which a disk is not used after it was late or failed.
 pub const DISK_PAUSE: Duration = Duration::from_secs(2);
 
+// A slow disk costs a small share of the time: one late lookup, then a pause.
+const _: () = assert!(10 * DISK_TIMEOUT_DEFAULT.as_millis() <= DISK_PAUSE.as_millis());
+
 /// The timeout for opening a disk and reading all its indexes.
 pub const DISK_OPEN_TIMEOUT: Duration = Duration::from_secs(30);
 

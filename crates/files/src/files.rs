@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::task::TaskTracker;
 use volume::{
-    CacheValidity, Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note, Volume,
-    VolumeError,
+    CacheValidity, Coherence, FoundNode, Ledger, NodeChanges, NodeName, NodeWatch, Note,
+    PUSHED_CACHE_DURATION, Volume, VolumeError,
 };
 
 use crate::attributes::{NodeStat, target_of};
@@ -49,6 +49,9 @@ const SEEN_VERSIONS_MAX: usize = 1 << 17;
 /// The time for which an operation waits until the kernel has dropped its cached pages and
 /// attributes of a file.
 const INVALIDATION_TIMEOUT: Duration = Duration::from_secs(5);
+
+// After this time everything that the kernel was allowed to cache has expired.
+const _: () = assert!(PUSHED_CACHE_DURATION.as_millis() < INVALIDATION_TIMEOUT.as_millis());
 
 /// The memory limit for the dirty data (written and not committed) of all deleted files together,
 /// in bytes. Programs still have these files open. It is separate from

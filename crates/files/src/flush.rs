@@ -30,6 +30,9 @@ const DIRTY_AGE_MAX: Duration = Duration::from_secs(5);
 /// The interval at which the background flusher looks for dirty data that is old enough.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
+// Dirty data is at most one check older than its limit, so checks are frequent against the limit.
+const _: () = assert!(2 * CHECK_INTERVAL.as_millis() <= DIRTY_AGE_MAX.as_millis());
+
 /// The number of checks after which the flusher also drops expired entries of two tables: names
 /// that change too fast to be opened, and threads that got `ESTALE`.
 const CHECKS_PER_EXPIRY: u32 = 5;

@@ -34,7 +34,7 @@ use std::time::Duration;
 use record::{Ino, RangeLock, RangeLockKind};
 use rustix::io::Errno;
 use tracing::{debug, warn};
-use volume::Note;
+use volume::{Note, SESSION_SILENCE};
 
 use crate::files::Files;
 use crate::map_claim::{Claim, PageAccess};
@@ -48,6 +48,11 @@ const CLAIM_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time for which a page request waits until this session has the claim on the file. It is
 /// longer than the claim of a killed session lasts.
 const PAGES_TIMEOUT: Duration = Duration::from_secs(90);
+
+// An open gives up early; a page request waits until the session of a killed mount is fenced, and
+// once more as long for the answer of the next holder.
+const _: () = assert!(CLAIM_TIMEOUT.as_millis() < PAGES_TIMEOUT.as_millis());
+const _: () = assert!(2 * SESSION_SILENCE.as_millis() < PAGES_TIMEOUT.as_millis());
 
 /// The pause before the kernel is asked again for pages that it did not give back.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);

@@ -18,7 +18,7 @@ const THREADS_MAX: usize = 1_024;
 
 /// The time for which the retry of a thread that got `ESTALE` is expected. The kernel looks up the
 /// path in between.
-const RETRY_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const RETRY_WITHIN: Duration = Duration::from_secs(5);
 
 /// An `ESTALE` that a thread got for a node, after which it is expected to try again.
 #[derive(Clone, Copy, Debug)]

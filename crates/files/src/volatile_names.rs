@@ -23,6 +23,7 @@ use record::Ino;
 use volume::NodeName;
 
 use crate::open::OpenFile;
+use crate::stale_retries::RETRY_WITHIN;
 
 /// The maximum number of watched names, and of pinned nodes. Each node may hold inline content in
 /// memory.
@@ -31,6 +32,9 @@ const KEPT_MAX: usize = 64;
 /// The time for which a name stays watched after the last `ESTALE` or retry concerned it, and a
 /// node stays pinned after a watched name last led to it.
 const KEPT_MAX_AGE: Duration = Duration::from_secs(5);
+
+// The node of a watched name is still pinned when the thread that got `ESTALE` tries again.
+const _: () = assert!(RETRY_WITHIN.as_millis() <= KEPT_MAX_AGE.as_millis());
 
 /// The watched names (names that led to `ESTALE`, because other clients rebind them too fast), and
 /// the pinned nodes to which they have led.

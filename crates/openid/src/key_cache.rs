@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::discovery;
 use crate::error::TokenError;
-use crate::fetch::Fetcher;
+use crate::fetch::{FETCH_DEADLINE, Fetcher};
 use crate::keys::KeySet;
 use crate::token::UnverifiedToken;
 
@@ -37,6 +37,12 @@ pub const REFRESH_INTERVAL_MIN: Duration = Duration::from_secs(10);
 /// The maximum time for which a request waits for newer keys if the key of its token is known and
 /// may still be used. After this time it uses the known key.
 pub const REFRESH_WAIT_MAX: Duration = Duration::from_secs(2);
+
+// Keys are fetched several times before they may no longer be used.
+const _: () = assert!(2 * KEYS_REFRESH_AFTER.as_secs() <= KEYS_AGE_MAX.as_secs());
+// One fetch has ended, by its own deadline, when the next one may start.
+const _: () = assert!(FETCH_DEADLINE.as_secs() <= REFRESH_INTERVAL_MIN.as_secs());
+const _: () = assert!(REFRESH_WAIT_MAX.as_secs() < FETCH_DEADLINE.as_secs());
 
 /// The maximum number of requests that wait for a fetch of one issuer's keys. Further requests use
 /// the known key of their token, or are refused with `Busy`.

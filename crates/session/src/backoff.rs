@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time for which an operation is tried while other writers keep changing its records. Then it
-/// fails with [`namespace::FsError::Contended`].
-pub const CONTENTION_DEADLINE: Duration = Duration::from_secs(30);
+use crate::times::CONTENTION_DEADLINE;
 
 /// Limit of the first pause. The limit doubles with each further one, up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(2);

@@ -27,9 +27,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::error::VolumeError;
 use crate::meters::Meters;
-
-/// Time limit of one metadata read of an operation.
-pub const META_READ_DEADLINE: Duration = Duration::from_secs(10);
+use crate::times::META_READ_DEADLINE;
 
 /// Time for which a read in flight makes others wait. If a read takes longer, the network or the
 /// store is slow, and waiting for it would cost more than a shared round trip saves.

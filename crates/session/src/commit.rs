@@ -30,7 +30,6 @@ mod queue;
 mod resolve;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use content::StagedContent;
 use ledger::Note;
@@ -45,6 +44,7 @@ use crate::error::VolumeError;
 use crate::feed::SelfWrites;
 use crate::meters;
 use crate::slots::IdempotencySlots;
+use crate::times::COMMIT_DEADLINE;
 
 pub(crate) use context::CommitContext;
 pub(crate) use context::CommittedFor;
@@ -52,10 +52,6 @@ pub use context::Outcome;
 
 /// Most plans that wait for a batch. Further callers wait for room in the queue.
 pub const QUEUE_PLANS_MAX: usize = 1_024;
-
-/// Time from the call until a caller gets an answer, also if the outcome is still unknown. Only a
-/// watch waits longer: until its outcome is known.
-pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The sending side of the queue in which plans wait to be committed in batches. When the last
 /// clone is dropped, the queued plans are still sent.

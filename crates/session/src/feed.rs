@@ -20,7 +20,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use record::key::space;
 use runtime::Moment;
@@ -34,10 +33,8 @@ use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
 use crate::peers::Peers;
 use crate::records::{self, RecordCache};
+use crate::times::FEED_INTERVAL;
 use crate::watch::Watches;
-
-/// Interval at which the store is asked for changes.
-pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Most keys of this session's own writes for which the notification by the change feed is still to
 /// come.

@@ -18,7 +18,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
 
 use record::{HoldScope, Ino};
 use store::Value;
@@ -26,10 +25,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::epoch::ReaderGuard;
-
-/// Time for which a reader pins its epoch, which delays all deletions, before a hold on its file
-/// takes the pin's place.
-pub const HOLD_AFTER: Duration = Duration::from_secs(5);
+use crate::times::HOLD_AFTER;
 
 /// Keeps the blocks that a reader found from being deleted, until it is dropped.
 #[derive(Debug)]

@@ -48,27 +48,31 @@ mod session;
 mod slots;
 mod state;
 mod throttle;
+mod times;
 mod watch;
 mod watching;
 
-pub use backoff::{Backoff, CONTENTION_DEADLINE};
-pub use coalesce::META_READ_DEADLINE;
-pub use commit::{COMMIT_DEADLINE, Outcome, QUEUE_PLANS_MAX};
+pub use backoff::Backoff;
+pub use commit::{Outcome, QUEUE_PLANS_MAX};
 pub use epoch::{Epochs, ReaderGuard};
 pub use error::{VolumeError, closing, corrupt};
-pub use feed::FEED_INTERVAL;
-pub use holds::{HOLD_AFTER, Holds, ReadPin};
+pub use holds::{Holds, ReadPin};
 pub use inode_allocator::{INODES_LEASED, INODES_PER_OPERATION_MAX, InodeAllocator};
 pub use lock_notices::{LockNotices, LockWatch};
 pub use meters::{Meters, RoundTrips, count_round_trips};
-pub use options::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions};
-pub use peers::{AUTHORITY_DURATION, JOIN_PATIENCE, ShortSession, begin_short_session};
+pub use options::SessionOptions;
+pub use peers::{ShortSession, begin_short_session};
 pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
-pub use session::{CLOSE_PATIENCE, Session};
+pub use session::Session;
 pub use slots::SLOTS_MAX;
 pub use state::{
     ObservedSession, check_block_owner, check_volume_format, counter, entries, other_sessions,
     session_in_key, value,
 };
 pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};
-pub use watch::{CacheValidity, Coherence, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION};
+pub use times::{
+    AUTHORITY_DURATION, CLOSE_PATIENCE, COMMIT_DEADLINE, CONTENTION_DEADLINE, FEED_INTERVAL,
+    HEARTBEAT_INTERVAL, HOLD_AFTER, JOIN_PATIENCE, META_READ_DEADLINE, PUSHED_CACHE_DURATION,
+    SESSION_SILENCE,
+};
+pub use watch::{CacheValidity, Coherence, NodeChanges, NodeWatch};

@@ -6,14 +6,8 @@ use std::time::Duration;
 use ledger::Ledger;
 use runtime::{Clock, SystemClock};
 
-use crate::peers::JOIN_PATIENCE;
 use crate::records::RECORD_CACHE_BYTES_DEFAULT;
-
-/// Default interval between two heartbeats.
-pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Default time without a heartbeat after which other sessions end a session.
-pub const SESSION_SILENCE: Duration = Duration::from_secs(30);
+use crate::times::{HEARTBEAT_INTERVAL, JOIN_PATIENCE, SESSION_SILENCE};
 
 /// Options of a session.
 #[derive(Clone, Debug)]

@@ -33,16 +33,7 @@ use tracing::debug;
 use crate::error::VolumeError;
 use crate::records::RecordCache;
 use crate::state;
-
-/// Time for which a session is authoritative (may answer reads from its cache) after it asked the
-/// store and learned of no other session.
-pub const AUTHORITY_DURATION: Duration = Duration::from_millis(500);
-
-/// Time that a new session waits before its first change if there are other sessions: at least
-/// twice the time for which they may still answer reads from their caches.
-pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
-
-const _: () = assert!(JOIN_PATIENCE.as_millis() >= 2 * AUTHORITY_DURATION.as_millis());
+use crate::times::{AUTHORITY_DURATION, JOIN_PATIENCE};
 
 /// Interval at which a session that has peers (other sessions of the volume) checks if it still has
 /// some.

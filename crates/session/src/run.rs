@@ -15,12 +15,12 @@ use namespace::{Env, FsError, Next, Planner, Run, plan_from_hints};
 use store::{Read, ReadResult};
 use tokio::time::Instant;
 
-use crate::backoff::CONTENTION_DEADLINE;
 use crate::commit::{CommittedFor, Outcome};
 use crate::contention::Contender;
 use crate::error::{VolumeError, corrupt};
 use crate::meters;
 use crate::session::Session;
+use crate::times::CONTENTION_DEADLINE;
 
 /// Retries of an operation whose commit failed and certainly changed nothing.
 const ABORTS_MAX: u32 = 2;

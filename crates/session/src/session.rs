@@ -1,7 +1,6 @@
 //! The session: one process that has opened one volume, with its connection to the metadata store.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use ledger::Note;
 use record::{Ino, Nonce, Timestamp, VolumeRecord};
@@ -11,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, warn};
 
-use crate::coalesce::{META_READ_DEADLINE, ReadCoalescer};
+use crate::coalesce::ReadCoalescer;
 use crate::commit::{CommittedFor, Committer, Outcome};
 use crate::contention::Reservations;
 use crate::epoch::{Epochs, ReaderGuard};
@@ -24,11 +23,8 @@ use crate::random_bits::RandomBits;
 use crate::records::RecordCache;
 use crate::state::{self, Heartbeat, ObservedSession, SessionState};
 use crate::throttle::Throttle;
+use crate::times::{CLOSE_PATIENCE, META_READ_DEADLINE};
 use crate::watch::Watches;
-
-/// Time limit for each of the two waits of [`Session::close`]: for the heartbeat, and for running
-/// tasks.
-pub const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A session of this process with a volume's metadata.
 ///

@@ -30,10 +30,7 @@ use store::{Key, Plan, Write};
 use tokio::sync::oneshot;
 
 use crate::records::SeqlockRead;
-
-/// Time for which data may be cached while the session has peers, with [`Coherence::Pushed`].
-/// Changes of peers invalidate it earlier, most of them within [`crate::FEED_INTERVAL`].
-pub const PUSHED_CACHE_DURATION: Duration = Duration::from_secs(1);
+use crate::times::PUSHED_CACHE_DURATION;
 
 /// Consistency of caches outside of this process, such as the kernel's, while the session has peers
 /// (other sessions of the volume).

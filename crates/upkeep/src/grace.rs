@@ -25,6 +25,13 @@ use tracing::warn;
 /// is long enough for a store that writes to disk only when a dump is requested.
 pub const DELETION_GRACE_RELAXED: Duration = Duration::from_mins(1);
 
+/// The most recent commits that a store with relaxed durability may lose, as a time: Linux writes
+/// changed pages to disk after 30 seconds by default (`vm.dirty_expire_centisecs`).
+const LOST_COMMITS_MAX: Duration = Duration::from_secs(30);
+
+// A block is deleted only after the commit that freed it can no longer be lost.
+const _: () = assert!(LOST_COMMITS_MAX.as_millis() < DELETION_GRACE_RELAXED.as_millis());
+
 /// The most blocks whose age is known, at about a hundred bytes each. Further blocks wait until
 /// others were deleted.
 const WAITING_MAX: usize = 1 << 20;

@@ -71,6 +71,8 @@ pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
 /// serves several deletes.
 pub const REAP_DELAY: Duration = Duration::from_millis(500);
 
+const _: () = assert!(REAP_DELAY.as_millis() < REAP_INTERVAL.as_millis());
+
 /// The time for which a completed upload answers a repeated completion.
 pub const UPLOAD_RESULT_KEPT: Duration = Duration::from_hours(24);
 

@@ -65,7 +65,10 @@ use futures::stream;
 use record::key::{self, space};
 use record::{BlockId, Hold, HoldScope, Ino, Nonce, Timestamp};
 use session::scan::{self, CompleteScan, block_of, ino_of, nonce_of};
-use session::{Outcome, Priority, SLOTS_MAX, VolumeError, corrupt, session_in_key, value};
+use session::{
+    CLOSE_PATIENCE, Outcome, Priority, SESSION_SILENCE, SLOTS_MAX, VolumeError, corrupt,
+    session_in_key, value,
+};
 use store::{Guard, Key, Plan, Read, Value, Write};
 use tokio::sync::Notify;
 use tracing::{debug, info, warn};
@@ -84,6 +87,12 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 /// The delay of the second look at the blocks of an ended session. Puts that were on their way at
 /// the first look have been executed or dropped by then.
 pub const SWEEP_SECOND_LOOK_DELAY: Duration = Duration::from_hours(1);
+
+// Between the two looks, a session that still lived at the first one has published its blocks, or
+// was fenced.
+const _: () = assert!(
+    SESSION_SILENCE.as_millis() + CLOSE_PATIENCE.as_millis() < SWEEP_SECOND_LOOK_DELAY.as_millis()
+);
 
 /// The pause after the first failed sweep. It doubles with each further failure, up to
 /// [`SWEEP_INTERVAL`].

@@ -44,9 +44,9 @@ pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
 pub use record::VersionRef;
 pub use runtime::{Clock, SetClock, SystemClock, Tasks};
 pub use session::{
-    Backoff, CONTENTION_DEADLINE, CacheValidity, Coherence, LockNotices, LockWatch, NodeChanges,
-    NodeWatch, RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, RoundTrips, SessionOptions, VolumeError,
-    count_round_trips,
+    Backoff, COMMIT_DEADLINE, CONTENTION_DEADLINE, CacheValidity, Coherence, LockNotices,
+    LockWatch, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION, RECORD_CACHE_BYTES_DEFAULT,
+    ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions, VolumeError, count_round_trips,
 };
 pub use upkeep::{
     Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, NoProgress, Progress,

@@ -11,13 +11,16 @@ use record::{Ino, LOCKS_PER_FILE_MAX, RangeLock, RangeLockKind};
 use rustix::io::Errno;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
-use volume::Volume;
+use volume::{COMMIT_DEADLINE, Volume};
 
 use super::table::{FileTable, WaitState};
 
 /// The time for which a lock record is rewritten again and again after a commit with an unknown
 /// outcome, because that commit may still arrive at the store.
 const DOUBT_DURATION: Duration = Duration::from_secs(30);
+
+// A commit with an unknown outcome has twice its deadline to arrive at the store.
+const _: () = assert!(2 * COMMIT_DEADLINE.as_millis() <= DOUBT_DURATION.as_millis());
 
 /// The maximum number of lock owners that a search for a deadlock visits. A longer circle is not
 /// found.

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use record::{HeartbeatRecord, Sequence, key, key::space};
 use store::{Guard, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, warn};
 
 use super::observe::{SESSIONS_MAX, SilenceTracker};
 use super::{ObservedSession, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
+use crate::times::{COMMIT_DEADLINE, META_READ_DEADLINE};
 
 /// Pause before an extra beat, which is sent when the passed epoch grows. Readers that end within
 /// the pause share the beat.
@@ -86,8 +87,11 @@ impl Heartbeat {
         }
     }
 
-    /// Reads the volume's epoch and the other sessions, and ends those that fell silent.
+    /// Reads the volume's epoch and the other sessions, and ends those that fell silent. Takes at
+    /// most [`META_READ_DEADLINE`], so that this session's own beat is not late; the next call ends
+    /// the other silent sessions.
     async fn observe_sessions(&mut self) {
+        let until = Instant::now() + META_READ_DEADLINE;
         // One round trip and one snapshot, so that each session is seen with its own beat.
         let (sessions, sessions_end) = key::partition(space::SESSION, 0);
         let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
@@ -99,10 +103,14 @@ impl Heartbeat {
             range(sessions, sessions_end),
             range(beats, beats_end),
         ];
-        let found = match self.store.read(&reads).await {
-            Ok(found) => found,
-            Err(error) => {
+        let found = match timeout_at(until, self.store.read(&reads)).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(error)) => {
                 debug!(%error, "cannot read the sessions");
+                return;
+            }
+            Err(_late) => {
+                debug!("the sessions were not read in time");
                 return;
             }
         };
@@ -119,11 +127,17 @@ impl Heartbeat {
         // Each session is ended by a plan of its own, because a beat in between refuses only its
         // own plan.
         for session in silent {
-            match fence(&*self.store, &self.state, &session).await {
-                Ok(true) => self.session_ended.notify_one(),
-                Ok(false) => {}
-                Err(error) => {
+            match timeout_at(until, fence(&*self.store, &self.state, &session)).await {
+                Ok(Ok(true)) => self.session_ended.notify_one(),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => {
                     warn!(session = %session.nonce, %error, "cannot end a silent session");
+                }
+                Err(_late) => {
+                    // The plan may still be committed, and then no later call sees the session.
+                    self.session_ended.notify_one();
+                    warn!(session = %session.nonce, "a silent session was not ended in time");
+                    break;
                 }
             }
         }
@@ -140,7 +154,13 @@ impl Heartbeat {
             guards: vec![self.state.guard(), Guard::Equals(key.clone(), self.beat.1.clone())],
             writes: vec![Write::Put(key, value.clone())],
         };
-        match self.store.commit(&[plan]).await.map(|verdicts| verdicts.into_iter().next()) {
+        let plans = [plan];
+        let Ok(answer) = timeout(COMMIT_DEADLINE, self.store.commit(&plans)).await else {
+            self.keep_unconfirmed(beat, value);
+            warn!("a heartbeat was not written in time");
+            return;
+        };
+        match answer.map(|verdicts| verdicts.into_iter().next()) {
             Ok(Some(Verdict::Committed)) => {
                 self.beat = (beat, value);
                 self.unconfirmed.clear();
@@ -161,13 +181,18 @@ impl Heartbeat {
             }
             Ok(_) => self.state.fence("the session's record is gone"),
             Err(error) => {
-                if error.kind() == StoreErrorKind::Unknown
-                    && self.unconfirmed.len() < UNCONFIRMED_MAX
-                {
-                    self.unconfirmed.push((beat, value));
+                if error.kind() == StoreErrorKind::Unknown {
+                    self.keep_unconfirmed(beat, value);
                 }
                 warn!(%error, "a heartbeat failed");
             }
+        }
+    }
+
+    /// Remembers a beat whose outcome is unknown, because it may be in the store.
+    fn keep_unconfirmed(&mut self, beat: HeartbeatRecord, value: Value) {
+        if self.unconfirmed.len() < UNCONFIRMED_MAX {
+            self.unconfirmed.push((beat, value));
         }
     }
 }
