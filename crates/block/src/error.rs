@@ -6,6 +6,8 @@
 use std::error::Error;
 use std::fmt;
 
+use publication::ContentError;
+
 /// The kind of an error, which determines the caller's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -84,5 +86,20 @@ impl fmt::Display for BlockError {
 impl Error for BlockError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_ref().map(|source| source.as_ref() as &(dyn Error + 'static))
+    }
+}
+
+impl From<BlockError> for ContentError {
+    fn from(error: BlockError) -> ContentError {
+        match error.kind() {
+            BlockErrorKind::Full => ContentError::Full(error.to_string()),
+            // A record named the block, so it must be there.
+            BlockErrorKind::NotFound | BlockErrorKind::Corrupt | BlockErrorKind::ChecksumsLost => {
+                ContentError::Corrupt(error.to_string())
+            }
+            BlockErrorKind::Unavailable | BlockErrorKind::Conflict | BlockErrorKind::Refused => {
+                ContentError::Unavailable(error.to_string())
+            }
+        }
     }
 }

@@ -21,23 +21,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::ContentError;
+use crate::Overloaded;
 pub use holder::{MemoryHolder, SHARE_PARTS, Share};
 use queue::Queue;
 
 /// The unit in which the budget counts memory, in bytes.
 const UNIT_BYTES: u64 = 1024;
-
-/// The error of a request for memory that was not granted within its timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no memory was granted within the timeout")]
-pub struct Overloaded;
-
-impl From<Overloaded> for ContentError {
-    fn from(Overloaded: Overloaded) -> ContentError {
-        ContentError::Overloaded
-    }
-}
 
 /// A holder of memory that can give some of it back while others wait.
 pub trait ReleaseMemory: fmt::Debug + Send + Sync {

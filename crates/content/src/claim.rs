@@ -30,10 +30,11 @@ use std::time::Duration;
 use block::{BlockError, BlockErrorKind};
 use futures::StreamExt;
 use futures::stream;
+use publication::{Pin, StagedBlocks};
 use record::BlockId;
 use tracing::warn;
 
-use crate::staging::{Pin, Staging};
+use crate::staging::Staging;
 
 /// The deletions of one abandoned content's blocks that run at the same time.
 const DELETES_AT_ONCE: usize = 4;
@@ -51,19 +52,19 @@ const DELETE_PAUSE: Duration = Duration::from_secs(1);
 /// references the blocks can be committed any more. After a plan with an unknown outcome the claim
 /// stays disarmed, and the sweeper deletes the blocks if no record references them.
 #[derive(Debug)]
-pub struct StagedBlocks(pub(crate) Arc<Claim>);
+pub struct BlockClaim(pub(crate) Arc<Claim>);
 
-impl StagedBlocks {
+impl BlockClaim {
     /// Disarms the claim on the blocks, so that dropping it deletes nothing. Called before a plan
     /// that references the blocks is sent.
     pub fn disarm(&mut self) {
-        self.0.armed.store(false, Ordering::SeqCst);
+        self.0.disarm();
     }
 
     /// Arms the claim on the blocks again, so that dropping it deletes them. Called once no plan
     /// that references the blocks can be committed.
     pub fn rearm(&mut self) {
-        self.0.armed.store(true, Ordering::SeqCst);
+        self.0.rearm();
     }
 
     /// Returns the ids of the blocks, sorted; ids of blocks that are shared with other contents
@@ -75,7 +76,7 @@ impl StagedBlocks {
     }
 }
 
-/// The shared part of [`StagedBlocks`]: the ownership of blocks that no record references yet. The
+/// The shared part of [`BlockClaim`]: the ownership of blocks that no record references yet. The
 /// writer and each put under way hold it, too.
 #[derive(Debug)]
 pub(crate) struct Claim {
@@ -136,6 +137,16 @@ impl Claim {
     /// Each statement leaves the set consistent, so a poisoned lock is still usable.
     fn ids(&self) -> MutexGuard<'_, BTreeSet<BlockId>> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl StagedBlocks for Claim {
+    fn disarm(&self) {
+        self.armed.store(false, Ordering::SeqCst);
+    }
+
+    fn rearm(&self) {
+        self.armed.store(true, Ordering::SeqCst);
     }
 }
 

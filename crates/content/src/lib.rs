@@ -13,7 +13,7 @@
 //!
 //! **Invariant.** Every block that a writer puts is owned by a claim. If the claim is dropped, it
 //! deletes the block, unless a plan that references the block was sent. The publisher calls
-//! [`StagedContent::disarm`] before it sends that plan. If the outcome of the plan stays unknown,
+//! [`StagedBlocks::disarm`] before it sends that plan. If the outcome of the plan stays unknown,
 //! the block stays too, and the sweeper deletes it later if no record references it.
 //!
 //! For example, a PUT of 20 MiB with blocks of 8 MiB puts three blocks. If the client disconnects
@@ -24,7 +24,6 @@
 mod budget;
 mod claim;
 mod deadlines;
-mod error;
 mod ids;
 mod known;
 mod late;
@@ -40,10 +39,9 @@ mod stream;
 mod traffic;
 mod writer;
 
-pub use budget::{ByteBudget, MemoryHolder, Overloaded, Permit, ReleaseMemory, SHARE_PARTS, Share};
-pub use claim::StagedBlocks;
+pub use budget::{ByteBudget, MemoryHolder, Permit, ReleaseMemory, SHARE_PARTS, Share};
+pub use claim::BlockClaim;
 pub use deadlines::Deadlines;
-pub use error::ContentError;
 pub use ids::BlockIds;
 pub use known::read_from_memory;
 pub use late::{DELETE_RETRY_DELAYS, LATE_BLOCKS_MAX, LateBlocks};
@@ -53,11 +51,12 @@ pub use placement::{
     CONCURRENCY_MEMORY, Conditions, Placement, PlacementPolicy, STAGED_INLINE_BODY_BYTES_MAX,
     SizeAndLoad,
 };
+pub use publication::{ContentError, Overloaded, Pin, Pins, StagedBlocks};
 pub use staged::StagedContent;
 pub use staged_inline::{
     DESTAGE_DELAY, Reservation, STAGED_INLINE_BYTES_DEFAULT, StagedBody, StagedInline,
 };
-pub use staging::{Pin, Pins, Staging};
+pub use staging::Staging;
 pub use stream::{
     ARRIVAL_MEMORY_BYTES, ContentStream, OPEN_AHEAD_BYTES, READ_AHEAD_BYTES_MAX, RUN_BYTES_MAX,
     RUN_BYTES_MIN, Reading, RecordSlices, SliceSource,

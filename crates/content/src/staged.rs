@@ -1,8 +1,11 @@
 //! A body that is durable and that no record references yet.
 
+use std::sync::Arc;
+
+use publication::StagedBlocks;
 use record::Content;
 
-use crate::claim::StagedBlocks;
+use crate::claim::BlockClaim;
 use crate::staged_inline::Reservation;
 
 /// A complete, durable body that no record references yet. Dropping it deletes its blocks in the
@@ -15,7 +18,7 @@ use crate::staged_inline::Reservation;
 pub struct StagedContent {
     content: Content,
     size: u64,
-    blocks: StagedBlocks,
+    blocks: BlockClaim,
     /// The reserved capacity of a body that is to be staged inline, that is, kept in its inode's
     /// record for a while.
     reservation: Option<Reservation>,
@@ -26,7 +29,7 @@ impl StagedContent {
     pub(crate) fn new(
         content: Content,
         size: u64,
-        blocks: StagedBlocks,
+        blocks: BlockClaim,
         reservation: Option<Reservation>,
     ) -> StagedContent {
         StagedContent { content, size, blocks, reservation, md5: None }
@@ -61,19 +64,25 @@ impl StagedContent {
     }
 
     /// Keeps the body's blocks when this is dropped, because a plan may reference them: see
-    /// [`StagedBlocks::disarm`].
+    /// [`BlockClaim::disarm`].
     pub fn disarm(&mut self) {
         self.blocks.disarm();
     }
 
-    /// Deletes the body's blocks again when this is dropped: see [`StagedBlocks::rearm`].
+    /// Deletes the body's blocks again when this is dropped: see [`BlockClaim::rearm`].
     pub fn rearm(&mut self) {
         self.blocks.rearm();
     }
 
+    /// Returns the claim on the body's blocks, for the session that publishes them. It deletes the
+    /// blocks if its last owner drops it armed.
+    pub fn into_blocks(self) -> Arc<dyn StagedBlocks> {
+        self.blocks.0
+    }
+
     /// Returns the content, and the claim on its blocks, which deletes them when it is dropped
     /// armed. The claim stays armed or disarmed as it is.
-    pub fn into_parts(self) -> (Content, StagedBlocks) {
+    pub fn into_parts(self) -> (Content, BlockClaim) {
         (self.content, self.blocks)
     }
 }

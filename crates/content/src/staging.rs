@@ -1,22 +1,12 @@
 //! The shared resources of all writers of a session.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use block::{BLOCK_BYTES_MAX, BlockReader, BlockStore};
+use publication::Pins;
 use runtime::Tasks;
 
 use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, StagedInline, Traffic};
-
-/// A guard that keeps an epoch pinned, and so blocks from being deleted, until it is dropped.
-pub type Pin = Box<dyn Debug + Send + Sync>;
-
-/// Keeps blocks that a plan is about to reference from being deleted by the reaper.
-pub trait Pins: Debug + Send + Sync {
-    /// Pins the current epoch until the returned guard is dropped. The reaper deletes no block that
-    /// was freed meanwhile.
-    fn pin(self: Arc<Self>) -> Pin;
-}
 
 /// The resources that all writers of a session share.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ use hashing::Md5;
 use record::{Content, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
-use crate::claim::{Claim, StagedBlocks};
+use crate::claim::{BlockClaim, Claim};
 use crate::md5::{BodyMd5, Hashing};
 use crate::packer::{self, Packer};
 use crate::pressure::Pressure;
@@ -366,7 +366,7 @@ impl ContentWriter {
                 Content::Slices(std::mem::take(&mut self.slices))
             }
         };
-        let blocks = StagedBlocks(Arc::clone(&self.claim));
+        let blocks = BlockClaim(Arc::clone(&self.claim));
         Ok(StagedContent::new(content, self.size, blocks, reservation).with_md5(md5))
     }
 

@@ -31,8 +31,8 @@ mod resolve;
 
 use std::sync::Arc;
 
-use content::StagedContent;
 use ledger::Note;
+use publication::StagedBlocks;
 use store::Plan;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -92,8 +92,8 @@ impl Committer {
 
     /// Commits a plan, in a batch with others. The epoch that `reading` pins stays pinned until the
     /// outcome is certain, so no block that the reader of that epoch found is deleted. `staged` is
-    /// content whose blocks the plan names: it is returned if the plan certainly did not commit; if
-    /// the caller is gone then, the blocks are deleted. `note` names the request in the ledger's
+    /// the claim on blocks that the plan names: it is returned if the plan certainly did not
+    /// commit; if the caller is gone then, the blocks are deleted. `note` names the request in the ledger's
     /// journal, which the next process of a mount reads.
     ///
     /// Once the plan is in the queue it is committed even if the returned future is dropped.
@@ -101,7 +101,7 @@ impl Committer {
         &self,
         plan: Plan,
         reading: ReaderGuard,
-        staged: Option<StagedContent>,
+        staged: Option<Arc<dyn StagedBlocks>>,
         committed_for: CommittedFor,
         note: Note,
     ) -> CommitAnswer {

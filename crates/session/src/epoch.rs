@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use content::{Pin, Pins};
+use publication::{Pin, Pins};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

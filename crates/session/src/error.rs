@@ -1,8 +1,8 @@
 //! Errors of operations on a volume, grouped by what the caller answers to its client.
 
 use block::BlockError;
-use content::{ContentError, Overloaded};
 use namespace::FsError;
+use publication::{ContentError, Overloaded};
 use record::DecodeError;
 use store::{Key, StoreError, StoreErrorKind};
 

@@ -9,9 +9,11 @@
 //! on the inode. The refusal brings the new record, the driver plans again with it, and commits
 //! once more.
 
-use content::StagedContent;
+use std::sync::Arc;
+
 use ledger::Note;
 use namespace::{Env, FsError, Next, Planner, Run, plan_from_hints};
+use publication::StagedBlocks;
 use store::{Read, ReadResult};
 use tokio::time::Instant;
 
@@ -71,7 +73,7 @@ impl Session {
     pub async fn run_journaled<O>(
         &self,
         operation: &O,
-        staged: Option<StagedContent>,
+        staged: Option<Arc<dyn StagedBlocks>>,
         note: &Note,
     ) -> Result<O::Output, VolumeError>
     where
@@ -85,12 +87,12 @@ impl Session {
     /// As [`Session::run`], for an operation of the registered [`crate::NodeWatch`], the receiver
     /// of invalidations, for example of a mount. It is not notified of changes that it made itself.
     /// If the outcome of the commit is unknown, the call waits until it is known; the caller bounds
-    /// the wait. `staged` is content whose blocks the plan names, as in
+    /// the wait. `staged` is the claim on blocks that the plan names, as in
     /// [`Session::run_publishing`].
     pub async fn run_as_watch<O>(
         &self,
         operation: &O,
-        staged: Option<StagedContent>,
+        staged: Option<Arc<dyn StagedBlocks>>,
     ) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -105,7 +107,7 @@ impl Session {
     pub async fn run_publishing<O>(
         &self,
         operation: &O,
-        staged: StagedContent,
+        staged: Arc<dyn StagedBlocks>,
     ) -> Result<O::Output, VolumeError>
     where
         O: Planner + Sync,
@@ -155,7 +157,7 @@ impl Session {
     async fn drive<O>(
         &self,
         operation: &O,
-        mut staged: Option<StagedContent>,
+        mut staged: Option<Arc<dyn StagedBlocks>>,
         committed_for: CommittedFor,
         note: &Note,
         contender: &mut Contender<'_>,

@@ -134,7 +134,7 @@ async fn publish_staged(
         assumptions: &[],
         writes: &[],
     };
-    volume.session.run_publishing(&operation, staged).await
+    volume.session.run_publishing(&operation, staged.into_blocks()).await
 }
 
 pub(crate) async fn lookup(volume: &Volume, key: &[u8]) -> Result<FoundObject, VolumeError> {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use content::StagedContent;
 use store::{Plan, StoreError, StoreErrorKind, Verdict};
 use tokio::time::Instant;
 use tracing::warn;
@@ -20,13 +19,13 @@ pub(super) async fn commit(context: Arc<CommitContext>, mut batch: Vec<SentPlan>
     let guarded =
         |SentPlan { queued, slot }: &SentPlan| context.add_session_guards(&queued.plan, slot);
     let plans: Vec<Plan> = batch.iter().map(guarded).collect();
-    // From here on a plan that names the blocks may commit, so dropping the staged content must not
+    // From here on a plan that names the blocks may commit, so dropping the claim on them must not
     // delete them.
-    for SentPlan { queued, slot } in &mut batch {
+    for SentPlan { queued, slot } in &batch {
         let (number, step) = slot.step();
         queued.note.sent(number, step).expect("a file in memory can be written");
         context.self_writes.sent(&queued.plan);
-        queued.staged.iter_mut().for_each(StagedContent::disarm);
+        queued.staged.iter().for_each(|blocks| blocks.disarm());
     }
     let deadline = batch.iter().map(|sent| sent.queued.deadline).max();
     let deadline = deadline.unwrap_or_else(Instant::now);

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use content::StagedContent;
 use ledger::Note;
 use namespace::FsError;
+use publication::StagedBlocks;
 use runtime::Tasks;
 use store::{Guard, Limits, MetaStore, Plan, StoreErrorKind, Value, Verdict};
 use tokio::sync::oneshot;
@@ -84,15 +84,15 @@ impl From<Outcome> for Result<(), VolumeError> {
 #[derive(Debug)]
 pub(crate) struct CommitAnswer {
     pub(crate) outcome: Outcome,
-    /// The staged content, if the plan certainly was not committed.
-    pub(crate) staged: Option<StagedContent>,
+    /// The claim on the staged blocks, if the plan certainly was not committed.
+    pub(crate) staged: Option<Arc<dyn StagedBlocks>>,
     /// The invalidation of kernel caches, if a watch has cached something that the plan changed.
     pub(crate) invalidation: Option<PendingInvalidation>,
 }
 
 impl CommitAnswer {
     /// Returns an answer without an invalidation, for every outcome but `Committed`.
-    pub(super) fn without(outcome: Outcome, staged: Option<StagedContent>) -> CommitAnswer {
+    pub(super) fn without(outcome: Outcome, staged: Option<Arc<dyn StagedBlocks>>) -> CommitAnswer {
         CommitAnswer { outcome, staged, invalidation: None }
     }
 }
@@ -114,7 +114,7 @@ pub(crate) enum CommittedFor {
 #[derive(Debug)]
 pub(super) struct QueuedPlan {
     pub(super) plan: Plan,
-    pub(super) staged: Option<StagedContent>,
+    pub(super) staged: Option<Arc<dyn StagedBlocks>>,
     pub(super) reading: ReaderGuard,
     pub(super) deadline: Instant,
     pub(super) committed_for: CommittedFor,
@@ -258,7 +258,7 @@ impl CommitContext {
             self.self_writes.dropped(&plan);
             self.correct_hint(&plan, &outcome);
         }
-        staged.iter_mut().for_each(StagedContent::rearm);
+        staged.iter().for_each(|blocks| blocks.rearm());
         if let Some(caller) = caller {
             // If the caller is gone, the send fails and the staged blocks in the answer are
             // deleted.

@@ -93,7 +93,7 @@ impl Volume {
             attributes: &WRITTEN,
             own_retention: None,
         };
-        let written = self.session.run_publishing(&operation, body).await;
+        let written = self.session.run_publishing(&operation, body.into_blocks()).await;
         self.session.wake_reaper();
         let node = match written {
             // For S3 both mean that the object has changed: the view finds it again and decides

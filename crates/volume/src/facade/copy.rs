@@ -121,7 +121,7 @@ impl Volume {
         let mut reservation = body.as_mut().and_then(StagedContent::take_reservation);
         reservation.iter_mut().for_each(|reservation| reservation.assign(ino));
         let published = match body {
-            Some(body) => self.session.run_publishing(&operation, body).await,
+            Some(body) => self.session.run_publishing(&operation, body.into_blocks()).await,
             None => self.session.run(&operation).await,
         };
         self.finish_publish(staged, published).await

@@ -267,7 +267,7 @@ impl Volume {
             assumptions,
             writes: &joined,
         };
-        let part = self.session.run_publishing(&operation, body).await?;
+        let part = self.session.run_publishing(&operation, body.into_blocks()).await?;
         Ok(PartStat { number, part })
     }
 

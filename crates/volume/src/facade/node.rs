@@ -413,7 +413,10 @@ impl Volume {
         let written = match body {
             // The blocks of the body belong to this plan. If versions must be detached first, the
             // caller stages the body again.
-            Some(body) => self.session.run_journaled(&operation, Some(body), note).await,
+            Some(body) => {
+                let blocks = Some(body.into_blocks());
+                self.session.run_journaled(&operation, blocks, note).await
+            }
             None => {
                 self.detaching(ino, || self.session.run_journaled(&operation, None, note)).await
             }

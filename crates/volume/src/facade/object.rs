@@ -231,7 +231,7 @@ impl Volume {
             assumptions: &[],
             writes: staged.writes(),
         };
-        let published = self.session.run_publishing(&operation, body).await;
+        let published = self.session.run_publishing(&operation, body.into_blocks()).await;
         self.finish_publish(staged, published).await
     }
 

@@ -9,8 +9,8 @@ use anyhow::Result;
 use crate::workspace::{Workspace, stdout};
 
 /// Crates without a runtime, I/O or a clock.
-pub(super) const PURE: [&str; 7] =
-    ["record", "layout", "store", "namespace", "policy", "s3", "sigv4"];
+pub(super) const PURE: [&str; 8] =
+    ["record", "layout", "store", "namespace", "policy", "publication", "s3", "sigv4"];
 
 /// Runtimes, transports, drivers, clocks and randomness. A pure crate must not depend on any of
 /// them.
@@ -91,7 +91,10 @@ pub(super) fn violations(
             }));
     }
     // S3 and files are two views of a volume. Each must work without the other.
-    for (one, other) in [("gateway", "fuse"), ("fuse", "gateway")] {
+    // A session and content know `publication`, the contract between them.
+    let peers =
+        [("gateway", "fuse"), ("fuse", "gateway"), ("session", "content"), ("content", "session")];
+    for (one, other) in peers {
         if package == one && reached.contains(other) {
             found.push(format!("{one} and {other} are peers, but {one} reaches {other}"));
         }

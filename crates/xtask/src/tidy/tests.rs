@@ -117,6 +117,16 @@ fn the_rules_of_buckets_and_lifecycle_passes_know_no_view_and_no_http() {
 }
 
 #[test]
+fn a_session_and_content_do_not_reach_each_other() {
+    for (one, other) in [("session", "content"), ("content", "session")] {
+        let error = format!("{one} and {other} are peers, but {one} reaches {other}");
+        assert_eq!(reaches(one, &["publication", "record", other]), [error]);
+        assert!(reaches(one, &["publication", "record", "block"]).is_empty());
+    }
+    assert!(reaches("upkeep", &["session", "content"]).is_empty());
+}
+
+#[test]
 fn the_administration_returns_values_and_prints_nothing() {
     assert_eq!(
         reaches("admin", &["volume", "gateway"]),

@@ -1,6 +1,7 @@
 //! Errors of writing and reading content.
-
-use block::{BlockError, BlockErrorKind};
+//!
+//! For example, a body for which no memory is granted in time fails with `Overloaded`, and its
+//! client may retry.
 
 /// The reason why content could not be written or read.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -23,15 +24,13 @@ pub enum ContentError {
     Corrupt(String),
 }
 
-impl From<BlockError> for ContentError {
-    fn from(error: BlockError) -> ContentError {
-        match error.kind() {
-            BlockErrorKind::Full => ContentError::Full(error.to_string()),
-            // A record named the block, so it must be there.
-            BlockErrorKind::NotFound | BlockErrorKind::Corrupt | BlockErrorKind::ChecksumsLost => {
-                ContentError::Corrupt(error.to_string())
-            }
-            _ => ContentError::Unavailable(error.to_string()),
-        }
+/// The error of a request for memory that was not granted within its timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no memory was granted within the timeout")]
+pub struct Overloaded;
+
+impl From<Overloaded> for ContentError {
+    fn from(Overloaded: Overloaded) -> ContentError {
+        ContentError::Overloaded
     }
 }
