@@ -16,7 +16,6 @@ use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
 use policy::ResolvedPatterns;
 use rules::{BucketRules, RulesCache};
-use runtime::{Metered, Metric};
 use s3::auth::{Credentials, FormCredentials, RequestHead, SignatureRules, Verified};
 use s3::cors::{CorsHeaders, Preflight};
 use s3::operation::{Demand, Permission, route};
@@ -31,8 +30,6 @@ use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
 use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
-use crate::lifecycle::KnownPasses;
-use crate::lifecycle_meters::{LifecycleCounters, LifecycleMeters};
 use crate::operations;
 use crate::response::S3Response;
 use crate::sender::Sender;
@@ -48,9 +45,7 @@ pub struct Gateway {
     volume: Arc<Volume>,
     access: Arc<Access>,
     settings: Settings,
-    rules: RulesCache,
-    lifecycles: LifecycleMeters,
-    known_passes: KnownPasses,
+    rules: Arc<RulesCache>,
     sending: Arc<OutgoingBodies>,
     /// Memory for incoming XML documents and for the values parsed from them.
     documents: DocumentBudgets,
@@ -80,14 +75,11 @@ impl Gateway {
         let documents = DocumentBudgets::new(BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX);
         let anonymous_documents = DocumentBudgets::new(ANONYMOUS_BYTES_MAX, ANONYMOUS_BYTES_MAX);
         let tokens = ByteBudget::with_fixed_shares(TOKENS_BYTES_MAX);
-        let (rules, lifecycles) = (RulesCache::new(), LifecycleMeters::default());
         Arc::new(Gateway {
             volume,
             access,
             settings,
-            rules,
-            lifecycles,
-            known_passes: KnownPasses::default(),
+            rules: Arc::new(RulesCache::new()),
             sending,
             documents,
             anonymous_documents,
@@ -95,25 +87,15 @@ impl Gateway {
         })
     }
 
-    /// Returns counters of the actions that this gateway has taken for lifecycle rules.
-    pub fn lifecycle_counters(&self) -> LifecycleCounters {
-        self.lifecycles.read()
+    /// Returns the cache of the rules of buckets. Other parts of the process, such as lifecycle
+    /// passes, share it, so that its memory is used once.
+    pub fn rules(&self) -> Arc<RulesCache> {
+        Arc::clone(&self.rules)
     }
 
+    #[cfg(test)]
     pub(crate) fn volume(&self) -> &Volume {
         &self.volume
-    }
-
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    pub(crate) fn known_passes(&self) -> &KnownPasses {
-        &self.known_passes
-    }
-
-    pub(crate) fn lifecycles(&self) -> &LifecycleMeters {
-        &self.lifecycles
     }
 
     /// Returns the rules of a bucket: its settings and configurations. Faults: `NoSuchBucket`;
@@ -417,12 +399,6 @@ impl Gateway {
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
         let verified = credentials.verify(secret, request, &signature_rules)?;
         Ok((verified, identity))
-    }
-}
-
-impl Metered for Gateway {
-    fn visit_metrics(&self, visit: &mut dyn FnMut(Metric)) {
-        self.lifecycles().visit_metrics(visit);
     }
 }
 

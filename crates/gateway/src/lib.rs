@@ -13,7 +13,6 @@
 //! - [`access`] holds accounts, access keys, policies and sessions in memory.
 //! - `sender` decides if the sender of a request has a permission.
 //! - `operations` has one module for each kind of S3 operation.
-//! - `lifecycle` applies lifecycle rules in the background.
 
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
@@ -26,8 +25,6 @@ mod form;
 mod gateway;
 mod holder;
 mod http;
-mod lifecycle;
-mod lifecycle_meters;
 mod operations;
 mod quota;
 mod receive;
@@ -43,5 +40,4 @@ pub use crate::gateway::Gateway;
 pub use crate::http::{
     BoxError, ClientAddress, HttpBody, InMemory, RequestContext, RequestId, Served,
 };
-pub use crate::lifecycle_meters::{LifecycleCounters, LifecycleMeters};
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

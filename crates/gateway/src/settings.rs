@@ -16,10 +16,9 @@ pub struct Settings {
     pub object_ownership: ObjectOwnership,
     /// True if presigned URLs with SigV2 signatures are accepted for objects.
     pub sigv2_presign: bool,
-    /// The length of a day in lifecycle rules: 24 hours, shorter in tests.
+    /// The length of a day in lifecycle rules: 24 hours, shorter in tests. Responses announce
+    /// expirations with it.
     pub lifecycle_day: Duration,
-    /// The limit of versions or uploads in one page of a lifecycle pass: 1,000, fewer in tests.
-    pub lifecycle_page: usize,
     /// The time a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
     /// fails.
     pub body_patience: Duration,
@@ -52,7 +51,6 @@ impl Default for Settings {
             object_ownership: ObjectOwnership::BucketOwnerEnforced,
             sigv2_presign: true,
             lifecycle_day: Duration::from_hours(24),
-            lifecycle_page: 1_000,
             body_patience: Duration::from_secs(30),
         }
     }

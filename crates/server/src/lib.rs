@@ -24,6 +24,7 @@ mod node_report;
 mod operator;
 mod outcome;
 mod output;
+mod passes;
 mod private;
 mod problem;
 mod safe_name;

@@ -32,6 +32,7 @@ use crate::edge::{
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::mount::{Mounted, check_mountable};
+use crate::passes::Passes;
 use crate::problem::Problem;
 use crate::tls::{RELOAD_INTERVAL, Tls};
 use crate::{credentials, metrics_listener, web_roles};
@@ -92,8 +93,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(refresh_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
-    metrics.collect_from(Arc::clone(&gateway));
-    tasks.spawn(follow_lifecycles(Arc::clone(&gateway), stop.clone()));
+    let day = Duration::from_secs(serve.lifecycle_day_seconds);
+    let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
     let service = S3::new(gateway, Arc::clone(&shared));
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), requests_max, random));
@@ -123,6 +124,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     }
     stop.cancel();
     tasks.close();
+    passes.end().await;
     tasks.wait().await;
     // Read before the mount ends, which can take a while.
     let lost = shared.lost().now_or_never().is_some();
@@ -153,16 +155,6 @@ fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
         sigv2_presign: serve.sigv2_presign,
         lifecycle_day: Duration::from_secs(serve.lifecycle_day_seconds),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
-        ..gateway::Settings::default()
-    }
-}
-
-/// Runs lifecycle passes until the gateway stops. A commit in flight continues in a task of the
-/// volume.
-async fn follow_lifecycles(gateway: Arc<Gateway>, stop: CancellationToken) {
-    tokio::select! {
-        () = gateway.follow_lifecycles() => {}
-        () = stop.cancelled() => {}
     }
 }
 

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway::access::{Access, Identity, MasterKey, Secret};
-use gateway::{Gateway, Settings};
+use lifecycle::{Lifecycle, LifecycleOptions};
 use record::{BucketConfig, BucketConfigKind, ObjectHeaders, Timestamp};
+use rules::RulesCache;
 use volume::{FsError, NewUpload, UploadId};
 
 use super::model::{BUCKETS, HELD, KEPT, KEYS, Name, Noncurrent, PLAIN, TRASH, VersionKind};
@@ -175,24 +175,21 @@ impl World {
 
     /// Runs the passes that are due, with a limit on their pages.
     async fn pass(&self, limit: usize) -> Ended {
-        let root = Identity::root("root", Secret::new("a secret"));
-        let access = Arc::new(Access::new(root, MasterKey::new([7; MasterKey::BYTES])));
-        let settings =
-            Settings { lifecycle_day: DAY, lifecycle_page: limit, ..Settings::default() };
-        let gateway = Gateway::new(Arc::clone(&self.gateway), access, settings);
+        let (volume, rules) = (Arc::clone(&self.gateway), Arc::new(RulesCache::new()));
+        let lifecycle = Lifecycle::new(volume, rules, LifecycleOptions { day: DAY, page: limit });
         let keys = self.model.buckets.iter().flat_map(|bucket| bucket.keys.values());
         let versions: usize = keys.map(|key| key.older.len() + 1).sum();
         let pages_max = versions as u64 + DIRECTORIES_MAX;
         let exceeds = async {
-            while gateway.lifecycle_counters().pages <= pages_max {
+            while lifecycle.counters().pages <= pages_max {
                 tokio::time::sleep(LOOK).await;
             }
         };
         tokio::select! {
-            done = gateway.follow_lifecycles_now() => done.expect("the buckets are listed"),
+            done = lifecycle.follow_now() => done.expect("the buckets are listed"),
             () = exceeds => panic!("a pass over {versions} versions has done over {pages_max} pages"),
         }
-        let counters = gateway.lifecycle_counters();
+        let counters = lifecycle.counters();
         assert_eq!(counters.failures, 0, "failures of a pass");
         Ended {
             expired: counters.expired,

@@ -1,4 +1,4 @@
-//! Simulated gateways with different clocks and one record.
+//! Simulated processes with different clocks and one record.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const DAY: Duration = Duration::from_hours(24);
 const HOUR: i64 = 3_600_000_000_000;
 const BUCKET: Ino = Ino(7);
 
-/// A gateway whose clock differs from the true time.
+/// A process whose clock differs from the true time.
 #[derive(Debug)]
 struct Clocked {
     ahead_hours: i64,
@@ -52,19 +52,19 @@ fn days_are_counted_from_1970() {
 }
 
 #[test]
-fn a_recorded_future_day_does_not_block_passes_of_other_gateways() {
+fn a_recorded_future_day_does_not_block_passes_of_other_processes() {
     for ahead_days in [1, 2, 300] {
         let mut record = None;
         let mut right = Clocked::ahead_by(0);
         (24..30).for_each(|hour| right.look(&mut record, hour));
         assert_eq!(right.done, 1);
-        // Three times, a gateway with a fast clock starts, does its pass, and stops.
+        // Three times, a process with a fast clock starts, does its pass, and stops.
         for _ in 0..3 {
             let mut ahead = Clocked::ahead_by(ahead_days * 24);
             (30..34).for_each(|hour| ahead.look(&mut record, hour));
         }
         assert_eq!(record.as_ref().unwrap().day, 1 + ahead_days, "the fault has happened");
-        // The earlier gateway has done its pass of this day. A newly started one has not.
+        // The earlier process has done its pass of this day. A newly started one has not.
         let mut started = Clocked::ahead_by(0);
         (34..48).for_each(|hour| started.look(&mut record, hour));
         assert_eq!((started.begun, started.done), (1, 1), "{ahead_days}");
@@ -77,20 +77,20 @@ fn a_recorded_future_day_does_not_block_passes_of_other_gateways() {
 }
 
 #[test]
-fn gateways_whose_clocks_differ_begin_one_pass_a_day_each() {
+fn processes_whose_clocks_differ_begin_one_pass_a_day_each() {
     const DAYS: i64 = 20;
     for (first, second) in [(0, 300 * 24), (0, -300 * 24), (0, 30), (-5, 5), (0, 2)] {
         let mut record = None;
-        let mut gateways = [Clocked::ahead_by(first), Clocked::ahead_by(second)];
+        let mut processes = [Clocked::ahead_by(first), Clocked::ahead_by(second)];
         for hour in 24..24 * (DAYS + 1) {
-            for gateway in &mut gateways {
-                gateway.look(&mut record, hour);
+            for process in &mut processes {
+                process.look(&mut record, hour);
             }
         }
-        let begun: usize = gateways.iter().map(|gateway| gateway.begun).sum();
-        let done: usize = gateways.iter().map(|gateway| gateway.done).sum();
+        let begun: usize = processes.iter().map(|process| process.begun).sum();
+        let done: usize = processes.iter().map(|process| process.done).sum();
         let days = usize::try_from(DAYS).unwrap();
-        // A pass that another gateway has replaced begins again.
+        // A pass that another process has replaced begins again.
         assert!(begun <= 3 * days + 3, "{first} {second}: {begun}");
         assert!(done >= days - 1, "{first} {second}: {done}");
     }
@@ -113,7 +113,7 @@ fn a_clock_that_is_behind_by_less_than_an_hour_waits_at_midnight() {
 }
 
 #[test]
-fn a_gateway_waits_if_the_record_has_newer_rules() {
+fn a_process_waits_if_the_record_has_newer_rules() {
     let left = PassPosition::KeysAfter(None);
     let noted = LifecyclePass { configs_version: 2, day: -9, position: left };
     let passes = KnownPasses::default();

@@ -3,7 +3,7 @@
 use runtime::MetricCounter;
 
 runtime::counters! {
-    /// The counters of lifecycle passes by this gateway since its start.
+    /// The counters of lifecycle passes by this process since its start.
     pub struct LifecycleMeters {
         /// Expired objects: each was removed, or hidden behind a delete marker.
         expired: "ashlar_lifecycle_removals_total" { kind: "object" }

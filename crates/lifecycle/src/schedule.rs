@@ -1,9 +1,9 @@
 //! Decides when a pass over a bucket begins.
 //!
-//! The record of a pass holds the day of the gateway that began it, and the clocks of gateways
-//! differ. A single start with a fast clock records a future day. This must not keep gateways with
-//! other clocks from passes of their own. On the other hand, two gateways whose clocks differ
-//! permanently must not begin one pass after the other. Each gateway therefore remembers the pass
+//! The record of a pass holds the day of the process that began it, and the clocks of processes
+//! differ. A single start with a fast clock records a future day. This must not keep processes with
+//! other clocks from passes of their own. On the other hand, two processes whose clocks differ
+//! permanently must not begin one pass after the other. Each process therefore remembers the pass
 //! of its own day, and begins it once:
 //!
 //! | recorded day | own pass of today | result |
@@ -11,13 +11,13 @@
 //! | the same | | continue it, or wait for tomorrow if it is done |
 //! | later, by no more than [`SKEW_PART`] of a day | | wait: this clock reaches that day soon |
 //! | later | not begun | begin |
-//! | later | begun or done | wait: a gateway whose clock is ahead has begun a pass after it |
+//! | later | begun or done | wait: a process whose clock is ahead has begun a pass after it |
 //! | earlier | done | wait for tomorrow |
 //! | earlier | not begun, or begun and replaced | begin |
 //!
-//! For each clock there is at most one pass a day, and one more for each start of a gateway. The
+//! For each clock there is at most one pass a day, and one more for each start of a process. The
 //! recorded day decides only when a pass begins. Each page compares dates with the clock of the
-//! gateway that does the page, as locks do; see [`volume::Volume::passed`].
+//! process that does the page, as locks do; see [`volume::Volume::passed`].
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -28,21 +28,21 @@ use record::{Ino, LifecyclePass, PassPosition, Timestamp};
 /// The part of a day by which clocks may differ and still count as equal: one hour of 24.
 const SKEW_PART: u32 = 24;
 
-/// The lifecycle pass over a bucket that is due by the clock of this gateway.
+/// The lifecycle pass over a bucket that is due by the clock of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OwnPass {
-    /// The version number of the bucket's configurations that this gateway knows. Each change of
+pub(crate) struct OwnPass {
+    /// The version number of the bucket's configurations that this process knows. Each change of
     /// the rules raises it, and a pass with a higher number replaces an earlier pass.
-    pub(super) configs_version: u64,
-    /// The day of this gateway's clock, counted from 1970 in days of the configured length.
-    pub(super) day: i64,
+    pub(crate) configs_version: u64,
+    /// The day of this process's clock, counted from 1970 in days of the configured length.
+    pub(crate) day: i64,
     /// The latest day that a clock with a tolerable difference may record now.
-    pub(super) day_max: i64,
+    pub(crate) day_max: i64,
 }
 
 impl OwnPass {
     /// Returns the pass that is due at `now`, for days of this length.
-    pub(super) fn at(now: Timestamp, day: Duration, configs_version: u64) -> OwnPass {
+    pub(crate) fn at(now: Timestamp, day: Duration, configs_version: u64) -> OwnPass {
         let skew = i64::try_from((day / SKEW_PART).as_nanos()).unwrap_or(i64::MAX);
         let day_max = day_of(Timestamp(now.0.saturating_add(skew)), day);
         OwnPass { configs_version, day: day_of(now, day), day_max }
@@ -50,24 +50,24 @@ impl OwnPass {
 }
 
 /// Returns the number of the day at `now`, counted from 1970 in days of this length.
-pub(super) fn day_of(now: Timestamp, day: Duration) -> i64 {
+pub(crate) fn day_of(now: Timestamp, day: Duration) -> i64 {
     let day = i64::try_from(day.as_nanos()).unwrap_or(i64::MAX).max(1);
     now.0.div_euclid(day)
 }
 
-/// The decision of a gateway about the lifecycle pass over a bucket.
+/// The decision of a process about the lifecycle pass over a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(crate) enum Decision {
     /// Begin a pass at the first key.
     Begin,
     /// Continue this pass, which the bucket's record has, at its position.
     Continue(LifecyclePass),
-    /// Do nothing now: the pass is done, or another gateway's clock or rules are ahead of this
+    /// Do nothing now: the pass is done, or another process's clock or rules are ahead of this
     /// one's.
     Wait,
 }
 
-/// The progress of the last pass over a bucket that has the day of this gateway's own clock.
+/// The progress of the last pass over a bucket that has the day of this process's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     configs_version: u64,
@@ -76,15 +76,15 @@ struct Known {
 }
 
 /// The last known pass over each bucket, by the inode number of the bucket. Each has the day of
-/// this gateway's own clock: the gateway has begun it or found it in the bucket's record.
+/// this process's own clock: the process has begun it or found it in the bucket's record.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPasses(Mutex<HashMap<Ino, Known>>);
 
 impl KnownPasses {
-    /// Decides if this gateway begins, continues or leaves the pass over a bucket. `noted` is the
+    /// Decides if this process begins, continues or leaves the pass over a bucket. `noted` is the
     /// pass in the bucket's record, `None` if there is no record; `own` is the pass that is due by
-    /// this gateway's clock.
-    pub(super) fn decide(
+    /// this process's clock.
+    pub(crate) fn decide(
         &self,
         bucket: Ino,
         noted: Option<&LifecyclePass>,
@@ -92,7 +92,7 @@ impl KnownPasses {
     ) -> Decision {
         let Some(noted) = noted else { return Decision::Begin };
         if noted.configs_version > own.configs_version {
-            // This gateway has not yet read the rules that another gateway follows.
+            // This process has not yet read the rules that another process follows.
             return Decision::Wait;
         }
         if noted.configs_version < own.configs_version {
@@ -116,9 +116,9 @@ impl KnownPasses {
         if waits { Decision::Wait } else { Decision::Begin }
     }
 
-    /// Remembers the progress of a pass over `bucket` that has the day of this gateway's own clock.
+    /// Remembers the progress of a pass over `bucket` that has the day of this process's own clock.
     /// Replaces the pass that was known before.
-    pub(super) fn note(&self, bucket: Ino, pass: &LifecyclePass) {
+    pub(crate) fn note(&self, bucket: Ino, pass: &LifecyclePass) {
         let is_done = pass.position == PassPosition::Finished;
         let known = Known { configs_version: pass.configs_version, day: pass.day, is_done };
         self.lock().insert(bucket, known);
@@ -126,7 +126,7 @@ impl KnownPasses {
 
     /// Forgets the known passes of other days than `day`, the number of a day since 1970. So those
     /// of deleted buckets are forgotten, too.
-    pub(super) fn keep_only(&self, day: i64) {
+    pub(crate) fn keep_only(&self, day: i64) {
         self.lock().retain(|_, known| known.day == day);
     }
 

@@ -14,7 +14,7 @@ const RULE: &str = "<NoncurrentVersionExpiration><NoncurrentDays>30</NoncurrentD
 struct Days {
     world: World,
     clock: Arc<SetClock>,
-    gateway: Arc<Gateway>,
+    follower: Lifecycle,
 }
 
 impl Days {
@@ -29,15 +29,15 @@ impl Days {
         volume.set_bucket("bkt", on).await.unwrap();
         let world = World { volume };
         world.set(&rule("site/", RULE)).await;
-        let gateway = world.gateway(DAY);
-        Days { world, clock, gateway }
+        let follower = world.follower(DAY);
+        Days { world, clock, follower }
     }
 
     /// Runs the pass of a day. Returns the number of remaining versions of the key, markers
     /// included.
     async fn pass(&self, day: i64) -> usize {
         self.clock.set(time(day));
-        self.gateway.follow_lifecycles_now().await.unwrap();
+        self.follower.follow_now().await.unwrap();
         let (prefix, limit) = (b"site/i".to_vec(), 100);
         let query = VersionsQuery { prefix, delimiter: None, after: None, limit };
         let page = self.world.volume.list_versions("bkt".into(), &query).await.unwrap();

@@ -21,13 +21,13 @@ async fn grow(world: &World) -> String {
 }
 
 /// Does the pages of a pass, asserts that each makes progress, and returns their number.
-async fn walk(world: &World, gateway: &Gateway, limit: usize) -> usize {
+async fn walk(world: &World, follower: &Lifecycle, limit: usize) -> usize {
     let name = BucketName::parse("bkt").unwrap();
-    let rules = gateway.bucket_rules(&name).await.unwrap();
+    let rules = follower.rules.get(&world.volume, &name).await.unwrap();
     let (mut walk, mut pages) = (Walk::after_key(None), 0);
     let versions = world.remaining().await.len();
     loop {
-        let page = Page { limit, ..gateway.page(b"bkt".into(), &rules) };
+        let page = Page { limit, ..follower.page(b"bkt".into(), &rules) };
         let before = walk.position();
         let more = page.expire(&mut walk).await.unwrap();
         pages += 1;
@@ -51,11 +51,11 @@ async fn a_page_with_one_entry_moves_the_pass_forward() {
         volume::VersionsQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 9 };
     let page = world.volume.list_versions("bkt".into(), &query).await.unwrap();
     assert!(page.truncated && page.entries.len() == 1, "a page has one entry of three");
-    let gateway = world.gateway(DAY);
-    let ended = tokio::time::timeout(Duration::from_mins(1), gateway.follow_lifecycles_now()).await;
+    let follower = world.follower(DAY);
+    let ended = tokio::time::timeout(Duration::from_mins(1), follower.follow_now()).await;
     ended.expect("the pass ends").unwrap();
     assert_eq!(world.remaining().await, [("a".to_owned(), true), (deep, true)]);
-    assert_eq!(gateway.lifecycle_counters().passes, 1);
+    assert_eq!(follower.counters().passes, 1);
 }
 
 #[tokio::test]
@@ -81,8 +81,8 @@ async fn every_page_size_ends_a_pass_with_the_same_result() {
         }
         let day = Duration::from_millis(1);
         tokio::time::sleep(10 * day).await;
-        let gateway = world.gateway(day);
-        walk(&world, &gateway, limit).await;
+        let follower = world.follower(day);
+        walk(&world, &follower, limit).await;
         // A marker that hides no version is removed; one that hides versions stays, for each page
         // size.
         let left = world.remaining().await;
@@ -103,22 +103,22 @@ async fn every_page_size_ends_a_pass_with_the_same_result() {
 #[tokio::test]
 async fn a_large_bucket_does_not_block_the_next_bucket() {
     let world = World::new(Versioning::Off, &rule("goes/", GOES)).await;
-    for number in 0..(TURN_PAGES + 4) * Settings::default().lifecycle_page {
+    for number in 0..(TURN_PAGES + 4) * LifecycleOptions::default().page {
         world.put(&format!("goes/{number}")).await;
     }
     world.volume.create_bucket("later", &NewBucket::owned_by(&owner())).await.unwrap();
     world.set_in("later", &rule("", GOES)).await;
-    let gateway = world.gateway(DAY);
-    assert_eq!(gateway.give_turns().await.unwrap(), Turn::Paused);
-    let counters = gateway.lifecycle_counters();
+    let follower = world.follower(DAY);
+    assert_eq!(follower.give_turns().await.unwrap(), Turn::Paused);
+    let counters = follower.counters();
     assert_eq!((counters.passes, counters.failures), (1, 0), "the pass over `later` is done");
     assert!(!world.remaining().await.is_empty(), "that over `bkt` is not");
-    gateway.follow_lifecycles_now().await.unwrap();
-    assert_eq!(gateway.lifecycle_counters().passes, 2);
+    follower.follow_now().await.unwrap();
+    assert_eq!(follower.counters().passes, 2);
     assert!(world.remaining().await.is_empty());
 }
 
-/// First a gateway starts with a clock ten days ahead, then one with the right clock.
+/// First a process starts with a clock ten days ahead, then one with the right clock.
 #[tokio::test]
 async fn a_recorded_future_day_does_not_stop_expiry_and_trash() {
     const HOUR: i64 = 3_600_000_000_000;
@@ -135,12 +135,12 @@ async fn a_recorded_future_day_does_not_stop_expiry_and_trash() {
     let world = World { volume };
     let expires = "<Expiration><Days>1</Days></Expiration>";
     world.set(&rule("t/", expires)).await;
-    let right = world.gateway(DAY);
-    right.follow_lifecycles_now().await.unwrap();
+    let right = world.follower(DAY);
+    right.follow_now().await.unwrap();
 
     let (_, volume) = open(begun.0 + 240 * HOUR).await;
     let ahead = World { volume };
-    ahead.gateway(DAY).follow_lifecycles_now().await.unwrap();
+    ahead.follower(DAY).follow_now().await.unwrap();
     let kind = BucketConfigKind::LifecyclePass;
     let noted = world.volume.bucket_config("bkt", kind).await.unwrap().unwrap();
     let noted = LifecyclePass::of_config(&noted).unwrap();
@@ -148,10 +148,10 @@ async fn a_recorded_future_day_does_not_stop_expiry_and_trash() {
 
     world.put("t/x").await;
     clock.set(Timestamp(begun.0 + 46 * HOUR));
-    right.follow_lifecycles_now().await.unwrap();
+    right.follow_now().await.unwrap();
     assert_eq!(world.remaining().await.len(), 1, "the object is not due before midnight");
     clock.set(Timestamp(begun.0 + 48 * HOUR));
-    right.follow_lifecycles_now().await.unwrap();
+    right.follow_now().await.unwrap();
     assert!(world.remaining().await.is_empty(), "the object expires on its day");
 }
 

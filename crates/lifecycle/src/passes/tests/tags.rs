@@ -47,9 +47,10 @@ async fn removed_after_a_change_of_tags(versioning: Versioning) -> (World, Vec<(
     }
     let day = Duration::from_millis(1);
     tokio::time::sleep(10 * day).await;
-    let gateway = world.gateway(day);
-    let rules = gateway.bucket_rules(&BucketName::parse("bkt").unwrap()).await.unwrap();
-    let page = gateway.page(b"bkt".into(), &rules);
+    let follower = world.follower(day);
+    let rules =
+        follower.rules.get(&world.volume, &BucketName::parse("bkt").unwrap()).await.unwrap();
+    let page = follower.page(b"bkt".into(), &rules);
     let (expired, more) = page.find_due(&mut Walk::after_key(None)).await.unwrap();
     assert!(!more);
     let noncurrent = world.ids("kept").await.pop().flatten().map(VersionRef::Id);

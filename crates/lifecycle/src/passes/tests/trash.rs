@@ -1,5 +1,5 @@
 //! The time in the trash depends neither on the clock of the client that deleted an item, nor on
-//! one gateway with a fast clock.
+//! one process with a fast clock.
 
 use volume::{SessionOptions, SetClock};
 
@@ -12,7 +12,7 @@ fn time(day: i64) -> Timestamp {
     Timestamp((1_000 + day) * day_nanoseconds + day_nanoseconds / 2)
 }
 
-/// Deletes an object on day `lost` of its writer's clock, while the gateways' clocks show day 100.
+/// Deletes an object on day `lost` of its writer's clock, while the processes' clocks show day 100.
 /// Then runs a pass on each day. Returns the first day on which the item is gone.
 async fn gone_at(lost: i64, ahead: Option<i64>) -> i64 {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
@@ -29,14 +29,14 @@ async fn gone_at(lost: i64, ahead: Option<i64>) -> i64 {
     world.volume.delete("bkt", vec![(b"k".to_vec(), None)]).await.unwrap();
     if let Some(ahead) = ahead {
         clock.set(time(ahead));
-        world.gateway(DAY).follow_lifecycles_now().await.unwrap();
+        world.follower(DAY).follow_now().await.unwrap();
     }
-    let gateway = world.gateway(DAY);
+    let follower = world.follower(DAY);
     for day in 100..140 {
         clock.set(time(day));
-        gateway.follow_lifecycles_now().await.unwrap();
+        follower.follow_now().await.unwrap();
         if world.volume.trash("bkt".into(), b"", None).await.unwrap().is_empty() {
-            assert_eq!(gateway.lifecycle_counters().trash, 1);
+            assert_eq!(follower.counters().trash, 1);
             return day;
         }
     }

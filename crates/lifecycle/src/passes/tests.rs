@@ -1,20 +1,16 @@
-//! Passes over a volume in memory: many pages, several gateways, and an interrupted pass.
+//! Passes over a volume in memory: many pages, several processes, and an interrupted pass.
 
 mod noncurrent;
 mod progress;
 mod tags;
 mod trash;
 
-use std::sync::Arc;
-
 use block::MemoryBlocks;
 use record::{AccountId, ObjectHeaders, Tag, Timestamp, Versioning};
 use store::MemoryStore;
-use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondition};
+use volume::{FileOwner, NewBucket, NewObject, VolumeOptions, WriteCondition};
 
 use super::*;
-use crate::access::{Access, Identity, MasterKey, Secret};
-use crate::{LifecycleCounters, Settings};
 
 fn owner() -> FileOwner {
     let (access_key, account) = ("anna".to_owned(), AccountId::MAIN);
@@ -57,11 +53,9 @@ impl World {
         put.await.unwrap();
     }
 
-    fn gateway(&self, lifecycle_day: Duration) -> Arc<Gateway> {
-        let root = Identity::root("root", Secret::new("a secret"));
-        let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
-        let settings = Settings { lifecycle_day, ..Settings::default() };
-        Gateway::new(Arc::clone(&self.volume), Arc::new(access), settings)
+    fn follower(&self, day: Duration) -> Lifecycle {
+        let options = LifecycleOptions { day, ..LifecycleOptions::default() };
+        Lifecycle::new(Arc::clone(&self.volume), Arc::new(RulesCache::new()), options)
     }
 
     /// Returns the keys of all versions, and for each if it is the newest of its key.
@@ -118,17 +112,17 @@ async fn newer_noncurrent_versions_are_kept_across_pages() {
     // Several days of 1 ms pass.
     let day = Duration::from_millis(1);
     tokio::time::sleep(10 * day).await;
-    let gateway = world.gateway(day);
-    gateway.follow_lifecycles_now().await.unwrap();
+    let follower = world.follower(day);
+    follower.follow_now().await.unwrap();
     let left = world.remaining().await;
     let count = |key: &str| left.iter().filter(|(other, _)| other == key).count();
     assert_eq!((count("k/many"), count("k/few"), count("other")), (1 + SPARED, 3, 3));
-    let counters = gateway.lifecycle_counters();
+    let counters = follower.counters();
     assert_eq!((counters.noncurrent, counters.expired, counters.failures), (2_299 - 3, 0, 0));
 }
 
 #[tokio::test]
-async fn several_gateways_do_a_pass_once() {
+async fn several_processes_do_a_pass_once() {
     let world = World::new(Versioning::Off, &rule("goes/", GOES)).await;
     for number in 0..2_500 {
         world.put(&format!("goes/{number}")).await;
@@ -136,35 +130,33 @@ async fn several_gateways_do_a_pass_once() {
             world.put(&format!("stays/{number}")).await;
         }
     }
-    let gateways = [world.gateway(DAY), world.gateway(DAY), world.gateway(DAY)];
-    let followed =
-        futures::future::join_all(gateways.iter().map(|gateway| gateway.follow_lifecycles_now()))
-            .await;
+    let followers = [world.follower(DAY), world.follower(DAY), world.follower(DAY)];
+    let followed = futures::future::join_all(followers.iter().map(Lifecycle::follow_now)).await;
     followed.into_iter().for_each(|followed| followed.unwrap());
     let left = world.remaining().await;
     assert_eq!(left.len(), 250);
     assert!(left.iter().all(|(key, is_latest)| key.starts_with("stays/") && *is_latest));
     let sum = |of: fn(LifecycleCounters) -> u64| -> u64 {
-        gateways.iter().map(|gateway| of(gateway.lifecycle_counters())).sum()
+        followers.iter().map(|follower| of(follower.counters())).sum()
     };
     assert_eq!((sum(|seen| seen.expired), sum(|seen| seen.failures)), (2_500, 0));
     assert_eq!(sum(|seen| seen.passes), 1);
     // On this day no further pass begins until the rules change.
     world.put("goes/late").await;
-    gateways[1].follow_lifecycles_now().await.unwrap();
+    followers[1].follow_now().await.unwrap();
     assert_eq!(world.remaining().await.len(), 251);
     world.set(&rule("goes/", GOES)).await;
-    gateways[1].follow_lifecycles_now().await.unwrap();
+    followers[1].follow_now().await.unwrap();
     assert_eq!(world.remaining().await.len(), 250);
 }
 
 #[tokio::test]
-async fn a_gateway_continues_an_interrupted_pass() {
+async fn a_process_continues_an_interrupted_pass() {
     let world = World::new(Versioning::Enabled, &rule("goes/", GOES)).await;
     for number in 0..2_500 {
         world.put(&format!("goes/{number:04}")).await;
     }
-    // The record of a pass whose gateway stopped after the first half.
+    // The record of a pass whose process stopped after the first half.
     let noted = LifecyclePass {
         configs_version: world.volume.bucket("bkt").await.unwrap().bucket.configs_version,
         day: day_of(world.volume.now(), DAY),
@@ -176,9 +168,9 @@ async fn a_gateway_continues_an_interrupted_pass() {
         !world.volume.save_lifecycle_position("bkt".into(), None, &config).await.unwrap(),
         "one was noted"
     );
-    let gateway = world.gateway(DAY);
-    gateway.follow_lifecycles_now().await.unwrap();
-    let counters = gateway.lifecycle_counters();
+    let follower = world.follower(DAY);
+    follower.follow_now().await.unwrap();
+    let counters = follower.counters();
     assert_eq!((counters.expired, counters.passes), (1_250, 1));
     // Each expired object is hidden behind a delete marker.
     let left = world.remaining().await;

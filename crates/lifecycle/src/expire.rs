@@ -17,8 +17,7 @@ use volume::{
     VersionsEntry, VersionsQuery, Volume, VolumeError,
 };
 
-use crate::lifecycle_meters::{LifecycleMeters, count};
-use crate::translate;
+use crate::meters::{LifecycleMeters, count};
 
 /// The number of versions that are removed concurrently.
 const VERSIONS_AT_ONCE: usize = 16;
@@ -26,11 +25,11 @@ const VERSIONS_AT_ONCE: usize = 16;
 /// The position of a lifecycle pass among the versions of a bucket. A pass is a listing of all
 /// versions, page by page, which removes the expired ones.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(crate) struct Walk {
     /// The last key of which the pass has seen all versions.
-    pub(super) complete_key: Option<Vec<u8>>,
+    pub(crate) complete_key: Option<Vec<u8>>,
     /// The last version that the pass has seen. Each page moves it forward; see [`Page::expire`].
-    pub(super) after: Option<(Vec<u8>, Option<VersionRef>)>,
+    pub(crate) after: Option<(Vec<u8>, Option<VersionRef>)>,
     /// The key of the last version that the pass has seen; empty before the first one.
     key: Vec<u8>,
     /// The number of noncurrent versions of `key` that the pass has seen.
@@ -43,7 +42,7 @@ pub(super) struct Walk {
 impl Walk {
     /// Returns a walk that begins after all versions of `complete_key`; at the first key if it is
     /// `None`.
-    pub(super) fn after_key(complete_key: Option<Vec<u8>>) -> Walk {
+    pub(crate) fn after_key(complete_key: Option<Vec<u8>>) -> Walk {
         Walk { after: complete_key.clone().map(|key| (key, None)), complete_key, ..Walk::default() }
     }
 
@@ -84,7 +83,7 @@ struct Due {
 /// The versions that one page of a pass has found to be expired, in three groups that are removed
 /// in different ways.
 #[derive(Debug, Default)]
-pub(super) struct Expired {
+pub(crate) struct Expired {
     /// The keys of current objects, each with the condition that the object has not changed since
     /// the listing; `None` if there is no such condition.
     current: Vec<(Vec<u8>, Option<RemoveCondition>)>,
@@ -96,21 +95,21 @@ pub(super) struct Expired {
 }
 
 /// The inputs of one page of a lifecycle pass: the bucket, its rules, and the limits.
-pub(super) struct Page<'a> {
-    pub(super) volume: &'a Volume,
-    pub(super) bucket: NamedBucket<'a>,
-    pub(super) rules: &'a [Rule],
+pub(crate) struct Page<'a> {
+    pub(crate) volume: &'a Volume,
+    pub(crate) bucket: NamedBucket<'a>,
+    pub(crate) rules: &'a [Rule],
     /// The length of a day in lifecycle rules: 24 hours, shorter in tests.
-    pub(super) day: Duration,
+    pub(crate) day: Duration,
     /// The limit of versions or uploads that one page reads.
-    pub(super) limit: usize,
-    pub(super) meters: &'a LifecycleMeters,
+    pub(crate) limit: usize,
+    pub(crate) meters: &'a LifecycleMeters,
 }
 
 impl Page<'_> {
     /// Aborts the multipart uploads of the bucket that a lifecycle rule aborts now.
-    pub(super) async fn abort_uploads(&self, name: &BucketName) -> Result<(), VolumeError> {
-        let now = translate::time(self.volume.passed());
+    pub(crate) async fn abort_uploads(&self, name: &BucketName) -> Result<(), VolumeError> {
+        let now = rules::time(self.volume.passed());
         let mut after = None;
         if !self.enabled().any(|rule| rule.abort_uploads_after_days.is_some()) {
             return Ok(());
@@ -123,7 +122,7 @@ impl Page<'_> {
             for entry in page.entries {
                 let UploadsEntry::Upload { key, id, upload } = entry else { continue };
                 let text = String::from_utf8_lossy(&key);
-                let begun = translate::time(upload.begun);
+                let begun = rules::time(upload.begun);
                 let is_due = self.enabled().filter(|rule| rule.covers_key(&text)).any(|rule| {
                     rule.aborts_upload_at(begun, self.day).is_some_and(|due| due <= now)
                 });
@@ -146,7 +145,7 @@ impl Page<'_> {
     /// The walk moves past each entry of the page, even past the only one. For example, one key
     /// below 100 directories may use up the cost limit of a page. A pass therefore has at most as
     /// many pages as there are versions.
-    pub(super) async fn expire(&self, walk: &mut Walk) -> Result<bool, VolumeError> {
+    pub(crate) async fn expire(&self, walk: &mut Walk) -> Result<bool, VolumeError> {
         let (expired, more) = self.find_due(walk).await?;
         self.remove(expired).await?;
         Ok(more)
@@ -155,7 +154,7 @@ impl Page<'_> {
     /// Finds the due versions of the next page, that is, those that a rule expires now, with the
     /// conditions for their removal. Moves `walk` past the page. The second value is true if more
     /// versions follow.
-    pub(super) async fn find_due(&self, walk: &mut Walk) -> Result<(Expired, bool), VolumeError> {
+    pub(crate) async fn find_due(&self, walk: &mut Walk) -> Result<(Expired, bool), VolumeError> {
         let (prefix, limit) = (self.prefix(), self.limit);
         let query = VersionsQuery { prefix, delimiter: None, after: walk.after.clone(), limit };
         let listing = self.volume.list_versions(self.bucket, &query).await?;
@@ -237,8 +236,8 @@ impl Page<'_> {
         key: &[u8],
         inode: &InodeHead,
     ) -> Result<Option<Due>, VolumeError> {
-        let now = translate::time(self.volume.passed());
-        let changed = translate::time(inode.attributes.changed);
+        let now = rules::time(self.volume.passed());
+        let changed = rules::time(inode.attributes.changed);
         let is_due = |rule: &Rule| rule.expires_at(changed, self.day).is_some_and(|due| due <= now);
         self.due_rule(key, None, Some(inode), is_due).await
     }
@@ -251,8 +250,8 @@ impl Page<'_> {
         newer: &Newer,
     ) -> Result<Option<Due>, VolumeError> {
         // Without a newer version the time of the replacement is unknown. The version stays.
-        let Some(replaced) = newer.made.map(translate::time) else { return Ok(None) };
-        let now = translate::time(self.volume.passed());
+        let Some(replaced) = newer.made.map(rules::time) else { return Ok(None) };
+        let now = rules::time(self.volume.passed());
         let inode = match what {
             ListedAs::Object(inode) => Some(&**inode),
             ListedAs::Marker(_) => None,
@@ -269,14 +268,14 @@ impl Page<'_> {
     /// all of these markers, or to those that are old enough by its days or its date (user guide,
     /// "Removing expired object delete markers").
     fn marker_is_due(&self, key: &[u8], made: Timestamp) -> bool {
-        let now = translate::time(self.volume.passed());
+        let now = rules::time(self.volume.passed());
         let key = String::from_utf8_lossy(key);
         let rules =
             self.enabled().filter(|rule| rule.covers_key(&key) && rule.filters_by_prefix_only());
         let is_due = |rule: &Rule| match rule.expiration {
             Some(RuleExpiration::ExpiredObjectDeleteMarker(goes)) => goes,
             Some(RuleExpiration::Days(_) | RuleExpiration::Date(_)) | None => {
-                is_past(rule.expires_at(translate::time(made), self.day), now)
+                is_past(rule.expires_at(rules::time(made), self.day), now)
             }
         };
         rules.into_iter().any(is_due)
@@ -320,7 +319,7 @@ impl Page<'_> {
     }
 
     /// Removes expired versions that have not changed since the listing.
-    pub(super) async fn remove(&self, expired: Expired) -> Result<(), VolumeError> {
+    pub(crate) async fn remove(&self, expired: Expired) -> Result<(), VolumeError> {
         let Expired { current, noncurrent, markers } = expired;
         if !current.is_empty() {
             let keys: Vec<Vec<u8>> = current.iter().map(|(key, _)| key.clone()).collect();
