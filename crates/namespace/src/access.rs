@@ -67,8 +67,13 @@ impl Planner for ListUsers {
     type Output = Vec<(String, User)>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        list(view, key::space::USER, User::decode).map(Step::Done)
+        users(view).map(Step::Done)
     }
+}
+
+/// Reads all access keys, sorted.
+pub(crate) fn users(view: &mut View<'_>) -> Result<Vec<(String, User)>, Halt> {
+    list(view, key::space::USER, User::decode)
 }
 
 /// Lists the named policies of a volume, sorted.
@@ -79,8 +84,13 @@ impl Planner for ListPolicies {
     type Output = Vec<(String, PolicyRecord)>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        list(view, key::space::POLICY, PolicyRecord::decode).map(Step::Done)
+        policies(view).map(Step::Done)
     }
+}
+
+/// Reads all named policies, sorted.
+pub(crate) fn policies(view: &mut View<'_>) -> Result<Vec<(String, PolicyRecord)>, Halt> {
+    list(view, key::space::POLICY, PolicyRecord::decode)
 }
 
 /// Finds an access key. Fails with `NoSuchUser`.

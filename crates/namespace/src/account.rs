@@ -23,9 +23,13 @@ impl Planner for ListAccounts {
     type Output = Vec<(AccountId, Account)>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        let found = entries(view, key::space::ACCOUNT)?;
-        found.iter().map(numbered).collect::<Result<_, _>>().map(Step::Done)
+        accounts(view).map(Step::Done)
     }
+}
+
+/// Reads all accounts, sorted by number.
+pub(crate) fn accounts(view: &mut View<'_>) -> Result<Vec<(AccountId, Account)>, Halt> {
+    entries(view, key::space::ACCOUNT)?.iter().map(numbered).collect()
 }
 
 fn numbered(entry: &Entry) -> Result<(AccountId, Account), Halt> {

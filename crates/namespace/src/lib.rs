@@ -14,6 +14,7 @@
 //! them.
 
 mod access;
+mod access_records;
 mod account;
 mod bucket;
 mod content_map;
@@ -44,6 +45,7 @@ pub use access::{
     AccessError, AddUser, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RemovePolicy,
     RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
 };
+pub use access_records::{AccessRecords, ListAccess};
 pub use account::{AddAccount, ListAccounts, RemoveAccount};
 pub use bucket::{
     BUCKETS_MAX, BucketChange, BucketConfigs, DeleteBucket, FindBucket, FindBucketConfig,

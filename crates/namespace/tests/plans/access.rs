@@ -1,10 +1,11 @@
 //! Access keys and policies: answers, costs, and two concurrent operators.
 
 use namespace::{
-    AccessError, AddUser, FindPolicy, FindUser, ListPolicies, ListUsers, NoHints, Planner,
-    RemovePolicy, RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
+    AccessError, AccessRecords, AddAccount, AddUser, FindPolicy, FindUser, ListAccess,
+    ListPolicies, ListUsers, NoHints, Planner, RemovePolicy, RemoveUser, SetPolicy, SetUserOwner,
+    SetUserPolicies,
 };
-use record::{AccountId, PolicyRecord, User, key, key::space};
+use record::{Account, AccountId, CanonicalId, PolicyRecord, User, key, key::space};
 use store::{Guard, Key, Value, Write};
 
 use crate::acts::{Actor, Steps};
@@ -69,6 +70,25 @@ fn policies_are_set_found_and_removed() {
     let absent = AccessError::NoSuchPolicy("p".to_owned());
     assert_eq!(world.cold(&remove), (Ok(Err(absent.clone())), cost(1, 0)));
     assert_eq!(world.cold(&FindPolicy { name: "p" }).0, Ok(Err(absent)));
+}
+
+#[test]
+fn accounts_access_keys_and_policies_are_listed_in_one_round_trip() {
+    let world = World::empty();
+    let empty = AccessRecords::default();
+    assert_eq!(world.cold(&ListAccess), (Ok(empty), cost(1, 0)));
+    let lab = Account { name: "lab".to_owned(), canonical_id: CanonicalId([1; 32]) };
+    let add_lab = AddAccount { id: AccountId(7), account: &lab };
+    assert_eq!(world.cold(&add_lab).0, Ok(Ok(())));
+    set_policy(&world, "p", "{}");
+    let anna = user(1, &["p"]);
+    assert_eq!(world.cold(&add("A", &anna)).0, Ok(Ok(())));
+    let all = AccessRecords {
+        accounts: vec![(AccountId(7), lab)],
+        users: vec![("A".to_owned(), anna)],
+        policies: vec![("p".to_owned(), PolicyRecord("{}".to_owned()))],
+    };
+    assert_eq!(world.cold(&ListAccess), (Ok(all), cost(1, 0)));
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! Accounts, access keys and policies, for the component that authorizes requests. Changing them
 //! needs no volume.
 
-use namespace::{ListAccounts, ListPolicies, ListUsers};
+use namespace::{AccessRecords, ListAccess, ListAccounts, ListPolicies, ListUsers};
 use record::{Account, AccountId, PolicyRecord, User};
 
 use crate::{Volume, VolumeError};
 
 impl Volume {
+    /// Returns all accounts, access keys and policies, as one snapshot has them.
+    pub async fn access_records(&self) -> Result<AccessRecords, VolumeError> {
+        self.session.run(&ListAccess).await
+    }
+
     /// Returns all accounts, by number.
     pub async fn accounts(&self) -> Result<Vec<(AccountId, Account)>, VolumeError> {
         self.session.run(&ListAccounts).await
