@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderMap;
+use identity::{Sender, UMASK_DEFAULT};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use record::{AccountId, ObjectOwnership};
 use rules::{BucketRules, RulesCache};
@@ -29,9 +30,7 @@ use s3::response::Owner;
 use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, VersionId};
 use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
-use crate::access::UMASK_DEFAULT;
 use crate::documents::DocumentBudgets;
-use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
 use crate::translate;
@@ -88,7 +87,7 @@ impl<'a> Call<'a> {
     /// Returns the URL of the object that the request names, in the style of the request.
     pub(crate) fn location(&self) -> Result<String, Fault> {
         let (bucket, key) = self.object()?;
-        let tls = self.sender.client.is_some_and(|client| client.tls.is_some());
+        let tls = self.sender.origin.client.is_some_and(|client| client.tls.is_some());
         let scheme = if tls { "https" } else { "http" };
         let key = utf8_percent_encode(key.as_str(), KEY_KEEPS);
         // A `Host` header with characters that no host name has is not copied into the response.
@@ -170,11 +169,13 @@ impl<'a> Call<'a> {
             // The source bucket of a copy.
             Some(bucket) => Some(self.rules_of(bucket).await?),
         };
-        if self.sender.has_permission(permission, rules.as_deref()).await? {
-            Ok(())
-        } else {
-            Err(Code::AccessDenied.into())
-        }
+        let allowed = self.sender.has_permission(permission, rules.as_deref()).await;
+        // Only the lookup of an object can fail, and its bucket is then known.
+        let allowed = allowed.map_err(|error| match permission.resource.bucket() {
+            Some(bucket) => translate::bucket_fault(bucket, error),
+            None => translate::fault(error),
+        });
+        if allowed? { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
     /// Returns true if the client has a permission in the request's bucket. `object` is the object

@@ -14,9 +14,9 @@ use content::ByteBudget;
 use http::header::{CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
-use policy::ResolvedPatterns;
+use identity::{AcceptedSignatures, Access, Authenticated, RequestOrigin, Sender};
 use rules::{BucketRules, RulesCache};
-use s3::auth::{Credentials, FormCredentials, RequestHead, SignatureRules, Verified};
+use s3::auth::{Credentials, FormCredentials, RequestHead};
 use s3::cors::{CorsHeaders, Preflight};
 use s3::operation::{Demand, Permission, route};
 use s3::request::PostObject;
@@ -24,7 +24,6 @@ use s3::request::{Fields, Query};
 use s3::{BucketName, Code, Fault, Operation, S3Resource};
 use volume::Volume;
 
-use crate::access::{Access, Identity};
 use crate::call::{Call, RequestHost, reveals_absence};
 use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
@@ -32,7 +31,6 @@ use crate::form;
 use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
 use crate::operations;
 use crate::response::S3Response;
-use crate::sender::Sender;
 use crate::sending::OutgoingBodies;
 use crate::settings::{
     ANONYMOUS_BYTES_MAX, BEGINNINGS_BYTES_MAX, DOCUMENT_BYTES_MAX, Settings, TOKENS_BYTES_MAX,
@@ -62,8 +60,7 @@ struct ParsedRequest<'a> {
     query: &'a Query,
     /// The headers of the operation. For a form: its fields, as headers.
     headers: &'a HeaderMap,
-    verified: &'a Verified,
-    identity: Option<Arc<Identity>>,
+    authenticated: &'a Authenticated,
     host: &'a RequestHost,
     form: Option<&'a PostObject>,
 }
@@ -168,11 +165,11 @@ impl Gateway {
         if claimed == Some(Operation::PostObject) {
             return Box::pin(self.serve_form(head, &request, &resource, &host, body, served)).await;
         }
-        let (verified, identity) = self.authenticate(&request, claimed)?;
+        let authenticated = self.authenticate(&request, claimed)?;
 
         // The signature is verified, so headers in the presigned URL now count, and the operation
         // may change.
-        let fields = Fields::new(&head.headers, verified.hoisted());
+        let fields = Fields::new(&head.headers, authenticated.verified.hoisted());
         let operation = route(&head.method, &resource, &query, fields)?;
         served.operation = operation.name();
         if operation == Operation::OptionsObject {
@@ -189,8 +186,7 @@ impl Gateway {
             resource: &resource,
             query: &query,
             headers: &head.headers,
-            verified: &verified,
-            identity,
+            authenticated: &authenticated,
             host: &host,
             form: None,
         };
@@ -215,18 +211,17 @@ impl Gateway {
         let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());
-        let identity = self.identify(key, token)?;
+        let accepted = self.accepted_signatures(None);
+        let identity = self.access.identify(key, token, accepted.now)?;
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
-        let signature_rules = self.signature_rules(None, identity.as_deref());
-        let form = credentials.verify(secret, bucket, &signature_rules)?;
+        let form = credentials.verify(secret, bucket, &accepted.rules_for(identity.as_deref()))?;
         let post = PostObject::parse(&form)?;
         let parsed = ParsedRequest {
             operation: Operation::PostObject,
             resource: &S3Resource::Object(bucket.clone(), post.key.clone()),
             query: &Query::default(),
             headers: post.headers(),
-            verified: form.verified(),
-            identity,
+            authenticated: &Authenticated { verified: form.verified().clone(), identity },
             host,
             form: Some(&post),
         };
@@ -245,19 +240,14 @@ impl Gateway {
         body: HttpBody,
         served: &mut Served,
     ) -> Result<S3Response, Fault> {
-        let ParsedRequest { operation, resource, query, headers, verified, identity, host, form } =
+        let ParsedRequest { operation, resource, query, headers, authenticated, host, form } =
             parsed;
-        let sender = Sender {
-            access: &self.access,
-            volume: &self.volume,
-            principal: self.access.principal(identity.as_deref()),
-            identity,
-            verified,
+        let origin = RequestOrigin {
             headers: &head.headers,
             client: head.extensions.get().copied(),
             now: translate::time(self.volume.now()),
-            resolved: ResolvedPatterns::default(),
         };
+        let sender = Sender::new(&self.access, &self.volume, authenticated, origin);
         // A bucket that is being created has no rules yet; the policies of the sender decide alone.
         let rules = match resource.bucket() {
             Some(name) if operation != Operation::CreateBucket => {
@@ -338,44 +328,17 @@ impl Gateway {
         }
     }
 
-    /// Returns the identity of an access key, or of a session if a session token came with the key.
-    /// Returns `None` for an anonymous request or an unknown key.
-    ///
-    /// Faults: `InvalidToken`, `ExpiredToken`.
-    fn identify(
-        &self,
-        access_key: Option<&str>,
-        token: Option<&str>,
-    ) -> Result<Option<Arc<Identity>>, Fault> {
-        let Some(access_key) = access_key else { return Ok(None) };
-        // Permanent keys are looked up first. A token is opened only for an unknown key.
-        let known = self.access.lookup(access_key);
-        match token {
-            // A token together with a permanent access key is refused when the signature is
-            // verified.
-            Some(token) if known.is_none() => {
-                let now = translate::time(self.volume.now());
-                self.access.session(access_key, token, now).map(Some)
-            }
-            Some(_) | None => Ok(known),
-        }
-    }
-
-    /// Returns the rules by which a signature is accepted: the region, the time, and the signature
-    /// versions. `claimed` is the operation according to the plain headers; `identity` is the owner
-    /// of the access key, `None` if the key is unknown.
-    fn signature_rules(
-        &self,
-        claimed: Option<Operation>,
-        identity: Option<&Identity>,
-    ) -> SignatureRules<'_> {
-        SignatureRules {
-            region: &self.settings.region,
-            service: "s3",
-            has_session: identity.is_some_and(|identity| identity.session.is_some()),
+    /// Returns the signatures that the gateway accepts: the region, the time, and the signature
+    /// versions. `claimed` is the operation according to the plain headers.
+    fn accepted_signatures(&self, claimed: Option<Operation>) -> AcceptedSignatures<'_> {
+        AcceptedSignatures {
             sigv2_presign: self.settings.sigv2_presign,
             accepts_aws_chunked: claimed.is_some_and(Operation::accepts_aws_chunked),
-            now: translate::time(self.volume.now()),
+            ..AcceptedSignatures::sigv4(
+                &self.settings.region,
+                "s3",
+                translate::time(self.volume.now()),
+            )
         }
     }
 
@@ -385,7 +348,7 @@ impl Gateway {
         &self,
         request: &RequestHead<'_>,
         claimed: Option<Operation>,
-    ) -> Result<(Verified, Option<Arc<Identity>>), Fault> {
+    ) -> Result<Authenticated, Fault> {
         // An operation that needs no signature ignores one, because it may belong to another
         // request. For example, a browser sends a preflight to the presigned URL of the request
         // that follows it. The client is anonymous then.
@@ -393,12 +356,7 @@ impl Gateway {
             Some(operation) if operation.needs_no_permission() => Credentials::Anonymous,
             Some(_) | None => Credentials::parse(request)?,
         };
-        let token = credentials.session_token(request)?;
-        let identity = self.identify(credentials.access_key(), token)?;
-        let signature_rules = self.signature_rules(claimed, identity.as_deref());
-        let secret = identity.as_ref().map(|identity| identity.secret.expose());
-        let verified = credentials.verify(secret, request, &signature_rules)?;
-        Ok((verified, identity))
+        self.access.authenticate(&credentials, request, &self.accepted_signatures(claimed))
     }
 }
 
@@ -420,4 +378,3 @@ fn is_sts_request(head: &Parts, query: &Query) -> bool {
 mod sts;
 #[cfg(test)]
 mod tests;
-mod web_identity;

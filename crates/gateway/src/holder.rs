@@ -9,9 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
 use content::{MemoryHolder, SHARE_PARTS, Share};
-
-use crate::access::Identity;
-use crate::http::ClientAddress;
+use identity::{ClientAddress, Identity};
 
 /// The part of a budget that the requests of one host may hold while others wait, in units of which
 /// a whole budget has `SHARE_PARTS`.

@@ -2,9 +2,8 @@
 //! the responses that go back to it.
 //!
 //! The edge and the gateway pass facts to each other as HTTP extensions. For example, the edge sets
-//! a [`RequestId`], and the gateway sets [`Served`] for the access log.
-
-use std::net::IpAddr;
+//! a [`RequestId`] and an `identity::ClientAddress`, and the gateway sets [`Served`] for the access
+//! log.
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -35,16 +34,6 @@ pub struct InMemory;
 /// The id by which operators find a request. The edge sets this extension on each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
-
-/// The origin of a request. The edge sets this extension on each request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientAddress {
-    /// The client's address, behind any trusted proxies.
-    pub address: IpAddr,
-    /// The TLS version between client and server: `1.2` or `1.3`; `None` without TLS. Behind a
-    /// trusted proxy, the proxy's header decides, and the version is unknown: `Some(None)`.
-    pub tls: Option<Option<&'static str>>,
-}
 
 /// The facts about a request that [`crate::refuse`] and [`crate::finish()`] need. They are known
 /// before anything can fail.

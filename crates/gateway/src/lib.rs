@@ -10,13 +10,11 @@
 //! For example, a GET of a missing key by a client without `s3:ListBucket` gets `AccessDenied`, so
 //! a client cannot probe for keys.
 //!
-//! - [`access`] holds accounts, access keys, policies and sessions in memory.
-//! - `sender` decides if the sender of a request has a permission.
+//! - `identity`, a crate below this one, authenticates senders and decides about their permissions.
 //! - `operations` has one module for each kind of S3 operation.
 
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
-pub mod access;
 mod bounded_work;
 mod call;
 mod documents;
@@ -29,7 +27,6 @@ mod operations;
 mod quota;
 mod receive;
 mod response;
-mod sender;
 mod sending;
 mod settings;
 mod summing;
@@ -37,7 +34,5 @@ mod translate;
 
 pub use crate::finish::{finish, refuse};
 pub use crate::gateway::Gateway;
-pub use crate::http::{
-    BoxError, ClientAddress, HttpBody, InMemory, RequestContext, RequestId, Served,
-};
+pub use crate::http::{BoxError, HttpBody, InMemory, RequestContext, RequestId, Served};
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

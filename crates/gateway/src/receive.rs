@@ -114,7 +114,7 @@ pub(crate) async fn content(
     } else {
         BodyHasher::without_md5(&expectation, upload_algorithm)
     };
-    writer.set_memory_holder(holder(call.sender.client, call.sender.identity.as_deref()));
+    writer.set_memory_holder(holder(call.sender.origin.client, call.sender.identity.as_deref()));
     let mut frames = Frames::new(body, call.settings.body_patience);
     let mut pieces = Vec::new();
     while let Some(frame) = next_upload_frame(&mut frames, &mut writer).await? {
@@ -217,7 +217,7 @@ pub(crate) async fn document(
     let decoder = BodyDecoder::new(call.sender.verified, &head, bytes_max as u64);
     let mut decoder = decoder.map_err(too_long)?;
     let announced_or_max = decoder.expected().unwrap_or(bytes_max as u64);
-    let holder = holder(call.sender.client, call.sender.identity.as_deref());
+    let holder = holder(call.sender.origin.client, call.sender.identity.as_deref());
     let mut memory = DocumentMemory::new(call.documents, holder, announced_or_max);
     let mut hasher = BodyHasher::new(&expectation, None);
     let patience = call.settings.body_patience;

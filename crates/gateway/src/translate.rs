@@ -7,9 +7,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderName;
-use record::{
-    Header, ObjectHeaders, ObjectOwnership, S3Acl, Sum, SumAlgorithm, SumKind, Tag, VersionStamp,
-};
+use identity::Access;
+use record::{Header, ObjectHeaders, ObjectOwnership, S3Acl, Sum, SumAlgorithm, SumKind, Tag};
 use rules::RulesError;
 use s3::acl::{AclGrant, AclGrantee, AclGroup, AclPermission, RequestedAcl};
 use s3::conditions::{ETagList, ReadPreconditions, WritePrecondition, failed};
@@ -20,9 +19,7 @@ use time::OffsetDateTime;
 use tracing::{error, warn};
 use volume::{FsError, ObjectCondition, TagMatch, VersionRef, VolumeError};
 
-use crate::access::Access;
-
-pub(crate) use rules::{acl_permission, time};
+pub(crate) use rules::{acl_permission, time, version_text};
 
 /// Returns an entity tag as clients see it, without quotes.
 pub(crate) fn etag(tag: &Tag) -> String {
@@ -101,22 +98,9 @@ pub(crate) fn condition_name(condition: &WritePrecondition) -> &'static str {
 
 /// Converts a version id of a request. Fails with `InvalidArgument` if it is malformed.
 pub(crate) fn version(version: Option<&s3::VersionId>) -> Result<Option<VersionRef>, Fault> {
-    Ok(match version {
-        None => None,
-        Some(s3::VersionId::Null) => Some(VersionRef::Null),
-        Some(s3::VersionId::Other(id)) => {
-            let id = id.parse::<VersionStamp>().map_err(|_| s3::VersionId::invalid(id))?;
-            Some(VersionRef::Id(id))
-        }
-    })
-}
-
-/// Returns a version id as responses show it.
-pub(crate) fn version_text(version: VersionRef) -> String {
-    match version {
-        VersionRef::Null => s3::VersionId::Null.as_str().to_owned(),
-        VersionRef::Id(id) => id.to_string(),
-    }
+    let Some(named) = version else { return Ok(None) };
+    let version = rules::version(named);
+    version.map(Some).ok_or_else(|| s3::VersionId::invalid(named.as_str()))
 }
 
 /// Returns the version that a write created, as its response shows it. `None` if the bucket has no

@@ -16,4 +16,4 @@ mod translate;
 
 pub use bucket::{BucketRules, CONFIG_BYTES_MAX, RulesError};
 pub use cache::RulesCache;
-pub use translate::{acl_permission, time};
+pub use translate::{acl_permission, time, version, version_text};

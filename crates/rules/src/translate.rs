@@ -1,8 +1,9 @@
-//! Translations from values of records to values of S3.
+//! Translations between values of records and values of S3.
 //!
 //! For example, [`time`] turns nanoseconds since 1970 into a date, with which rules compute.
 
-use record::{AclRight, Timestamp};
+use record::{AclRight, Timestamp, VersionRef, VersionStamp};
+use s3::VersionId;
 use s3::acl::AclPermission;
 use time::OffsetDateTime;
 
@@ -21,5 +22,21 @@ pub fn acl_permission(permission: AclRight) -> AclPermission {
         AclRight::Write => AclPermission::Write,
         AclRight::ReadAcp => AclPermission::ReadAcp,
         AclRight::WriteAcp => AclPermission::WriteAcp,
+    }
+}
+
+/// Converts a version id of S3 to a record's; `None` if it is malformed.
+pub fn version(version: &VersionId) -> Option<VersionRef> {
+    match version {
+        VersionId::Null => Some(VersionRef::Null),
+        VersionId::Other(id) => id.parse::<VersionStamp>().ok().map(VersionRef::Id),
+    }
+}
+
+/// Returns a version id as responses show it.
+pub fn version_text(version: VersionRef) -> String {
+    match version {
+        VersionRef::Null => VersionId::Null.as_str().to_owned(),
+        VersionRef::Id(id) => id.to_string(),
     }
 }

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use admin::{SECRET_CHARS, check_access_key, check_secret, random_text};
-use gateway::access::{MasterKey, Secret};
+use identity::{MasterKey, Secret};
 
 use crate::config::VolumeSettings;
 use crate::environment::{first_secret, secret_file, variable};

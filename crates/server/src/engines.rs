@@ -135,7 +135,7 @@ pub(crate) async fn is_made(settings: &VolumeSettings) -> Result<bool, Problem> 
 fn server_url(settings: &VolumeSettings, server: &ServerPlace) -> Result<(String, bool), Problem> {
     let relaxed = settings.metadata_durability == DurabilityClass::Relaxed;
     let password = first_secret(&["ASHLAR_META_PASSWORD"])?;
-    let url = server.url(password.as_ref().map(gateway::access::Secret::expose));
+    let url = server.url(password.as_ref().map(identity::Secret::expose));
     let doing = || format!("open the metadata store {}", settings.meta);
     Ok((url.map_err(|wrong| Problem::new(doing(), wrong))?, relaxed))
 }

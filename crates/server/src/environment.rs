@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use gateway::access::Secret;
+use identity::Secret;
 
 use crate::problem::Problem;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use admin::{Admin, Random, SecretSealer, Surroundings};
-use gateway::access::{MasterKey, Secret};
+use identity::{MasterKey, Secret};
 use store::MetaStore;
 use volume::SystemClock;
 

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use gateway::access::{Access, AccessRecords, Identity, MasterKey};
 use gateway::{Gateway, HttpBody};
 use http::{Request, Response};
+use identity::{Access, Identity, MasterKey};
 use record::ObjectOwnership;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -37,13 +37,6 @@ use crate::problem::Problem;
 use crate::tls::{RELOAD_INTERVAL, Tls};
 use crate::{credentials, metrics_listener, web_roles};
 use shutdown::{Phase, Shutdown};
-
-/// The interval at which access keys and policies are read again without a notification of the
-/// change feed.
-const ACCESS_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
-
-/// The interval at which they are read again after a failure.
-const ACCESS_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The settings of a gateway.
 #[derive(Debug)]
@@ -87,11 +80,11 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let identity = Identity::root(&root.user, root.password.clone());
     let access = Arc::new(Access::new(identity, master).with_web_roles(web_roles));
     // Before the first request, which would otherwise not find its access key.
-    refresh(&shared, &access).await.map_err(unreadable)?;
+    access.read(&shared).await.map_err(unreadable)?;
 
     let mounted = mount_if_set((&backend, &metrics), &mount, &serve).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    tasks.spawn(refresh_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
+    tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
     let day = Duration::from_secs(serve.lifecycle_day_seconds);
     let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
@@ -244,42 +237,9 @@ fn count(limit: u32) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX).min(tokio::sync::Semaphore::MAX_PERMITS)
 }
 
-/// Reads accounts, access keys and policies from the volume into `access`.
-async fn refresh(volume: &Volume, access: &Access) -> Result<(), volume::VolumeError> {
-    let records = AccessRecords {
-        accounts: volume.accounts().await?,
-        users: volume.users().await?,
-        policies: volume.policies().await?,
-    };
-    // A damaged key or policy grants nothing, and does not affect the others.
-    for unusable in access.replace(records) {
-        tracing::warn!(%unusable, "an access key or policy is unusable and grants nothing");
-    }
-    Ok(())
-}
-
-/// Reads access keys again at each notification of a change, and at regular intervals. While that
-/// fails, the last known ones stay in force.
-async fn refresh_access(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
-    let mut changes = volume.access_changes();
-    let mut failing = false;
-    loop {
-        let wait = if failing { ACCESS_RETRY_INTERVAL } else { ACCESS_REFRESH_INTERVAL };
-        tokio::select! {
-            _ = changes.changed() => {}
-            () = tokio::time::sleep(wait) => {}
-            () = stop.cancelled() => return,
-        }
-        match refresh(&volume, &access).await {
-            Ok(()) => failing = false,
-            // Logged once for each outage.
-            Err(_) if failing => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot read access keys; the last known ones stay in force");
-                failing = true;
-            }
-        }
-    }
+/// Follows changes of access keys until the gateway stops.
+async fn follow_access(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
+    access.follow(&volume, &stop).await;
 }
 
 /// The gateway as the service behind the edge, the HTTP layer that limits connections and requests.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gateway::access::WebRole;
+use identity::WebRole;
 use openid::{Issuer, IssuerSettings};
 use record::AccountId;
 use runtime::Tasks;

@@ -9,16 +9,18 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
-use policy::{Policy, PolicyKind};
-use s3::auth::{Credentials, RequestHead, SignatureRules};
+use identity::{AcceptedSignatures, Identity, WebSession};
+use s3::auth::{Credentials, RequestHead};
 use s3::request::Query;
-use s3::sts::{AssumeRole, STS_BYTES_MAX, StsRequest, assumed_role, caller_identity, refusal};
+use s3::sts::{
+    AssumeRole, AssumeRoleWithWebIdentity, STS_BYTES_MAX, StsRequest, WebIdentityUser,
+    assumed_role, assumed_role_with_web_identity, caller_identity, refusal,
+};
 use s3::{Code, Fault};
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use super::Gateway;
-use crate::access::{Identity, NewSession};
 use crate::holder::holder;
 use crate::http::{HttpBody, RequestContext, Served};
 use crate::receive::Frames;
@@ -120,14 +122,10 @@ impl Gateway {
         headers.insert(HASH, hash);
         let request = RequestHead { headers: &headers, ..*request };
         let credentials = Credentials::parse(&request)?;
-        let token = credentials.session_token(&request)?;
-        let identity = self.identify(credentials.access_key(), token)?;
-        let secret = identity.as_ref().map(|identity| identity.secret.expose());
-        let signature_rules = self.signature_rules(None, identity.as_deref());
-        let signature_rules =
-            SignatureRules { service: "sts", sigv2_presign: false, ..signature_rules };
-        credentials.verify(secret, &request, &signature_rules)?;
-        identity.ok_or(Code::AccessDenied.into())
+        let now = translate::time(self.volume.now());
+        let accepted = AcceptedSignatures::sigv4(&self.settings.region, "sts", now);
+        let authenticated = self.access.authenticate(&credentials, &request, &accepted)?;
+        authenticated.identity.ok_or(Code::AccessDenied.into())
     }
 
     fn assume_role(
@@ -136,20 +134,32 @@ impl Gateway {
         requested: &AssumeRole,
         id: &str,
     ) -> Result<String, Fault> {
-        // Otherwise a session could renew itself beyond its expiration.
-        if identity.session.is_some() {
-            let why = "Temporary credentials cannot be used to obtain others.";
-            return Err(Fault::new(Code::AccessDenied).detail(why));
-        }
-        check_session_policy(requested.policy.as_deref())?;
-        let (began, policy) = (translate::time(self.volume.now()), requested.policy.as_deref());
-        let expires = began + Duration::from_secs(u64::from(requested.seconds));
-        let new = NewSession { name: &requested.session, policy, began, expires };
-        let credentials = self.access.begin_session(identity, &new)?;
+        let now = translate::time(self.volume.now());
+        let credentials = self.access.assume_role(identity, requested, now)?;
         let (account, role) = (identity.account, &identity.access_key);
         let arn = format!("arn:aws:sts::{account}:assumed-role/{role}/{}", requested.session);
         let session = format!("{role}:{}", requested.session);
         Ok(assumed_role(&credentials, &arn, &session, id))
+    }
+
+    /// Returns temporary credentials for the holder of a token of an OpenID issuer.
+    async fn assume_role_with_web_identity(
+        &self,
+        requested: &AssumeRoleWithWebIdentity,
+        id: &str,
+    ) -> Result<String, Fault> {
+        let now = translate::time(self.volume.now());
+        let begun = self.access.assume_role_with_web_identity(requested, now).await?;
+        let WebSession { credentials, role, claims } = begun;
+        let (account, role_name, name) = (role.account, &role.name, &requested.session.session);
+        let arn = format!("arn:aws:sts::{account}:assumed-role/{role_name}/{name}");
+        let session = format!("{role_name}:{name}");
+        let user = WebIdentityUser {
+            subject: claims.subject(),
+            audience: claims.audience(),
+            provider: role.issuer.url(),
+        };
+        Ok(assumed_role_with_web_identity(&credentials, (&arn, &session), user, id))
     }
 
     /// Receives a small form body. The sender is not known yet, so the limits of size and time are
@@ -171,14 +181,5 @@ impl Gateway {
         };
         timeout(patience, arrives).await.map_err(|_late| Code::RequestTimeout)??;
         Ok(bytes)
-    }
-}
-
-/// Fails with `MalformedPolicy` if a session policy cannot be parsed.
-pub(super) fn check_session_policy(policy: Option<&str>) -> Result<(), Fault> {
-    let parsed = policy.map(|policy| Policy::parse_new(policy, PolicyKind::Session));
-    match parsed.transpose() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(Fault::because(Code::MalformedPolicy, error.to_string())),
     }
 }

@@ -10,12 +10,12 @@ use futures::stream;
 use http::{HeaderValue, Request};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
+use identity::{Access, Identity, MasterKey, Secret};
 use record::AccountId;
 use store::MemoryStore;
 use tokio::time::Instant;
 use volume::{FileOwner, NewBucket, Volume, VolumeOptions};
 
-use crate::access::{Access, Identity, MasterKey, Secret};
 use crate::http::{HttpBody, Served, empty_body};
 use crate::{Gateway, Settings};
 

@@ -127,7 +127,7 @@ fn location(call: &Call<'_>, bucket: &BucketName, key: &ObjectKey) -> String {
     let Some(host) = call.headers.get(HOST).and_then(|host| host.to_str().ok()) else {
         return format!("/{bucket}/{key}");
     };
-    let secure = call.sender.client.is_some_and(|client| client.tls.is_some());
+    let secure = call.sender.origin.client.is_some_and(|client| client.tls.is_some());
     let scheme = if secure { "https" } else { "http" };
     match S3Resource::parse(Some(host), "/", &call.settings.domains) {
         Ok(S3Resource::Bucket(named)) if named == *bucket => format!("{scheme}://{host}/{key}"),

@@ -99,7 +99,7 @@ pub(super) async fn abort(call: &Call<'_>) -> Result<S3Response, Fault> {
     let id = upload_id(&request.upload)?;
     // The creation time of an upload never changes, so the check need not be part of the commit. S3
     // ignores a condition with a future time.
-    if let Some(initiated) = request.initiated.filter(|at| *at <= call.sender.now) {
+    if let Some(initiated) = request.initiated.filter(|at| *at <= call.sender.origin.now) {
         let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
         if time(upload.begun).unix_timestamp() != initiated.unix_timestamp() {
             return Err(s3::conditions::failed("If-Match-Initiated-Time"));

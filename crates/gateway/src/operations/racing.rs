@@ -12,6 +12,7 @@ use faulty::{Faulty, Interruption};
 use http::Request;
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
+use identity::{Access, Identity, MasterKey, Secret};
 use md5::{Digest, Md5};
 use record::{
     AccountId, BucketConfig, BucketConfigKind, ObjectHeaders, RetainUntil, RetentionMode, Tag,
@@ -22,7 +23,6 @@ use volume::{
     WriteCondition,
 };
 
-use crate::access::{Access, Identity, MasterKey, Secret};
 use crate::http::{BoxError, HttpBody, Served};
 use crate::{Gateway, Settings};
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use admin::{Admin, AdminError, NewUser, check_secret};
 use clap::Subcommand;
-use gateway::access::{Secret, UMASK_DEFAULT};
+use identity::{Secret, UMASK_DEFAULT};
 
 use record::AccountId;
 

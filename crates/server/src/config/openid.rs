@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gateway::access::UMASK_DEFAULT;
+use identity::UMASK_DEFAULT;
 use record::AccountId;
 use serde::{Deserialize, Serialize};
 

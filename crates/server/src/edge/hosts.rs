@@ -15,8 +15,8 @@ use super::linger::UnreadBody;
 use super::queue::Queue;
 use super::stall::ResponseKind;
 use crate::config::Network;
-use gateway::ClientAddress;
 use http::HeaderMap;
+use identity::ClientAddress;
 
 /// The number of bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;

@@ -45,7 +45,7 @@ const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 const FOR_XTASK: [&str; 3] = ["databases", "load", "sigv4"];
 
 /// Crates below all views, which every view may use.
-pub(super) const BELOW_VIEWS: [&str; 2] = ["rules", "lifecycle"];
+pub(super) const BELOW_VIEWS: [&str; 3] = ["rules", "lifecycle", "identity"];
 
 /// The views of a volume, and the crates above them. No crate of [`BELOW_VIEWS`] reaches them.
 const VIEWS: [&str; 5] = ["gateway", "files", "fuse", "admin", "server"];

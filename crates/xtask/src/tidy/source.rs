@@ -40,6 +40,9 @@ const PRINTING: [&str; 7] = ["print", "println", "eprint", "eprintln", "dbg", "s
 /// others: blocks move over HTTP, and `s3` has values of it.
 const HTTP: [&str; 3] = ["http", "hyper", "hyper_util"];
 
+/// As [`HTTP`], for `identity`: it verifies the signatures of headers, and reads no connection.
+const CONNECTIONS: [&str; 2] = ["hyper", "hyper_util"];
+
 /// Marks of unfinished work. They are concatenated here, so that this file does not contain them.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
@@ -62,7 +65,12 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
                 pure: PURE.contains(&package) && !is_test,
                 env: MAY_USE_ENV.contains(&package) || is_test,
                 lazy: matches!(package, "server" | "xtask") || is_test,
-                of_http: if BELOW_VIEWS.contains(&package) && !is_test { &HTTP } else { &[] },
+                of_http: match package {
+                    _ if is_test => &[],
+                    "identity" => &CONNECTIONS,
+                    _ if BELOW_VIEWS.contains(&package) => &HTTP,
+                    _ => &[],
+                },
                 unprinted: if package == "admin" && !is_test { &PRINTING } else { &[] },
             };
             rules.walk(tokens, &mut found);

@@ -127,6 +127,20 @@ fn a_session_and_content_do_not_reach_each_other() {
 }
 
 #[test]
+fn identity_knows_no_view_and_no_connection() {
+    for view in ["gateway", "files", "fuse", "admin", "server"] {
+        let error = format!("identity is below all views, but reaches {view}");
+        assert_eq!(reaches("identity", &["rules", view]), [error]);
+    }
+    assert!(reaches("identity", &["rules", "volume", "openid", "s3", "sigv4", "hyper"]).is_empty());
+    assert!(reaches("gateway", &["identity", "rules", "volume"]).is_empty());
+    for text in ["use hyper::body::Incoming;", "fn f(a: hyper_util::rt::TokioTimer) {}"] {
+        assert_eq!(found("identity", text).len(), 1, "{text}");
+    }
+    assert!(found("identity", "use http::HeaderMap;").is_empty());
+}
+
+#[test]
 fn the_administration_returns_values_and_prints_nothing() {
     assert_eq!(
         reaches("admin", &["volume", "gateway"]),

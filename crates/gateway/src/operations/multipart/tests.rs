@@ -5,13 +5,13 @@ use std::sync::Arc;
 use block::MemoryBlocks;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use http_body_util::{BodyExt, Full};
+use identity::{Access, Identity, MasterKey, Secret};
 use record::{AccountId, BucketConfig, BucketConfigKind, ObjectHeaders};
 use s3::operation::RequestFacts;
 use s3::request::Fields;
 use store::MemoryStore;
 use volume::{FileOwner, NewBucket, NewUpload, UploadId, Volume, VolumeOptions};
 
-use crate::access::{Access, Identity, MasterKey, Secret};
 use crate::http::{HttpBody, Served};
 use crate::{Gateway, Settings};
 

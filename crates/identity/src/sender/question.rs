@@ -5,7 +5,6 @@
 //! value comes from a header that the operation ignores. For example, `s3:x-amz-acl` has a value
 //! only for operations that set an ACL.
 
-use http::HeaderMap;
 use http::header::HeaderValue;
 use policy::{ConditionKey, ConditionValues, KeySource, ResolvedPatterns, Values};
 use record::{RetainUntil, RetentionMode};
@@ -18,8 +17,7 @@ use time::format_description::well_known::Rfc3339;
 use volume::Object;
 
 use crate::access::{Identity, Session, WebIdentity};
-use crate::http::ClientAddress;
-use crate::translate;
+use crate::origin::RequestOrigin;
 
 /// The length of a day in seconds, for `s3:object-lock-remaining-retention-days`.
 const DAY_SECONDS: i64 = 24 * 60 * 60;
@@ -33,10 +31,7 @@ pub(super) struct PermissionQuestion<'a> {
     /// The sender; `None` for an anonymous request.
     pub(super) identity: Option<&'a Identity>,
     pub(super) verified: &'a Verified,
-    /// The HTTP headers. Policies see only `Referer` and `User-Agent` from here.
-    pub(super) headers: &'a HeaderMap,
-    pub(super) client: Option<ClientAddress>,
-    pub(super) now: OffsetDateTime,
+    pub(super) origin: RequestOrigin<'a>,
     /// Patterns of policies after variable substitution, cached for all questions of the request.
     pub(super) resolved: &'a ResolvedPatterns,
     pub(super) permission: &'a Permission,
@@ -70,9 +65,9 @@ impl ConditionValues for PermissionQuestion<'_> {
                 let payload = self.verified.payload();
                 Values::from_owned(Some(payload.content_sha256().into_owned()))
             }
-            ConditionKey::CurrentTime => Values::from_owned(self.now.format(&Rfc3339).ok()),
+            ConditionKey::CurrentTime => Values::from_owned(self.origin.now.format(&Rfc3339).ok()),
             ConditionKey::EpochTime => {
-                Values::from_owned(Some(self.now.unix_timestamp().to_string()))
+                Values::from_owned(Some(self.origin.now.unix_timestamp().to_string()))
             }
             ConditionKey::Prefix => listing(&facts.listing.prefix),
             ConditionKey::Delimiter => listing(&facts.listing.delimiter),
@@ -115,7 +110,7 @@ impl ConditionValues for PermissionQuestion<'_> {
                 Values::from_owned(lock().until.and_then(|until| until.format(&Rfc3339).ok()))
             }
             ConditionKey::ObjectLockRemainingRetentionDays => {
-                let days = lock().until.map(|until| remaining_days(until, self.now));
+                let days = lock().until.map(|until| remaining_days(until, self.origin.now));
                 Values::from_owned(days.map(|days| days.to_string()))
             }
             ConditionKey::ObjectLockLegalHold => {
@@ -145,16 +140,16 @@ impl ConditionValues for PermissionQuestion<'_> {
 
 impl PermissionQuestion<'_> {
     fn source_ip(&self) -> Values<'_> {
-        Values::from_owned(self.client.map(|client| client.address.to_string()))
+        Values::from_owned(self.origin.client.map(|client| client.address.to_string()))
     }
 
     fn secure_transport(&self) -> Values<'_> {
-        let tls = self.client.is_some_and(|client| client.tls.is_some());
+        let tls = self.origin.client.is_some_and(|client| client.tls.is_some());
         Values::from_borrowed(Some(if tls { "true" } else { "false" }))
     }
 
     fn tls_version(&self) -> Values<'_> {
-        Values::from_borrowed(self.client.and_then(|client| client.tls.flatten()))
+        Values::from_borrowed(self.origin.client.and_then(|client| client.tls.flatten()))
     }
 
     fn session(&self) -> Option<&Session> {
@@ -192,7 +187,7 @@ impl PermissionQuestion<'_> {
         let verified = self.verified;
         let age = match (verified.kind(), verified.signed_at()) {
             (AuthKind::Anonymous, _) => None,
-            (_, Some(at)) => Some((self.now - at).whole_milliseconds().max(0)),
+            (_, Some(at)) => Some((self.origin.now - at).whole_milliseconds().max(0)),
             (_, None) => Some(UNKNOWN_AGE_MILLISECONDS.into()),
         };
         Values::from_owned(age.map(|age| age.to_string()))
@@ -217,7 +212,7 @@ impl PermissionQuestion<'_> {
     /// value of a condition key.
     fn transport_header(&self, name: &str) -> Values<'_> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let values: Vec<String> = self.headers.get_all(name).iter().map(text).collect();
+        let values: Vec<String> = self.origin.headers.get_all(name).iter().map(text).collect();
         Values::from_owned((!values.is_empty()).then(|| values.join(", ")))
     }
 
@@ -269,9 +264,9 @@ fn lock_of(object: &Object) -> LockFacts {
 
 /// Returns a version id in the form that responses use, for each spelling in the request.
 fn version_text(version: &VersionId) -> String {
-    match translate::version(Some(version)) {
-        Ok(Some(known)) => translate::version_text(known),
-        Ok(None) | Err(_) => version.as_str().to_owned(),
+    match rules::version(version) {
+        Some(known) => rules::version_text(known),
+        None => version.as_str().to_owned(),
     }
 }
 

@@ -15,6 +15,7 @@ use policy::{Policy, PolicyKind, Principal, PrincipalName, RoleSession};
 use record::{Account, AccountId, CanonicalId, PolicyRecord, User};
 use s3::response::Owner;
 use time::OffsetDateTime;
+use volume::AccessRecords;
 
 use super::secret::{MasterKey, SealError, Secret};
 use super::web::{WebIdentity, WebRole};
@@ -72,7 +73,7 @@ impl Identity {
 
     /// Returns the user id in STS responses and conditions: the session's role and name, or the
     /// access key.
-    pub(crate) fn user_id(&self) -> String {
+    pub fn user_id(&self) -> String {
         match &self.session {
             Some(session) => format!("{}:{}", session.role, session.name),
             None => self.access_key.clone(),
@@ -105,17 +106,6 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// The records of accounts, users and policies.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AccessRecords {
-    /// Accounts, by number.
-    pub accounts: Vec<(AccountId, Account)>,
-    /// Users, by access key.
-    pub users: Vec<(String, User)>,
-    /// Policies, by name.
-    pub policies: Vec<(String, PolicyRecord)>,
 }
 
 /// The decoded records of accounts, users and policies, as lookup tables.
@@ -263,7 +253,7 @@ impl Access {
 
     /// Returns the principal of a sender, that is, the user, role session or anonymous client that
     /// the `Principal` elements of policies match.
-    pub(crate) fn principal(&self, identity: Option<&Identity>) -> Principal {
+    pub fn principal(&self, identity: Option<&Identity>) -> Principal {
         let Some(identity) = identity else { return Principal::Anonymous };
         Principal::User {
             account: identity.account.to_string(),
@@ -279,7 +269,7 @@ impl Access {
 
     /// Returns true if the principal exists, so that a new policy may name it. For a role or a
     /// session, the existence of its account is enough.
-    pub(crate) fn exists(&self, principal: &PrincipalName) -> bool {
+    pub fn exists(&self, principal: &PrincipalName) -> bool {
         let known = self.known();
         let account = |number: &str| {
             number.parse().is_ok_and(|id: AccountId| known.accounts.contains_key(&id))
@@ -302,13 +292,13 @@ impl Access {
 
     /// Returns the number of the account with a canonical id, by which ACLs name it; `None` if
     /// there is no such account.
-    pub(crate) fn account_of(&self, canonical_id: &str) -> Option<(AccountId, CanonicalId)> {
+    pub fn account_of(&self, canonical_id: &str) -> Option<(AccountId, CanonicalId)> {
         let id = canonical_id.parse().ok()?;
         self.known().numbers.get(&id).map(|number| (*number, id))
     }
 
     /// Returns an account as S3 shows it as an owner. A removed account is shown by its number.
-    pub(crate) fn owner(&self, account: AccountId) -> Owner {
+    pub fn owner(&self, account: AccountId) -> Owner {
         match self.known().accounts.get(&account) {
             Some(Account { name, canonical_id }) => {
                 Owner { id: canonical_id.to_string(), display_name: name.clone() }
@@ -322,7 +312,7 @@ impl Access {
 
     /// Returns the canonical id of an account, by which ACLs name it; `None` if the account does
     /// not exist.
-    pub(crate) fn canonical_id(&self, account: AccountId) -> Option<CanonicalId> {
+    pub fn canonical_id(&self, account: AccountId) -> Option<CanonicalId> {
         self.known().accounts.get(&account).map(|known| known.canonical_id)
     }
 

@@ -2,12 +2,13 @@ use openid::IssuerSettings;
 use runtime::Tasks;
 
 use super::*;
-use crate::access::{Access, AccessRecords, Identity, MasterKey, NewSession, Secret};
+use crate::access::{Access, Identity, MasterKey, NewSession, Secret};
 use policy::{NoValues, Principal, Question, Sources, authorise};
 use record::{Account, CanonicalId, PolicyRecord, User};
 use s3::sts::SessionCredentials;
 use s3::{Code, Fault};
 use time::{Duration, OffsetDateTime};
+use volume::AccessRecords;
 
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 const LAB: AccountId = AccountId(123_456_789_012);

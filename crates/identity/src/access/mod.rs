@@ -4,7 +4,7 @@
 //! Nothing here reads a store or a file. Records and keys arrive as arguments, and the `policy`
 //! crate evaluates policies. `openid` verifies web identities before they arrive here.
 //!
-//! For example, when an operator disables a user, the server reads the records again and calls
+//! For example, when an operator disables a user, the records are read again, and the reader calls
 //! [`Access::replace`]. The next request of the user, also one with temporary credentials, fails.
 
 mod secret;
@@ -15,7 +15,7 @@ mod web;
 pub use secret::{MasterKey, SealError, Secret};
 pub(crate) use session::NewSession;
 pub(crate) use snapshot::Session;
-pub use snapshot::{Access, AccessRecords, Identity, UMASK_DEFAULT, Unusable};
+pub use snapshot::{Access, Identity, UMASK_DEFAULT, Unusable};
 pub use web::WebRole;
 pub(crate) use web::{CLAIMED_POLICIES_MAX, WebIdentity};
 

@@ -1,41 +1,78 @@
-//! `AssumeRoleWithWebIdentity`: temporary credentials for users of an OpenID issuer.
+//! Begins sessions: for a user that has signed the request, and for the holder of a token of an
+//! OpenID issuer.
 //!
-//! The sender is unknown until the token is verified. A refusal therefore contains only facts that
-//! the sender has already or needs in order to correct the request. For example, a refusal does not
-//! name the claim that a role requires.
+//! The holder of a token is unknown until the token is verified. A refusal therefore contains only
+//! facts that the sender has already or needs in order to correct the request. For example, a
+//! refusal does not name the claim that a role requires.
 
 use std::time::Duration;
 
 use openid::{ClaimTexts, Claims, TokenError, UnverifiedToken};
-use s3::sts::{AssumeRoleWithWebIdentity, WebIdentityUser, assumed_role_with_web_identity};
+use policy::{Policy, PolicyKind};
+use s3::sts::{AssumeRole, AssumeRoleWithWebIdentity, SessionCredentials};
 use s3::{Code, Fault};
+use time::OffsetDateTime;
 
-use super::Gateway;
-use super::sts::check_session_policy;
-use crate::access::{CLAIMED_POLICIES_MAX, NewSession, WebIdentity, WebRole};
-use crate::translate;
+use crate::access::{Access, CLAIMED_POLICIES_MAX, Identity, NewSession, WebIdentity, WebRole};
 
 const NOT_AUTHORIZED: &str = "Not authorized to perform sts:AssumeRoleWithWebIdentity";
 
 /// The number of characters of an issuer's URL that a refusal repeats.
 const SHOWN_CHARS_MAX: usize = 200;
 
-impl Gateway {
-    /// Returns temporary credentials for the holder of a token.
-    pub(super) async fn assume_role_with_web_identity(
+/// A session of the holder of a token.
+#[derive(Debug)]
+pub struct WebSession<'a> {
+    /// The access key, the secret and the session token.
+    pub credentials: SessionCredentials,
+    /// The role that gives the session its permissions.
+    pub role: &'a WebRole,
+    /// The claims of the token that the issuer signed.
+    pub claims: Claims,
+}
+
+impl Access {
+    /// Returns temporary credentials for a user. The session has the permissions of the user within
+    /// the session policy.
+    ///
+    /// Faults: `AccessDenied` if `user` is itself a session; `MalformedPolicy`;
+    /// `PackedPolicyTooLarge`; `InternalError` if the machine gives no random bytes.
+    pub fn assume_role(
+        &self,
+        user: &Identity,
+        requested: &AssumeRole,
+        now: OffsetDateTime,
+    ) -> Result<SessionCredentials, Fault> {
+        // Otherwise a session could renew itself beyond its expiration.
+        if user.session.is_some() {
+            let why = "Temporary credentials cannot be used to obtain others.";
+            return Err(Fault::new(Code::AccessDenied).detail(why));
+        }
+        check_session_policy(requested.policy.as_deref())?;
+        let expires = now + Duration::from_secs(u64::from(requested.seconds));
+        let (name, policy) = (requested.session.as_str(), requested.policy.as_deref());
+        self.begin_session(user, &NewSession { name, policy, began: now, expires })
+    }
+
+    /// Returns temporary credentials for the holder of a token of an OpenID issuer. May have to
+    /// fetch the issuer's keys.
+    ///
+    /// Faults: `AccessDenied` if no role admits the token; `InvalidIdentityToken`,
+    /// `ExpiredTokenException` and `IDPRejectedClaim` for the token; `IDPCommunicationError` if the
+    /// issuer does not answer; and those of [`Access::assume_role`].
+    pub async fn assume_role_with_web_identity(
         &self,
         requested: &AssumeRoleWithWebIdentity,
-        id: &str,
-    ) -> Result<String, Fault> {
+        now: OffsetDateTime,
+    ) -> Result<WebSession<'_>, Fault> {
         let token = UnverifiedToken::parse(&requested.token).map_err(refused)?;
         // The role is chosen by unverified claims. The issuer of this role then verifies the token.
-        let role = choose(self.access.web_roles(), requested.role.as_deref(), &token)?;
+        let role = choose(self.web_roles(), requested.role.as_deref(), &token)?;
         check_session_policy(requested.session.policy.as_deref())?;
-        let now = translate::time(self.volume.now());
         let claims = role.issuer.verify(&token, &role.audiences, now).await.map_err(refused)?;
         let web = identity(role, &claims)?;
         // Unusable policies are an error now, not at the first S3 request.
-        self.access.web_policies(role, &web.policies)?;
+        self.web_policies(role, &web.policies)?;
 
         let wanted = now + Duration::from_secs(u64::from(requested.session.seconds));
         // The session must not outlive the token that proves the identity.
@@ -43,16 +80,17 @@ impl Gateway {
         let (name, policy) =
             (requested.session.session.as_str(), requested.session.policy.as_deref());
         let new = NewSession { name, policy, began: now, expires };
-        let credentials = self.access.begin_web_session(web, &new)?;
-        let (account, role_name) = (role.account, &role.name);
-        let arn = format!("arn:aws:sts::{account}:assumed-role/{role_name}/{name}");
-        let session = format!("{role_name}:{name}");
-        let user = WebIdentityUser {
-            subject: claims.subject(),
-            audience: claims.audience(),
-            provider: role.issuer.url(),
-        };
-        Ok(assumed_role_with_web_identity(&credentials, (&arn, &session), user, id))
+        let credentials = self.begin_web_session(web, &new)?;
+        Ok(WebSession { credentials, role, claims })
+    }
+}
+
+/// Fails with `MalformedPolicy` if a session policy cannot be parsed.
+fn check_session_policy(policy: Option<&str>) -> Result<(), Fault> {
+    let parsed = policy.map(|policy| Policy::parse_new(policy, PolicyKind::Session));
+    match parsed.transpose() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Fault::because(Code::MalformedPolicy, error.to_string())),
     }
 }
 

@@ -1,7 +1,8 @@
 use policy::{NoValues, Question, Sources, authorise};
 use record::{Account, AccountId, CanonicalId, PolicyRecord, User};
+use volume::AccessRecords;
 
-use super::{Access, AccessRecords, Identity, MasterKey, SealError, Secret};
+use super::{Access, Identity, MasterKey, SealError, Secret};
 
 fn master(byte: u8) -> MasterKey {
     MasterKey::new([byte; MasterKey::BYTES])

@@ -14,10 +14,13 @@ use rules::RulesCache;
 use s3::auth::{Credentials, RequestHead, SignatureRules};
 use s3::{BucketName, ObjectKey};
 use store::MemoryStore;
-use volume::{BucketChange, FileOwner, NewBucket, NewObject, VolumeOptions, WriteCondition};
+use time::OffsetDateTime;
+use volume::{
+    AccessRecords, BucketChange, FileOwner, NewBucket, NewObject, VolumeOptions, WriteCondition,
+};
 
 use super::*;
-use crate::access::{AccessRecords, MasterKey, Secret};
+use crate::access::{MasterKey, Secret};
 
 const LAB: AccountId = AccountId(123_456_789_012);
 const LAB_ID: CanonicalId = CanonicalId([0xc1; 32]);
@@ -140,17 +143,9 @@ impl World {
         };
         let verified = Credentials::Anonymous.verify(None, &head, &terms).unwrap();
         let identity = who.map(|who| self.access.lookup(who).expect("a user"));
-        let sender = Sender {
-            access: &self.access,
-            volume: &self.volume,
-            principal: self.access.principal(identity.as_deref()),
-            identity,
-            verified: &verified,
-            headers: &headers,
-            client: None,
-            now,
-            resolved: ResolvedPatterns::default(),
-        };
+        let authenticated = Authenticated { verified, identity };
+        let origin = RequestOrigin { headers: &headers, client: None, now };
+        let sender = Sender::new(&self.access, &self.volume, &authenticated, origin);
         let bucket = permission.resource.bucket().unwrap();
         let rules = self.rules.get(&self.volume, bucket).await.unwrap();
         sender.has_permission(permission, Some(&rules)).await.unwrap()
@@ -329,7 +324,7 @@ async fn the_bucket_owner_decides_about_replacement_and_deletion() {
 
 /// Returns the id by which requests name a version.
 fn id_of(version: Option<volume::VersionRef>) -> s3::VersionId {
-    s3::VersionId::parse(&translate::version_text(version.expect("a version"))).unwrap()
+    s3::VersionId::parse(&rules::version_text(version.expect("a version"))).unwrap()
 }
 
 impl World {
@@ -395,7 +390,7 @@ async fn tag_conditions_use_the_named_version() {
 async fn lock_conditions_use_the_lock_of_the_version_if_the_action_sets_none() {
     let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
     let [kept, free] = world.versions().await;
-    let version = translate::version(Some(&kept)).unwrap();
+    let version = rules::version(&kept);
     let change = volume::ObjectChange::LegalHold(true);
     world.volume.change_object("bkt", b"k", version, None, change).await.unwrap();
     world

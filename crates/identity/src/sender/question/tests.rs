@@ -20,6 +20,7 @@ use volume::{FileOwner, NewBucket, NewObject, Volume, VolumeOptions, WriteCondit
 
 use super::*;
 use crate::access::Secret;
+use crate::origin::ClientAddress;
 
 /// Condition keys that AWS documents for all S3 actions ("Actions, resources, and condition keys
 /// for Amazon S3").
@@ -276,9 +277,7 @@ async fn every_documented_key_has_a_value_or_is_refused() {
                 let question = PermissionQuestion {
                     identity: None,
                     verified: &verified,
-                    headers: &headers,
-                    client: None,
-                    now,
+                    origin: RequestOrigin { headers: &headers, client: None, now },
                     resolved: &resolved,
                     permission,
                     object: Some(&object),
@@ -454,9 +453,7 @@ async fn each_row_of_the_table_of_keys_has_a_value_or_is_refused() {
             let facts = PermissionQuestion {
                 identity: Some(identity),
                 verified: &verified,
-                headers: &headers,
-                client: Some(client),
-                now,
+                origin: RequestOrigin { headers: &headers, client: Some(client), now },
                 resolved: &resolved,
                 permission,
                 object: Some(&object),

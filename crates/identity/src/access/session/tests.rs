@@ -1,8 +1,8 @@
 use record::User;
 use time::Duration;
+use volume::AccessRecords;
 
 use super::*;
-use crate::access::AccessRecords;
 
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 

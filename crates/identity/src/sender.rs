@@ -11,55 +11,69 @@
 
 use std::sync::Arc;
 
-use http::HeaderMap;
 use policy::{
     BucketSide, ConditionKey, KeySource, Policy, Principal, Question, ResolvedPatterns, Ruling,
     Sources, authorise,
 };
 use record::{AccountId, CanonicalId, Grantee, S3Acl};
 use rules::BucketRules;
+use s3::S3Resource;
 use s3::acl::{AclPermission, AclScope, required_acl};
 use s3::auth::Verified;
 use s3::operation::Permission;
-use s3::{Fault, S3Resource};
-use time::OffsetDateTime;
 use volume::{FsError, NamedBucket, Object, Volume, VolumeError};
 
 use self::question::PermissionQuestion;
 use crate::access::{Access, Identity};
-use crate::http::ClientAddress;
-use crate::translate;
+use crate::authenticate::Authenticated;
+use crate::origin::RequestOrigin;
 
 /// The sender of a request, with the values that conditions of policies may use.
 #[derive(Debug)]
-pub(crate) struct Sender<'a> {
-    pub(crate) access: &'a Access,
-    pub(crate) volume: &'a Arc<Volume>,
-    pub(crate) identity: Option<Arc<Identity>>,
-    pub(crate) principal: Principal,
-    pub(crate) verified: &'a Verified,
-    /// The HTTP headers. Policies see only `Referer` and `User-Agent` from here.
-    pub(crate) headers: &'a HeaderMap,
-    pub(crate) client: Option<ClientAddress>,
-    pub(crate) now: OffsetDateTime,
+pub struct Sender<'a> {
+    /// The accounts, access keys and policies in force.
+    pub access: &'a Access,
+    /// The volume in which the sender's objects are looked up.
+    pub volume: &'a Arc<Volume>,
+    /// The identity of the sender; `None` if the request is anonymous.
+    pub identity: Option<Arc<Identity>>,
+    /// The facts of the signature.
+    pub verified: &'a Verified,
+    /// The origin of the request.
+    pub origin: RequestOrigin<'a>,
+    principal: Principal,
     /// Patterns of policies after variable substitution, cached for all permissions of the request.
-    pub(crate) resolved: ResolvedPatterns,
+    resolved: ResolvedPatterns,
 }
 
-impl Sender<'_> {
+impl<'a> Sender<'a> {
+    /// Returns the sender of an authenticated request. It is valid for this request only, because
+    /// it caches values of the request.
+    pub fn new(
+        access: &'a Access,
+        volume: &'a Arc<Volume>,
+        authenticated: &'a Authenticated,
+        origin: RequestOrigin<'a>,
+    ) -> Sender<'a> {
+        let Authenticated { verified, identity } = authenticated;
+        let (principal, identity) = (access.principal(identity.as_deref()), identity.clone());
+        let resolved = ResolvedPatterns::default();
+        Sender { access, volume, identity, verified, origin, principal, resolved }
+    }
+
     /// Returns the account of the sender; the anonymous account if the request is not signed.
-    pub(crate) fn account(&self) -> AccountId {
+    pub fn account(&self) -> AccountId {
         self.identity.as_ref().map_or(AccountId::ANONYMOUS, |identity| identity.account)
     }
 
     /// Returns true if a policy depends on a value that the body of the request may contain.
-    pub(crate) fn depends_on_body(&self, rules: Option<&BucketRules>) -> bool {
+    pub fn depends_on_body(&self, rules: Option<&BucketRules>) -> bool {
         self.uses_key(rules, ConditionKey::may_be_in_body)
     }
 
     /// Returns true if a policy depends on a value that a step of a multipart upload takes from the
     /// request that created the upload.
-    pub(crate) fn depends_on_upload(&self, rules: Option<&BucketRules>) -> bool {
+    pub fn depends_on_upload(&self, rules: Option<&BucketRules>) -> bool {
         self.uses_key(rules, ConditionKey::is_of_upload)
     }
 
@@ -88,11 +102,11 @@ impl Sender<'_> {
     /// exist yet.
     ///
     /// Fails if the decision depends on an object and the lookup fails.
-    pub(crate) async fn has_permission(
+    pub async fn has_permission(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, VolumeError> {
         let object = self.object_of(permission, rules).await?;
         Ok(self.is_allowed(permission, rules, object.as_ref()))
     }
@@ -100,7 +114,7 @@ impl Sender<'_> {
     /// As [`Sender::has_permission`], for an object that the caller has looked up. An operation on
     /// an object must use this with the same object: after a lookup of its own, the check could see
     /// another object, because a client can replace the object between the two lookups.
-    pub(crate) fn is_allowed(
+    pub fn is_allowed(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
@@ -109,9 +123,7 @@ impl Sender<'_> {
         let facts = PermissionQuestion {
             identity: self.identity.as_deref(),
             verified: self.verified,
-            headers: self.headers,
-            client: self.client,
-            now: self.now,
+            origin: self.origin,
             resolved: &self.resolved,
             permission,
             object,
@@ -162,7 +174,7 @@ impl Sender<'_> {
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,
-    ) -> Result<Option<Object>, Fault> {
+    ) -> Result<Option<Object>, VolumeError> {
         let (S3Resource::Object(bucket, key), Some(rules)) = (&permission.resource, rules) else {
             return Ok(None);
         };
@@ -170,8 +182,14 @@ impl Sender<'_> {
         if !self.depends_on_object(permission, rules) {
             return Ok(None);
         }
-        // A malformed version id names no version.
-        let Ok(version) = translate::version(permission.version.as_ref()) else { return Ok(None) };
+        let version = match &permission.version {
+            None => None,
+            Some(named) => match rules::version(named) {
+                Some(version) => Some(version),
+                // A malformed version id names no version.
+                None => return Ok(None),
+            },
+        };
         let name = NamedBucket { name: bucket.as_str().as_bytes(), ino: Some(rules.ino) };
         match self.volume.stat_version(name, key.as_str().as_bytes(), version).await {
             Ok(object) => Ok(Some(object)),
@@ -181,13 +199,13 @@ impl Sender<'_> {
                 | FsError::Deleted(_)
                 | FsError::IsMarker(..),
             )) => Ok(None),
-            Err(error) => Err(translate::bucket_fault(bucket, error)),
+            Err(error) => Err(error),
         }
     }
 
     /// Returns true if a permission for an object depends on the object: a policy uses its tags or
     /// its lock, or ACLs are enabled in the bucket.
-    pub(crate) fn depends_on_object(&self, permission: &Permission, rules: &BucketRules) -> bool {
+    pub fn depends_on_object(&self, permission: &Permission, rules: &BucketRules) -> bool {
         let is_object_action =
             required_acl(permission.action).is_none_or(|(of, _)| of == AclScope::Object);
         (rules.acls_enabled() && is_object_action)
