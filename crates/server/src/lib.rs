@@ -3,23 +3,20 @@
 //! This is the only crate that reads the environment and names the engines. It connects the others,
 //! and adds the parts that none of them has: sockets, TLS, signals, and files with secrets. For
 //! example, `engines` opens the metadata store that `--meta` names, `serve` passes it to the volume
-//! and the gateway, and `edge` serves the gateway to HTTP clients.
+//! and the gateway, and `edge`, a crate, serves the gateway to HTTP clients.
 
 mod backend;
 mod cli;
 mod commands;
 mod config;
 mod credentials;
-mod edge;
 mod engines;
 mod environment;
 mod founding;
 mod instance;
-mod keeper;
 mod logging;
 mod metrics;
 mod metrics_listener;
-mod mount;
 mod node_report;
 mod operator;
 mod outcome;
@@ -27,9 +24,9 @@ mod output;
 mod passes;
 mod private;
 mod problem;
+mod reports;
 mod safe_name;
 mod serve;
-mod tls;
 mod web_roles;
 
 pub use cli::main;

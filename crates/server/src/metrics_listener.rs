@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use edge::{ResponseKind, ResponseTimeouts, Stall, bind};
 use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HOST, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -26,7 +27,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen};
-use crate::edge::{ResponseKind, ResponseTimeouts, Stall, bind};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 

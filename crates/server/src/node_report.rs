@@ -6,22 +6,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use admin::{BlockUse, ContentPlace, Holder, NodeReport};
+use mountd::MountState;
 use record::{Content, InodeBody, SpecialKind, Timestamp};
 use serde_json::{Map, Value, json};
-
-/// The extended attribute with the report of a mount. It is not listed.
-pub(crate) const ATTRIBUTE: &str = "user.ashlar.info";
-
-/// The state of a file on the mount that makes the report.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MountState {
-    /// Open handles of the file.
-    pub(crate) open: u64,
-    /// True if the file has dirty data.
-    pub(crate) unwritten: bool,
-    /// The size with dirty data, in bytes.
-    pub(crate) size: u64,
-}
 
 /// Returns the report as JSON. `here` is the state of the file on the mount that makes the report;
 /// `None` if a command makes the report from the metadata store.

@@ -7,16 +7,20 @@
 
 mod announce;
 pub(crate) mod observe;
+mod s3_service;
 mod shutdown;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use edge::{
+    ConnectionPermits, Edge, EdgeMetrics, HostLimits, Hosts, Lingering, Listener, RELOAD_INTERVAL,
+    ResponseTimeouts, Service, Tls, TlsFiles, bind,
+};
 use futures::FutureExt;
-use gateway::{Gateway, HttpBody};
-use http::{Request, Response};
+use gateway::Gateway;
 use identity::{Access, Identity, MasterKey};
+use mountd::{Mounted, check_mountable};
 use record::ObjectOwnership;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -25,17 +29,13 @@ use volume::Volume;
 
 use crate::backend::{self, Backend};
 use crate::config::{MountSettings, OpenSettings, OwnershipClass, ServeSettings, VolumeSettings};
-use crate::edge::{
-    ConnectionPermits, Edge, HostLimits, Hosts, Lingering, Listener, ResponseTimeouts, Service,
-    bind,
-};
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
-use crate::mount::{Mounted, check_mountable};
 use crate::passes::Passes;
 use crate::problem::Problem;
-use crate::tls::{RELOAD_INTERVAL, Tls};
-use crate::{credentials, metrics_listener, web_roles};
+use crate::reports::mount_source;
+use crate::{credentials, metrics_listener, private, web_roles};
+use s3_service::S3;
 use shutdown::{Phase, Shutdown};
 
 /// The settings of a gateway.
@@ -57,9 +57,9 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     // Steps that do not need the volume come first, so that a start that fails there leaves no
     // session and creates no volume.
     if let Some(folder) = &serve.mount {
-        check_mountable(&mount, folder)?;
+        check_mountable(&mount.parameters(), folder)?;
     }
-    let tls = serve.tls.clone().map(Tls::load).transpose()?;
+    let tls = serve.tls.clone().map(load_tls).transpose()?;
     let web_roles = web_roles::from_settings(&serve.openid)?;
     let socket = bind(&serve.listen).await?;
     let admin = metrics_listener::socket(&serve.admin_listen).await?;
@@ -90,8 +90,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
     let service = S3::new(gateway, Arc::clone(&shared));
     let requests_max = count(serve.requests_max);
-    let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), requests_max, random));
-    let listener = listener(&serve, tls.clone(), &edge, &metrics);
+    let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
+    let listener = listener(&serve, tls.clone(), &edge, &metrics.edge);
     // The last step that prints: scripts take this line as the sign of a successful start.
     announce::say(&volume, &serve, &root, &socket, admin.as_ref());
     if let Some(socket) = admin {
@@ -159,11 +159,19 @@ async fn mount_if_set(
     serve: &ServeSettings,
 ) -> Result<Option<Mounted>, Problem> {
     let Some(folder) = &serve.mount else { return Ok(None) };
-    let mounted = Mounted::mount((backend, metrics), mount, folder).await;
+    let mounted = Mounted::mount(mount_source(backend, metrics), &mount.parameters(), folder).await;
     if mounted.is_err() {
         backend.close().await;
     }
     mounted.map(Some)
+}
+
+/// Loads the certificate, and removes permissions of other users from the file of its key.
+fn load_tls(files: TlsFiles) -> Result<Tls, Problem> {
+    let tls = Tls::load(files)?;
+    // After the load, so that the permissions of a wrong file are not changed.
+    private::given(&tls.files().key)?;
+    Ok(tls)
 }
 
 /// Returns the listener of the S3 endpoint.
@@ -171,7 +179,7 @@ fn listener<S: Service>(
     serve: &ServeSettings,
     tls: Option<Tls>,
     edge: &Arc<Edge<S>>,
-    metrics: &Arc<Metrics>,
+    metrics: &Arc<EdgeMetrics>,
 ) -> Listener<S> {
     Listener {
         tls,
@@ -242,60 +250,6 @@ async fn follow_access(volume: Arc<Volume>, access: Arc<Access>, stop: Cancellat
     access.follow(&volume, &stop).await;
 }
 
-/// The gateway as the service behind the edge, the HTTP layer that limits connections and requests.
-#[derive(Debug)]
-struct S3 {
-    gateway: Arc<Gateway>,
-    volume: Arc<Volume>,
-    /// True if the last readiness check succeeded. It is kept so that only changes are logged.
-    was_ready: AtomicBool,
-    /// True if a store was full at the last check, so that only changes are logged.
-    was_full: AtomicBool,
-}
-
-impl S3 {
-    fn new(gateway: Arc<Gateway>, volume: Arc<Volume>) -> S3 {
-        S3 { gateway, volume, was_ready: AtomicBool::new(true), was_full: AtomicBool::new(false) }
-    }
-}
-
-impl Service for S3 {
-    async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
-        let (mut response, trips) = volume::count_round_trips(self.gateway.handle(request)).await;
-        // The edge writes the round trips to the access log.
-        response.extensions_mut().insert(trips);
-        response
-    }
-
-    async fn ready(&self) -> bool {
-        let health = self.volume.check().await;
-        let ready = health.is_ready();
-        // Only changes are logged, because load balancers check every few seconds.
-        if self.was_ready.swap(ready, Ordering::Relaxed) != ready {
-            if ready {
-                tracing::info!("the gateway is ready again");
-            } else {
-                tracing::warn!(
-                    ?health,
-                    "the gateway is not ready: a store or the session does not answer"
-                );
-            }
-        }
-        let shortages = health.shortages();
-        if self.was_full.swap(!shortages.is_empty(), Ordering::Relaxed) == shortages.is_empty() {
-            if shortages.is_empty() {
-                tracing::info!("the full store has space again; writes succeed");
-            } else {
-                tracing::warn!(
-                    ?shortages,
-                    "a store is full: writes fail, reads and deletes continue; add space"
-                );
-            }
-        }
-        ready
-    }
-}
-
 /// The signals that a gateway handles.
 struct Signals {
     terminate: Signal,
@@ -334,13 +288,27 @@ impl Signals {
                 _ = self.hangup.recv() => true,
                 _ = ticks.tick() => false,
             };
-            match tls.as_ref().map(|tls| tls.reload(always)) {
-                Some(Ok(true)) => tracing::info!("loaded the TLS certificate again"),
-                Some(Err(problem)) => {
-                    tracing::warn!(%problem, "cannot load the new TLS certificate; the previous one stays in use");
-                }
-                Some(Ok(false)) | None => {}
+            if let Some(tls) = &tls {
+                reload(tls, always);
             }
+        }
+    }
+}
+
+/// Loads the certificate again if its files have changed, or in any case if `always` is true.
+fn reload(tls: &Tls, always: bool) {
+    match tls.reload(always) {
+        Ok(true) => {
+            // A renewed key with wrong permissions is used nevertheless, because an expired
+            // certificate would be worse.
+            if let Err(problem) = private::given(&tls.files().key) {
+                tracing::warn!(%problem, "using the TLS key although its permissions are wrong");
+            }
+            tracing::info!("loaded the TLS certificate again");
+        }
+        Ok(false) => {}
+        Err(problem) => {
+            tracing::warn!(%problem, "cannot load the new TLS certificate; the previous one stays in use");
         }
     }
 }

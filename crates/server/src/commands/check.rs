@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use edge::TlsFiles;
 use rustls::ClientConfig;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
@@ -17,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, TlsFiles, in_force};
+use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, in_force};
 use crate::output::say;
 use crate::problem::Problem;
 use crate::serve::GatewaySettings;

@@ -10,17 +10,24 @@ use std::sync::Arc;
 
 use clap::Args;
 use fuse::UnmountMode;
+use mountd::{
+    Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, MountParameters, Mounted, ToWorker,
+    check_mountable, mount_options,
+};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{File, MountSettings, Mounting, OpenSettings, Opening, VolumeSettings};
+use crate::config::{File, Mounting, OpenSettings, Opening, VolumeSettings};
 use crate::founding::{self, Intent};
-use crate::keeper::{self, Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, ToWorker};
 use crate::metrics::Metrics;
-use crate::mount::{Mounted, check_mountable, mount_options};
 use crate::problem::Problem;
+use crate::reports::mount_source;
 use crate::serve::observe;
 use crate::{backend, credentials, logging};
+
+/// The flags, which no user types, of the keeper in the background and of a worker.
+const DETACHED: &str = "--detached";
+const WORKER: &str = "--worker";
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command")]
@@ -62,7 +69,7 @@ struct Settings {
     folder: PathBuf,
     volume: VolumeSettings,
     open: OpenSettings,
-    mount: MountSettings,
+    mount: MountParameters,
 }
 
 /// Runs `ashlar mount` in the role that its flags name: command, keeper or worker. The runtime is
@@ -76,9 +83,9 @@ pub(crate) fn run(
     let Mount { folder, foreground, replace, detached, worker, opening, mounting } = command;
     // A replacement needs no settings: the keeper starts the new worker with its own arguments.
     if replace {
-        return keeper::replace(&folder);
+        return mountd::replace(&folder);
     }
-    let (open, mount) = (opening.settle(file)?, mounting.settle(file)?);
+    let (open, mount) = (opening.settle(file)?, mounting.settle(file)?.parameters());
     let settings = Settings { folder, volume, open, mount };
     if worker {
         logging::start(&settings.volume)?;
@@ -88,16 +95,18 @@ pub(crate) fn run(
     check_mountable(&settings.mount, &settings.folder)?;
     founding::check_file(&settings.volume, "mount")?;
     credentials::make_data_dir(&settings.volume.data_dir)?;
-    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     if !foreground && !detached {
-        return keeper::detach(&arguments, &settings.volume.data_dir);
+        arguments.push(DETACHED.into());
+        return mountd::detach(&arguments, &settings.volume.data_dir);
     }
     logging::start(&settings.volume)?;
     let options = mount_options(&settings.mount);
     let announcement = if detached { Announcement::detached() } else { Announcement::Log };
     // Workers are started with the arguments of the typed command, and `--worker`.
-    let arguments = arguments.into_iter().filter(|word| word != "--detached").collect();
-    let ended = keeper::keep(Keeping { folder: settings.folder, options, arguments, announcement });
+    arguments.retain(|word| word != DETACHED);
+    arguments.push(WORKER.into());
+    let ended = mountd::keep(Keeping { folder: settings.folder, options, arguments, announcement });
     if let (Err(problem), true) = (&ended, detached) {
         Announcement::Command.failed(problem);
     }
@@ -146,7 +155,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let metrics = Arc::new(Metrics::new());
     observe::register(&metrics, &backend);
     let mounted = match link.mount() {
-        Ok(kept) => Mounted::resume((&backend, &metrics), &mount, &folder, kept).await,
+        Ok(kept) => Mounted::resume(mount_source(&backend, &metrics), &mount, &folder, kept).await,
         Err(problem) => Err(problem),
     };
     let mounted = match mounted {

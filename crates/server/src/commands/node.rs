@@ -8,13 +8,14 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use mountd::REPORT_ATTRIBUTE;
 use rustix::io::Errno;
 use serde_json::Value;
 
 use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
-use crate::node_report::{ATTRIBUTE, json, text};
+use crate::node_report::{json, text};
 use crate::output::say;
 use crate::problem::Problem;
 use crate::safe_name::safe_name;
@@ -90,7 +91,7 @@ async fn report(
 /// path may be a key.
 fn report_of_mount(path: &Path) -> Result<Option<Value>, String> {
     let mut report = vec![0; REPORT_BYTES_MAX];
-    match rustix::fs::getxattr(path, ATTRIBUTE, &mut report) {
+    match rustix::fs::getxattr(path, REPORT_ATTRIBUTE, &mut report) {
         Ok(bytes) => {
             let report = report.get(..bytes).unwrap_or_default();
             serde_json::from_slice(report).map(Some).map_err(|error| error.to_string())

@@ -15,10 +15,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
+use mountd::REPORT_ATTRIBUTE;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::node_report::ATTRIBUTE;
 use crate::output::say;
 use crate::problem::Problem;
 
@@ -103,7 +103,7 @@ fn on_a_mount(path: &Path) -> Result<(), Problem> {
     let doing = || format!("warm up {}", path.display());
     let mut buffer = [0; 0];
     // Only mounts of this program have the attribute.
-    match rustix::fs::getxattr(path, ATTRIBUTE, &mut buffer[..]) {
+    match rustix::fs::getxattr(path, REPORT_ATTRIBUTE, &mut buffer[..]) {
         Ok(_) => Ok(()),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {
             Err(Problem::new(doing(), "it is not on a mount of Ashlar")

@@ -9,7 +9,6 @@
 mod delay;
 mod grace;
 mod memory;
-mod network;
 mod openid;
 mod options;
 mod owner;
@@ -21,14 +20,16 @@ mod umask;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use block::BLOCK_BYTES_DEFAULT;
+use edge::{Network, TlsFiles};
+use mountd::{MountParameters, ShownOwner};
 use serde::Serialize;
 use volume::{Coherence, RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT};
 
 pub(crate) use delay::Delay;
 pub(crate) use grace::Grace;
-pub(crate) use network::Network;
 pub(crate) use openid::OpenIdRole;
 pub(crate) use options::{Common, File, Mounting, Opening, Serving};
 pub(crate) use owner::Owner;
@@ -175,6 +176,29 @@ pub(crate) struct MountSettings {
     pub(crate) io_timeout_seconds: u64,
 }
 
+impl MountSettings {
+    /// Returns the settings in the form that the mount takes.
+    pub(crate) fn parameters(&self) -> MountParameters {
+        let shown = |owner: Option<Owner>| match owner {
+            None => ShownOwner::Mounter,
+            Some(Owner::Own) => ShownOwner::Own,
+            Some(Owner::Number(number)) => ShownOwner::Number(number),
+        };
+        MountParameters {
+            read_only: self.read_only,
+            subdir: self.subdir.clone(),
+            allow_other: self.allow_other,
+            updates_atime: !self.noatime,
+            uid: shown(self.uid),
+            gid: shown(self.gid),
+            umask: self.umask.map(|umask| umask.0),
+            coherence: self.coherence.into(),
+            write_memory: self.write_memory.0,
+            io_timeout: Duration::from_secs(self.io_timeout_seconds),
+        }
+    }
+}
+
 /// The settings of `ashlar serve` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServeSettings {
@@ -204,13 +228,6 @@ pub(crate) struct ServeSettings {
     pub(crate) shutdown_delay: Delay,
     pub(crate) drain_timeout_seconds: u64,
     pub(crate) openid: Vec<OpenIdRole>,
-}
-
-/// The files of a certificate chain and its key, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TlsFiles {
-    pub(crate) cert: PathBuf,
-    pub(crate) key: PathBuf,
 }
 
 impl File {

@@ -8,9 +8,11 @@
 
 use std::path::PathBuf;
 
+use edge::Network;
+
 use super::{
-    CoherenceClass, Delay, DurabilityClass, Grace, LogFormat, Network, OpenIdRole, Owner,
-    OwnershipClass, Size, Umask,
+    CoherenceClass, Delay, DurabilityClass, Grace, LogFormat, OpenIdRole, Owner, OwnershipClass,
+    Size, Umask,
 };
 
 /// Returns the parser of a switch that is often set by a variable. It accepts `true`, `yes`, `on`

@@ -13,10 +13,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use edge::{Edge, Service};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-use crate::edge::{Edge, Service};
 
 /// The exit status after a signal in `Closed`, which does not wait for requests in flight.
 const EXIT_ABORTED: i32 = 130;

@@ -104,7 +104,7 @@ impl Kept {
         let before = read_log(&folder).matches("mounted folder").count();
         let mut command = program();
         command.arg("mount").arg(&at).arg("--foreground").arg("--data-dir");
-        command.arg(folder.path().join("data")).args(["--log", "info,server=debug"]);
+        command.arg(folder.path().join("data")).args(["--log", "info,mountd=debug"]);
         if let Some(meta) = meta {
             command.args(["--meta", meta]);
         }

@@ -9,8 +9,8 @@ use anyhow::Result;
 use crate::workspace::{Workspace, stdout};
 
 /// Crates without a runtime, I/O or a clock.
-pub(super) const PURE: [&str; 8] =
-    ["record", "layout", "store", "namespace", "policy", "publication", "s3", "sigv4"];
+pub(super) const PURE: [&str; 9] =
+    ["record", "layout", "store", "namespace", "policy", "problem", "publication", "s3", "sigv4"];
 
 /// Runtimes, transports, drivers, clocks and randomness. A pure crate must not depend on any of
 /// them.
@@ -49,6 +49,12 @@ pub(super) const BELOW_VIEWS: [&str; 3] = ["rules", "lifecycle", "identity"];
 
 /// The views of a volume, and the crates above them. No crate of [`BELOW_VIEWS`] reaches them.
 const VIEWS: [&str; 5] = ["gateway", "files", "fuse", "admin", "server"];
+
+/// Crates that must work without certain crates above or beside them, and the names of these.
+const INDEPENDENT: [(&str, &[&str]); 2] = [
+    ("edge", &["files", "fuse", "gateway", "identity", "s3", "server", "volume"]),
+    ("mountd", &["admin", "edge", "gateway", "identity", "server"]),
+];
 
 /// Returns the names of all packages on which a crate depends, direct and indirect.
 ///
@@ -102,6 +108,10 @@ pub(super) fn violations(
     if BELOW_VIEWS.contains(&package) {
         let above = VIEWS.into_iter().filter(|name| reached.contains(*name));
         found.extend(above.map(|name| format!("{package} is below all views, but reaches {name}")));
+    }
+    for (_, others) in INDEPENDENT.iter().filter(|(one, _)| *one == package) {
+        let strange = others.iter().filter(|name| reached.contains(**name));
+        found.extend(strange.map(|name| format!("{package} must work without {name}")));
     }
     if package == "admin" {
         let above = ["gateway", "server"].into_iter().filter(|name| reached.contains(*name));

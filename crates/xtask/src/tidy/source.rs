@@ -24,7 +24,7 @@ const PURE_HASHING: [&str; 3] = ["CrcCombiner", "Crc", "Md5"];
 
 /// The allowed task-locals, each with its crate: the costs of an operation, and the HTTP/2 stream
 /// of a task.
-const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("server", "FLOW")];
+const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("edge", "FLOW")];
 
 /// Types and macros that create a global value at its first use.
 const LAZY: [&str; 6] =

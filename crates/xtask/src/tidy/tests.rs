@@ -141,6 +141,34 @@ fn identity_knows_no_view_and_no_connection() {
 }
 
 #[test]
+fn the_edge_knows_no_service() {
+    assert_eq!(
+        reaches("edge", &["http", "gateway", "volume", "s3"]),
+        [
+            "edge must work without gateway",
+            "edge must work without s3",
+            "edge must work without volume"
+        ]
+    );
+    assert!(reaches("edge", &["http", "hyper", "problem", "runtime"]).is_empty());
+    assert_eq!(found("edge", "fn f() { std::env::var_os(\"A\"); }").len(), 1);
+}
+
+#[test]
+fn a_mount_works_without_http_and_configuration() {
+    assert_eq!(
+        reaches("mountd", &["files", "fuse", "edge", "gateway", "server"]),
+        [
+            "mountd must work without edge",
+            "mountd must work without gateway",
+            "mountd must work without server"
+        ]
+    );
+    assert!(reaches("mountd", &["files", "fuse", "ledger", "problem", "volume"]).is_empty());
+    assert_eq!(found("mountd", "fn f() { std::env::args_os(); }").len(), 1);
+}
+
+#[test]
 fn the_administration_returns_values_and_prints_nothing() {
     assert_eq!(
         reaches("admin", &["volume", "gateway"]),

@@ -1,0 +1,92 @@
+//! The contract between the edge and the service behind it.
+
+use std::future::Future;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response};
+
+/// The error of a body that is being streamed.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The body of a request or of a response.
+pub type EdgeBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BodyError>;
+
+/// The service behind the edge: a view of a volume over HTTP, or a script in tests.
+pub trait Service: Send + Sync + 'static {
+    /// The facts about a request that the service needs to refuse it or to finish its response.
+    type Context: Send + Sync;
+
+    /// Returns the context of a request. The edge calls this first for each request except those
+    /// that hyper refuses. `id` is the request's id, and `caller` its origin; the service may add
+    /// both to the extensions of the head, which [`Service::handle`] receives.
+    fn begin(&self, head: &mut Parts, id: String, caller: Caller) -> Self::Context;
+
+    /// Returns the answer to a request. May panic.
+    fn handle(&self, request: Request<EdgeBody>) -> impl Future<Output = Answer> + Send;
+
+    /// Returns the answer to a request that is not handled.
+    fn refuse(&self, context: &Self::Context, refusal: Refusal) -> Answer;
+
+    /// Adds the headers that all responses have, also refusals and health checks. Each response
+    /// passes here once, just before it is sent.
+    fn finish(&self, context: &Self::Context, response: Response<EdgeBody>) -> Response<EdgeBody>;
+
+    /// Returns the error of a request's body whose client stalled and continued, if the request
+    /// then got no slot, that is, no permission to be in flight.
+    fn slot_lost() -> BodyError;
+
+    /// Returns true if requests can be served now.
+    fn ready(&self) -> impl Future<Output = bool> + Send;
+}
+
+/// The origin of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// The client's address, behind any trusted proxies.
+    pub address: IpAddr,
+    /// The TLS version between client and server: `1.2` or `1.3`; `None` without TLS. Behind a
+    /// trusted proxy, the proxy's header decides, and the version is unknown: `Some(None)`.
+    pub tls: Option<Option<&'static str>>,
+}
+
+/// The answer of a service to one request.
+#[derive(Debug)]
+pub struct Answer {
+    /// The response.
+    pub response: Response<EdgeBody>,
+    /// True if the whole response is in memory. The edge then lets other requests take the place of
+    /// this one, because only its client can delay it.
+    pub in_memory: bool,
+    /// The facts for metrics and the access log.
+    pub facts: AccessFacts,
+}
+
+/// The facts about a request that only its service knows, for metrics and the access log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccessFacts {
+    /// The name of the operation, such as `PutObject`.
+    pub operation: &'static str,
+    /// The bucket that the request names. It may not exist.
+    pub bucket: Option<String>,
+    /// The error code, if the response is an error.
+    pub code: Option<&'static str>,
+    /// Reads of the metadata store before the response began.
+    pub reads: u64,
+    /// Commits to the metadata store before the response began.
+    pub commits: u64,
+}
+
+/// The reason for which the edge refuses a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// A limit of connections or requests was reached. The client may try again after a second.
+    Busy,
+    /// The request has more headers than this maximum.
+    TooManyHeaders(usize),
+    /// The headers together have more bytes than this maximum.
+    TooLongHeaders(usize),
+    /// The service panicked while it handled the request.
+    Panicked,
+}
