@@ -83,6 +83,11 @@ pub(crate) struct Contender<'s> {
     reservation: Option<Reservation>,
     /// The number of refusals by a record that this operation had met before.
     repeats: u32,
+    /// The number of refusals of this operation's plans.
+    refusals: u32,
+    /// For background work, the number of refusals after which it ends. It takes no place in the
+    /// queue and does not pause, so that it delays no client. `None` for an operation of a client.
+    refusals_max: Option<u32>,
 }
 
 impl<'s> Contender<'s> {
@@ -92,8 +97,32 @@ impl<'s> Contender<'s> {
         reservations: &'s Arc<Reservations>,
         session: &'s SessionState,
     ) -> Self {
-        let (backoff, reservation) = (None, None);
-        Contender { reservations, session, deadline, backoff, reservation, repeats: 0 }
+        Contender {
+            reservations,
+            session,
+            deadline,
+            backoff: None,
+            reservation: None,
+            repeats: 0,
+            refusals: 0,
+            refusals_max: None,
+        }
+    }
+
+    /// Returns the same state for background work, which neither waits for other operations nor
+    /// lets them wait, and ends with [`FsError::Contended`] at this number of refusals.
+    pub(crate) fn in_background(self, refusals_max: u32) -> Self {
+        Contender { refusals_max: Some(refusals_max), ..self }
+    }
+
+    /// Returns true if the operation is background work.
+    pub(crate) fn is_background(&self) -> bool {
+        self.refusals_max.is_some()
+    }
+
+    /// Returns the number of refusals of this operation's plans.
+    pub(crate) fn refusals(&self) -> u32 {
+        self.refusals
     }
 
     /// Waits while earlier operations of this process have reserved records that `plan` would
@@ -105,7 +134,7 @@ impl<'s> Contender<'s> {
     pub(crate) async fn wait_for_turn(&mut self, plan: &Plan) -> Result<bool, VolumeError> {
         let table = &self.reservations.table;
         // Most operations meet no contention, and pay only for this check.
-        if table.is_empty() {
+        if table.is_empty() || self.is_background() {
             return Ok(false);
         }
         let place = self.reservation.as_ref().map(|reservation| reservation.place);
@@ -142,6 +171,10 @@ impl<'s> Contender<'s> {
         guards: &[Guard],
         repeats: bool,
     ) -> Result<(), VolumeError> {
+        self.refusals += 1;
+        if let Some(most) = self.refusals_max {
+            return if self.refusals < most { Ok(()) } else { Err(FsError::Contended.into()) };
+        }
         match &self.reservation {
             Some(_) => self.reserve(guards),
             None => self.join(guards),
@@ -163,6 +196,9 @@ impl<'s> Contender<'s> {
     /// # Errors
     /// [`FsError::Contended`] at the deadline.
     pub(crate) async fn begin_anew(&mut self) -> Result<(), VolumeError> {
+        if self.is_background() {
+            return Err(FsError::Contended.into());
+        }
         if self.backoff().pause().await { Ok(()) } else { Err(FsError::Contended.into()) }
     }
 

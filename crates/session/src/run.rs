@@ -12,13 +12,14 @@
 use std::sync::Arc;
 
 use ledger::Note;
-use namespace::{Env, FsError, Next, Planner, Run, plan_from_hints};
+use namespace::{Env, FsError, Hints, Next, NoHints, Planner, Run, plan_from_hints};
 use publication::StagedBlocks;
 use store::{Read, ReadResult};
 use tokio::time::Instant;
 
 use crate::commit::{CommittedFor, Outcome};
 use crate::contention::Contender;
+use crate::epoch::ReaderGuard;
 use crate::error::{VolumeError, corrupt};
 use crate::meters;
 use crate::session::Session;
@@ -26,6 +27,14 @@ use crate::times::CONTENTION_DEADLINE;
 
 /// Retries of an operation whose commit failed and certainly changed nothing.
 const ABORTS_MAX: u32 = 2;
+
+/// The records from which the driver plans an operation, and the purpose of its commit.
+struct Source<'a> {
+    hints: &'a (dyn Hints + Sync),
+    /// Pins the epoch until the outcome of the commit is certain.
+    reading: ReaderGuard,
+    committed_for: CommittedFor,
+}
 
 impl Session {
     /// Returns the inputs of a planner from outside the store: times, the session's name and random
@@ -117,6 +126,29 @@ impl Session {
         self.drive(operation, Some(staged), client, &note, &mut contender).await
     }
 
+    /// Runs an operation of background work. It does not count as a request that is served, adds
+    /// no record to the cache, uses none of it, and delays no operation of a client. The epoch that
+    /// `reading` pins stays pinned until the outcome of the commit is certain.
+    ///
+    /// Returns the number of plans that were refused, and the result: [`FsError::Contended`] after
+    /// `refusals_max` of them.
+    pub async fn run_in_background<O>(
+        &self,
+        operation: &O,
+        reading: &ReaderGuard,
+        refusals_max: u32,
+    ) -> (u32, Result<O::Output, VolumeError>)
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
+        let mut contender = self.contender().in_background(refusals_max);
+        let (reading, committed_for) = (reading.clone(), CommittedFor::Upkeep);
+        let source = Source { hints: &NoHints, reading, committed_for };
+        let done = self.drive_from(operation, source, None, &Note::none(), &mut contender).await;
+        (contender.refusals(), done)
+    }
+
     /// Returns the result of an operation as planned from cached records alone, or `None` if they
     /// do not suffice. The records may be old, so use the result only to refuse early, never as an
     /// answer.
@@ -157,7 +189,7 @@ impl Session {
     async fn drive<O>(
         &self,
         operation: &O,
-        mut staged: Option<Arc<dyn StagedBlocks>>,
+        staged: Option<Arc<dyn StagedBlocks>>,
         committed_for: CommittedFor,
         note: &Note,
         contender: &mut Contender<'_>,
@@ -168,11 +200,26 @@ impl Session {
     {
         self.meters.served.add(1);
         // The pin covers planning, too: a planner may name blocks that it found in hints.
-        let reading = self.reading();
+        let source = Source { hints: &*self.records, reading: self.reading(), committed_for };
+        self.drive_from(operation, source, staged, note, contender).await
+    }
+
+    async fn drive_from<O>(
+        &self,
+        operation: &O,
+        Source { hints, reading, committed_for }: Source<'_>,
+        mut staged: Option<Arc<dyn StagedBlocks>>,
+        note: &Note,
+        contender: &mut Contender<'_>,
+    ) -> Result<O::Output, VolumeError>
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
         let mut run = Run::new(operation, self.env());
         let mut aborts = 0;
         loop {
-            match run.advance(&*self.records) {
+            match run.advance(hints) {
                 // A leased number in use means that the store forgot the lease, for example after a
                 // restore. The session's other leases may be invalid, too.
                 Next::Done(Err(FsError::InodeNumberInUse)) => {
@@ -188,7 +235,12 @@ impl Session {
                 Next::Done(answer) => return answer.map_err(VolumeError::from),
                 Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
                 Next::Read(reads) => {
-                    let found = self.read_coalesced(&reads).await?;
+                    // The records of background work would displace those of clients in the cache.
+                    let found = if contender.is_background() {
+                        self.store.read(&reads).await?
+                    } else {
+                        self.read_coalesced(&reads).await?
+                    };
                     run.learn(reads, found);
                 }
                 Next::Commit(plan, output) => {
