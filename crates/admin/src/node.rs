@@ -58,7 +58,7 @@ pub struct NodeReport {
 pub enum ContentPlace {
     /// In the record of the file, permanently.
     Record,
-    /// In the record of the file, until the destager, a background task of a gateway, moves it into
+    /// In the record of the file, until the relocator, a background task of a gateway, moves it into
     /// a block.
     Staged,
     /// In blocks, which the record of the file lists.

@@ -25,7 +25,7 @@ pub const CONCURRENCY_MEMORY: Duration = Duration::from_secs(1);
 pub enum Placement {
     /// In its inode's record, permanently.
     Inline,
-    /// In its inode's record, until a background task, the destager, moves it into a block.
+    /// In its inode's record, until a background task, the relocator, moves it into a block.
     StagedInline,
     /// In a block, shared with other bodies if there are any.
     Block,

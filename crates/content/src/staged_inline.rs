@@ -1,7 +1,7 @@
 //! Bodies that are staged inline: they are in their inodes' records until they are destaged.
 //!
 //! A small body that arrives alone is written to the metadata store with its file's record. A
-//! little later the destager (`upkeep`'s `destage`) moves it into a block, together with other
+//! little later the relocator (`upkeep`'s `relocate`) moves it into a block, together with other
 //! bodies that are staged inline. A body that was overwritten or deleted before that never reaches
 //! the block store. A [`PlacementPolicy`] chooses these bodies.
 //!
@@ -45,7 +45,7 @@ pub struct StagedInline {
     policy: Box<dyn PlacementPolicy>,
     state: Mutex<State>,
     /// Notified when a body was added or put back.
-    added: Notify,
+    added: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl StagedInline {
     /// Creates the state without bodies. `policy` chooses the bodies that are staged inline, that
     /// is, kept in records for a while.
     pub fn new(policy: impl PlacementPolicy + 'static) -> StagedInline {
-        let (state, added) = (Mutex::default(), Notify::new());
+        let (state, added) = (Mutex::default(), Arc::default());
         StagedInline { policy: Box::new(policy), state, added }
     }
 
@@ -114,10 +114,10 @@ impl StagedInline {
         self.state().bodies.front().map(|first| first.since + DESTAGE_DELAY)
     }
 
-    /// Waits until a body that is to be moved into a block has been added or put back since the
-    /// last call.
-    pub async fn added(&self) {
-        self.added.notified().await;
+    /// Returns the `Notify` that is notified when a body that is to be moved into a block was added
+    /// or put back.
+    pub fn added(&self) -> Arc<Notify> {
+        Arc::clone(&self.added)
     }
 
     /// Takes the bodies that have been in their records since `until` or earlier, so that the

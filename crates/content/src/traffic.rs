@@ -18,7 +18,7 @@ runtime::counters! {
         gets,
         /// Content bytes of the runs in `gets`.
         got_bytes,
-        /// Blocks that the pack rewriter read a second time.
+        /// Blocks that the relocator read a second time.
         second_gets,
         /// Staged blocks that were deleted because no commit published them.
         ///

@@ -8,7 +8,7 @@ use record::{BlockId, Slice};
 /// A block that has copies of runs of other blocks, and the places of the copies.
 ///
 /// Blocks never change, so a relocation stays valid while the blocks exist, even if the files that
-/// reference them change. For example, the compactor copies the bytes 100 to 200 of block A to the
+/// reference them change. For example, the relocator copies the bytes 100 to 200 of block A to the
 /// start of block B: `runs` has A with the run `100..200` at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relocation {

@@ -51,7 +51,9 @@ pub use object_item::{
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
 pub use rename::{RenameMode, RenameNode, Renamed, RetentionChange, Whiteout};
 pub use set_acl::SetAcl;
-pub use write::{ContentChange, RelocateContent, Relocated, SharedRange, WriteContent};
+pub use write::{
+    ContentChange, DestageContent, RelocateContent, Relocated, SharedRange, WriteContent,
+};
 pub use xattr::{FindXattr, SetXattr, XattrChange};
 
 use std::slice;

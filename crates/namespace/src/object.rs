@@ -422,7 +422,7 @@ const fn directory_mode(file: u32) -> u32 {
 }
 
 /// The write of the mark of a file whose content is staged inline, that is, kept in the inode's
-/// record only until the destager moves it into a block. The destager finds such files by their
+/// record only until the relocator moves it into a block. The relocator finds such files by their
 /// marks. Returns `None` for other contents.
 pub fn staged_inline_mark(content: &Content, ino: Ino) -> Option<Write> {
     let mark = key::staged_inline(ino);

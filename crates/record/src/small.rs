@@ -200,18 +200,8 @@ pub enum Orphan {
         /// The bytes of the upload's key.
         key: Vec<u8>,
     },
-    /// A release of bytes of a pack, a block of several files: the file has moved its bytes to
-    /// another pack. The file itself stays.
-    Moved {
-        /// The pack, a block of several files, that had the bytes before.
-        pack: BlockId,
-        /// The inode number of the file that has moved its bytes.
-        owner: Ino,
-        /// The number of bytes that the file referenced in the old pack.
-        length: u64,
-    },
-    /// References that a write has removed from a file: blocks and pages of the content map. The
-    /// file itself stays, and its content may still reference some of the blocks elsewhere.
+    /// References that a write, or a move of bytes to another block, has removed from a file: blocks
+    /// and pages of the content map. The file itself stays, and its content may still reference some of the blocks elsewhere.
     Hidden {
         /// The inode number of the file from which the references were removed.
         owner: Ino,
@@ -222,7 +212,7 @@ pub enum Orphan {
     },
 }
 
-/// A block that a file referenced before a write removed the reference.
+/// A block that a file referenced before a write or a move of bytes removed the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HiddenBlock {
     /// The block.
@@ -250,9 +240,6 @@ record!(
             Orphan::Upload { key } => {
                 to.u8(4).bytes(key);
             }
-            Orphan::Moved { pack, owner, length } => {
-                to.u8(5).fixed(&pack.0).varint(owner.0).varint(*length);
-            }
             Orphan::Hidden { owner, blocks, pages } => {
                 to.u8(6).varint(owner.0).varint(blocks.len() as u64);
                 for HiddenBlock { block, block_length } in blocks {
@@ -274,11 +261,6 @@ record!(
             },
             3 => Orphan::Bucket,
             4 => Orphan::Upload { key: from.bytes("key")?.into() },
-            5 => Orphan::Moved {
-                pack: BlockId(from.fixed("pack")?),
-                owner: Ino(from.varint("owner")?),
-                length: from.varint("length")?,
-            },
             6 => {
                 let owner = Ino(from.varint("owner")?);
                 let count = from.varint("blocks")?;

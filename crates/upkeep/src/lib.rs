@@ -3,10 +3,9 @@
 //! - The *reaper* deletes files, parts and blocks that records mark as dead, after all readers that
 //!   may use them have ended.
 //! - The *sweeper* deletes blocks and records that ended sessions left behind.
-//! - The *rewriter* moves live bytes out of packs of which little is live.
-//! - The *compactor* moves, file by file, the visible bytes out of blocks that later writes have
-//!   mostly hidden.
-//! - The *destager* moves bodies that are staged inline into blocks.
+//! - The *relocator* moves content into new blocks: small bodies out of their inodes' records, live
+//!   bytes out of packs of which little is live, and visible bytes of files out of blocks that later
+//!   writes have mostly hidden.
 //! - The *late-block deleter* deletes blocks that a late put created after their deletion.
 //! - The *lock cleaner* removes file locks of ended sessions.
 //!
@@ -23,10 +22,7 @@
 //! The crate works on a session and a block store. It does not know file names, or the protocols by
 //! which objects are requested.
 
-mod compact;
-mod compact_queue;
 mod damaged;
-mod destage;
 mod fsck;
 mod grace;
 mod late_writers;
@@ -34,24 +30,18 @@ mod locks;
 mod meters;
 mod reaper;
 mod references;
-mod repack;
-mod repack_queue;
+mod relocate;
+mod relocation_queue;
 mod sweeper;
 mod tasks;
 mod upkeep;
-mod verification;
 
-pub use compact::{COMPACT_RETRY, Compacted, JOIN_DELAY};
-pub use compact_queue::COMPACT_DELAY;
-pub use destage::Destaged;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, NoProgress, Progress, Report, fsck};
 pub use grace::DELETION_GRACE_RELAXED;
 pub use meters::UpkeepMeters;
 pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
-pub use repack::{
-    REPACK_BYTES_PER_SECOND, REPACK_DELAY, RepackRound, Repacked, SURVEY_DELAY, SURVEY_INTERVAL,
-};
-pub use repack_queue::LIVE_SHARE_PERCENT;
+pub use relocate::{JOIN_DELAY, Moves, RelocationStep, SURVEY_DELAY};
+pub use relocation_queue::{COMPACT_DELAY, LIVE_SHARE_PERCENT, REPACK_DELAY};
 pub use sweeper::{
     Collected, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_INTERVAL, SWEEP_RETRY,
     SWEEP_SECOND_LOOK_DELAY, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept,

@@ -37,7 +37,6 @@
 
 mod files;
 mod hidden;
-mod moved;
 mod owners;
 mod release;
 mod uploads;
@@ -130,7 +129,6 @@ impl Dead {
         let versions = |ino| held.get(ino) == Some(&HoldScope::Versions);
         match &self.orphan {
             Orphan::File { .. } => held.contains_key(&self.ino),
-            Orphan::Moved { owner, .. } => versions(owner),
             Orphan::Hidden { owner, pages, .. } => {
                 versions(owner) || !pages.is_empty() && versions(&REPLACED_PAGES)
             }
@@ -139,11 +137,13 @@ impl Dead {
         }
     }
 
-    /// Returns the content size in bytes of the blocks that the orphan lists because a write has
-    /// hidden bytes of them.
+    /// Returns the content size in bytes of the blocks, not packs, that the orphan lists because a
+    /// write has hidden bytes of them.
     fn hidden_bytes(&self) -> u64 {
         let Orphan::Hidden { blocks, .. } = &self.orphan else { return 0 };
-        blocks.iter().map(|hidden| u64::from(hidden.block_length)).sum()
+        // The release of one share of a pack frees no bytes by itself.
+        let own = blocks.iter().filter(|hidden| !hidden.block.is_pack());
+        own.map(|hidden| u64::from(hidden.block_length)).sum()
     }
 
     /// Returns the guard that no other reaper has processed the orphan, the record of dead data,
@@ -233,9 +233,8 @@ impl Upkeep {
         let priority = if is_behind { Priority::Urgent } else { priority };
         let mut reaped = Reaped::default();
         reaped.orphans += self.reap_files(&dead, priority).await?;
-        // Moved shares are released after files, so that a deleted owner's share is released only
+        // Hidden blocks are released after files, so that a deleted owner's share is released only
         // once.
-        reaped.orphans += self.reap_moved(&dead, priority).await?;
         reaped.orphans += self.reap_hidden(&dead, referenced, priority).await?;
         reaped.orphans += self.reap_uploads(&dead, &buckets, priority).await?;
         reaped.orphans += self.reap_expired(priority).await?;
@@ -408,12 +407,7 @@ impl Upkeep {
                     Ok(Orphan::File { bucket } | Orphan::Detached { bucket, .. }) => {
                         buckets.insert(bucket);
                     }
-                    Ok(
-                        Orphan::Bucket
-                        | Orphan::Upload { .. }
-                        | Orphan::Moved { .. }
-                        | Orphan::Hidden { .. },
-                    ) => {}
+                    Ok(Orphan::Bucket | Orphan::Upload { .. } | Orphan::Hidden { .. }) => {}
                     Err(_) => return Ok(None),
                 }
             }

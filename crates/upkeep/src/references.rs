@@ -94,8 +94,7 @@ fn visit_blocks(
                 let at = key::inode(ino_of(key)?);
                 slices(slices_of(&Inode::decode(&at, &inode).map_err(failed)?));
             }
-            // The owner references another block now, but readers may still use the old one.
-            Orphan::Moved { pack, .. } => visit(pack),
+            // The owner may reference other blocks now, but readers may still use the old ones.
             Orphan::Hidden { blocks, .. } => blocks.iter().for_each(|hidden| visit(hidden.block)),
             Orphan::File { .. } | Orphan::Bucket | Orphan::Upload { .. } => {}
         },

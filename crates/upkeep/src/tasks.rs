@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use crate::relocate::run_relocator;
+use crate::relocation_queue::Policy;
 use crate::upkeep::Upkeep;
-use crate::{compact, destage, late_writers, locks, reaper, repack, sweeper};
+use crate::{late_writers, locks, reaper, sweeper};
 
 impl Upkeep {
     /// Starts all maintenance tasks. They run until the session closes.
@@ -15,9 +17,11 @@ impl Upkeep {
         drop(tasks.spawn("reaper", reaper::run_reaper(Arc::downgrade(self))));
         let changes = Arc::clone(self.session.session_changes());
         drop(tasks.spawn("sweeper", sweeper::run_sweeper(Arc::downgrade(self), changes)));
-        drop(tasks.spawn("repacker", repack::run_repacker(Arc::downgrade(self))));
-        drop(tasks.spawn("compactor", compact::run_compactor(Arc::downgrade(self))));
-        drop(tasks.spawn("destager", destage::run_destager(Arc::downgrade(self))));
+        for (name, policy) in
+            [("destage", Policy::Destage), ("repack", Policy::Repack), ("compact", Policy::Compact)]
+        {
+            drop(tasks.spawn(name, run_relocator(Arc::downgrade(self), policy)));
+        }
         drop(tasks.spawn("locks", locks::run_lock_cleaner(Arc::downgrade(self))));
         drop(tasks.spawn("late_writers", late_writers::delete_late_blocks(Arc::downgrade(self))));
     }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::BlockStore;
+use block::{BLOCK_BYTES_MAX, BlockStore};
 use content::Staging;
+use record::{BlockId, Ino};
 use session::Session;
 use tokio::time::Instant;
 
-use crate::compact_queue::CompactQueue;
 use crate::damaged::Damaged;
 use crate::grace::PendingAges;
 use crate::meters::UpkeepMeters;
-use crate::repack_queue::RepackQueue;
+use crate::relocation_queue::{COMPACT_DELAY, REPACK_DELAY, RelocationQueue};
 
 /// The state that the reaper keeps between passes.
 #[derive(Debug, Default)]
@@ -39,12 +39,13 @@ pub struct Upkeep {
     pub(crate) reaping: tokio::sync::Mutex<ReaperMemory>,
     /// Dead records that the reaper keeps, because they cannot be read.
     pub(crate) damaged: Damaged,
-    /// The queue of packs (blocks of several files) that may be worth rewriting, because few of
-    /// their bytes are live.
-    pub(crate) repacking: RepackQueue,
+    /// Content bytes of a full pack, a block of several files.
+    pub(crate) pack_bytes: u32,
+    /// The queue of packs that may be worth rewriting, because few of their bytes are live.
+    pub(crate) packs: RelocationQueue<BlockId>,
     /// The queue of files that may be worth compacting, because later writes have hidden much of
     /// their blocks.
-    pub(crate) compacting: CompactQueue,
+    pub(crate) files: RelocationQueue<Ino>,
     /// Locked during a sweep.
     pub(crate) sweeping: tokio::sync::Mutex<()>,
 }
@@ -69,8 +70,9 @@ impl Upkeep {
             meters: UpkeepMeters::default(),
             reaping: tokio::sync::Mutex::default(),
             damaged: Damaged::default(),
-            repacking: RepackQueue::new(pack_bytes),
-            compacting: CompactQueue::default(),
+            pack_bytes: pack_bytes.clamp(1, BLOCK_BYTES_MAX),
+            packs: RelocationQueue::new(REPACK_DELAY),
+            files: RelocationQueue::new(COMPACT_DELAY),
             sweeping: tokio::sync::Mutex::default(),
         })
     }

@@ -22,8 +22,6 @@ pub struct Counters {
     pub files_reaped: u64,
     /// Blocks that the reaper deleted.
     pub blocks_reaped: u64,
-    /// Content bytes of the blocks that the reaper deleted.
-    pub bytes_reaped: u64,
     /// Blocks without a record that the sweeper, the task that cleans up after ended sessions, has
     /// deleted.
     pub blocks_swept: u64,
@@ -37,11 +35,11 @@ pub struct Counters {
     /// Bytes of files that were moved to a new pack, which is a block of several files, because
     /// their old pack was mostly unused.
     pub bytes_repacked: u64,
-    /// Files that the compactor moved out of mostly hidden blocks, in whole or in part.
+    /// Files that the relocator moved out of mostly hidden blocks, in whole or in part.
     pub files_compacted: u64,
-    /// Bytes of files that the compactor moved.
+    /// Bytes of these files that the relocator moved.
     pub bytes_compacted: u64,
-    /// Plans of the compactor that were refused because the file had changed. Most of them were
+    /// Plans for such files that were refused because the file had changed. Most of them were
     /// planned again.
     pub compactions_refused: u64,
     /// Bodies that were staged inline, that is, kept in their inodes' records for a while, and have
@@ -68,7 +66,6 @@ impl Volume {
             traffic: self.staging.traffic.read(),
             files_reaped: upkeep.files_reaped.get(),
             blocks_reaped: upkeep.blocks_reaped.get(),
-            bytes_reaped: upkeep.bytes_reaped.get(),
             blocks_swept: upkeep.blocks_swept.get(),
             damaged_kept: upkeep.damaged_kept.get(),
             packs_rewritten: upkeep.packs_rewritten.get(),

@@ -49,8 +49,8 @@ pub use session::{
     ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions, VolumeError, count_round_trips,
 };
 pub use upkeep::{
-    Collected, Compacted, Counts, Destaged, Finding, LIVE_SHARE_PERCENT, NoProgress, Progress,
-    Reaped, Repacked, Report, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept, fsck,
+    Collected, Counts, Finding, LIVE_SHARE_PERCENT, Moves, NoProgress, Progress, Reaped, Report,
+    SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept, fsck,
 };
 pub use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 

@@ -35,7 +35,7 @@ pub struct VolumeOptions {
     /// The policy that decides which bodies share a block, which is then a pack.
     pub packing: Packing,
     /// Most bytes of small bodies that are staged inline at the same time, that is, kept in their
-    /// inodes' records until the destager moves them into blocks. With 0 each body is put into a
+    /// inodes' records until the relocator moves them into blocks. With 0 each body is put into a
     /// block before it is acknowledged.
     pub staged_inline_bytes_max: u64,
     /// Memory of bodies that are being written, in bytes.

@@ -12,7 +12,7 @@ use record::{Timestamp, VolumeRecord};
 use session::{CacheValidity, Coherence, NodeWatch, Session, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
-use upkeep::{Collected, Compacted, Destaged, Reaped, Repacked, SweepOptions, Swept, Upkeep};
+use upkeep::{Collected, Moves, Reaped, SweepOptions, Swept, Upkeep};
 
 use crate::VolumeOptions;
 use crate::known_pages::KnownPages;
@@ -195,19 +195,19 @@ impl Volume {
 
     /// Rewrites every sparse pack, that is, each block of several files of which less than half is
     /// live: see [`Upkeep::repack_now`].
-    pub async fn repack_now(&self) -> Result<Repacked, VolumeError> {
+    pub async fn repack_now(&self) -> Result<Moves, VolumeError> {
         self.upkeep.repack_now().await
     }
 
     /// Moves the visible rest of files out of blocks that later writes have mostly hidden: see
     /// [`Upkeep::compact_now`].
-    pub async fn compact_now(&self) -> Result<Compacted, VolumeError> {
+    pub async fn compact_now(&self) -> Result<Moves, VolumeError> {
         self.upkeep.compact_now().await
     }
 
     /// Moves every body that is staged inline (kept in its inode's record for a while) into blocks:
     /// see [`Upkeep::destage_now`].
-    pub async fn destage_now(&self) -> Result<Destaged, VolumeError> {
+    pub async fn destage_now(&self) -> Result<Moves, VolumeError> {
         self.upkeep.destage_now().await
     }
 

@@ -37,7 +37,7 @@ use crate::{Assumption, FoundNode, FsError, Halt};
 
 mod relocate;
 
-pub use relocate::{RelocateContent, Relocated};
+pub use relocate::{DestageContent, RelocateContent, Relocated};
 
 /// A change of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]

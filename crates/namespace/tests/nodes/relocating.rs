@@ -35,7 +35,7 @@ fn relocate(
     to: &Relocation,
     within: Range<u64>,
 ) -> Result<Relocated, FsError> {
-    world.run(&RelocateContent { ino, to, within, hidden_ino: world.ino() })
+    world.run(&RelocateContent { ino, record: None, to, within, hidden_ino: world.ino() })
 }
 
 /// An inode without its content.
@@ -127,6 +127,7 @@ fn relocation_keeps_concurrent_writes_and_moves_the_rest() {
         let to = copied(&model.slices(), BlockId::new(NONCE, 1 << 20));
         let operation = RelocateContent {
             ino: model.ino,
+            record: None,
             to: &to,
             within: 0..u64::MAX,
             hidden_ino: model.world.ino(),

@@ -284,9 +284,6 @@ pub(crate) fn orphan() -> impl Strategy<Value = Orphan> {
             .prop_map(|(b, inode)| Orphan::Detached { bucket: Ino(b), inode: inode.into() }),
         Just(Orphan::Bucket),
         bytes(60).prop_map(|key| Orphan::Upload { key }),
-        any::<([u8; 16], u64, u64)>().prop_map(|(pack, owner, length)| {
-            Orphan::Moved { pack: BlockId(pack), owner: Ino(owner), length }
-        }),
         (any::<u64>(), hidden, pages).prop_map(|(o, blocks, pages)| Orphan::Hidden {
             owner: Ino(o),
             blocks,

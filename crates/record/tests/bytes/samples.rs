@@ -300,7 +300,6 @@ fn orphans() -> Vec<Sample> {
     let inode =
         inode(InodeBody::Symlink(Symlink { target: b"x".to_vec(), links: 1 })).encode(&inode_key);
     let upload = key::upload(BUCKET, b"a", [1; 16]).as_bytes().to_vec();
-    let moved = Orphan::Moved { pack: BlockId::pack(NONCE, 7), owner: INO, length: 300 };
     let block = |block| HiddenBlock { block, block_length: 4 << 20 };
     let hidden = Orphan::Hidden {
         owner: INO,
@@ -312,7 +311,6 @@ fn orphans() -> Vec<Sample> {
         sample("orphan-detached", at.clone(), &Orphan::Detached { bucket: BUCKET, inode }),
         sample("orphan-bucket", at.clone(), &Orphan::Bucket),
         sample("orphan-upload", at.clone(), &Orphan::Upload { key: upload.clone() }),
-        sample("orphan-moved", at.clone(), &moved),
         sample("orphan-hidden", at, &hidden),
         sample("expiry", key::expiry(NOW, INO), &Expiry { upload }),
     ]

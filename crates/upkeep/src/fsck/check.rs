@@ -423,15 +423,9 @@ fn shares(all: &mut Inventory) {
         let names = all.named.get(block).is_some_and(|named| named.owners.contains(owner));
         let excused = all.detached.contains_key(owner)
             || all.staged.contains(owner)
-            || all.moved.contains_key(&(*block, *owner))
             || all.hidden.contains(&(*block, *owner));
         if !names && !excused {
             findings.insert(Finding::StrayShare(*block, *owner));
-        }
-    }
-    for (share, orphan) in &all.moved {
-        if !all.shares.contains(share) {
-            findings.insert(Finding::StrayOrphan(*orphan));
         }
     }
 }

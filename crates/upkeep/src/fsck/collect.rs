@@ -138,10 +138,6 @@ pub(crate) struct Inventory {
     pub(super) changing: HashSet<Ino>,
     /// The bytes of each pack that each owner references, including owners that are being removed.
     pub(super) in_packs: HashMap<(BlockId, Ino), i64>,
-    /// Owners whose bytes were moved from a pack (block of several files) to another and that have
-    /// not released their share of the first: by pack and owner, the number of the orphan record
-    /// that remains.
-    pub(super) moved: BTreeMap<(BlockId, Ino), Ino>,
     /// Blocks that writes have hidden, and the files that have not released them.
     pub(super) hidden: HashSet<(BlockId, Ino)>,
     /// Pages of content maps that were replaced.
@@ -490,13 +486,6 @@ impl Inventory {
             let slices = session::scan::slices_of(&inode);
             self.releasing.extend(slices.iter().map(|slice| slice.block));
             self.count_in_packs(ino, slices);
-        }
-        if let Orphan::Moved { pack, owner, length } = &orphan {
-            // Readers may still use the old place, so the pack must exist.
-            self.releasing.insert(*pack);
-            self.moved.insert((*pack, *owner), ino);
-            let named = self.in_packs.entry((*pack, *owner)).or_default();
-            *named = named.saturating_add(i64::try_from(*length).unwrap_or(i64::MAX));
         }
         if let Orphan::Hidden { owner, blocks, pages } = &orphan {
             for HiddenBlock { block, .. } in blocks {

@@ -63,7 +63,7 @@ pub(crate) fn references<'a>(
 }
 
 impl Upkeep {
-    /// Queues the packs (blocks of several files) for the rewriter of which little is live after
+    /// Queues the packs (blocks of several files) for the relocator of which little is live after
     /// these references were released.
     pub(super) fn note_sparse(&self, references: &[Reference], owners: &[Owners]) {
         let mut packs: BTreeMap<BlockId, (i64, u32)> = BTreeMap::new();
@@ -75,9 +75,9 @@ impl Upkeep {
             }
         }
         let sparse = packs.into_iter().filter(|(_, (live, length))| {
-            *live > 0 && crate::repack_queue::is_sparse(live.unsigned_abs(), *length)
+            *live > 0 && crate::relocation_queue::is_sparse(live.unsigned_abs(), *length)
         });
-        self.repacking.note(sparse.map(|(pack, _)| pack));
+        self.note_sparse_packs(sparse.map(|(pack, _)| pack));
     }
 }
 

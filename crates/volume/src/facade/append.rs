@@ -69,7 +69,7 @@ impl Volume {
             return Err(FsError::WrongSize.into());
         }
         // If the body is staged inline, its capacity counts for this file from here on, also if the
-        // plan is refused. The destager looks at the file.
+        // plan is refused. The relocator looks at the file.
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(object.ino));
         let change = change(object, &body, size, sums)?;
@@ -109,7 +109,7 @@ impl Volume {
             }
             written => written?,
         };
-        // The compactor looks at the file a moment after a write.
+        // The relocator looks at the file a moment after a write.
         self.upkeep.note_written(object.ino, &node.inode);
         let sums = node.inode.file().map(|file| file.sums.clone()).unwrap_or_default();
         let object_changed = node.inode.attributes.changed;

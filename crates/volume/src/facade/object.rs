@@ -210,7 +210,7 @@ impl Volume {
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         let (content, extra_writes) = file_content(&body, inos[0]);
         // If the body is staged inline, its capacity counts for this file from here on, also if the
-        // plan is refused. The destager looks at the file.
+        // plan is refused. The relocator looks at the file.
         let mut reservation = body.take_reservation();
         reservation.iter_mut().for_each(|reservation| reservation.assign(inos[0]));
         let file = File {

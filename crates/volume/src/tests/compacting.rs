@@ -19,7 +19,7 @@ use upkeep::{COMPACT_DELAY, JOIN_DELAY, SURVEY_DELAY};
 use super::packs::{THREE, complete_with_copy, exists, findings, pack};
 use super::reaping::{copy, delete, put, read, records};
 use super::{count_blocks, lookup, make_bucket};
-use crate::{BodyRun, Compacted, FileWrite, Resize, SweepOptions, Volume, VolumeOptions};
+use crate::{BodyRun, FileWrite, Moves, Resize, SweepOptions, Volume, VolumeOptions};
 
 /// Bytes of a block here.
 const BLOCK: usize = 8_192;
@@ -135,8 +135,8 @@ async fn percent(blocks: &MemoryBlocks, live: usize) -> u64 {
 }
 
 /// Lets compactor and reaper do all that there is to do.
-async fn settle(volume: &Volume) -> Compacted {
-    let mut all = Compacted::default();
+async fn settle(volume: &Volume) -> Moves {
+    let mut all = Moves::default();
     loop {
         volume.reap_now().await.unwrap();
         let done = volume.compact_now().await.unwrap();
@@ -165,10 +165,10 @@ async fn compaction_moves_visible_bytes_and_keeps_the_content() {
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 8, "nothing of them is gone");
     let done = volume.compact_now().await.unwrap();
-    assert_eq!((done.files, done.bytes, done.refused), (1, BLOCK as u64, 0));
+    assert_eq!((done.sources, done.bytes, done.refused), (1, BLOCK as u64, 0));
     assert_eq!(findings(&store, &blocks).await, [], "before the old blocks are reaped");
     file.assert_there(&volume, b"x").await;
-    assert_eq!(volume.compact_now().await.unwrap(), Compacted::default(), "not twice");
+    assert_eq!(volume.compact_now().await.unwrap(), Moves::default(), "not twice");
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 5, "four were one, and one is new");
     file.assert_there(&volume, b"x").await;
@@ -356,7 +356,7 @@ async fn compaction_releases_the_pack_of_a_file_in_pages() {
     assert_eq!(volume.repack_now().await.unwrap().skipped, 1, "it is noted for the compactor");
     assert!(volume.compact_now().await.unwrap().bytes > 0);
     volume.reap_now().await.unwrap();
-    assert_eq!(volume.repack_now().await.unwrap().packs, 1, "the others follow");
+    assert_eq!(volume.repack_now().await.unwrap().sources, 1, "the others follow");
     volume.reap_now().await.unwrap();
     assert!(!exists(&blocks, old).await);
     assert!(read(&volume, b"big").await.unwrap() == bytes);

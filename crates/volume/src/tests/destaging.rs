@@ -17,7 +17,7 @@ use super::packs::{bytes_of, counters, findings};
 use super::reaping::{copy, delete, owner, read, records};
 use super::{count_blocks, lookup, make_bucket};
 use crate::{
-    Destaged, Finding, NewObject, SweepOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
+    Finding, Moves, NewObject, SweepOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
 };
 
 /// Bytes that may be staged inline here.
@@ -78,8 +78,8 @@ async fn a_lone_body_is_staged_inline_until_it_is_destaged() {
     assert_eq!(findings(&store, &blocks).await, [], "while it is staged inline");
     let before = lookup(&volume, b"a").await.unwrap();
     let destaged = volume.destage_now().await.unwrap();
-    assert_eq!(destaged, Destaged { bodies: 1, bytes: 150_000, ..Destaged::default() });
-    assert_eq!(volume.destage_now().await.unwrap(), Destaged::default(), "not twice");
+    assert_eq!(destaged, Moves { sources: 1, bytes: 150_000, ..Moves::default() });
+    assert_eq!(volume.destage_now().await.unwrap(), Moves::default(), "not twice");
     assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 150_000));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -103,7 +103,7 @@ async fn several_bodies_are_destaged_into_one_block() {
     for (name, bytes) in bodies {
         put(&volume, name, bytes).await;
     }
-    assert_eq!(volume.destage_now().await.unwrap().bodies, 3);
+    assert_eq!(volume.destage_now().await.unwrap().sources, 3);
     assert_eq!(count_blocks(&blocks).await, 1);
     assert_eq!(counters(&*store).await.values().sum::<i64>(), 240_000);
     assert_eq!(records(&*store, space::SHARE).await, 3);
@@ -127,7 +127,7 @@ async fn bodies_replaced_before_destaging_are_never_put() {
     put(&volume, "c", 90_000).await;
     delete(&volume, b"c").await;
     let destaged = volume.destage_now().await.unwrap();
-    assert_eq!(destaged, Destaged { gone: 7, ..Destaged::default() });
+    assert_eq!(destaged, Moves { skipped: 7, ..Moves::default() });
     volume.reap_now().await.unwrap();
     assert_eq!(volume.counters().traffic.puts, 0);
     assert_eq!(marks(&store).await, 0);
@@ -170,7 +170,7 @@ async fn bodies_beyond_the_staging_limit_are_put_into_blocks() {
         let staged = (round + 1) * 200_000 <= STAGED_INLINE_BYTES;
         assert_eq!(is_inline(&volume, &round.to_string()).await, staged, "{round}");
     }
-    assert_eq!(volume.destage_now().await.unwrap().bodies, 5);
+    assert_eq!(volume.destage_now().await.unwrap().sources, 5);
     put(&volume, "again", 200_000).await;
     assert!(is_inline(&volume, "again").await, "there is room again");
     put(&volume, "long", 300_000).await;
@@ -207,11 +207,11 @@ async fn a_body_destaged_by_another_gateway_is_reaped_with_its_block() {
         put(&volume, name, 150_000).await;
         assert!(read(&volume, name.as_bytes()).await.is_ok(), "and it is remembered");
     }
-    assert_eq!(other.destage_now().await.unwrap().bodies, 2);
+    assert_eq!(other.destage_now().await.unwrap().sources, 2);
     assert_eq!(count_blocks(&blocks).await, 1);
     put(&volume, "replaced", 10).await;
     delete(&volume, b"removed").await;
-    assert_eq!(volume.destage_now().await.unwrap().gone, 2, "it does not know that yet");
+    assert_eq!(volume.destage_now().await.unwrap().skipped, 2, "it does not know that yet");
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0, "no block is left behind");
     assert_eq!(findings(&store, &blocks).await, []);
@@ -227,7 +227,7 @@ async fn two_destagers_of_one_body_keep_its_content() {
     let (one, two) = futures::join!(volume.destage_now(), other.destage_now());
     let (one, two) = (one.unwrap(), two.unwrap());
     assert!(one.refused + two.refused > 0, "they met: {one:?} {two:?}");
-    assert_eq!(one.bodies + two.bodies, 3, "each was destaged once");
+    assert_eq!(one.sources + two.sources, 3, "each was destaged once");
     for name in ["a", "b", "c"] {
         assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, 100_000));
     }
@@ -245,7 +245,7 @@ async fn a_change_during_destaging_is_kept_and_destaging_is_retried() {
         futures::join!(volume.set_tags("b", b"a", tags), volume.destage_now());
     changed.unwrap();
     let destaged = destaged.unwrap();
-    assert_eq!((destaged.bodies, destaged.refused), (1, 1), "refused, then found by its mark");
+    assert_eq!((destaged.sources, destaged.refused), (1, 1), "refused, then found by its mark");
     let found = lookup(&volume, b"a").await.unwrap().inode;
     assert_eq!(found.file().unwrap().object.tags.len(), 1);
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
@@ -262,7 +262,7 @@ async fn a_copy_of_a_staged_body_is_independent_of_it() {
     assert!(is_inline(&volume, "twin").await, "it came alone");
     delete(&volume, b"a").await;
     volume.reap_now().await.unwrap();
-    assert_eq!(volume.destage_now().await.unwrap().bodies, 1);
+    assert_eq!(volume.destage_now().await.unwrap().sources, 1);
     assert!(read(&volume, b"twin").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -275,7 +275,7 @@ async fn a_refused_put_leaves_no_staged_body() {
     assert!(refused.is_err());
     assert_eq!(marks(&store).await, 1);
     let destaged = volume.destage_now().await.unwrap();
-    assert_eq!((destaged.bodies, destaged.gone), (1, 1));
+    assert_eq!((destaged.sources, destaged.skipped), (1, 1));
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -297,7 +297,7 @@ async fn a_kill_between_block_put_and_swap_leaves_only_blocks_that_are_swept() {
         assert_eq!(collected.swept.deleted, u64::from(!destaged), "{fault:?}");
         assert!(read(&heir, b"a").await.unwrap() == bytes_of("a", 100_000));
         let again = heir.destage_now().await.unwrap();
-        assert_eq!(again.bodies, u64::from(!destaged), "{fault:?}");
+        assert_eq!(again.sources, u64::from(!destaged), "{fault:?}");
         heir.reap_now().await.unwrap();
         assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
         assert_eq!(findings(&store, &blocks).await, []);
@@ -335,7 +335,7 @@ async fn a_failed_destaging_is_retried() {
     store.reading.lock().unwrap().fails = None;
     assert!(is_inline(&volume, "a").await);
     assert_eq!(marks(&store).await, 1);
-    assert_eq!(volume.destage_now().await.unwrap().bodies, 1);
+    assert_eq!(volume.destage_now().await.unwrap().sources, 1);
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(marks(&store).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
@@ -351,7 +351,7 @@ async fn a_damaged_record_does_not_keep_others_staged() {
     let ino = lookup(&volume, b"b").await.unwrap().ino;
     store.reading.lock().unwrap().damaged = Some(key::inode(ino));
     let destaged = volume.destage_now().await.unwrap();
-    assert_eq!((destaged.bodies, destaged.gone), (2, 0));
+    assert_eq!((destaged.sources, destaged.skipped), (2, 0));
     assert_eq!(marks(&store).await, 1, "the damaged one keeps its mark");
     store.reading.lock().unwrap().damaged = None;
     assert!(is_inline(&volume, "b").await, "nothing was done to it");
@@ -359,7 +359,7 @@ async fn a_damaged_record_does_not_keep_others_staged() {
         assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, 100_000));
         assert!(!is_inline(&volume, name).await);
     }
-    assert_eq!(volume.destage_now().await.unwrap().bodies, 1);
+    assert_eq!(volume.destage_now().await.unwrap().sources, 1);
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -407,7 +407,7 @@ async fn a_mark_stays_if_its_file_is_published_during_the_lookup() {
     };
     let (destaged, ()) = futures::join!(volume.destage_now(), coming);
     store.reading.lock().unwrap().takes = Duration::ZERO;
-    let destaged = destaged.unwrap().bodies + volume.destage_now().await.unwrap().bodies;
+    let destaged = destaged.unwrap().sources + volume.destage_now().await.unwrap().sources;
     assert_eq!(destaged, 1, "its mark led to it");
     assert_eq!(records(&*store, space::STAGED_INLINE).await, 0);
 }

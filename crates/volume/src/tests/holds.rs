@@ -156,7 +156,7 @@ async fn a_rewritten_pack_stays_for_its_readers() {
     let stream = volume.read(&object, 0..object.size());
     delete(&volume, b"c").await;
     timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
-    assert_eq!(volume.repack_now().await.unwrap().packs, 1);
+    assert_eq!(volume.repack_now().await.unwrap().sources, 1);
     timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
     assert!(exists(&blocks, old).await, "a reader is active in it");
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();

@@ -15,7 +15,7 @@ use record::{Content, Ino};
 use super::packs::{bytes_of, counters, findings, pack};
 use super::reaping::{copy, delete, put, put_bytes, read, records};
 use super::{count_blocks, lookup, make_bucket};
-use crate::{FileWrite, Repacked, SeekTarget, Volume, VolumeError, VolumeOptions};
+use crate::{FileWrite, Moves, SeekTarget, Volume, VolumeError, VolumeOptions};
 
 async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
@@ -193,7 +193,7 @@ async fn shared_ranges_of_a_sparse_pack_are_rewritten_with_it() {
     share(&volume, b"a", 1_000..4_000, b"y", 90_000).await.unwrap();
     delete(&volume, b"b").await;
     volume.reap_now().await.unwrap();
-    assert_ne!(volume.repack_now().await.unwrap(), Repacked::default());
+    assert_ne!(volume.repack_now().await.unwrap(), Moves::default());
     assert_eq!(findings(&store, &blocks).await, []);
     volume.reap_now().await.unwrap();
     let mut expected = vec![5; 100_000];

@@ -18,7 +18,7 @@ use super::packs::{
 };
 use super::reaping::{copy, delete, put, read, records, upload};
 use super::{count_blocks, lookup, make_bucket, open};
-use crate::{Repacked, SweepOptions, Volume, VolumeOptions};
+use crate::{Moves, SweepOptions, Volume, VolumeOptions};
 
 /// Two packs of which little is alive; the dead has been reaped.
 async fn sparse(volume: &Volume) -> [BlockId; 2] {
@@ -45,10 +45,10 @@ async fn live_members_of_sparse_packs_move_to_one_pack() {
     let old = sparse(&volume).await;
     let before = lookup(&volume, b"e").await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!(done, Repacked { packs: 2, bytes: 70_000, skipped: 0, refused: 0 });
+    assert_eq!(done, Moves { sources: 2, bytes: 70_000, skipped: 0, refused: 0 });
     assert_all_there(&volume).await;
     assert_eq!(findings(&store, &blocks).await, [], "before the old shares are reaped");
-    assert_eq!(volume.repack_now().await.unwrap(), Repacked::default(), "not twice");
+    assert_eq!(volume.repack_now().await.unwrap(), Moves::default(), "not twice");
     volume.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 1);
     assert!(!exists(&blocks, old[0]).await && !exists(&blocks, old[1]).await);
@@ -152,7 +152,7 @@ async fn copies_of_one_member_are_rewritten_once() {
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!((done.packs, done.bytes), (1, 5_000));
+    assert_eq!((done.sources, done.bytes), (1, 5_000));
     volume.reap_now().await.unwrap();
     let session = blocks.sessions().await.unwrap()[0];
     let page = blocks.list(session, None).await.unwrap();
@@ -176,11 +176,11 @@ async fn owners_that_cannot_be_moved_keep_their_pack() {
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!(done, Repacked { skipped: 1, ..Repacked::default() });
+    assert_eq!(done, Moves { skipped: 1, ..Moves::default() });
     assert!(exists(&blocks, old).await);
     volume.abort("b", b"big", id).await.unwrap();
     volume.reap_now().await.unwrap();
-    assert_eq!(volume.repack_now().await.unwrap().packs, 1, "nothing holds it any more");
+    assert_eq!(volume.repack_now().await.unwrap().sources, 1, "nothing holds it any more");
     volume.reap_now().await.unwrap();
     assert!(!exists(&blocks, old).await);
     assert_eq!(findings(&store, &blocks).await, []);
@@ -197,7 +197,7 @@ async fn a_file_in_pages_keeps_its_pack() {
     delete(&volume, b"c").await;
     volume.reap_now().await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!(done, Repacked { skipped: 1, ..Repacked::default() });
+    assert_eq!(done, Moves { skipped: 1, ..Moves::default() });
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -217,7 +217,7 @@ async fn a_member_changed_during_a_rewrite_moves_in_a_later_one() {
     assert_eq!(again.len(), 2, "its pack, and the new one, which is sparse from the beginning");
     assert_all_there(&volume).await;
     volume.reap_now().await.unwrap();
-    while volume.repack_now().await.unwrap().packs > 0 {
+    while volume.repack_now().await.unwrap().sources > 0 {
         volume.reap_now().await.unwrap();
     }
     assert_all_there(&volume).await;
@@ -301,7 +301,7 @@ async fn a_damaged_pack_is_not_rewritten() {
     sealer.push_copy(&vec![0; 73_000]);
     blocks.put(&sealer.finish()).await.unwrap();
     let done = volume.repack_now().await.unwrap();
-    assert_eq!((done.packs, done.skipped), (1, 1));
+    assert_eq!((done.sources, done.skipped), (1, 1));
     volume.reap_now().await.unwrap();
     assert!(exists(&blocks, old[0]).await, "nothing vouches for a copy of it");
     assert!(!exists(&blocks, old[1]).await);
@@ -322,10 +322,10 @@ async fn a_new_pack_without_members_is_deleted() {
         futures::join!(volume.set_tags("b", b"a", tags), volume.upkeep.repack_some(&mut again));
     changed.unwrap();
     let done = round.unwrap().unwrap().done;
-    assert_eq!((done.packs, done.refused), (0, 1));
+    assert_eq!((done.sources, done.refused), (0, 1));
     assert_eq!(count_blocks(&blocks).await, 1, "the old one");
     assert_eq!(again.len(), 1);
-    assert_eq!(volume.repack_now().await.unwrap().packs, 1);
+    assert_eq!(volume.repack_now().await.unwrap().sources, 1);
     volume.reap_now().await.unwrap();
     assert_eq!(read(&volume, b"a").await.unwrap(), bytes_of("a", 1_000));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -336,7 +336,7 @@ async fn the_rewriter_ignores_ordinary_blocks() {
     let (store, _, volume) = world().await;
     put(&volume, b"alone", 30_000).await;
     copy(&volume, b"alone", b"twin").await;
-    assert_eq!(volume.repack_now().await.unwrap(), Repacked::default());
+    assert_eq!(volume.repack_now().await.unwrap(), Moves::default());
     assert_eq!(counters(&*store).await, BTreeMap::new());
 }
 

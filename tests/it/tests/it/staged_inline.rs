@@ -27,7 +27,7 @@ fn a_staged_body_survives_a_kill_and_is_destaged() {
     assert!(client.get("/box/killed").expect(200).body == killed);
     client.put("/box/destaged", &destaged).expect(200);
     assert!(client.get("/box/destaged").expect(200).body == destaged, "while it is staged inline");
-    let count = "ashlar_destager_moved_bodies_total ";
+    let count = "ashlar_relocator_moved_sources_total{policy=\"destage\"} ";
     assert!(wait_for(DESTAGED_WITHIN, || gateway.counter(count) == 1), "it stays staged inline");
     assert_eq!(setup.block_files().len(), 1);
     assert!(client.get("/box/destaged").expect(200).body == destaged);

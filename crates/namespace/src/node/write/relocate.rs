@@ -6,30 +6,34 @@
 //! as it is. So if the file is written to concurrently, the plan is made again from the newest
 //! record and need not be given up.
 //!
-//! For example, the compactor copies 64 small slices of a log file into one block, and the file
+//! For example, the relocator copies 64 small slices of a log file into one block, and the file
 //! then names one slice.
 
 use std::ops::Range;
 
 use layout::{Relocation, joined};
-use record::{Content, File, INODE_SLICES_MAX, Ino, InodeBody, PageRef, Slice};
-use store::{Plan, Write};
+use record::{Content, File, INODE_SLICES_MAX, Ino, InodeBody, PageRef, Slice, key};
+use store::{Plan, Value, Write};
 
 use super::{ContentEdit, KnownInode};
 use crate::content_map::pages_of;
+use crate::packs::add_pack_shares;
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
 use crate::{FsError, Halt};
 
 /// Lets a file name the copy of some of its bytes, instead of their old blocks. The copy must be
-/// durable. For example, the compactor empties blocks in this way that later writes have mostly
+/// durable. For example, the relocator empties blocks in this way that later writes have mostly
 /// hidden.
 #[derive(Clone, Debug)]
 pub struct RelocateContent<'a> {
     /// The inode number of the file.
     pub ino: Ino,
-    /// The copied runs of bytes and their new places in a block. No other record may name this
-    /// block.
+    /// The record of its inode as the caller has read it; the plan is refused if it has changed.
+    /// `None`: the newest record is read.
+    pub record: Option<&'a Value>,
+    /// The copied runs of bytes and their new places in a block. Other records may name this block
+    /// only if it is a pack, a block of several files.
     pub to: &'a Relocation,
     /// The range of the file to change. It limits the pages of the content map that are read.
     pub within: Range<u64>,
@@ -37,7 +41,20 @@ pub struct RelocateContent<'a> {
     pub hidden_ino: Ino,
 }
 
-/// The result of a [`RelocateContent`].
+/// Lets a file whose content is staged inline name a durable block with the same bytes, and removes
+/// the mark by which its content is found. For example, the relocator puts the bodies of 20 small
+/// files into one block, and then runs this operation for each file.
+#[derive(Clone, Debug)]
+pub struct DestageContent<'a> {
+    /// The inode number of the file.
+    pub ino: Ino,
+    /// The record of its inode, which has the copied bytes. The plan is refused if it has changed.
+    pub record: &'a Value,
+    /// The place of the copy.
+    pub to: Slice,
+}
+
+/// The result of a [`RelocateContent`] or a [`DestageContent`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relocated {
     /// The number of bytes that have moved.
@@ -51,7 +68,10 @@ impl Planner for RelocateContent<'_> {
     type Output = Relocated;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Relocated>, Halt> {
-        let known = KnownInode::find(view, self.ino)?;
+        let known = match self.record {
+            Some(record) => KnownInode::of(key::inode(self.ino), record.clone())?,
+            None => KnownInode::find(view, self.ino)?,
+        };
         let old = known.inode.file().ok_or(FsError::IsADirectory)?;
         let mut change = ContentEdit::of(self.ino, old, File::clone(old));
         let relocated = change.relocate(view, self.to, &self.within)?;
@@ -65,6 +85,28 @@ impl Planner for RelocateContent<'_> {
         let record = inode.encode(&known.key);
         plan.writes.push(Write::Put(known.key, record));
         Ok(Step::Commit(plan, relocated))
+    }
+}
+
+impl Planner for DestageContent<'_> {
+    /// Zero bytes mean that the content is not staged inline, and nothing was changed.
+    type Output = Relocated;
+
+    fn plan(&self, _view: &mut View<'_>, _env: &Env) -> Result<Step<Relocated>, Halt> {
+        let known = KnownInode::of(key::inode(self.ino), self.record.clone())?;
+        let mut inode = known.inode.clone();
+        let InodeBody::File(file) = &mut inode.body else {
+            return Err(FsError::IsADirectory.into());
+        };
+        if !file.content.is_staged_inline() {
+            return Ok(Step::Done(Relocated::default()));
+        }
+        file.content = Content::Slices(vec![self.to]);
+        let mut writes = vec![Write::Put(known.key.clone(), inode.encode(&known.key))];
+        writes.extend(add_pack_shares(&[self.to], self.ino));
+        writes.push(Write::Delete(key::staged_inline(self.ino)));
+        let relocated = Relocated { bytes: u64::from(self.to.length), runs: (0, 1) };
+        Ok(Step::Commit(Plan { guards: vec![known.guard()], writes }, relocated))
     }
 }
 

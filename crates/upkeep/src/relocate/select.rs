@@ -10,7 +10,7 @@ use session::scan::{ino_of, slices_of};
 use session::{VolumeError, corrupt, counter, entries};
 use store::Read;
 
-use crate::repack_queue::is_sparse;
+use crate::relocation_queue::is_sparse;
 use crate::upkeep::Upkeep;
 
 /// Pages of a content map that one round trip reads and one swap covers.
@@ -177,7 +177,7 @@ impl Upkeep {
         for (block, visible) in sparse {
             let (shares, live) = (entries(found.next()), counter(found.next().as_ref()));
             let goes = if block.is_pack() {
-                // If all owners have their maps in their records, the rewriter of packs moves them.
+                // If all owners have their maps in their records, the policy for packs moves them.
                 is_paged && is_sparse(live.unsigned_abs(), visible.length)
             // Without shares this file is the only owner, and the block is sparse in it.
             } else if shares.is_empty() {
