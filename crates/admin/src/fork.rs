@@ -77,7 +77,7 @@ impl Admin {
             creates_volume: false,
             ..SessionOptions::default()
         };
-        let options = VolumeOptions { session, collect: false, ..VolumeOptions::default() };
+        let options = VolumeOptions { session, ..VolumeOptions::default() };
         Ok(Volume::open(options, Arc::clone(&self.store), blocks).await?)
     }
 }

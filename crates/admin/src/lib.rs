@@ -43,7 +43,9 @@ pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use trash::{BucketTrash, Restored};
-pub use upkeep::{Collected, Finding, NoProgress, Progress, Report, SweepOptions, SweepScope};
+pub use upkeep::{
+    Collected, Finding, NoProgress, Progress, Report, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope,
+};
 pub use volume::{ForkWatch, Forked};
 
 /// The facilities that the calling process provides.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::BlockStore;
+use maintained::MaintainedVolume;
 use session::SessionOptions;
 use upkeep::{Collected, Progress, Report, SweepOptions};
-use volume::{Volume, VolumeOptions};
+use volume::VolumeOptions;
 
 use crate::{Admin, AdminError};
 
@@ -27,7 +28,8 @@ pub struct Collection {
 }
 
 impl Admin {
-    /// Deletes unreferenced records and blocks, in a session of its own; see [`Volume::gc`]. A dry
+    /// Deletes unreferenced records and blocks, in a session of its own; see
+    /// [`upkeep::Upkeep::gc`]. A dry
     /// run only counts them. The result shows if there was more than the limit of one run.
     ///
     /// # Errors
@@ -45,14 +47,10 @@ impl Admin {
             creates_volume: false,
             ..SessionOptions::default()
         };
-        let options = VolumeOptions {
-            session,
-            collect: false,
-            deletion_grace: how.deletion_grace,
-            ..VolumeOptions::default()
-        };
-        let volume = Volume::open(options, Arc::clone(&self.store), blocks).await?;
-        let collected = volume.gc(how.sweep).await;
+        let options = VolumeOptions { session, ..VolumeOptions::default() };
+        let (grace, store) = (how.deletion_grace, Arc::clone(&self.store));
+        let volume = MaintainedVolume::open_without_tasks(options, grace, store, blocks).await?;
+        let collected = volume.upkeep().gc(how.sweep).await;
         // The session ends before the result is returned, also after an error.
         volume.close().await;
         Ok(collected?)

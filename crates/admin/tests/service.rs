@@ -80,8 +80,7 @@ async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
 
 /// A gateway's volume.
 async fn open(store: &Arc<dyn MetaStore>, blocks: &Arc<dyn BlockStore>) -> Arc<Volume> {
-    let options = VolumeOptions { collect: false, ..VolumeOptions::default() };
-    Volume::open(options, Arc::clone(store), Arc::clone(blocks)).await.unwrap()
+    Volume::open(VolumeOptions::default(), Arc::clone(store), Arc::clone(blocks)).await.unwrap()
 }
 
 fn names(names: &[&str]) -> Vec<String> {

@@ -44,12 +44,14 @@ use block::MemoryBlocks;
 use bytes::Bytes;
 use files::{CreateOptions, Files, FilesOptions, HandleId, OpenMode};
 use futures::TryStreamExt;
+use maintained::MaintainedVolume;
 use record::{Ino, ObjectHeaders, Tag};
 use rustix::io::Errno;
 use store::MemoryStore;
+use upkeep::{NoProgress, fsck};
 use volume::{
-    FileOwner, Ledger, NewObject, NoProgress, NodeName, SessionOptions, Volume, VolumeError,
-    VolumeOptions, WriteCondition, fsck, opaque_tag,
+    FileOwner, Ledger, NewObject, NodeName, SessionOptions, VolumeError, VolumeOptions,
+    WriteCondition, opaque_tag,
 };
 
 /// The content bytes of a full block in these tests.
@@ -60,7 +62,7 @@ const WHOLE_BYTES_MAX: u64 = 48 << 10;
 
 /// A volume with one bucket, in both views.
 struct Bench {
-    volume: Arc<Volume>,
+    volume: MaintainedVolume,
     files: Arc<Files>,
     bucket: Ino,
     store: Arc<MemoryStore>,
@@ -91,14 +93,29 @@ impl Bench {
 
     async fn with(options: VolumeOptions) -> Bench {
         let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
-        let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+        let opening = MaintainedVolume::open(options, None, store.clone(), blocks.clone());
+        Bench::new_bucket(opening.await.unwrap(), (store, blocks)).await
+    }
+
+    /// Without background work.
+    async fn without_tasks(options: VolumeOptions) -> Bench {
+        let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+        let (meta, place) = (store.clone(), blocks.clone());
+        let opening = MaintainedVolume::open_without_tasks(options, None, meta, place);
+        Bench::new_bucket(opening.await.unwrap(), (store, blocks)).await
+    }
+
+    async fn new_bucket(
+        volume: MaintainedVolume,
+        (store, blocks): (Arc<MemoryStore>, Arc<MemoryBlocks>),
+    ) -> Bench {
         volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
         Bench::over(volume, (store, blocks), None).await
     }
 
     /// Returns the files of an open volume.
     async fn over(
-        volume: Arc<Volume>,
+        volume: MaintainedVolume,
         (store, blocks): (Arc<MemoryStore>, Arc<MemoryBlocks>),
         ledger: Option<Arc<Ledger>>,
     ) -> Bench {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use block::{BlockReader, BlockStore};
 use cache::Cache;
+use maintained::MaintainedVolume;
 use store::MetaStore;
-use volume::{Ledger, SessionOptions, Volume, VolumeOptions};
+use volume::{Ledger, SessionOptions, VolumeOptions};
 
 use crate::config::{BlocksPlace, OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
@@ -20,7 +21,8 @@ use crate::{founding, instance};
 /// The metadata store, the block store, the block cache and the volume that a process has opened.
 #[derive(Debug)]
 pub(crate) struct Backend {
-    pub(crate) volume: Arc<Volume>,
+    /// The volume with its upkeep, whose documentation has the order at the end.
+    pub(crate) volume: MaintainedVolume,
     pub(crate) meta: Arc<dyn MetaStore>,
     pub(crate) blocks: Blocks,
     /// The directory of the block store, if it is one.
@@ -88,11 +90,11 @@ pub(crate) async fn open(
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
         staged_inline_bytes_max: open.staged_inline_bytes.0,
-        deletion_grace: settings.deletion_grace.given(),
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         ..VolumeOptions::default()
     };
-    let opened = Volume::open(options, Arc::clone(&meta), Arc::clone(&blocks.store)).await;
+    let (grace, store) = (settings.deletion_grace.given(), Arc::clone(&blocks.store));
+    let opened = MaintainedVolume::open(options, grace, Arc::clone(&meta), store).await;
     let volume = opened
         .map_err(|error| Problem::new(format!("open the volume in {}", settings.meta), error))?;
     // After the open, which has created the volume or checked that the blocks belong to it.

@@ -39,11 +39,8 @@ mod upkeep;
 pub use fsck::{Counts, FINDINGS_MAX, Finding, NoProgress, Progress, Report, fsck};
 pub use grace::DELETION_GRACE_RELAXED;
 pub use meters::UpkeepMeters;
-pub use reaper::{REAP_DELAY, REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
+pub use reaper::{REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
 pub use relocate::{JOIN_DELAY, Moves, RelocationStep, SURVEY_DELAY};
 pub use relocation_queue::{COMPACT_DELAY, LIVE_SHARE_PERCENT, REPACK_DELAY};
-pub use sweeper::{
-    Collected, SWEEP_BLOCKS_ALWAYS, SWEEP_DELAY, SWEEP_INTERVAL, SWEEP_RETRY,
-    SWEEP_SECOND_LOOK_DELAY, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept,
-};
+pub use sweeper::{Collected, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept};
 pub use upkeep::Upkeep;

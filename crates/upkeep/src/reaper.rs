@@ -68,7 +68,7 @@ pub const REAP_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The delay between a notification of a deleted file and the reaper's pass, so that one pass
 /// serves several deletes.
-pub const REAP_DELAY: Duration = Duration::from_millis(500);
+const REAP_DELAY: Duration = Duration::from_millis(500);
 
 const _: () = assert!(REAP_DELAY.as_millis() < REAP_INTERVAL.as_millis());
 

@@ -33,11 +33,11 @@
 //!   hands on.) Parts are read before files. So either the part existed until all parts had been
 //!   read, or R existed before any file was read.
 //! - *The reaper*, which moves references of files and parts to orphans and from there to pending
-//!   blocks, and *the rewriter of packs*, which leaves an orphan for the old pack. These spaces are
+//!   blocks, and *the relocator of packs*, which leaves an orphan for the old pack. These spaces are
 //!   read in this order. Again, either the source existed until its space had been read, or R
 //!   existed before its own space was read. A pending block is looked up once more at the end,
 //!   because the reaper has to delete it.
-//! - *A write to a file, or the compactor*, which moves references from one page of a content map
+//! - *A write to a file, or the relocator*, which moves references from one page of a content map
 //!   to a new page, or from all pages to the file's record. No order of reading covers this. So
 //!   during the scan a hold keeps replaced pages from being deleted. A page that existed at the
 //!   start of the scan then exists until its end. A page that did not took its references from one
@@ -79,14 +79,14 @@ use crate::upkeep::Upkeep;
 
 /// The delay of the first sweep (the deletion of blocks that ended sessions left) after the start,
 /// and the least delay of a sweep after another session has begun or ended.
-pub const SWEEP_DELAY: Duration = Duration::from_secs(5);
+const SWEEP_DELAY: Duration = Duration::from_secs(5);
 
 /// The interval of sweeps without a notification that a session has ended.
-pub const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
+const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The delay of the second look at the blocks of an ended session. Puts that were on their way at
 /// the first look have been executed or dropped by then.
-pub const SWEEP_SECOND_LOOK_DELAY: Duration = Duration::from_hours(1);
+const SWEEP_SECOND_LOOK_DELAY: Duration = Duration::from_hours(1);
 
 // Between the two looks, a session that still lived at the first one has published its blocks, or
 // was fenced.
@@ -96,7 +96,7 @@ const _: () = assert!(
 
 /// The pause after the first failed sweep. It doubles with each further failure, up to
 /// [`SWEEP_INTERVAL`].
-pub const SWEEP_RETRY: Duration = Duration::from_mins(1);
+const SWEEP_RETRY: Duration = Duration::from_mins(1);
 
 /// Sweeps that several gateways start for the same notification begin at different times within
 /// this span. So usually one of them does the work, and the others find nothing left.
@@ -107,7 +107,7 @@ pub const SWEEP_SHARE_PERCENT: u64 = 5;
 
 /// The number of blocks that a sweep may delete even if their share is exceeded: about as many as a
 /// killed session leaves behind.
-pub const SWEEP_BLOCKS_ALWAYS: u64 = 1_000;
+const SWEEP_BLOCKS_ALWAYS: u64 = 1_000;
 
 /// Blocks that a sweep deletes at the same time.
 const DELETES_AT_ONCE: usize = 8;

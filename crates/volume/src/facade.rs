@@ -36,7 +36,7 @@ pub use multipart::{
     PART_BYTES_MIN, PartStat, PartsPage, UploadId, UploadIdError,
 };
 pub use node::{BodyRun, Creator, FileWrite, Journaled, OpenNode, Resize, empty_file};
-pub use object::{NewObject, Object, PublishedObject, opaque_tag, s3_file_of, size_and_tag};
+pub use object::{NewObject, Object, PublishedObject, opaque_tag, size_and_tag};
 pub use ranges::SeekTarget;
 pub use rename::RenameConditions;
 pub use trash::Trashed;

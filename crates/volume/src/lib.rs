@@ -1,23 +1,26 @@
 //! The volume: the operations that both views (S3 and mounts) call.
 //!
-//! A [`Volume`] combines a session (metadata), staging and readers (blocks) and upkeep (background
-//! work). Each method runs one operation of the namespace. A writer stages the blocks of a body
-//! first, that is, makes them durable without a record; then one plan publishes them under a name.
-//! A reader first finds the inode, then reads its blocks. Upkeep deletes the blocks of removed
-//! files when no reader can be reading them. Every change is one plan: it is committed as a whole
-//! or not at all, and a caller gets [`VolumeError::Unknown`] if its outcome is not known in time.
+//! A [`Volume`] combines a session (metadata) with staging and readers (blocks). Each method runs
+//! one operation of the namespace. A writer stages the blocks of a body first, that is, makes them
+//! durable without a record; then one plan publishes them under a name. A reader first finds the
+//! inode, then reads its blocks. Every change is one plan: it is committed as a whole or not at
+//! all, and a caller gets [`VolumeError::Unknown`] if its outcome is not known in time.
 //!
 //! For example, [`Volume::put`] takes a body whose blocks are durable, and publishes the new inode,
 //! its name and the removal of the replaced object in one commit.
 //!
-//! A view never sees a record's key, a plan or a block. The volume does not know HTTP or FUSE.
+//! A view never sees a record's key, a plan or a block. The volume does not know HTTP or FUSE, and
+//! it does not know the background work that deletes the blocks of removed files. That work gets
+//! [`BackgroundParts`], and the volume reports written files to a [`WriteObserver`].
 
+mod background;
 mod counters;
 mod facade;
 mod known_pages;
 mod options;
 mod volume;
 
+pub use background::{BackgroundParts, WriteObserver};
 pub use content::{
     ContentStream, ContentWriter, Packing, Permit, ReleaseMemory, STAGED_INLINE_BYTES_DEFAULT,
     StagedContent,
@@ -29,7 +32,7 @@ pub use facade::{
     OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, ObjectExpectation, OpenNode,
     PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, RenameConditions, Resize, SeekTarget,
     Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry,
-    VersionsListing, VersionsQuery, empty_file, opaque_tag, s3_file_of, size_and_tag,
+    VersionsListing, VersionsQuery, empty_file, opaque_tag, size_and_tag,
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{
@@ -40,17 +43,13 @@ pub use namespace::{
     RemovedVersion, RenameMode, Renamed, SetLocksResult, SetTime, TagMatch,
     USER_METADATA_BYTES_MAX, Usage, Whiteout, WriteCondition, XattrChange, without_rights,
 };
-pub use options::{BUDGET_BYTES_DEFAULT, INLINE_BYTES_DEFAULT, VolumeOptions};
+pub use options::VolumeOptions;
 pub use record::VersionRef;
-pub use runtime::{Clock, SetClock, SystemClock, Tasks};
+pub use runtime::{SetClock, SystemClock};
 pub use session::{
     Backoff, COMMIT_DEADLINE, CONTENTION_DEADLINE, CacheValidity, Coherence, LockNotices,
     LockWatch, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION, RECORD_CACHE_BYTES_DEFAULT,
     ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions, VolumeError, count_round_trips,
-};
-pub use upkeep::{
-    Collected, Counts, Finding, LIVE_SHARE_PERCENT, Moves, NoProgress, Progress, Reaped, Report,
-    SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept, fsck,
 };
 pub use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 

@@ -1,12 +1,11 @@
 //! Options of a volume, and the parts that are created from them.
 //!
-//! For example, `VolumeOptions { collect: false, ..Default::default() }` opens a volume without
-//! background work.
+//! For example, `VolumeOptions { inline_bytes_max: 0, ..Default::default() }` opens a volume that
+//! puts each body into blocks.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
-use std::time::Duration;
 
 use block::{BLOCK_BYTES_DEFAULT, BlockReader, BlockStore, UncachedReader};
 use content::{
@@ -18,11 +17,11 @@ use ledger::{BLOCKS_RESERVED, Ledger};
 use session::{Session, SessionOptions};
 
 /// Default of [`VolumeOptions::inline_bytes_max`].
-pub const INLINE_BYTES_DEFAULT: u32 = 4 << 10;
+const INLINE_BYTES_DEFAULT: u32 = 4 << 10;
 
 /// Default memory in bytes of bodies that are being written, and of bodies that are being read,
 /// each.
-pub const BUDGET_BYTES_DEFAULT: u64 = 64 << 20;
+const BUDGET_BYTES_DEFAULT: u64 = 64 << 20;
 
 /// Options of a volume.
 #[derive(Clone, Debug)]
@@ -42,19 +41,11 @@ pub struct VolumeOptions {
     pub write_budget_bytes: u64,
     /// Memory of bodies that are being read, in bytes.
     pub read_budget_bytes: u64,
-    /// Time for which a block is kept after a commit has freed it. It must be longer than the
-    /// period of commits that the metadata store may lose in a crash. `None` means
-    /// [`upkeep::DELETION_GRACE_RELAXED`] while the store's settings are relaxed, that is, while it
-    /// may lose commits; else 0.
-    pub deletion_grace: Option<Duration>,
     /// Time limits of reads and writes of blocks.
     pub deadlines: Deadlines,
     /// The reader of blocks, for example a cache over the same blocks. `None` reads from the block
     /// store each time.
     pub reader: Option<Arc<dyn BlockReader>>,
-    /// If true, all maintenance tasks of [`upkeep`], such as the reaper, run in the background. If
-    /// false, they run only when they are called.
-    pub collect: bool,
     /// Options of the session, which is this process's use of the metadata store.
     pub session: SessionOptions,
 }
@@ -68,10 +59,8 @@ impl Default for VolumeOptions {
             staged_inline_bytes_max: 0,
             write_budget_bytes: BUDGET_BYTES_DEFAULT,
             read_budget_bytes: BUDGET_BYTES_DEFAULT,
-            deletion_grace: None,
             deadlines: Deadlines::default(),
             reader: None,
-            collect: true,
             session: SessionOptions::default(),
         }
     }

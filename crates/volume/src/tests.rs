@@ -15,6 +15,7 @@ mod inodes;
 mod late;
 mod leaving;
 mod looking;
+mod maintained;
 mod marks;
 pub(crate) mod packs;
 mod ranges;
@@ -44,6 +45,7 @@ use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Nonce, Ta
 use store::MetaStore;
 
 use crate::{Volume, VolumeError, VolumeOptions};
+pub(crate) use maintained::MaintainedVolume;
 
 impl Volume {
     /// Replaces the tags of an object.
@@ -59,14 +61,12 @@ impl Volume {
 }
 
 /// Opens a volume without background work.
-pub(crate) async fn open(store: Arc<dyn MetaStore>, blocks: Arc<dyn BlockStore>) -> Arc<Volume> {
-    let options = VolumeOptions {
-        collect: false,
-        inline_bytes_max: 16,
-        block_bytes: 65_536,
-        ..Default::default()
-    };
-    Volume::open(options, store, blocks).await.unwrap()
+pub(crate) async fn open(
+    store: Arc<dyn MetaStore>,
+    blocks: Arc<dyn BlockStore>,
+) -> MaintainedVolume {
+    let options = VolumeOptions { inline_bytes_max: 16, block_bytes: 65_536, ..Default::default() };
+    MaintainedVolume::open_without_tasks(options, store, blocks).await.unwrap()
 }
 
 pub(crate) async fn make_bucket(volume: &Volume) -> Ino {

@@ -3,18 +3,18 @@
 //!
 //! For example, `ashlar serve` opens one volume, and its S3 gateway and its mount use it together.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use block::{BlockErrorKind, BlockStore};
 use content::{Reading, Staging, Traffic, Writers};
-use record::{Timestamp, VolumeRecord};
+use record::{Ino, Inode, Timestamp, VolumeRecord};
 use session::{CacheValidity, Coherence, NodeWatch, Session, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
-use upkeep::{Collected, Moves, Reaped, SweepOptions, Swept, Upkeep};
 
 use crate::VolumeOptions;
+use crate::background::{BackgroundParts, WriteObserver};
 use crate::known_pages::KnownPages;
 
 /// Time limit of [`Volume::check`] for each store.
@@ -35,7 +35,10 @@ pub struct Volume {
     pub(crate) writers: Writers,
     pub(crate) streams: Arc<Reading>,
     pub(crate) known_pages: KnownPages,
-    pub(crate) upkeep: Arc<Upkeep>,
+    /// The size of a full pack (a block of several files), in bytes.
+    pack_bytes: u32,
+    /// Set if background work runs beside the volume.
+    observer: OnceLock<Arc<dyn WriteObserver>>,
 }
 
 /// The state of a store behind a volume.
@@ -84,7 +87,8 @@ impl Health {
 
 impl Volume {
     /// Opens the volume in `store`, or creates it if there is none and the options allow that, and
-    /// begins a session. Fails as [`Session::open`] does.
+    /// begins a session. Starts no background work on the volume: a process that serves opens it
+    /// together with its upkeep. Fails as [`Session::open`] does.
     pub async fn open(
         options: VolumeOptions,
         store: Arc<dyn MetaStore>,
@@ -97,14 +101,45 @@ impl Volume {
         let staging = Arc::new(options.staging(&session, &blocks, &traffic));
         let writers = options.writers(&staging);
         let streams = Arc::new(options.reading(&staging));
-        let (pack_bytes, grace) = (options.packing.pack_bytes, options.deletion_grace);
-        let upkeep = Upkeep::new(&session, &blocks, &staging, pack_bytes, grace);
-        // Commands that run beside a gateway open the volume without background work.
-        if options.collect {
-            upkeep.begin();
-        }
         let known_pages = KnownPages::default();
-        Ok(Arc::new(Volume { session, blocks, staging, writers, streams, known_pages, upkeep }))
+        let (pack_bytes, observer) = (options.packing.pack_bytes, OnceLock::new());
+        Ok(Arc::new(Volume {
+            session,
+            blocks,
+            staging,
+            writers,
+            streams,
+            known_pages,
+            pack_bytes,
+            observer,
+        }))
+    }
+
+    /// Returns the parts of the volume that background work uses: see [`BackgroundParts`].
+    pub fn background_parts(&self) -> BackgroundParts {
+        BackgroundParts {
+            session: Arc::clone(&self.session),
+            blocks: Arc::clone(&self.blocks),
+            staging: Arc::clone(&self.staging),
+            pack_bytes: self.pack_bytes,
+        }
+    }
+
+    /// Registers the observer of written files. The volume owns it until the volume is dropped.
+    /// Files that were written before are not reported to it.
+    ///
+    /// # Panics
+    /// If the volume has an observer, because then two upkeeps would work on one session.
+    pub fn observe_writes(&self, observer: Arc<dyn WriteObserver>) {
+        let first = self.observer.set(observer);
+        assert!(first.is_ok(), "a volume has at most one observer of writes");
+    }
+
+    /// Reports a file whose content was changed, and its present inode, to the observer.
+    pub(crate) fn note_written(&self, ino: Ino, inode: &Inode) {
+        if let Some(observer) = self.observer.get() {
+            observer.note_written(ino, inode);
+        }
     }
 
     /// Returns a receiver whose value changes when accounts, users or policies may have changed in
@@ -173,48 +208,6 @@ impl Volume {
     /// Returns the volume's record.
     pub fn record(&self) -> &VolumeRecord {
         self.session.volume()
-    }
-
-    /// Deletes removed files and their blocks, then the leftovers of ended sessions: see
-    /// [`Upkeep::gc`].
-    pub async fn gc(&self, options: SweepOptions) -> Result<Collected, VolumeError> {
-        self.upkeep.gc(options).await
-    }
-
-    /// Deletes blocks that ended sessions have written and that no record names: see
-    /// [`Upkeep::sweep`].
-    pub async fn sweep(&self, options: SweepOptions) -> Result<Swept, VolumeError> {
-        self.upkeep.sweep(options).await
-    }
-
-    /// Deletes the blocks and records of everything that has been removed and that no reader can
-    /// need: see [`Upkeep::reap_now`].
-    pub async fn reap_now(&self) -> Result<Reaped, VolumeError> {
-        self.upkeep.reap_now().await
-    }
-
-    /// Rewrites every sparse pack, that is, each block of several files of which less than half is
-    /// live: see [`Upkeep::repack_now`].
-    pub async fn repack_now(&self) -> Result<Moves, VolumeError> {
-        self.upkeep.repack_now().await
-    }
-
-    /// Moves the visible rest of files out of blocks that later writes have mostly hidden: see
-    /// [`Upkeep::compact_now`].
-    pub async fn compact_now(&self) -> Result<Moves, VolumeError> {
-        self.upkeep.compact_now().await
-    }
-
-    /// Moves every body that is staged inline (kept in its inode's record for a while) into blocks:
-    /// see [`Upkeep::destage_now`].
-    pub async fn destage_now(&self) -> Result<Moves, VolumeError> {
-        self.upkeep.destage_now().await
-    }
-
-    /// Removes the locks of programs that ended sessions have left in the store. Returns the number
-    /// of files that had such locks: see [`Upkeep::remove_ended_locks`].
-    pub async fn remove_ended_locks(&self) -> Result<u64, VolumeError> {
-        self.upkeep.remove_ended_locks().await
     }
 
     /// Checks within [`CHECK_DEADLINE`] that both stores answer.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use files::{OpenMode, XattrWrite};
+use maintained::MaintainedVolume;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 use volume::{Coherence, NodeChanges, NodeWatch, RenameMode, SessionOptions, VolumeOptions};
@@ -46,13 +47,8 @@ impl Meter<'_> {
 async fn bench(authoritative_reads: bool) -> Bench {
     let session = SessionOptions { authoritative_reads, ..SessionOptions::default() };
     // No background upkeep, which would be counted.
-    let options = VolumeOptions {
-        block_bytes: BLOCK_BYTES,
-        session,
-        collect: false,
-        ..VolumeOptions::default()
-    };
-    let bench = Bench::with(options).await;
+    let options = VolumeOptions { block_bytes: BLOCK_BYTES, session, ..VolumeOptions::default() };
+    let bench = Bench::without_tasks(options).await;
     if authoritative_reads {
         // The session learns from the change feed that it is the only one.
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -156,8 +152,10 @@ async fn missing_attributes_of_listed_files_are_known_from_the_listing() {
     made.volume.close().await;
     let (store, blocks) = (made.store.clone(), made.blocks.clone());
     let session = SessionOptions { authoritative_reads: true, ..SessionOptions::default() };
-    let options = VolumeOptions { collect: false, session, ..super::options(None) };
-    let volume = volume::Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { session, ..super::options(None) };
+    let volume = MaintainedVolume::open_without_tasks(options, None, store.clone(), blocks.clone())
+        .await
+        .unwrap();
     let bench = Bench::over(volume, (store, blocks), None).await;
     let files = &bench.files;
     files.watch(Arc::new(Unheeding), Coherence::Strict);

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use block::MemoryBlocks;
 use files::{Files, FilesOptions};
+use maintained::MaintainedVolume;
 use record::Ino;
 use record::key::space;
 use store::{Key, MemoryStore, MetaStore};
-use volume::{NoProgress, SessionOptions, Volume, VolumeOptions, fsck};
+use upkeep::{NoProgress, fsck};
+use volume::{SessionOptions, VolumeOptions};
 
 use super::{BLOCK_BYTES, WHOLE_BYTES_MAX};
 
@@ -27,7 +29,7 @@ impl Fleet {
         Fleet { store: Arc::new(MemoryStore::new()), blocks: Arc::new(MemoryBlocks::new()) }
     }
 
-    pub(crate) async fn open(&self) -> (Arc<Volume>, Arc<Files>) {
+    pub(crate) async fn open(&self) -> (MaintainedVolume, Arc<Files>) {
         let session = SessionOptions {
             join_patience: Duration::ZERO,
             heartbeat_interval: Duration::from_millis(200),
@@ -36,7 +38,9 @@ impl Fleet {
         };
         let options =
             VolumeOptions { session, block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
-        let volume = Volume::open(options, self.store.clone(), self.blocks.clone()).await.unwrap();
+        let volume = MaintainedVolume::open(options, None, self.store.clone(), self.blocks.clone())
+            .await
+            .unwrap();
         let options = FilesOptions {
             root: Ino::ROOT,
             read_only: false,

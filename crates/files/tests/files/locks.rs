@@ -407,15 +407,15 @@ async fn upkeep_removes_locks_of_ended_sessions() {
     theirs.try_lock(FILE, shared(1)).await.unwrap();
     assert_eq!(fleet.records(space::LOCKS).await, 2);
     other.close().await;
-    assert_eq!(one.remove_ended_locks().await.unwrap(), 2);
+    assert_eq!(one.upkeep().remove_ended_locks().await.unwrap(), 2);
     assert_eq!(
-        (fleet.records(space::LOCKS).await, one.remove_ended_locks().await.unwrap()),
+        (fleet.records(space::LOCKS).await, one.upkeep().remove_ended_locks().await.unwrap()),
         (1, 0)
     );
     assert_eq!(ours.conflicting_lock(FILE, &exclusive(2)).await.unwrap().map(|l| l.pid), Some(1));
     let (third, _files) = fleet.open().await;
     one.close().await;
-    assert_eq!(third.remove_ended_locks().await.unwrap(), 1);
+    assert_eq!(third.upkeep().remove_ended_locks().await.unwrap(), 1);
     assert_eq!(fleet.records(space::LOCKS).await, 0);
     assert_eq!(fleet.records(space::LOCK_KEEPING).await, 0);
 }

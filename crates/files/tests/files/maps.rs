@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use files::{Files, HandleId, OpenMode, RangeLock, RangeLockKind};
+use maintained::MaintainedVolume;
 use record::Ino;
 use record::key::space;
-use volume::Volume;
 
 use super::fleet::{Fleet, LONG};
 use super::{WRITES, by, owner};
@@ -17,7 +17,7 @@ const LAST_BYTE: u64 = i64::MAX as u64;
 /// Two sessions, a handle of a file in the first one, and its inode number.
 async fn two(
     fleet: &Fleet,
-) -> ((Arc<Volume>, Arc<Files>), (Arc<Volume>, Arc<Files>), HandleId, Ino) {
+) -> ((MaintainedVolume, Arc<Files>), (MaintainedVolume, Arc<Files>), HandleId, Ino) {
     let ((one, ours), other) = (fleet.open().await, fleet.open().await);
     one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let bucket = ours.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;

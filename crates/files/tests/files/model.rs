@@ -227,12 +227,12 @@ impl Subject {
                 self.handle = self.bench.open("f", WRITES).await;
             }
             Act::Destage => {
-                self.bench.volume.destage_now().await.unwrap();
+                self.bench.volume.upkeep().destage_now().await.unwrap();
             }
             Act::Reap => {
                 // The reaper does not delete blocks while a handle is open.
                 self.bench.close(handle).await;
-                self.bench.volume.reap_now().await.unwrap();
+                self.bench.volume.upkeep().reap_now().await.unwrap();
                 self.handle = self.bench.open("f", WRITES).await;
             }
         }
@@ -251,13 +251,13 @@ async fn run(acts: Vec<Act>) {
     bench.close(*handle).await;
     assert!(bench.get("f").await.unwrap() == *model, "at the end");
     assert!(bench.cat("f").await.unwrap() == *model, "at the end, through the other view");
-    bench.volume.reap_now().await.unwrap();
+    bench.volume.upkeep().reap_now().await.unwrap();
     assert!(bench.get("f").await.unwrap() == *model, "after the reaper");
     assert!(bench.get("other").await.unwrap() == *other, "the other one after the reaper");
     bench.check("after the reaper").await;
     for name in ["f", "other"] {
         assert!(bench.delete(name).await);
-        bench.volume.reap_now().await.unwrap();
+        bench.volume.upkeep().reap_now().await.unwrap();
         bench.check("when one is gone").await;
     }
     bench.volume.close().await;

@@ -12,9 +12,9 @@ async fn file_is_looked_up_and_opened_by_number() {
     let directory = bench.files.make_directory(bench.bucket, b"d", by()).await.unwrap().ino;
     let ino = bench.write("f", &bytes(100_000, 1)).await;
     // Another file system of the same volume knows no names, as after a remount.
-    let files = files::Files::new(bench.volume.clone(), files_options(None));
+    let files = files::Files::new(bench.volume.volume().clone(), files_options(None));
     assert_eq!(files.open(ino, OpenMode::default()).await.err(), Some(Errno::STALE));
-    let files = files::Files::new(bench.volume.clone(), files_options(None));
+    let files = files::Files::new(bench.volume.volume().clone(), files_options(None));
     let found = files.look_up_number(ino).await.unwrap();
     assert_eq!((found.ino, found.kind, found.size), (ino, NodeKind::File, 100_000));
     let handle = files.open(ino, OpenMode::default()).await.unwrap().handle;
@@ -51,7 +51,10 @@ async fn lookup_by_number_stays_below_the_mounted_root() {
     let file = bench.files.make_file(below, b"f", by()).await.unwrap().ino;
     let outside = bench.write("f", b"outside").await;
     let mounted = |root| {
-        files::Files::new(bench.volume.clone(), files::FilesOptions { root, ..files_options(None) })
+        files::Files::new(
+            bench.volume.volume().clone(),
+            files::FilesOptions { root, ..files_options(None) },
+        )
     };
     let bucket = mounted(bench.bucket);
     for ino in [bench.bucket, inside, below, file, outside] {

@@ -18,7 +18,7 @@ async fn unlinked_file_stays_usable_through_open_handles() {
         let ino = files.look_up(bench.bucket, name.as_bytes()).await.unwrap().ino;
         files.unlink(bench.bucket, name.as_bytes()).await.unwrap();
         assert_eq!(files.attributes(ino).await.unwrap().links, 0);
-        bench.volume.reap_now().await.unwrap();
+        bench.volume.upkeep().reap_now().await.unwrap();
         let read = files.read(handle, 0, u64::MAX).await.unwrap().concat();
         assert!(read == bytes(length, 3), "{name}");
         files.write(handle, 10, b"still", false, false).await.unwrap();
@@ -30,7 +30,7 @@ async fn unlinked_file_stays_usable_through_open_handles() {
         let began = std::time::Instant::now();
         while bench.volume.find_node(ino).await.is_ok() {
             assert!(began.elapsed() < Duration::from_secs(30), "{name} is left");
-            bench.volume.reap_now().await.unwrap();
+            bench.volume.upkeep().reap_now().await.unwrap();
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -97,7 +97,7 @@ async fn descriptor_keeps_its_file_when_a_put_replaces_the_name() {
     bench.put("o", &bytes(100_000, 1)).await;
     let old = bench.open("o", OpenMode::default()).await;
     bench.put("o", &bytes(50_000, 2)).await;
-    bench.volume.reap_now().await.unwrap();
+    bench.volume.upkeep().reap_now().await.unwrap();
     assert!(files.read(old, 0, u64::MAX).await.unwrap().concat() == bytes(100_000, 1));
     let new = bench.open("o", OpenMode::default()).await;
     assert!(files.read(new, 0, u64::MAX).await.unwrap().concat() == bytes(50_000, 2));
@@ -254,7 +254,7 @@ async fn unnamed_file_is_linked_or_deleted_at_close() {
     files.link(kept.attributes.ino, bench.bucket, b"now").await.unwrap();
     bench.close(kept.handle).await;
     bench.close(lost.handle).await;
-    bench.volume.reap_now().await.unwrap();
+    bench.volume.upkeep().reap_now().await.unwrap();
     assert_eq!(bench.get("now").await.unwrap(), b"kept");
     assert_eq!(files.look_up(bench.bucket, b"now").await.unwrap().links, 1);
     assert!(bench.volume.find_node(lost.attributes.ino).await.is_err());

@@ -62,7 +62,7 @@ async fn zeroing_a_long_range_makes_a_hole_and_frees_blocks() {
     bench.close(handle).await;
     let stat = files.look_up(bench.bucket, b"f").await.unwrap();
     assert_eq!((stat.size, stat.blocks), (600_000, 200_000_u64.div_ceil(512)));
-    bench.volume.reap_now().await.unwrap();
+    bench.volume.upkeep().reap_now().await.unwrap();
     assert!(count_blocks(&bench).await + 4 < before);
     bench.check("after the reaper").await;
 }
@@ -103,7 +103,7 @@ async fn copy_of_a_file_shares_blocks_and_entity_tag() {
     bench.close(into).await;
     bench.close(from).await;
     assert!(bench.delete("o").await);
-    bench.volume.reap_now().await.unwrap();
+    bench.volume.upkeep().reap_now().await.unwrap();
     assert!(bench.get("copy").await.unwrap() == data);
     assert_eq!(*bench.volume.stat("bkt", b"copy").await.unwrap().tag(), tag);
     bench.check("without the source").await;
@@ -118,7 +118,7 @@ async fn sequential_file_and_its_copy_have_the_same_md5() {
     let data = bytes(46_000, 1);
     files.write(whole.handle, 0, &data, false, false).await.unwrap();
     bench.close(whole.handle).await;
-    bench.volume.destage_now().await.unwrap();
+    bench.volume.upkeep().destage_now().await.unwrap();
     let tag = *bench.volume.stat("bkt", b"f").await.unwrap().tag();
     assert!(matches!(tag, Tag::Md5(_)));
     whole = files.open(whole.attributes.ino, OpenMode::default()).await.unwrap();
@@ -170,7 +170,7 @@ async fn copy_within_one_file_refuses_overlap() {
     assert_eq!(count_blocks(&bench).await, before);
     bench.close(handle).await;
     bench.close(other).await;
-    bench.volume.reap_now().await.unwrap();
+    bench.volume.upkeep().reap_now().await.unwrap();
     assert!(bench.get("f").await.unwrap() == expected);
     bench.check("after the reaper").await;
 }

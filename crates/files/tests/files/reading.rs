@@ -17,9 +17,8 @@ const PAGE: usize = 4 << 10;
 
 /// A volume with a large object, and its content.
 async fn bench() -> (Bench, Vec<u8>) {
-    let options =
-        VolumeOptions { block_bytes: BLOCK_BYTES, collect: false, ..VolumeOptions::default() };
-    let bench = Bench::with(options).await;
+    let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..VolumeOptions::default() };
+    let bench = Bench::without_tasks(options).await;
     let body = bytes(FILE_BYTES, 3);
     bench.put("f", &body).await;
     (bench, body)
@@ -184,11 +183,10 @@ async fn readers_beyond_the_stream_limit_read_directly() {
 async fn read_ahead_releases_memory_for_waiting_readers() {
     let options = VolumeOptions {
         block_bytes: BLOCK_BYTES,
-        collect: false,
         read_budget_bytes: 12 << 20,
         ..VolumeOptions::default()
     };
-    let bench = Bench::with(options).await;
+    let bench = Bench::without_tasks(options).await;
     let body = bytes(FILE_BYTES, 5);
     bench.put("f", &body).await;
     let mut handles = Vec::new();

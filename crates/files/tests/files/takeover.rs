@@ -8,11 +8,12 @@ use std::time::Duration;
 use block::MemoryBlocks;
 use faulty::{Fault, Faulty, get};
 use files::{Files, HandleId, OpenMode, SetNode};
+use maintained::MaintainedVolume;
 use record::{Ino, Nonce, RangeLock, RangeLockKind, key};
 use rustix::io::Errno;
-use store::{MemoryStore, MetaStore, Plan, Write};
+use store::{MetaStore, Plan, Write};
 use tokio_util::task::TaskTracker;
-use volume::{AttributeChange, Ledger, Note, RenameMode, Volume};
+use volume::{AttributeChange, Ledger, Note, RenameMode};
 
 use super::{Bench, WRITES, by, bytes, files_options, options, owner};
 
@@ -32,12 +33,12 @@ fn ledger_of(file: &File) -> Arc<Ledger> {
 
 /// Opens the volume as the next worker of the ledger.
 async fn open(
-    store: &Arc<MemoryStore>,
+    store: &Arc<impl MetaStore + 'static>,
     blocks: &Arc<MemoryBlocks>,
     ledger: &Arc<Ledger>,
-) -> Arc<Volume> {
+) -> MaintainedVolume {
     let options = options(Some(Arc::clone(ledger)));
-    Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
+    MaintainedVolume::open(options, None, store.clone(), blocks.clone()).await.unwrap()
 }
 
 impl Kept {
@@ -195,7 +196,7 @@ async fn unlinked_open_file_survives_a_takeover() {
     for round in 0..2 {
         kept = kept.killed().await;
         // The reaper deletes unlinked files, but not open ones.
-        kept.bench.volume.reap_now().await.unwrap();
+        kept.bench.volume.upkeep().reap_now().await.unwrap();
         for ((_, size), opened) in sizes.iter().zip(&handles) {
             let mut expected = bytes(*size, 5);
             if round > 0 {
@@ -215,7 +216,7 @@ async fn unlinked_open_file_survives_a_takeover() {
     for opened in handles {
         kept.bench.close(opened.handle).await;
     }
-    kept.bench.volume.reap_now().await.unwrap();
+    kept.bench.volume.upkeep().reap_now().await.unwrap();
     kept.bench.check("when all is closed").await;
     kept.check_empty();
 }
@@ -295,8 +296,8 @@ async fn append_after_takeover_lands_behind_other_mounts_appends() {
     let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
     kept.asked().write(handle, 0, b"mine", true, false).await.unwrap();
     let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
-    let volume = Volume::open(options(None), store.clone(), blocks.clone()).await.unwrap();
-    let other = Bench::over(volume, (store, blocks), None).await;
+    let opening = MaintainedVolume::open(options(None), None, store.clone(), blocks.clone());
+    let other = Bench::over(opening.await.unwrap(), (store, blocks), None).await;
     let theirs = other.open("f", WRITES).await;
     other.files.write(theirs, 0, b"theirs", true, false).await.unwrap();
     other.close(theirs).await;
@@ -342,8 +343,7 @@ async fn committed_flush_is_not_replayed_after_takeover() {
     let file = Ledger::make().unwrap();
     let begin = async || {
         let ledger = ledger_of(&file);
-        let options = options(Some(Arc::clone(&ledger)));
-        let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+        let volume = open(&store, &blocks, &ledger).await;
         (Files::new(Arc::clone(&volume), files_options(Some(ledger))), volume)
     };
     let (files, volume) = begin().await;
@@ -507,7 +507,7 @@ async fn claimed(kept: &mut Kept) -> (HandleId, Ino) {
 async fn written_elsewhere(kept: &Kept, ino: Ino) {
     let ledger = ledger_of(&Ledger::make().unwrap());
     let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
-    let other = Volume::open(options(None), store, blocks).await.unwrap();
+    let other = MaintainedVolume::open(options(None), None, store, blocks).await.unwrap();
     let files = Files::new(Arc::clone(&other), files_options(Some(ledger)));
     files.look_up(kept.bench.bucket, b"f").await.unwrap();
     let handle = files.open(ino, WRITES).await.unwrap().handle;
@@ -588,7 +588,7 @@ async fn lock_taken_by_another_session_fails_the_handles() {
     kept.asked().write(opened.handle, 0, b"stale", false, false).await.unwrap();
     end_session(&kept).await;
     let (store, blocks) = (kept.bench.store.clone(), kept.bench.blocks.clone());
-    let other = Volume::open(options(None), store, blocks).await.unwrap();
+    let other = MaintainedVolume::open(options(None), None, store, blocks).await.unwrap();
     let files = Files::new(Arc::clone(&other), files_options(None));
     files.try_lock(opened.attributes.ino, lock).await.unwrap();
     let mut kept = kept.killed().await;

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use admin::{AdminError, Collected, Collection, Progress, SweepOptions, SweepScope};
+use admin::{
+    AdminError, Collected, Collection, Progress, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope,
+};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use store::MetaStore;
@@ -35,7 +37,7 @@ pub(crate) struct Gc {
     all: bool,
     /// The limit of deletions, in percent of the blocks checked. A larger share of blocks without a
     /// reference is more often a wrong database than garbage
-    #[arg(long, value_name = "PERCENT", default_value_t = volume::SWEEP_SHARE_PERCENT,
+    #[arg(long, value_name = "PERCENT", default_value_t = SWEEP_SHARE_PERCENT,
           value_parser = clap::value_parser!(u64).range(0..=100))]
     delete_percent_max: u64,
 }

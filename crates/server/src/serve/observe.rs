@@ -28,9 +28,9 @@ use crate::metrics::Metrics;
 use crate::metrics_listener::StatusOf;
 use crate::operator;
 
-/// Registers the metrics of the volume, its stores and the cache.
+/// Registers the metrics of the volume, its upkeep, its stores and the cache.
 pub(crate) fn register(metrics: &Metrics, backend: &Backend) {
-    metrics.collect_from(Arc::clone(&backend.volume));
+    metrics.collect_from(Arc::new(backend.volume.clone()));
     metrics.collect_from(Arc::clone(&backend.blocks.meters));
     let meta = Arc::clone(&backend.meta);
     metrics.collect_from(Arc::new(move |visit: &mut dyn FnMut(Metric)| {

@@ -103,7 +103,7 @@ pub enum Finding {
     /// An orphan record (of dead data) belongs to nothing that exists. The inode number in its key.
     StrayOrphan(Ino),
     /// The body of this file waits in its record to be moved into a block, without the mark by
-    /// which the destager would find it.
+    /// which the relocator would find it.
     Unmarked(Ino),
     /// A counter of a directory or bucket differs from the recount.
     Counter {

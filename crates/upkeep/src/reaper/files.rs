@@ -158,7 +158,7 @@ impl Upkeep {
             .buffered(FILES_AT_ONCE)
             .collect()
             .await;
-        // Queued even if a plan was refused: the rewriter reads the present state of the pack
+        // Queued even if a plan was refused: the relocator reads the present state of the pack
         // anyway.
         self.note_sparse(&references, &owners);
         let (mut reaped, mut rest) = (0, owners.as_slice());

@@ -300,7 +300,7 @@ impl Upkeep {
     }
 
     /// Removes released blocks from the cache, and queues packs (blocks of several files) of which
-    /// little is live now for the rewriter.
+    /// little is live now for the relocator.
     fn evict_hidden(&self, owner: &Owner, blocks: &[HiddenBlock], owners: &[Owners]) {
         let (mut references, mut pack_owners) = (Vec::new(), Vec::new());
         for (hidden, owners) in blocks.iter().zip(owners) {

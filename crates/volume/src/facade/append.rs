@@ -110,7 +110,7 @@ impl Volume {
             written => written?,
         };
         // The relocator looks at the file a moment after a write.
-        self.upkeep.note_written(object.ino, &node.inode);
+        self.note_written(object.ino, &node.inode);
         let sums = node.inode.file().map(|file| file.sums.clone()).unwrap_or_default();
         let object_changed = node.inode.attributes.changed;
         Ok(PublishedObject { object_changed, tag, sums, version: None })

@@ -128,7 +128,7 @@ impl Volume {
     }
 
     /// Writes the bytes of a source that is staged inline (kept in its inode's record until the
-    /// destager moves it into a block) to a new body. The placement policy decides as for any other
+    /// relocator moves it into a block) to a new body. The placement policy decides as for any other
     /// body if it is staged inline again. Returns `None` for a source that is stored in another
     /// way.
     async fn copy_staged_inline(

@@ -424,7 +424,7 @@ impl Volume {
         // Woken also after an error, since the plan may have been committed.
         self.session.wake_reaper();
         if let Ok(node) = &written {
-            self.upkeep.note_written(ino, &node.inode);
+            self.note_written(ino, &node.inode);
         }
         written
     }

@@ -89,7 +89,7 @@ fn directory_object() -> File {
 }
 
 /// Returns the file that S3 shows for an inode; an empty one for an empty directory.
-pub fn s3_file_of(inode: &Inode) -> File {
+fn s3_file_of(inode: &Inode) -> File {
     inode.file().cloned().unwrap_or_else(directory_object)
 }
 

@@ -12,23 +12,22 @@ use record::{
     BlockId, BucketConfig, BucketConfigKind, Dentry, Expiry, Ino, Mark, Nonce, SortKey, Tag,
 };
 use store::{Key, MetaStore, Plan, Value, Write};
+use upkeep::{Finding, NoProgress, Report, SweepOptions, fsck};
 
 use super::reaping::{copy, delete, finished, part, put, records, upload};
-use super::{make_bucket, open, publish};
-use crate::{
-    CompletePart, CompleteUpload, Finding, NoProgress, Report, SweepOptions, Volume, VolumeError,
-    VolumeOptions, fsck,
-};
+use super::{MaintainedVolume, make_bucket, open, publish};
+use crate::{CompletePart, CompleteUpload, VolumeError, VolumeOptions};
 
 async fn check(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Report {
     fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap()
 }
 
 /// A volume with something of each kind.
-async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>, Ino) {
+async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume, Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 1_024, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 1_024, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     let bucket = make_bucket(&volume).await;
     volume.set_bucket_tags("b", &[("team".to_owned(), "a".to_owned())]).await.unwrap();
     publish(&volume, b"inline", 5).await.unwrap();
@@ -65,13 +64,13 @@ async fn a_healthy_volume_has_no_findings_at_any_stage() {
     delete(&volume, b"gone/soon").await;
     delete(&volume, b"pages").await;
     assert_eq!(check(&store, &blocks).await.findings, [], "with orphans");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(check(&store, &blocks).await.findings, [], "reaped");
     volume.close().await;
     assert_eq!(check(&store, &blocks).await.findings, [], "closed");
     drop(volume);
     let volume = open(store.clone(), blocks.clone()).await;
-    volume.gc(SweepOptions::default()).await.unwrap();
+    volume.upkeep.gc(SweepOptions::default()).await.unwrap();
     assert_eq!(check(&store, &blocks).await.findings, [], "collected");
     let names = [&b"inline"[..], b"a/b/c", b"a/b", b"a/copy", b"multi"];
     for name in names {
@@ -79,7 +78,7 @@ async fn a_healthy_volume_has_no_findings_at_any_stage() {
     }
     volume.delete_bucket("b").await.unwrap();
     assert_eq!(check(&store, &blocks).await.findings, [], "a bucket on its way out");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     let report = check(&store, &blocks).await;
     assert_eq!(report.findings, []);
     assert_eq!((report.counts.files, report.counts.blocks), (0, 0), "and nothing is left");
@@ -97,7 +96,7 @@ async fn broken_once(
 ) -> Vec<Finding> {
     let (store, blocks, volume, bucket) = furnished().await;
     if reaped {
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
     }
     volume.close().await;
     damage(&store, &blocks, bucket).await;
@@ -277,7 +276,7 @@ async fn fsck_beside_a_busy_gateway_reports_no_false_finding() {
                 delete(&volume, name.as_bytes()).await;
             }
             if round % 20 == 0 {
-                volume.reap_now().await.unwrap();
+                volume.upkeep.reap_now().await.unwrap();
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }

@@ -14,12 +14,12 @@ use rand::{RngExt, SeedableRng};
 use record::key::{self, space};
 use record::{Content, Ino, Tag};
 use session::{SESSION_SILENCE, VolumeError};
-use upkeep::{COMPACT_DELAY, JOIN_DELAY, SURVEY_DELAY};
+use upkeep::{COMPACT_DELAY, JOIN_DELAY, Moves, SURVEY_DELAY, SweepOptions};
 
 use super::packs::{THREE, complete_with_copy, exists, findings, pack};
 use super::reaping::{copy, delete, put, read, records};
-use super::{count_blocks, lookup, make_bucket};
-use crate::{BodyRun, FileWrite, Moves, Resize, SweepOptions, Volume, VolumeOptions};
+use super::{MaintainedVolume, count_blocks, lookup, make_bucket};
+use crate::{BodyRun, FileWrite, Resize, Volume, VolumeOptions};
 
 /// Bytes of a block here.
 const BLOCK: usize = 8_192;
@@ -28,16 +28,21 @@ const BLOCK: usize = 8_192;
 /// checksums of such short blocks add one and a half percent.
 const BOUND_PERCENT: u64 = 203;
 
-fn options(collect: bool) -> VolumeOptions {
+async fn open(
+    store: &Arc<Faulty>,
+    blocks: &Arc<MemoryBlocks>,
+    background: bool,
+) -> MaintainedVolume {
     let block_bytes = u32::try_from(BLOCK).unwrap();
-    VolumeOptions { collect, block_bytes, inline_bytes_max: 16, ..VolumeOptions::default() }
+    let options = VolumeOptions { block_bytes, inline_bytes_max: 16, ..VolumeOptions::default() };
+    if background {
+        MaintainedVolume::open(options, store.clone(), blocks.clone()).await.unwrap()
+    } else {
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap()
+    }
 }
 
-async fn open(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>, collect: bool) -> Arc<Volume> {
-    Volume::open(options(collect), store.clone(), blocks.clone()).await.unwrap()
-}
-
-async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(&store, &blocks, false).await;
     make_bucket(&volume).await;
@@ -135,15 +140,15 @@ async fn percent(blocks: &MemoryBlocks, live: usize) -> u64 {
 }
 
 /// Lets compactor and reaper do all that there is to do.
-async fn settle(volume: &Volume) -> Moves {
+async fn settle(volume: &MaintainedVolume) -> Moves {
     let mut all = Moves::default();
     loop {
-        volume.reap_now().await.unwrap();
-        let done = volume.compact_now().await.unwrap();
-        volume.repack_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
+        let done = volume.upkeep.compact_now().await.unwrap();
+        volume.upkeep.repack_now().await.unwrap();
         (all.bytes, all.refused) = (all.bytes + done.bytes, all.refused + done.refused);
         if done.bytes == 0 {
-            volume.reap_now().await.unwrap();
+            volume.upkeep.reap_now().await.unwrap();
             return all;
         }
     }
@@ -162,14 +167,14 @@ async fn compaction_moves_visible_bytes_and_keeps_the_content() {
     let (store, blocks, volume) = world().await;
     let mut file = Written::new(&volume, b"x", 5 * BLOCK).await;
     let before = file.write(&volume, &MOST).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 8, "nothing of them is gone");
-    let done = volume.compact_now().await.unwrap();
+    let done = volume.upkeep.compact_now().await.unwrap();
     assert_eq!((done.sources, done.bytes, done.refused), (1, BLOCK as u64, 0));
     assert_eq!(findings(&store, &blocks).await, [], "before the old blocks are reaped");
     file.assert_there(&volume, b"x").await;
-    assert_eq!(volume.compact_now().await.unwrap(), Moves::default(), "not twice");
-    volume.reap_now().await.unwrap();
+    assert_eq!(volume.upkeep.compact_now().await.unwrap(), Moves::default(), "not twice");
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 5, "four were one, and one is new");
     file.assert_there(&volume, b"x").await;
     let after = volume.find_node(file.ino).await.unwrap();
@@ -181,10 +186,10 @@ async fn compaction_moves_visible_bytes_and_keeps_the_content() {
     assert_eq!(was, is);
     assert_eq!(records(&*store, space::ORPHAN).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
-    let counters = volume.counters();
-    assert_eq!((counters.files_compacted, counters.bytes_compacted), (1, BLOCK as u64));
+    let meters = volume.upkeep.meters();
+    assert_eq!((meters.files_compacted.get(), meters.bytes_compacted.get()), (1, BLOCK as u64));
     delete(&volume, b"x").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
 }
 
@@ -197,7 +202,7 @@ async fn stored_bytes_stay_within_twice_the_visible_bytes() {
     let mut worst_without = 0;
     for round in 0..2 {
         file.churn(&volume, 60).await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         worst_without = worst_without.max(percent(&blocks, size).await);
         let done = settle(&volume).await;
         assert!(done.bytes > 0, "round {round}");
@@ -217,7 +222,7 @@ async fn stored_bytes_stay_within_twice_the_visible_bytes() {
     }
     volume.close().await;
     let heir = open(&store, &blocks, false).await;
-    let collected = heir.gc(SweepOptions::default()).await.unwrap();
+    let collected = heir.upkeep.gc(SweepOptions::default()).await.unwrap();
     assert_eq!((collected.swept.unreferenced, collected.reaped.blocks), (0, 0), "nothing leaked");
 }
 
@@ -228,7 +233,7 @@ async fn a_file_under_constant_writes_is_compacted() {
     let mut file = Written::new(&volume, b"x", size).await;
     file.churn(&volume, 20).await;
     let (mut rounds, mut bytes) = (0, 0);
-    while volume.counters().compactions_refused < 3 || rounds < 4 {
+    while volume.upkeep.meters().compactions_refused.get() < 3 || rounds < 4 {
         let writing = async {
             for _ in 0..12 {
                 let places = file.places(10, 1_600);
@@ -236,10 +241,10 @@ async fn a_file_under_constant_writes_is_compacted() {
                 tokio::task::yield_now().await;
             }
         };
-        let ((), compacted) = futures::join!(writing, volume.compact_now());
+        let ((), compacted) = futures::join!(writing, volume.upkeep.compact_now());
         bytes += compacted.unwrap().bytes;
         file.assert_there(&volume, b"x").await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         rounds += 1;
         assert!(rounds < 50, "they never met");
     }
@@ -258,11 +263,11 @@ async fn two_concurrent_compactors_keep_the_content() {
     let mut file = Written::new(&volume, b"x", size).await;
     for _ in 0..2 {
         file.churn(&volume, 20).await;
-        let (one, two) = futures::join!(volume.compact_now(), other.compact_now());
+        let (one, two) = futures::join!(volume.upkeep.compact_now(), other.upkeep.compact_now());
         assert!(one.unwrap().bytes + two.unwrap().bytes > 0);
         file.assert_there(&volume, b"x").await;
         file.assert_there(&other, b"x").await;
-        let reaped = futures::join!(volume.reap_now(), other.reap_now());
+        let reaped = futures::join!(volume.upkeep.reap_now(), other.upkeep.reap_now());
         reaped.0.unwrap();
         reaped.1.unwrap();
         file.assert_there(&other, b"x").await;
@@ -280,15 +285,15 @@ async fn a_reader_gets_the_bytes_of_its_beginning_to_its_end() {
         file.write(&volume, &MOST).await;
         let object = volume.stat("b", b"x").await.unwrap();
         let stored_before = count_blocks(&blocks).await;
-        assert!(volume.compact_now().await.unwrap().bytes > 0);
-        let reaping = tokio::time::timeout(Duration::from_mins(1), volume.reap_now()).await;
+        assert!(volume.upkeep.compact_now().await.unwrap().bytes > 0);
+        let reaping = tokio::time::timeout(Duration::from_mins(1), volume.upkeep.reap_now()).await;
         assert!(reaping.is_err(), "the reader holds the old place");
         assert!(count_blocks(&blocks).await > stored_before);
         let pieces: Vec<Bytes> =
             volume.read(&object, 0..object.size()).try_collect().await.unwrap();
         assert!(pieces.concat() == file.bytes);
         drop(object);
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert!(count_blocks(&blocks).await < stored_before);
         assert_eq!(findings(&store, &blocks).await, []);
         delete(&volume, b"x").await;
@@ -301,27 +306,31 @@ async fn compaction_keeps_blocks_that_copies_share() {
     let mut file = Written::new(&volume, b"x", 5 * BLOCK).await;
     copy(&volume, b"x", b"copy").await;
     file.write(&volume, &MOST).await;
-    assert_eq!(volume.compact_now().await.unwrap().bytes, 0, "the copy names all of the blocks");
+    assert_eq!(
+        volume.upkeep.compact_now().await.unwrap().bytes,
+        0,
+        "the copy names all of the blocks"
+    );
     let original = vec![5; 5 * BLOCK];
     // A second copy has the rest of the blocks, and so has the first one after its overwrite.
     copy(&volume, b"x", b"second").await;
     delete(&volume, b"copy").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     // Two times a quarter is half, which is not less than half.
-    assert_eq!(volume.compact_now().await.unwrap().bytes, 0);
+    assert_eq!(volume.upkeep.compact_now().await.unwrap().bytes, 0);
     let second = file.bytes.clone();
     file.write(&volume, &[(BLOCK * 3 / 4, 9)]).await;
-    assert!(volume.compact_now().await.unwrap().bytes > 0, "each lets go of one block");
-    volume.reap_now().await.unwrap();
+    assert!(volume.upkeep.compact_now().await.unwrap().bytes > 0, "each lets go of one block");
+    volume.upkeep.reap_now().await.unwrap();
     file.assert_there(&volume, b"x").await;
     assert!(read(&volume, b"second").await.unwrap() == second);
     assert_ne!(second, original);
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"x").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert!(read(&volume, b"second").await.unwrap() == second);
     delete(&volume, b"second").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (0, 0));
 }
 
@@ -352,12 +361,16 @@ async fn compaction_releases_the_pack_of_a_file_in_pages() {
     complete_with_copy(&volume, b"big", b"b").await;
     let bytes = read(&volume, b"big").await.unwrap();
     delete(&volume, b"c").await;
-    volume.reap_now().await.unwrap();
-    assert_eq!(volume.repack_now().await.unwrap().skipped, 1, "it is noted for the compactor");
-    assert!(volume.compact_now().await.unwrap().bytes > 0);
-    volume.reap_now().await.unwrap();
-    assert_eq!(volume.repack_now().await.unwrap().sources, 1, "the others follow");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
+    assert_eq!(
+        volume.upkeep.repack_now().await.unwrap().skipped,
+        1,
+        "it is noted for the compactor"
+    );
+    assert!(volume.upkeep.compact_now().await.unwrap().bytes > 0);
+    volume.upkeep.reap_now().await.unwrap();
+    assert_eq!(volume.upkeep.repack_now().await.unwrap().sources, 1, "the others follow");
+    volume.upkeep.reap_now().await.unwrap();
     assert!(!exists(&blocks, old).await);
     assert!(read(&volume, b"big").await.unwrap() == bytes);
     assert_eq!(findings(&store, &blocks).await, []);
@@ -369,21 +382,21 @@ async fn a_kill_between_block_put_and_swap_leaves_only_blocks_that_are_swept() {
         let (store, blocks, volume) = world().await;
         let mut file = Written::new(&volume, b"x", 80 * BLOCK).await;
         file.write(&volume, &MOST).await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         let before = count_blocks(&blocks).await;
         store.inject(Some(space::INODE), fault);
-        let compacting = tokio::time::timeout(Duration::from_secs(5), volume.compact_now());
+        let compacting = tokio::time::timeout(Duration::from_secs(5), volume.upkeep.compact_now());
         assert!(compacting.await.is_err());
         assert_eq!(store.fired(), 1);
         assert_eq!(count_blocks(&blocks).await, before + 1, "the new block is there");
         drop(volume);
         let heir = open(&store, &blocks, false).await;
         tokio::time::sleep(SESSION_SILENCE * 2).await;
-        let collected = heir.gc(SweepOptions::default()).await.unwrap();
+        let collected = heir.upkeep.gc(SweepOptions::default()).await.unwrap();
         assert_eq!(collected.swept.deleted, u64::from(!moved), "{fault:?}");
         file.assert_there(&heir, b"x").await;
-        heir.compact_now().await.unwrap();
-        heir.reap_now().await.unwrap();
+        heir.upkeep.compact_now().await.unwrap();
+        heir.upkeep.reap_now().await.unwrap();
         assert_eq!(count_blocks(&blocks).await, before - 3);
         file.assert_there(&heir, b"x").await;
         assert_eq!(findings(&store, &blocks).await, []);
@@ -398,12 +411,12 @@ async fn a_swap_whose_answer_was_lost_is_done_once() {
         file.write(&volume, &MOST).await;
         store.inject(Some(space::INODE), fault);
         // It may have to give up; then it comes again.
-        let _first = volume.compact_now().await;
+        let _first = volume.upkeep.compact_now().await;
         assert_eq!(store.fired(), 1);
         store.deliver().await;
-        volume.compact_now().await.unwrap();
+        volume.upkeep.compact_now().await.unwrap();
         file.assert_there(&volume, b"x").await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(findings(&store, &blocks).await, [], "{fault:?}");
         volume.close().await;
         let stored = percent(&blocks, file.bytes.len()).await;
@@ -419,9 +432,9 @@ async fn a_damaged_block_stays_and_the_others_move() {
     let Content::Slices(slices) = &node.inode.file().unwrap().content else { panic!("slices") };
     let damaged = slices[1].block;
     file.write(&volume, &MOST).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     blocks.delete(damaged).await.unwrap();
-    let done = volume.compact_now().await.unwrap();
+    let done = volume.upkeep.compact_now().await.unwrap();
     assert_eq!(done.bytes, BLOCK as u64 * 3 / 4);
     let after = volume.find_node(file.ino).await.unwrap();
     let Content::Slices(slices) = &after.inode.file().unwrap().content else { panic!("slices") };
@@ -438,7 +451,7 @@ async fn background_compaction_runs_soon_after_a_write() {
     let mut file = Written::new(&volume, b"x", size).await;
     file.churn(&volume, 50).await;
     tokio::time::sleep(COMPACT_DELAY * 2 + JOIN_DELAY * 4).await;
-    assert!(volume.counters().files_compacted > 0);
+    assert!(volume.upkeep.meters().files_compacted.get() > 0);
     let percent = percent(&blocks, size).await;
     assert!(percent <= BOUND_PERCENT, "{percent} %");
     file.assert_there(&volume, b"x").await;
@@ -460,7 +473,7 @@ async fn files_of_an_earlier_process_are_compacted() {
         drop(volume);
         let heir = open(&store, &blocks, true).await;
         tokio::time::sleep(SURVEY_DELAY + JOIN_DELAY).await;
-        assert_eq!(heir.counters().files_compacted, 1);
+        assert_eq!(heir.upkeep.meters().files_compacted.get(), 1);
         file.assert_there(&heir, b"x").await;
         heir.close().await;
         assert_eq!(findings(&store, &blocks).await, []);

@@ -14,7 +14,7 @@ use record::{ObjectHeaders, Tag};
 
 use super::packs::{bytes_of, counters, findings, world};
 use super::reaping::{copy, delete, owner, read, records};
-use super::{count_blocks, open};
+use super::{MaintainedVolume, count_blocks, open};
 use crate::{NewObject, RoundTrips, Volume, VolumeError, count_round_trips};
 
 /// Sends an object as a client does.
@@ -55,13 +55,13 @@ async fn concurrent_bodies_share_a_pack_until_the_last_is_deleted() {
             delete(&volume, name.as_bytes()).await;
         }
         assert_eq!(findings(&store, &blocks).await, [], "with orphans");
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
     }
     assert_eq!(count_blocks(&blocks).await, 1);
     assert_eq!(read(&volume, last.0.as_bytes()).await.unwrap(), bytes_of(&last.0, 20_000));
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, last.0.as_bytes()).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (0, 0));
     assert_eq!(counters(&*store).await, BTreeMap::new());
     assert_eq!(findings(&store, &blocks).await, []);
@@ -97,7 +97,7 @@ async fn an_unpublished_body_keeps_no_pack() {
     assert_eq!(records(&*store, space::SHARE).await, 1, "a refused body has none");
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"new").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::new());
     assert_eq!(count_blocks(&blocks).await, 3, "x, y and what was there");
 }
@@ -153,13 +153,13 @@ async fn live(
 }
 
 /// Reaps and rewrites again and again.
-async fn collect(volume: &Volume, random: &mut SmallRng) {
+async fn collect(volume: &MaintainedVolume, random: &mut SmallRng) {
     for _ in 0..25 {
         if random.random_range(0..4) == 0 {
-            volume.repack_now().await.unwrap();
+            volume.upkeep.repack_now().await.unwrap();
         } else {
             // One of two reapers may get the error that an owner has changed.
-            drop(volume.reap_now().await);
+            drop(volume.upkeep.reap_now().await);
         }
         tokio::time::sleep(Duration::from_millis(random.random_range(0..1_000))).await;
     }
@@ -189,17 +189,17 @@ async fn two_gateways_at_once_lose_no_object_and_leave_no_block() {
         );
         model.extend(others);
         for volume in [&volume, &other] {
-            volume.reap_now().await.unwrap();
-            volume.repack_now().await.unwrap();
-            volume.reap_now().await.unwrap();
+            volume.upkeep.reap_now().await.unwrap();
+            volume.upkeep.repack_now().await.unwrap();
+            volume.upkeep.reap_now().await.unwrap();
         }
         assert_eq!(findings(&store, &blocks).await, [], "seed {seed}");
         for (name, bytes) in &model {
             assert!(read(&other, name.as_bytes()).await.unwrap() == *bytes, "{name}, seed {seed}");
             delete(&volume, name.as_bytes()).await;
         }
-        other.reap_now().await.unwrap();
-        volume.reap_now().await.unwrap();
+        other.upkeep.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(count_blocks(&blocks).await, 0, "seed {seed}");
         assert_eq!(counters(&*store).await, BTreeMap::new(), "seed {seed}");
         assert_eq!(records(&*store, space::SHARE).await, 0, "seed {seed}");

@@ -11,14 +11,12 @@ use record::key::{self, space};
 use record::{Content, ObjectHeaders, Tag};
 use session::SESSION_SILENCE;
 use store::{MetaStore, Plan, StoreErrorKind, Write};
-use upkeep::SURVEY_DELAY;
+use upkeep::{Finding, Moves, SURVEY_DELAY, SweepOptions};
 
 use super::packs::{bytes_of, counters, findings};
 use super::reaping::{copy, delete, owner, read, records};
-use super::{count_blocks, lookup, make_bucket};
-use crate::{
-    Finding, Moves, NewObject, SweepOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
-};
+use super::{MaintainedVolume, count_blocks, lookup, make_bucket};
+use crate::{NewObject, Volume, VolumeError, VolumeOptions, WriteCondition};
 
 /// Bytes that may be staged inline here.
 const STAGED_INLINE_BYTES: u64 = 1 << 20;
@@ -27,13 +25,17 @@ async fn open_with(
     store: &Arc<Faulty>,
     blocks: &Arc<MemoryBlocks>,
     staged_inline_bytes_max: u64,
-    collect: bool,
-) -> Arc<Volume> {
-    let options = VolumeOptions { staged_inline_bytes_max, collect, ..Default::default() };
-    Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
+    background: bool,
+) -> MaintainedVolume {
+    let options = VolumeOptions { staged_inline_bytes_max, ..Default::default() };
+    if background {
+        MaintainedVolume::open(options, store.clone(), blocks.clone()).await.unwrap()
+    } else {
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap()
+    }
 }
 
-async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open_with(&store, &blocks, STAGED_INLINE_BYTES, false).await;
     make_bucket(&volume).await;
@@ -77,9 +79,9 @@ async fn a_lone_body_is_staged_inline_until_it_is_destaged() {
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 150_000));
     assert_eq!(findings(&store, &blocks).await, [], "while it is staged inline");
     let before = lookup(&volume, b"a").await.unwrap();
-    let destaged = volume.destage_now().await.unwrap();
+    let destaged = volume.upkeep.destage_now().await.unwrap();
     assert_eq!(destaged, Moves { sources: 1, bytes: 150_000, ..Moves::default() });
-    assert_eq!(volume.destage_now().await.unwrap(), Moves::default(), "not twice");
+    assert_eq!(volume.upkeep.destage_now().await.unwrap(), Moves::default(), "not twice");
     assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 150_000));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -91,7 +93,7 @@ async fn a_lone_body_is_staged_inline_until_it_is_destaged() {
     was.content = is.content.clone();
     assert_eq!(was, is);
     delete(&volume, b"a").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -103,7 +105,7 @@ async fn several_bodies_are_destaged_into_one_block() {
     for (name, bytes) in bodies {
         put(&volume, name, bytes).await;
     }
-    assert_eq!(volume.destage_now().await.unwrap().sources, 3);
+    assert_eq!(volume.upkeep.destage_now().await.unwrap().sources, 3);
     assert_eq!(count_blocks(&blocks).await, 1);
     assert_eq!(counters(&*store).await.values().sum::<i64>(), 240_000);
     assert_eq!(records(&*store, space::SHARE).await, 3);
@@ -123,12 +125,12 @@ async fn bodies_replaced_before_destaging_are_never_put() {
     delete(&volume, b"a").await;
     delete(&volume, b"b").await;
     // Some are seen to have lost their names, some are gone altogether.
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     put(&volume, "c", 90_000).await;
     delete(&volume, b"c").await;
-    let destaged = volume.destage_now().await.unwrap();
+    let destaged = volume.upkeep.destage_now().await.unwrap();
     assert_eq!(destaged, Moves { skipped: 7, ..Moves::default() });
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(volume.counters().traffic.puts, 0);
     assert_eq!(marks(&store).await, 0);
     assert_eq!(records(&*store, space::INODE).await, 2, "the root and the bucket");
@@ -143,9 +145,9 @@ async fn destaging_runs_by_itself_after_a_while() {
     for round in 1..=3 {
         put(&volume, "a", 150_000).await;
         tokio::time::sleep(DESTAGE_DELAY / 2).await;
-        assert_eq!(volume.counters().bodies_destaged, round - 1, "it is staged inline");
+        assert_eq!(volume.upkeep.meters().bodies_destaged.get(), round - 1, "it is staged inline");
         tokio::time::sleep(DESTAGE_DELAY).await;
-        assert_eq!(volume.counters().bodies_destaged, round);
+        assert_eq!(volume.upkeep.meters().bodies_destaged.get(), round);
         assert_eq!(marks(&store).await, 0);
     }
     volume.close().await;
@@ -170,7 +172,7 @@ async fn bodies_beyond_the_staging_limit_are_put_into_blocks() {
         let staged = (round + 1) * 200_000 <= STAGED_INLINE_BYTES;
         assert_eq!(is_inline(&volume, &round.to_string()).await, staged, "{round}");
     }
-    assert_eq!(volume.destage_now().await.unwrap().sources, 5);
+    assert_eq!(volume.upkeep.destage_now().await.unwrap().sources, 5);
     put(&volume, "again", 200_000).await;
     assert!(is_inline(&volume, "again").await, "there is room again");
     put(&volume, "long", 300_000).await;
@@ -187,7 +189,7 @@ async fn bodies_of_a_killed_session_are_destaged_by_another() {
     drop(volume);
     let heir = open_with(&store, &blocks, 0, true).await;
     tokio::time::sleep(SURVEY_DELAY + Duration::from_secs(1)).await;
-    assert_eq!(heir.counters().bodies_destaged, 2);
+    assert_eq!(heir.upkeep.meters().bodies_destaged.get(), 2);
     assert_eq!(marks(&store).await, 0);
     for name in ["a", "b"] {
         assert!(!is_inline(&heir, name).await);
@@ -207,12 +209,12 @@ async fn a_body_destaged_by_another_gateway_is_reaped_with_its_block() {
         put(&volume, name, 150_000).await;
         assert!(read(&volume, name.as_bytes()).await.is_ok(), "and it is remembered");
     }
-    assert_eq!(other.destage_now().await.unwrap().sources, 2);
+    assert_eq!(other.upkeep.destage_now().await.unwrap().sources, 2);
     assert_eq!(count_blocks(&blocks).await, 1);
     put(&volume, "replaced", 10).await;
     delete(&volume, b"removed").await;
-    assert_eq!(volume.destage_now().await.unwrap().skipped, 2, "it does not know that yet");
-    volume.reap_now().await.unwrap();
+    assert_eq!(volume.upkeep.destage_now().await.unwrap().skipped, 2, "it does not know that yet");
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0, "no block is left behind");
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -224,14 +226,14 @@ async fn two_destagers_of_one_body_keep_its_content() {
     for name in ["a", "b", "c"] {
         put(&volume, name, 100_000).await;
     }
-    let (one, two) = futures::join!(volume.destage_now(), other.destage_now());
+    let (one, two) = futures::join!(volume.upkeep.destage_now(), other.upkeep.destage_now());
     let (one, two) = (one.unwrap(), two.unwrap());
     assert!(one.refused + two.refused > 0, "they met: {one:?} {two:?}");
     assert_eq!(one.sources + two.sources, 3, "each was destaged once");
     for name in ["a", "b", "c"] {
         assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, 100_000));
     }
-    volume.destage_now().await.unwrap();
+    volume.upkeep.destage_now().await.unwrap();
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -242,14 +244,14 @@ async fn a_change_during_destaging_is_kept_and_destaging_is_retried() {
     // The change is under way when the record is read, and lands before the swap.
     let tags = vec![("team".to_owned(), "a".to_owned())];
     let (changed, destaged) =
-        futures::join!(volume.set_tags("b", b"a", tags), volume.destage_now());
+        futures::join!(volume.set_tags("b", b"a", tags), volume.upkeep.destage_now());
     changed.unwrap();
     let destaged = destaged.unwrap();
     assert_eq!((destaged.sources, destaged.refused), (1, 1), "refused, then found by its mark");
     let found = lookup(&volume, b"a").await.unwrap().inode;
     assert_eq!(found.file().unwrap().object.tags.len(), 1);
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
-    volume.destage_now().await.unwrap();
+    volume.upkeep.destage_now().await.unwrap();
     assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -261,8 +263,8 @@ async fn a_copy_of_a_staged_body_is_independent_of_it() {
     copy(&volume, b"a", b"twin").await;
     assert!(is_inline(&volume, "twin").await, "it came alone");
     delete(&volume, b"a").await;
-    volume.reap_now().await.unwrap();
-    assert_eq!(volume.destage_now().await.unwrap().sources, 1);
+    volume.upkeep.reap_now().await.unwrap();
+    assert_eq!(volume.upkeep.destage_now().await.unwrap().sources, 1);
     assert!(read(&volume, b"twin").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -274,7 +276,7 @@ async fn a_refused_put_leaves_no_staged_body() {
     let refused = try_put(&volume, "a", 120_000, WriteCondition::IfAbsent).await;
     assert!(refused.is_err());
     assert_eq!(marks(&store).await, 1);
-    let destaged = volume.destage_now().await.unwrap();
+    let destaged = volume.upkeep.destage_now().await.unwrap();
     assert_eq!((destaged.sources, destaged.skipped), (1, 1));
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -286,19 +288,19 @@ async fn a_kill_between_block_put_and_swap_leaves_only_blocks_that_are_swept() {
         let (store, blocks, volume) = world().await;
         put(&volume, "a", 100_000).await;
         store.inject(Some(space::INODE), fault);
-        let destaging = tokio::time::timeout(Duration::from_secs(5), volume.destage_now());
+        let destaging = tokio::time::timeout(Duration::from_secs(5), volume.upkeep.destage_now());
         assert!(destaging.await.is_err());
         assert_eq!(store.fired(), 1);
         assert_eq!(count_blocks(&blocks).await, 1, "the block was put");
         drop(volume);
         let heir = open_with(&store, &blocks, 0, false).await;
         tokio::time::sleep(SESSION_SILENCE * 2).await;
-        let collected = heir.gc(SweepOptions::default()).await.unwrap();
+        let collected = heir.upkeep.gc(SweepOptions::default()).await.unwrap();
         assert_eq!(collected.swept.deleted, u64::from(!destaged), "{fault:?}");
         assert!(read(&heir, b"a").await.unwrap() == bytes_of("a", 100_000));
-        let again = heir.destage_now().await.unwrap();
+        let again = heir.upkeep.destage_now().await.unwrap();
         assert_eq!(again.sources, u64::from(!destaged), "{fault:?}");
-        heir.reap_now().await.unwrap();
+        heir.upkeep.reap_now().await.unwrap();
         assert_eq!((count_blocks(&blocks).await, marks(&store).await), (1, 0));
         assert_eq!(findings(&store, &blocks).await, []);
     }
@@ -312,10 +314,10 @@ async fn a_swap_whose_answer_was_lost_is_done_once() {
         put(&volume, "b", 20_000).await;
         store.inject(Some(space::INODE), fault);
         // It may have to give up; then it comes again.
-        let first = volume.destage_now().await;
+        let first = volume.upkeep.destage_now().await;
         assert_eq!(store.fired(), 1);
         store.deliver().await;
-        volume.destage_now().await.unwrap();
+        volume.upkeep.destage_now().await.unwrap();
         assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
         assert!(read(&volume, b"b").await.unwrap() == bytes_of("b", 20_000));
         assert!(!is_inline(&volume, "a").await && !is_inline(&volume, "b").await);
@@ -331,11 +333,11 @@ async fn a_failed_destaging_is_retried() {
     let (store, blocks, volume) = world().await;
     put(&volume, "a", 100_000).await;
     store.reading.lock().unwrap().fails = Some(StoreErrorKind::Unavailable);
-    volume.destage_now().await.unwrap_err();
+    volume.upkeep.destage_now().await.unwrap_err();
     store.reading.lock().unwrap().fails = None;
     assert!(is_inline(&volume, "a").await);
     assert_eq!(marks(&store).await, 1);
-    assert_eq!(volume.destage_now().await.unwrap().sources, 1);
+    assert_eq!(volume.upkeep.destage_now().await.unwrap().sources, 1);
     assert!(read(&volume, b"a").await.unwrap() == bytes_of("a", 100_000));
     assert_eq!(marks(&store).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
@@ -350,7 +352,7 @@ async fn a_damaged_record_does_not_keep_others_staged() {
     put(&volume, "c", 100_000).await;
     let ino = lookup(&volume, b"b").await.unwrap().ino;
     store.reading.lock().unwrap().damaged = Some(key::inode(ino));
-    let destaged = volume.destage_now().await.unwrap();
+    let destaged = volume.upkeep.destage_now().await.unwrap();
     assert_eq!((destaged.sources, destaged.skipped), (2, 0));
     assert_eq!(marks(&store).await, 1, "the damaged one keeps its mark");
     store.reading.lock().unwrap().damaged = None;
@@ -359,7 +361,7 @@ async fn a_damaged_record_does_not_keep_others_staged() {
         assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, 100_000));
         assert!(!is_inline(&volume, name).await);
     }
-    assert_eq!(volume.destage_now().await.unwrap().sources, 1);
+    assert_eq!(volume.upkeep.destage_now().await.unwrap().sources, 1);
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -377,14 +379,12 @@ async fn fsck_finds_staged_bodies_without_a_mark() {
 
 /// A volume that reads all that it answers with, a file that is staged inline in it, and the file's
 /// number.
-async fn one_that_rests() -> (Arc<Faulty>, Arc<Volume>, record::Ino) {
+async fn one_that_rests() -> (Arc<Faulty>, MaintainedVolume, record::Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions {
-        staged_inline_bytes_max: STAGED_INLINE_BYTES,
-        collect: false,
-        ..Default::default()
-    };
-    let volume = Volume::open(options, store.clone(), blocks).await.unwrap();
+    let options =
+        VolumeOptions { staged_inline_bytes_max: STAGED_INLINE_BYTES, ..Default::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, "one", 20_000).await;
     let marks = store.walk(space::STAGED_INLINE, None, 10).await.unwrap().records;
@@ -405,9 +405,9 @@ async fn a_mark_stays_if_its_file_is_published_during_the_lookup() {
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         store.commit_now(&plan(vec![Write::Put(at.clone(), inode.clone())])).await;
     };
-    let (destaged, ()) = futures::join!(volume.destage_now(), coming);
+    let (destaged, ()) = futures::join!(volume.upkeep.destage_now(), coming);
     store.reading.lock().unwrap().takes = Duration::ZERO;
-    let destaged = destaged.unwrap().sources + volume.destage_now().await.unwrap().sources;
+    let destaged = destaged.unwrap().sources + volume.upkeep.destage_now().await.unwrap().sources;
     assert_eq!(destaged, 1, "its mark led to it");
     assert_eq!(records(&*store, space::STAGED_INLINE).await, 0);
 }
@@ -416,6 +416,6 @@ async fn a_mark_stays_if_its_file_is_published_during_the_lookup() {
 async fn a_staged_file_that_cannot_be_read_keeps_its_mark() {
     let (store, volume, ino) = one_that_rests().await;
     super::skipping::damage(&store, key::inode(ino)).await;
-    volume.destage_now().await.unwrap();
+    volume.upkeep.destage_now().await.unwrap();
     assert_eq!(records(&*store, space::STAGED_INLINE).await, 1);
 }

@@ -11,13 +11,13 @@ use record::{Ino, ObjectHeaders, Orphan, Tag, Timestamp, Upload, UploadState};
 use session::{Priority, SessionOptions};
 use store::{Plan, Write};
 use tokio::time::Instant;
-use upkeep::UPLOAD_RESULT_KEPT;
+use upkeep::{NoProgress, UPLOAD_RESULT_KEPT, fsck};
 
 use super::reaping::{bytes_of, delete, finished, part, put, read, records, upload};
-use super::{count_blocks, lookup, make_bucket, open, publish};
+use super::{MaintainedVolume, count_blocks, lookup, make_bucket, open, publish};
 use crate::{
-    CompletePart, CompleteUpload, NoProgress, SetClock, UploadId, UploadsEntry, UploadsQuery,
-    Volume, VolumeError, VolumeOptions, fsck,
+    CompletePart, CompleteUpload, SetClock, UploadId, UploadsEntry, UploadsQuery, Volume,
+    VolumeError, VolumeOptions,
 };
 
 /// More orphans than one pass takes.
@@ -91,7 +91,7 @@ async fn many_completed_uploads_do_not_stop_the_reaper() {
     publish(&volume, b"gone", 100_000).await.unwrap();
     delete(&volume, b"gone").await;
     assert_eq!(records(&*store, space::ORPHAN).await, MANY + 1);
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0, "files removed behind them are gone");
     assert_eq!(records(&*store, space::UPLOAD).await, MANY, "and they still answer");
 }
@@ -102,7 +102,7 @@ async fn a_completed_upload_does_not_slow_the_reaper() {
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
     completed(&volume, &store, bucket, 1).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     publish(&volume, b"stays", 100).await.unwrap();
     stray_orphans(&volume, &store, bucket, MANY).await;
     store.reading.lock().unwrap().takes = READ;
@@ -130,12 +130,12 @@ async fn a_bucket_ends_after_its_last_orphan() {
     let bucket = make_bucket(&volume).await;
     // An upload of another client, which still answers.
     completed(&volume, &store, Ino(99), 1).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     stray_orphans(&volume, &store, Ino(99), MANY).await;
     publish(&volume, b"last", 100_000).await.unwrap();
     delete(&volume, b"last").await;
     volume.delete_bucket("b").await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(get(&*store, &key::orphan(bucket)).await, None, "it has ended");
     assert_eq!(bytes_of(&*store, bucket).await, 0, "and nothing was taken from it after that");
@@ -156,16 +156,16 @@ async fn a_completed_upload_answers_until_it_expires() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
     let options = VolumeOptions {
-        collect: false,
         session: SessionOptions { clock: clock.clone(), ..SessionOptions::default() },
         ..Default::default()
     };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     let id = upload(&volume, b"big").await;
     part(&volume, b"big", id, 1).await;
     complete(&volume, id).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(records(&*store, space::ORPHAN).await, 0, "it awaits nothing but its time");
     assert_eq!(records(&*store, space::EXPIRY).await, 1);
     let report = fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap();
@@ -174,11 +174,11 @@ async fn a_completed_upload_answers_until_it_expires() {
     for now in [1_000_000 + kept, 0] {
         // The time of the clock before does not matter.
         clock.set(Timestamp(now));
-        assert_eq!(volume.reap_now().await.unwrap().orphans, 0);
+        assert_eq!(volume.upkeep.reap_now().await.unwrap().orphans, 0);
         assert_eq!(complete(&volume, id).await.unwrap(), Tag::Multipart([3; 16], 1));
     }
     clock.set(Timestamp(1_000_001 + kept));
-    assert_eq!(volume.reap_now().await.unwrap().orphans, 1);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().orphans, 1);
     complete(&volume, id).await.unwrap_err();
     for space in [space::EXPIRY, space::UPLOAD] {
         assert_eq!(records(&*store, space).await, 0, "{space:?}");
@@ -194,11 +194,11 @@ async fn a_deleted_bucket_removes_records_of_completed_uploads() {
     let id = upload(&volume, b"big").await;
     part(&volume, b"big", id, 1).await;
     complete(&volume, id).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(records(&*store, space::EXPIRY).await, 1);
     delete(&volume, b"big").await;
     volume.delete_bucket("b").await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     for space in [space::EXPIRY, space::UPLOAD, space::ORPHAN, space::BUCKET] {
         assert_eq!(records(&*store, space).await, 0, "{space:?}");
     }
@@ -241,10 +241,14 @@ async fn a_listing_with_a_delimiter_skips_ended_uploads() {
 #[tokio::test(start_paused = true)]
 async fn a_concurrent_complete_returns_the_first_result() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = || VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-    let first = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    let options = || VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+    let first = MaintainedVolume::open_without_tasks(options(), store.clone(), blocks.clone())
+        .await
+        .unwrap();
     make_bucket(&first).await;
-    let second = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    let second = MaintainedVolume::open_without_tasks(options(), store.clone(), blocks.clone())
+        .await
+        .unwrap();
     put(&first, b"source", 150_000).await;
     let source = first.stat("b", b"source").await.unwrap();
     let id = upload(&first, b"whole").await;
@@ -275,8 +279,9 @@ async fn a_concurrent_complete_returns_the_first_result() {
 #[tokio::test(start_paused = true)]
 async fn a_part_of_very_many_blocks_is_copied() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks).await.unwrap();
+    let options = VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, b"source", 700_000).await;
     let source = volume.stat("b", b"source").await.unwrap();

@@ -1,5 +1,6 @@
 //! Two volumes on one store: what one changes, the other forgets.
 
+use super::MaintainedVolume;
 use std::time::Duration;
 
 use namespace::SetPolicy;
@@ -21,7 +22,7 @@ async fn eventually(mut done: impl FnMut() -> bool) -> bool {
     .is_ok()
 }
 
-async fn two() -> (Arc<MemoryStore>, Arc<Volume>, Arc<Volume>) {
+async fn two() -> (Arc<MemoryStore>, MaintainedVolume, MaintainedVolume) {
     let store = Arc::new(MemoryStore::new());
     let blocks: Arc<dyn BlockStore> = Arc::new(MemoryBlocks::new());
     let one = open(store.clone(), Arc::clone(&blocks)).await;

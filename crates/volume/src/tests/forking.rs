@@ -19,7 +19,7 @@ use store::{MetaStore, Read, ReadResult};
 
 use super::packs::{THREE, bytes_of, counters, findings, pack};
 use super::reaping::{finished, owner, part, put, put_bytes, records, upload};
-use super::{count_blocks, make_bucket};
+use super::{MaintainedVolume, count_blocks, make_bucket};
 use crate::{
     Acl, BucketChange, CompletePart, CompleteUpload, Creator, FileWrite, ForkWatch, Forked,
     FsError, NewObject, ObjectChange, ObjectDigests, SetClock, Volume, VolumeError, VolumeOptions,
@@ -34,7 +34,7 @@ struct World {
     blocks: Arc<MemoryBlocks>,
     counted: Arc<Observed<Arc<MemoryBlocks>>>,
     clock: Arc<SetClock>,
-    volume: Arc<Volume>,
+    volume: MaintainedVolume,
     bucket: Ino,
 }
 
@@ -44,12 +44,13 @@ impl World {
         let counted = Arc::new(Observed::new(blocks.clone()));
         let clock = Arc::new(SetClock::new(Timestamp(1_000_000_000_000)));
         let options = VolumeOptions {
-            collect: false,
             block_bytes: 65_536,
             session: SessionOptions { clock: clock.clone(), ..SessionOptions::default() },
             ..VolumeOptions::default()
         };
-        let volume = Volume::open(options, store.clone(), counted.clone()).await.unwrap();
+        let volume = MaintainedVolume::open_without_tasks(options, store.clone(), counted.clone())
+            .await
+            .unwrap();
         let bucket = make_bucket(&volume).await;
         World { store, blocks, counted, clock, volume, bucket }
     }
@@ -92,7 +93,7 @@ impl World {
     async fn delete_all(&self, name: &str) {
         self.empty(name, self.bucket_of(name).await, Vec::new()).await;
         self.volume.delete_bucket(name).await.unwrap();
-        self.volume.reap_now().await.unwrap();
+        self.volume.upkeep.reap_now().await.unwrap();
     }
 
     async fn empty(&self, bucket: &str, directory: Ino, path: Vec<u8>) {
@@ -310,7 +311,7 @@ async fn count(store: &dyn MetaStore, ino: Ino, kind: CounterKind) -> i64 {
 async fn a_fork_has_the_content_of_its_bucket_and_shares_its_blocks() {
     let world = World::new().await;
     furnish(&world).await;
-    world.volume.reap_now().await.unwrap();
+    world.volume.upkeep.reap_now().await.unwrap();
     world.in_order().await;
     let before = picture(&world.volume, world.bucket).await;
     let meters = world.counted.meters();
@@ -362,7 +363,7 @@ async fn each_is_changed(
     world.volume.clear_range(write, 10..5_000_000).await.unwrap();
     let write = FileWrite::new(world.ino("b", b"d/block").await, None);
     world.volume.truncate(write, 100).await.unwrap();
-    world.volume.reap_now().await.unwrap();
+    world.volume.upkeep.reap_now().await.unwrap();
     world.in_order().await;
     let (old, new) =
         (picture(&world.volume, world.bucket).await, picture(&world.volume, copy).await);
@@ -468,7 +469,7 @@ async fn each_file_of_a_fork_is_of_one_instant_beside_writers() {
     let (forked, ()) = futures::join!(volume.fork_bucket("b", "c", &()), meddle);
     let forked = forked.unwrap();
     assert!(forked.omitted == 0 && forked.files > u64::from(FILES) / 4, "{forked:?}");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     world.in_order().await;
     let directory = world.ino_of_directory("c", b"w").await;
     for (name, _, _) in names_in(volume, directory).await {

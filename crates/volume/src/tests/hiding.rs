@@ -18,14 +18,15 @@ use store::{Guard, Plan, Write};
 
 use super::packs::{THREE, counters, findings, pack, world};
 use super::reaping::{copy, delete, finished, put, read, records, upload};
-use super::{count_blocks, lookup, make_bucket, open};
+use super::{MaintainedVolume, count_blocks, lookup, make_bucket, open};
 use crate::{CompletePart, CompleteUpload, Volume, VolumeError, VolumeOptions, WriteCondition};
 
 /// A volume whose blocks are of so many bytes, with a bucket.
-async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     (store, blocks, volume)
 }
@@ -84,7 +85,7 @@ async fn hidden_blocks_are_deleted_and_named_blocks_stay() {
     let listed = all[..3].iter().map(hidden).collect();
     hide(&volume, b"x", punch(&all), listed, vec![], vec![]).await;
     assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
-    let reaped = volume.reap_now().await.unwrap();
+    let reaped = volume.upkeep.reap_now().await.unwrap();
     assert_eq!((reaped.orphans, reaped.blocks), (1, 2));
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::ORPHAN).await), (2, 0));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -92,7 +93,7 @@ async fn hidden_blocks_are_deleted_and_named_blocks_stay() {
     expected[65_536..3 * 65_536].fill(0);
     assert!(read(&volume, b"x").await.unwrap() == expected, "a hole reads as zeros");
     delete(&volume, b"x").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -132,7 +133,7 @@ async fn copies_of_a_sparse_file_have_its_zeros() {
     drop(source);
     let whole = ranges.map(|range| expected[range].to_vec());
     assert!(read(&volume, b"parts").await.unwrap() == whole.concat());
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -173,7 +174,7 @@ async fn a_replaced_map_page_is_deleted() {
     let ino = hide(&volume, b"x", change, listed, vec![1], vec![write]).await;
     assert_eq!(records(&*store, space::MAP).await, 4);
     assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
-    assert_eq!(volume.reap_now().await.unwrap().blocks, 124);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().blocks, 124);
     assert_eq!((records(&*store, space::MAP).await, count_blocks(&blocks).await), (3, 1_076));
     assert!(faulty::get(&*store, &key::map_page(ino, 1)).await.is_none());
     assert_eq!(findings(&store, &blocks).await, []);
@@ -181,7 +182,7 @@ async fn a_replaced_map_page_is_deleted() {
     expected[900..1_024].fill(0);
     assert_eq!(read(&volume, b"x").await.unwrap(), expected);
     delete(&volume, b"x").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!((records(&*store, space::MAP).await, count_blocks(&blocks).await), (0, 0));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -198,7 +199,7 @@ async fn a_reader_keeps_hidden_blocks_that_it_found() {
     let listed = all[1..3].iter().map(hidden).collect();
     hide(&volume, b"x", punch(&all), listed, vec![], vec![]).await;
     for _ in 0..2 {
-        let early = tokio::time::timeout(Duration::from_mins(2), volume.reap_now()).await;
+        let early = tokio::time::timeout(Duration::from_mins(2), volume.upkeep.reap_now()).await;
         assert!(early.is_err() || early.unwrap().unwrap().blocks == 0, "the stream goes on");
     }
     assert_eq!(count_blocks(&blocks).await, 4);
@@ -206,7 +207,7 @@ async fn a_reader_keeps_hidden_blocks_that_it_found() {
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert!(pieces.concat() == vec![5; 200_000]);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(volume.reap_now().await.unwrap().blocks, 2);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().blocks, 2);
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -229,7 +230,7 @@ async fn a_block_hidden_during_the_wait_stays_for_later_readers() {
     let first = first.unwrap().unwrap();
     assert_eq!((first.orphans, first.blocks), (1, 0), "a later reader may have found it named");
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::ORPHAN).await), (4, 1));
-    assert_eq!(volume.reap_now().await.unwrap().blocks, 2);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().blocks, 2);
     assert_eq!(findings(&store, &blocks).await, []);
 }
 
@@ -251,7 +252,7 @@ async fn hidden_blocks_of_a_deleted_file_are_deleted() {
         hide(&volume, b"x", change, listed, pages, std::mem::take(&mut writes)).await;
         delete(&volume, b"x").await;
         assert_eq!(findings(&store, &blocks).await, [], "with orphans");
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(count_blocks(&blocks).await, 0);
         for space in [space::ORPHAN, space::PENDING, space::MAP, space::SHARE] {
             assert_eq!(records(&*store, space).await, 0, "{space:?}");
@@ -290,14 +291,14 @@ async fn hidden_bytes_of_a_pack_leave_its_live_count_before_its_share() {
     let again = all.clone();
     let named = |file: &mut File| file.content = Content::Slices(again);
     hide(&volume, b"a", named, vec![], vec![], count(1_000)).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, live(73_000));
     assert_eq!(records(&*store, space::SHARE).await, 3);
     assert_eq!(findings(&store, &blocks).await, [], "named again");
     // Two orphans list it: the share goes once.
     hide(&volume, b"a", nothing, vec![hidden(&all[0])], vec![], count(-1_000)).await;
     hide(&volume, b"a", nothing, vec![hidden(&all[0])], vec![], vec![]).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, live(72_000));
     assert_eq!(records(&*store, space::SHARE).await, 2);
     assert_eq!(findings(&store, &blocks).await, [], "gone");
@@ -306,7 +307,7 @@ async fn hidden_bytes_of_a_pack_leave_its_live_count_before_its_share() {
         let counted = count(-i64::from(last[0].length));
         hide(&volume, name, nothing, vec![hidden(&last[0])], vec![], counted).await;
     }
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!((counters(&*store).await, count_blocks(&blocks).await), (BTreeMap::new(), 0));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -319,11 +320,11 @@ async fn a_hidden_shared_block_is_released_and_not_deleted() {
     let all = slices(&volume, b"x").await;
     let listed: Vec<HiddenBlock> = all[1..3].iter().map(hidden).collect();
     hide(&volume, b"x", punch(&all), listed.clone(), vec![], vec![]).await;
-    assert_eq!(volume.reap_now().await.unwrap().blocks, 0);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().blocks, 0);
     assert_eq!(records(&*store, space::SHARE).await, 6);
     assert_eq!(findings(&store, &blocks).await, []);
     hide(&volume, b"y", punch(&all), listed, vec![], vec![]).await;
-    assert_eq!(volume.reap_now().await.unwrap().blocks, 2);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().blocks, 2);
     assert_eq!(records(&*store, space::SHARE).await, 4);
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -350,7 +351,7 @@ async fn reaping_an_orphan_of_many_blocks_survives_any_failure() {
                 store.inject(None, Fault::Pass);
             }
             store.inject(None, fault);
-            let first = volume.reap_now().await;
+            let first = volume.upkeep.reap_now().await;
             if store.fired() > skip {
                 fired += 1;
             } else {
@@ -359,7 +360,7 @@ async fn reaping_an_orphan_of_many_blocks_survives_any_failure() {
             drop((first, volume));
             let heir = open(store.clone(), blocks.clone()).await;
             tokio::time::sleep(SESSION_SILENCE * 2).await;
-            heir.reap_now().await.unwrap();
+            heir.upkeep.reap_now().await.unwrap();
             assert_eq!(count_blocks(&blocks).await, 1, "{fault:?} after {skip}");
             assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000)]));
             for space in [space::ORPHAN, space::PENDING, space::MAP] {
@@ -385,7 +386,7 @@ async fn an_undecodable_owner_keeps_its_hidden_blocks() {
     let at = key::inode(lookup(&volume, b"x").await.unwrap().ino);
     let damaged = vec![Write::Put(at.clone(), Bytes::from_static(b"no inode"))];
     commit(&volume, Vec::new(), damaged).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 6, "those of the other are gone");
     assert_eq!(records(&*store, space::ORPHAN).await, 1);
     let whole = lookup(&volume, b"y").await.unwrap();
@@ -403,7 +404,7 @@ async fn the_sweeper_spares_hidden_blocks() {
     drop(volume);
     let heir = open(store.clone(), blocks.clone()).await;
     tokio::time::sleep(SESSION_SILENCE * 2).await;
-    let swept = heir.sweep(crate::SweepOptions::default()).await.unwrap();
+    let swept = heir.upkeep.sweep(upkeep::SweepOptions::default()).await.unwrap();
     assert_eq!((swept.listed, swept.deleted), (4, 0));
     let block: BlockId = all[1].block;
     assert!(super::packs::exists(&blocks, block).await);

@@ -14,13 +14,13 @@ use record::{Hold, HoldScope, Sequence, Timestamp};
 use session::{HEARTBEAT_INTERVAL, HOLD_AFTER, SESSION_SILENCE};
 use store::{MetaStore, Plan, StoreErrorKind, Write};
 use tokio::time::{Instant, sleep, timeout};
-use upkeep::{DELETION_GRACE_RELAXED, REAP_INTERVAL};
+use upkeep::{DELETION_GRACE_RELAXED, NoProgress, REAP_INTERVAL, fsck};
 
 use super::packs::{THREE, bytes_of, exists, pack};
 use super::reaping::{delete, read, records};
 use super::rollback::{Restorable, content, put};
-use super::{count_blocks, make_bucket, open, publish};
-use crate::{NoProgress, Volume, VolumeOptions, fsck};
+use super::{MaintainedVolume, count_blocks, make_bucket, open, publish};
+use crate::{Volume, VolumeOptions};
 
 /// Long enough for a reader to be seen to last, by its own session and then by the reaper's.
 const NOTICED: Duration = Duration::from_secs(2 * HOLD_AFTER.as_secs());
@@ -47,14 +47,16 @@ async fn a_long_reader_holds_only_its_file() {
     let (beside, _) = begin(&reading, b"slow").await;
     delete(&deleting, b"slow").await;
     delete(&deleting, b"other").await;
-    let reaped = timeout(NOTICED, deleting.reap_now()).await.expect("held back by one reader");
+    let reaped =
+        timeout(NOTICED, deleting.upkeep.reap_now()).await.expect("held back by one reader");
     assert_eq!(reaped.unwrap().blocks, each as u64);
     assert_eq!((records(&*store, space::HOLD).await, reading.counters().holds), (1, 1));
     assert_eq!(count_blocks(&blocks).await, 2 * each);
     // It does not delay later deletions either, and reads to its end.
     sleep(SESSION_SILENCE * 3).await;
     delete(&deleting, b"third").await;
-    let reaped = timeout(HEARTBEAT_INTERVAL * 2, deleting.reap_now()).await.expect("held back");
+    let reaped =
+        timeout(HEARTBEAT_INTERVAL * 2, deleting.upkeep.reap_now()).await.expect("held back");
     assert_eq!(reaped.unwrap().blocks, each as u64);
     assert_eq!(deleting.counters().oldest_pin, Duration::ZERO);
     assert_eq!(fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap().findings, []);
@@ -66,7 +68,7 @@ async fn a_long_reader_holds_only_its_file() {
     drop(beside);
     sleep(Duration::from_secs(2)).await;
     assert_eq!((records(&*store, space::HOLD).await, reading.counters().holds), (0, 0));
-    deleting.reap_now().await.unwrap();
+    deleting.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }
@@ -94,7 +96,7 @@ async fn inline_content_needs_no_pin() {
     drop(object);
     delete(&volume, b"inline").await;
     delete(&volume, b"large").await;
-    let reaped = timeout(HOLD_AFTER / 2, volume.reap_now()).await.expect("held back");
+    let reaped = timeout(HOLD_AFTER / 2, volume.upkeep.reap_now()).await.expect("held back");
     assert_eq!((reaped.unwrap().blocks, count_blocks(&blocks).await), (2, 0));
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert_eq!(pieces.concat(), vec![5; 5]);
@@ -109,13 +111,13 @@ async fn a_hold_ends_with_its_session() {
     let reading = open(store.clone(), blocks.clone()).await;
     let (stream, _) = begin(&reading, b"slow").await;
     delete(&deleting, b"slow").await;
-    timeout(NOTICED, deleting.reap_now()).await.expect("held back").unwrap();
+    timeout(NOTICED, deleting.upkeep.reap_now()).await.expect("held back").unwrap();
     assert_eq!(records(&*store, space::HOLD).await, 1);
     assert!(count_blocks(&blocks).await > 0);
     // As if it had been killed.
     drop((stream, reading));
     sleep(SESSION_SILENCE * 2).await;
-    deleting.reap_now().await.unwrap();
+    deleting.upkeep.reap_now().await.unwrap();
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::HOLD).await), (0, 0));
 }
 
@@ -131,7 +133,7 @@ async fn a_reader_keeps_its_pin_until_its_hold_is_committed() {
         for _ in 0..3 {
             store.inject(Some(space::HOLD), fault);
         }
-        timeout(NOTICED * 3, volume.reap_now()).await.expect("held back").unwrap();
+        timeout(NOTICED * 3, volume.upkeep.reap_now()).await.expect("held back").unwrap();
         // The outcome of the lost answer is found, and then the hold is known to be committed.
         let fired = if fault == Fault::LostAnswer { 1 } else { 3 };
         assert_eq!(store.fired(), fired, "{fault:?}");
@@ -139,7 +141,7 @@ async fn a_reader_keeps_its_pin_until_its_hold_is_committed() {
         found.extend(rest.concat());
         assert!(found == vec![5; 2_000_000], "{fault:?}");
         sleep(NOTICED).await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(records(&*store, space::HOLD).await, 0, "{fault:?}");
         assert_eq!(count_blocks(&blocks).await, 0, "{fault:?}");
     }
@@ -155,15 +157,15 @@ async fn a_rewritten_pack_stays_for_its_readers() {
     let object = volume.stat("b", name.as_bytes()).await.unwrap();
     let stream = volume.read(&object, 0..object.size());
     delete(&volume, b"c").await;
-    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
-    assert_eq!(volume.repack_now().await.unwrap().sources, 1);
-    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
+    timeout(NOTICED, volume.upkeep.reap_now()).await.expect("held back").unwrap();
+    assert_eq!(volume.upkeep.repack_now().await.unwrap().sources, 1);
+    timeout(NOTICED, volume.upkeep.reap_now()).await.expect("held back").unwrap();
     assert!(exists(&blocks, old).await, "a reader is active in it");
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert!(pieces.concat() == bytes_of(name, length));
     drop(object);
     sleep(Duration::from_secs(2)).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert!(!exists(&blocks, old).await);
     assert!(read(&volume, name.as_bytes()).await.unwrap() == bytes_of(name, length));
     assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
@@ -173,13 +175,11 @@ async fn a_rewritten_pack_stays_for_its_readers() {
 async fn freed_blocks_are_kept_for_the_deletion_grace() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let grace = DELETION_GRACE_RELAXED;
-    let options = VolumeOptions {
-        block_bytes: 65_536,
-        inline_bytes_max: 16,
-        deletion_grace: Some(grace),
-        ..VolumeOptions::default()
-    };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options =
+        VolumeOptions { block_bytes: 65_536, inline_bytes_max: 16, ..VolumeOptions::default() };
+    let volume = MaintainedVolume::open_with_grace(options, grace, store.clone(), blocks.clone())
+        .await
+        .unwrap();
     make_bucket(&volume).await;
     publish(&volume, b"a", 200_000).await.unwrap();
     delete(&volume, b"a").await;
@@ -197,7 +197,7 @@ async fn freed_blocks_are_kept_for_the_deletion_grace() {
     publish(&volume, b"b", 200_000).await.unwrap();
     delete(&volume, b"b").await;
     let began = Instant::now();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert!(began.elapsed() >= grace && count_blocks(&blocks).await == 0);
 }
 
@@ -205,8 +205,10 @@ async fn freed_blocks_are_kept_for_the_deletion_grace() {
 /// objects can be read, of those that were not touched since or are back.
 async fn put_back(grace: Duration) -> (usize, usize) {
     let (store, blocks) = (Restorable::new(), Arc::new(MemoryBlocks::new()));
-    let options = || VolumeOptions { deletion_grace: Some(grace), ..VolumeOptions::default() };
-    let volume = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions::default;
+    let volume = MaintainedVolume::open_with_grace(options(), grace, store.clone(), blocks.clone())
+        .await
+        .unwrap();
     make_bucket(&volume).await;
     let old = pack(&volume, &THREE).await;
     for n in 0..8_u8 {
@@ -219,13 +221,15 @@ async fn put_back(grace: Duration) -> (usize, usize) {
     delete(&volume, b"c").await;
     volume.delete("b", vec![(b"x/0".to_vec(), None)]).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    volume.repack_now().await.unwrap();
+    volume.upkeep.repack_now().await.unwrap();
     sleep(Duration::from_secs(1)).await;
     let was_there = blocks.sessions().await.unwrap().len();
     assert!(was_there > 0);
     store.restore(saved);
     drop(volume);
-    let fresh = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+    let fresh = MaintainedVolume::open_with_grace(options(), grace, store.clone(), blocks.clone())
+        .await
+        .unwrap();
     let (mut whole, mut lost) = (0, 0);
     for n in 0..8_u8 {
         match content(&fresh, &format!("x/{n}")).await {
@@ -261,8 +265,10 @@ async fn a_store_that_loses_two_seconds_loses_no_older_object() {
 async fn an_unreachable_store_is_asked_with_pauses() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let grace = Duration::from_secs(10);
-    let options = VolumeOptions { deletion_grace: Some(grace), ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions::default();
+    let volume = MaintainedVolume::open_with_grace(options, grace, store.clone(), blocks.clone())
+        .await
+        .unwrap();
     make_bucket(&volume).await;
     publish(&volume, b"a", 200_000).await.unwrap();
     delete(&volume, b"a").await;
@@ -294,7 +300,7 @@ async fn a_late_hold_is_removed_with_the_one_it_replaced() {
     publish(&volume, b"slow", 2_000_000).await.unwrap();
     let (stream, _) = begin(&volume, b"slow").await;
     delete(&volume, b"slow").await;
-    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
+    timeout(NOTICED, volume.upkeep.reap_now()).await.expect("held back").unwrap();
     let page = store.walk(space::HOLD, None, 10).await.unwrap();
     let [(at, _)] = &page.records[..] else { panic!("one hold") };
     let late =
@@ -305,7 +311,7 @@ async fn a_late_hold_is_removed_with_the_one_it_replaced() {
     sleep(Duration::from_secs(4)).await;
     assert_eq!(volume.counters().session.refused, refused + 1, "none but its own is removed");
     assert_eq!(records(&*store, space::HOLD).await, 0);
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
 }
 
@@ -320,7 +326,7 @@ async fn a_lost_epoch_is_not_used_again() {
         publish(&deleting, name, 2_000_000).await.unwrap();
     }
     delete(&deleting, b"other").await;
-    deleting.reap_now().await.unwrap();
+    deleting.upkeep.reap_now().await.unwrap();
     sleep(HEARTBEAT_INTERVAL * 2).await;
     let at = key::epoch();
     let epoch = Sequence::decode(&at, &get(&*store, &at).await.unwrap()).unwrap();
@@ -330,7 +336,7 @@ async fn a_lost_epoch_is_not_used_again() {
     store.commit_now(&[Plan { guards: Vec::new(), writes: vec![back] }]).await;
     delete(&deleting, b"slow").await;
     let began = Instant::now();
-    timeout(NOTICED * 3, deleting.reap_now()).await.expect("held back").unwrap();
+    timeout(NOTICED * 3, deleting.upkeep.reap_now()).await.expect("held back").unwrap();
     assert!(began.elapsed() > HOLD_AFTER / 2, "no task waited for the reader");
     let rest: Vec<Bytes> = stream.try_collect().await.expect("its blocks are there");
     found.extend(rest.concat());
@@ -354,7 +360,7 @@ async fn a_hold_is_weakened_when_its_version_readers_end() {
     let opened = volume.open_node(ino, volume.reading());
     let (stream, _) = begin(&volume, b"slow").await;
     delete(&volume, b"slow").await;
-    timeout(NOTICED, volume.reap_now()).await.expect("held back").unwrap();
+    timeout(NOTICED, volume.upkeep.reap_now()).await.expect("held back").unwrap();
     assert_eq!(held(&store).await, HoldScope::Versions);
     drop(stream);
     sleep(Duration::from_secs(4)).await;
@@ -362,6 +368,6 @@ async fn a_hold_is_weakened_when_its_version_readers_end() {
     drop(opened);
     sleep(Duration::from_secs(4)).await;
     assert_eq!(records(&*store, space::HOLD).await, 0);
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
 }

@@ -13,13 +13,14 @@ use record::{
 };
 use session::Outcome;
 use store::{Plan, Write};
+use upkeep::Finding;
 
-use super::packs::findings;
 use super::reaping::{bytes_of, delete, put, records};
+use super::{MaintainedVolume, packs::findings};
 use super::{file, lookup, make_bucket, open, publish};
-use crate::{Finding, Volume};
+use crate::Volume;
 
-async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>, Ino) {
+async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume, Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&volume).await;
@@ -107,7 +108,7 @@ async fn unlinked_nodes_are_reaped_with_their_attributes() {
     commit(&volume, writes).await;
     assert_eq!(records(&*store, space::XATTR).await, 9);
     assert_eq!(findings(&store, &blocks).await, [], "with orphans");
-    assert_eq!(volume.reap_now().await.unwrap().orphans, 3);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().orphans, 3);
     assert_eq!(records(&*store, space::INODE).await, before);
     assert_eq!((records(&*store, space::XATTR).await, bytes_of(&*store, bucket).await), (0, 0));
     assert_eq!(findings(&store, &blocks).await, []);
@@ -126,7 +127,7 @@ async fn a_file_with_many_xattrs_is_reaped_with_them() {
         assert_eq!(findings(&store, &blocks).await, [], "with {count} attributes");
         delete(&volume, b"x").await;
         assert_eq!(findings(&store, &blocks).await, [], "an orphan with {count} attributes");
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         for space in [space::XATTR, space::ORPHAN, space::PENDING] {
             assert_eq!(records(&*store, space).await, 0, "{space:?} of {count}");
         }
@@ -144,14 +145,14 @@ async fn a_directory_with_entries_is_not_reaped() {
     let dentry = faulty::get(&*store, &slot).await.unwrap();
     let ino = Dentry::decode(&slot, &dentry).unwrap().ino;
     commit(&volume, vec![orphan(ino, bucket)]).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert!(lookup(&volume, b"d/x").await.is_ok());
     assert_eq!(records(&*store, space::ORPHAN).await, 1, "something is wrong; nothing is lost");
 }
 
 /// A bucket with one of each: a file of two names, a symbolic link, a FIFO, an empty directory that
 /// a key implied once, and attributes.
-async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>, Ino, Vec<Ino>) {
+async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume, Ino, Vec<Ino>) {
     let (store, blocks, volume, bucket) = world().await;
     let inos = volume.session.allocate_inodes(4).await.unwrap();
     let mut twice = file(3, Content::Inline(Bytes::from_static(b"abc")));
@@ -196,7 +197,7 @@ fn merged(writes: Vec<Write>) -> Vec<Write> {
 async fn hard_links_and_special_files_pass_fsck() {
     let (store, blocks, volume, bucket, _) = furnished().await;
     publish(&volume, b"a/b", 5).await.unwrap();
-    let report = crate::fsck(store.clone(), blocks.clone(), &crate::NoProgress).await.unwrap();
+    let report = upkeep::fsck(store.clone(), blocks.clone(), &upkeep::NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
     assert_eq!((report.counts.files, report.counts.directories), (5, 4));
     // A name of two goes: the file stays, and is counted as long as the last one does.
@@ -205,7 +206,7 @@ async fn hard_links_and_special_files_pass_fsck() {
     assert_eq!(bytes_of(&*store, bucket).await, 8);
     delete(&volume, b"two").await;
     assert_eq!(findings(&store, &blocks).await, [], "an orphan");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(bytes_of(&*store, bucket).await, 5);
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -303,9 +304,11 @@ async fn slices_out_of_order_are_found() {
             let of_page = ["late", "less"].contains(&damage);
             let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
             let block_bytes = if pages { 256 } else { 65_536 };
-            let options =
-                crate::VolumeOptions { collect: false, block_bytes, ..Default::default() };
-            let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+            let options = crate::VolumeOptions { block_bytes, ..Default::default() };
+            let volume =
+                MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone())
+                    .await
+                    .unwrap();
             make_bucket(&volume).await;
             put(&volume, b"x", 200_000).await;
             let found = lookup(&volume, b"x").await.unwrap();

@@ -12,8 +12,8 @@ use content::Deadlines;
 use faulty::Faulty;
 use record::{BlockId, Nonce};
 
-use super::{count_blocks, make_bucket};
-use crate::{ContentWriter, Volume, VolumeOptions};
+use super::{MaintainedVolume, count_blocks, make_bucket};
+use crate::{ContentWriter, VolumeOptions};
 
 /// How long after it was sent a put lands.
 const LANDS_AFTER: Duration = Duration::from_secs(40);
@@ -30,7 +30,7 @@ impl BlockStore for Late {
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         let (inner, landed, block) =
             (Arc::clone(&self.inner), Arc::clone(&self.landed), block.clone());
-        crate::Tasks::new().spawn("land", async move {
+        runtime::Tasks::new().spawn("land", async move {
             tokio::time::sleep(LANDS_AFTER).await;
             inner.put(&block).await.unwrap();
             landed.fetch_add(1, Ordering::SeqCst);
@@ -68,7 +68,7 @@ async fn a_block_that_arrives_after_its_put_timed_out_is_deleted() {
     let (store, blocks) = (Faulty::new(), Arc::new(Late::default()));
     let deadlines = Deadlines { block: Duration::from_secs(5), ..Deadlines::default() };
     let options = VolumeOptions { inline_bytes_max: 16, deadlines, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let volume = MaintainedVolume::open(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     // One alone, and one that could have shared its block.
     let mut alone = ContentWriter::in_blocks(&volume.writers, Some(100_000));

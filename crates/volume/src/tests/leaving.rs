@@ -10,14 +10,15 @@ use record::Tag;
 use record::key::space;
 
 use super::reaping::{delete, finished, owner, put, records, upload};
-use super::{count_blocks, make_bucket, publish};
-use crate::{CompletePart, CompleteUpload, CopyChanges, Volume, VolumeError, VolumeOptions};
+use super::{MaintainedVolume, count_blocks, make_bucket, publish};
+use crate::{CompletePart, CompleteUpload, CopyChanges, VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_whose_client_disconnects_deletes_its_staged_records() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, b"source", 150_000).await;
     publish(&volume, b"there", 5).await.unwrap();
@@ -36,15 +37,16 @@ async fn a_copy_whose_client_disconnects_deletes_its_staged_records() {
     assert_eq!(records(&*store, space::STAGED).await, 0, "nothing is left of it");
     assert_eq!(records(&*store, space::MAP).await, 2, "but the pages of the source");
     delete(&volume, b"source").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_complete_whose_client_disconnects_finishes() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, b"source", 150_000).await;
     let source = volume.stat("b", b"source").await.unwrap();

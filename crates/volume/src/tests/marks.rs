@@ -9,9 +9,10 @@ use bytes::Bytes;
 use faulty::{Fault, Faulty, get};
 use record::{Nonce, key};
 use store::{MemoryStore, MetaStore};
+use upkeep::SweepOptions;
 
 use super::{count_blocks, make_bucket, open, publish};
-use crate::{SessionOptions, SweepOptions, Volume, VolumeError, VolumeOptions};
+use crate::{SessionOptions, Volume, VolumeError, VolumeOptions};
 
 fn memory() -> (Arc<MemoryStore>, Arc<MemoryBlocks>) {
     (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()))
@@ -249,7 +250,7 @@ async fn two_gateways_that_create_one_volume_share_its_mark() {
         futures::join!(open(store.clone(), blocks.clone()), open(store.clone(), blocks.clone()));
     assert_eq!(one.record(), two.record());
     assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&one)));
-    assert_eq!(one.sweep(SweepOptions::default()).await.unwrap().listed, 0);
+    assert_eq!(one.upkeep.sweep(SweepOptions::default()).await.unwrap().listed, 0);
 }
 
 /// A block of an unknown session.

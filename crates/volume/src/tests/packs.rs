@@ -13,13 +13,11 @@ use record::key::{self, space};
 use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
 use session::{COMMIT_DEADLINE, ReaderGuard, SESSION_SILENCE};
 use store::{CounterKey, MetaStore, Plan, Write};
+use upkeep::{Finding, NoProgress, SweepOptions, fsck};
 
 use super::reaping::{copy, delete, finished, part, read, records, upload};
-use super::{count_blocks, file, make_bucket, open, publish};
-use crate::{
-    CompletePart, CompleteUpload, CopyChanges, Finding, NoProgress, SweepOptions, Volume,
-    VolumeError, VolumeOptions, fsck,
-};
+use super::{MaintainedVolume, count_blocks, file, make_bucket, open, publish};
+use crate::{CompletePart, CompleteUpload, CopyChanges, Volume, VolumeError, VolumeOptions};
 
 /// Bytes that differ for each object.
 pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {
@@ -115,7 +113,7 @@ pub(super) async fn exists(blocks: &MemoryBlocks, id: BlockId) -> bool {
 pub(super) const THREE: [(&str, usize); 3] = [("a", 1_000), ("b", 2_000), ("c", 70_000)];
 
 /// A volume with a bucket and without background work.
-pub(super) async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+pub(super) async fn world() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks.clone()).await;
     make_bucket(&volume).await;
@@ -130,15 +128,15 @@ async fn a_pack_lives_as_long_as_any_of_its_members() {
     assert_eq!(findings(&store, &blocks).await, []);
     publish(&volume, b"a", 5).await.unwrap();
     assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 72_000)]));
     delete(&volume, b"c").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 2_000)]));
     assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"b").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert!(!exists(&blocks, id).await);
     assert_eq!(counters(&*store).await, BTreeMap::new());
     assert_eq!(records(&*store, space::SHARE).await, 0);
@@ -146,13 +144,13 @@ async fn a_pack_lives_as_long_as_any_of_its_members() {
 }
 
 /// A volume that reads through a cache of 64 MiB.
-async fn cached() -> (Arc<MemoryBlocks>, Arc<Cache<Arc<MemoryBlocks>>>, Arc<Volume>) {
+async fn cached() -> (Arc<MemoryBlocks>, Arc<Cache<Arc<MemoryBlocks>>>, MaintainedVolume) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = CacheOptions { memory_bytes: 64 << 20, disk: None };
     let cache = Arc::new(Cache::open(blocks.clone(), options).await.unwrap());
-    let options =
-        VolumeOptions { collect: false, reader: Some(cache.clone()), ..VolumeOptions::default() };
-    let volume = Volume::open(options, store, blocks.clone()).await.unwrap();
+    let options = VolumeOptions { reader: Some(cache.clone()), ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store, blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     (blocks, cache, volume)
 }
@@ -191,7 +189,7 @@ async fn deleted_blocks_leave_the_memory_cache() {
     }
     assert_eq!(cache.memory_pages(), 8);
     delete(&volume, b"b").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     let seen = cache.counters();
     assert_eq!((cache.memory_pages(), seen.forgotten), (5, 3), "c is in the fourth, too");
     let fetched = seen.fetched_bytes;
@@ -200,7 +198,7 @@ async fn deleted_blocks_leave_the_memory_cache() {
     }
     assert_eq!(cache.counters().fetched_bytes, fetched, "nothing else has left");
     delete(&volume, b"c").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(cache.memory_pages(), 3, "a's, and the one that b and c shared");
 }
 
@@ -213,7 +211,7 @@ async fn members_deleted_together_are_reaped_in_one_pass() {
     let keys = names.iter().map(|name| (name.as_bytes().to_vec(), None)).collect();
     volume.delete("b", keys).await.unwrap();
     let refused = volume.counters().session.refused;
-    let reaped = volume.reap_now().await.unwrap();
+    let reaped = volume.upkeep.reap_now().await.unwrap();
     assert_eq!((reaped.orphans, reaped.blocks), (150, 1));
     assert_eq!(
         volume.counters().session.refused,
@@ -235,7 +233,7 @@ async fn a_member_that_is_not_published_yet_keeps_its_pack() {
         publish_member(&volume, &laid, "a").await;
         publish(&volume, b"a", 5).await.unwrap();
         // The only member that anybody knows of is overwritten and waits for the reaper.
-        let reaping = tokio::time::timeout(Duration::from_mins(1), volume.reap_now()).await;
+        let reaping = tokio::time::timeout(Duration::from_mins(1), volume.upkeep.reap_now()).await;
         assert_eq!(reaping.is_err(), pinned);
         assert_eq!(exists(&blocks, laid.id).await, pinned, "it is the pin that keeps it");
         if !pinned {
@@ -243,7 +241,7 @@ async fn a_member_that_is_not_published_yet_keeps_its_pack() {
         }
         publish_member(&volume, &laid, "b").await;
         laid.pin = None;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
         assert_eq!(counters(&*store).await, BTreeMap::from([(laid.id, 2_000)]));
         assert_eq!(findings(&store, &blocks).await, []);
@@ -262,7 +260,7 @@ async fn a_plan_of_unknown_outcome_keeps_its_pack() {
     laid.pin = None;
     tokio::time::sleep(COMMIT_DEADLINE).await;
     publish(&volume, b"a", 5).await.unwrap();
-    let reaping = tokio::time::timeout(Duration::from_mins(1), volume.reap_now()).await;
+    let reaping = tokio::time::timeout(Duration::from_mins(1), volume.upkeep.reap_now()).await;
     assert!(reaping.is_err(), "the plan may still be committed, and holds its epoch");
     assert!(exists(&blocks, laid.id).await);
 }
@@ -277,13 +275,13 @@ async fn a_copy_of_a_pack_member_is_an_owner() {
     assert_eq!(findings(&store, &blocks).await, []);
     for name in [&b"a"[..], b"b", b"c", b"twin"] {
         delete(&volume, name).await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(read(&volume, b"triplet").await.unwrap(), bytes_of("b", 2_000));
         assert_eq!(findings(&store, &blocks).await, []);
     }
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 2_000)]));
     delete(&volume, b"triplet").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(counters(&*store).await, BTreeMap::new());
 }
@@ -318,14 +316,15 @@ fn completed_bytes(of: &str, length: usize) -> Vec<u8> {
 async fn packed_parts_pass_their_shares_to_the_file() {
     // Blocks so short that the file's map is in pages.
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 8_192, ..Default::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     let id = pack(&volume, &THREE).await;
     complete_with_copy(&volume, b"big", b"b").await;
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000 + 2 * 1_900)]));
     assert_eq!(findings(&store, &blocks).await, [], "the part and the file own it");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000 + 1_900)]));
     // A copy of so many slices is staged ahead of its plan.
     copy(&volume, b"big", b"copy").await;
@@ -334,12 +333,12 @@ async fn packed_parts_pass_their_shares_to_the_file() {
     for name in [&b"a"[..], b"b", b"c", b"big"] {
         delete(&volume, name).await;
     }
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 1_900)]));
     assert_eq!(read(&volume, b"copy").await.unwrap(), completed_bytes("b", 2_000));
     assert_eq!(findings(&store, &blocks).await, []);
     delete(&volume, b"copy").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!((count_blocks(&blocks).await, counters(&*store).await), (0, BTreeMap::new()));
 }
 
@@ -353,10 +352,10 @@ async fn an_aborted_upload_releases_its_packs() {
     volume.copy_part("b", b"big", given_up, 2, &source, 0..70_000, None).await.unwrap();
     drop(source);
     delete(&volume, b"c").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 73_000)]), "the part lives");
     volume.abort("b", b"big", given_up).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(counters(&*store).await, BTreeMap::from([(id, 3_000)]));
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -365,12 +364,14 @@ async fn an_aborted_upload_releases_its_packs() {
 async fn staged_pack_shares_are_taken_back() {
     for killed in [false, true] {
         let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-        let options = VolumeOptions { collect: false, block_bytes: 8_192, ..Default::default() };
-        let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+        let options = VolumeOptions { block_bytes: 8_192, ..Default::default() };
+        let volume = MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone())
+            .await
+            .unwrap();
         make_bucket(&volume).await;
         let id = pack(&volume, &THREE).await;
         complete_with_copy(&volume, b"big", b"b").await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         let before = counters(&*store).await;
         assert_eq!(before, BTreeMap::from([(id, 74_900)]));
         let mut heir = None;
@@ -383,7 +384,7 @@ async fn staged_pack_shares_are_taken_back() {
             drop(volume);
             let next = open(store.clone(), blocks.clone()).await;
             tokio::time::sleep(SESSION_SILENCE * 2).await;
-            next.sweep(SweepOptions::default()).await.unwrap();
+            next.upkeep.sweep(SweepOptions::default()).await.unwrap();
             heir = Some(next);
         } else {
             let source = volume.stat("b", b"big").await.unwrap();
@@ -415,11 +416,11 @@ async fn an_owner_without_a_record_does_not_delete_its_pack() {
         found.iter().any(|finding| matches!(finding, Finding::Live { pack, .. } if *pack == id))
     );
     delete(&volume, b"a").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(read(&volume, b"b").await.unwrap(), bytes_of("b", 2_000));
     delete(&volume, b"b").await;
     delete(&volume, b"c").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!((exists(&blocks, id).await, counters(&*store).await), (false, BTreeMap::new()));
     let stray = Plan { guards: Vec::new(), writes: vec![Write::Add(key::live(id), 1)] };
     store.commit(&[stray]).await.unwrap();

@@ -11,16 +11,18 @@ use namespace::{AttributeChange, FoundNode, FsError};
 use proptest::prelude::*;
 use record::key::space;
 use record::{Content, Ino};
+use upkeep::Moves;
 
 use super::packs::{bytes_of, counters, findings, pack};
 use super::reaping::{copy, delete, put, put_bytes, read, records};
-use super::{count_blocks, lookup, make_bucket};
-use crate::{FileWrite, Moves, SeekTarget, Volume, VolumeError, VolumeOptions};
+use super::{MaintainedVolume, count_blocks, lookup, make_bucket};
+use crate::{FileWrite, SeekTarget, Volume, VolumeError, VolumeOptions};
 
-async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, Arc<Volume>) {
+async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     (store, blocks, volume)
 }
@@ -70,14 +72,14 @@ async fn punching_a_hole_deletes_its_blocks_and_reads_zeros() {
         let x = node(&volume, b"x").await;
         volume.clear_range(to(x.ino), 1_000..199_000).await.unwrap();
         assert_eq!(findings(&store, &blocks).await, [], "with an orphan");
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(findings(&store, &blocks).await, []);
         assert_eq!(count_blocks(&blocks).await, left);
         let mut expected = vec![5; 200_000];
         expected[1_000..199_000].fill(0);
         assert!(read(&volume, b"x").await.unwrap() == expected);
         delete(&volume, b"x").await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(count_blocks(&blocks).await, 0);
         assert_eq!(findings(&store, &blocks).await, []);
     }
@@ -134,17 +136,17 @@ async fn shared_blocks_are_deleted_with_their_last_file() {
         let mut of_x = vec![5; 200_000];
         of_x[70_000..80_000].fill(0);
         let of_y = [&vec![5; 250_000][..], &of_x[1_000..199_000]].concat();
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(findings(&store, &blocks).await, [], "reaped");
         assert!(read(&volume, b"y").await.unwrap() == of_y);
         delete(&volume, first).await;
         assert_eq!(findings(&store, &blocks).await, [], "one is gone");
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(findings(&store, &blocks).await, [], "one is reaped");
         let left = if then == b"x" { &of_x } else { &of_y };
         assert!(read(&volume, then).await.unwrap() == *left);
         delete(&volume, then).await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(count_blocks(&blocks).await, 0);
         for space in [space::SHARE, space::PENDING, space::ORPHAN, space::MAP] {
             assert_eq!(records(&*store, space).await, 0, "{space:?}");
@@ -170,12 +172,12 @@ async fn half_of_a_pack_member_can_be_shared() {
     expected[60_000..80_000].copy_from_slice(&of_a[..20_000]);
     for gone in [b"a", b"b"] {
         delete(&volume, gone).await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(findings(&store, &blocks).await, []);
         assert!(read(&volume, b"y").await.unwrap() == expected);
     }
     volume.clear_range(to(node(&volume, b"y").await.ino), 50_000..80_000).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(
         (counters(&*store).await, records(&*store, space::SHARE).await),
         (BTreeMap::new(), 0)
@@ -192,10 +194,10 @@ async fn shared_ranges_of_a_sparse_pack_are_rewritten_with_it() {
     share(&volume, b"a", 0..3_000, b"y", 50_000).await.unwrap();
     share(&volume, b"a", 1_000..4_000, b"y", 90_000).await.unwrap();
     delete(&volume, b"b").await;
-    volume.reap_now().await.unwrap();
-    assert_ne!(volume.repack_now().await.unwrap(), Moves::default());
+    volume.upkeep.reap_now().await.unwrap();
+    assert_ne!(volume.upkeep.repack_now().await.unwrap(), Moves::default());
     assert_eq!(findings(&store, &blocks).await, []);
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     let mut expected = vec![5; 100_000];
     let of_a = bytes_of("a", 4_000);
     expected[50_000..53_000].copy_from_slice(&of_a[..3_000]);
@@ -214,10 +216,10 @@ async fn a_released_block_cannot_be_shared_until_it_is_reaped() {
     volume.truncate(to(z), 0).await.unwrap();
     let error = share(&volume, b"x", 0..200_000, b"z", 0).await.unwrap_err();
     assert!(matches!(error, VolumeError::Fs(FsError::BlockReleasePending)), "{error}");
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     share(&volume, b"x", 0..200_000, b"z", 0).await.unwrap();
     delete(&volume, b"x").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert!(read(&volume, b"z").await.unwrap() == vec![5; 200_000]);
     assert_eq!(findings(&store, &blocks).await, []);
 }
@@ -233,7 +235,7 @@ async fn a_changed_source_is_not_shared() {
     assert!(matches!(error, VolumeError::Fs(FsError::SourceChanged)), "{error}");
     let x = node(&volume, b"x").await;
     delete(&volume, b"x").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     let error = volume.share_range(to(y), &x, 0..200_000, 0).await.unwrap_err();
     assert!(matches!(error, VolumeError::Fs(FsError::SourceChanged)), "{error}");
     assert!(read(&volume, b"y").await.unwrap() == vec![5; 100_000]);
@@ -327,7 +329,7 @@ async fn act_while_reaping(block_bytes: u32, acts: Vec<Act>) {
                 tokio::time::sleep(Duration::from_millis(3)).await;
             }
         };
-        let (reaped, ()) = futures::join!(volume.reap_now(), acting);
+        let (reaped, ()) = futures::join!(volume.upkeep.reap_now(), acting);
         reaped.unwrap();
         for (name, expected) in [&b"x"[..], b"y"].iter().zip(&files) {
             assert!(read(&volume, name).await.unwrap() == *expected);
@@ -336,7 +338,7 @@ async fn act_while_reaping(block_bytes: u32, acts: Vec<Act>) {
     }
     for name in [b"x", b"y"] {
         delete(&volume, name).await;
-        volume.reap_now().await.unwrap();
+        volume.upkeep.reap_now().await.unwrap();
         assert_eq!(findings(&store, &blocks).await, []);
     }
     assert_eq!((count_blocks(&blocks).await, records(&*store, space::SHARE).await), (0, 0));

@@ -14,7 +14,7 @@ use session::SessionOptions;
 use store::{MetaStore, Page, Read, ReadResult, Space};
 use upkeep::UPLOAD_RESULT_KEPT;
 
-use super::{count_blocks, make_bucket, open, publish, staged};
+use super::{MaintainedVolume, count_blocks, make_bucket, open, publish, staged};
 use crate::{
     CompletePart, CompleteUpload, CopyChanges, FileOwner, NewUpload, ObjectDigests, UploadId,
     Volume, VolumeError, VolumeOptions,
@@ -83,7 +83,7 @@ async fn deleted_and_replaced_objects_are_reaped_with_their_blocks() {
     assert_eq!(records(&*store, space::ORPHAN).await, 2, "files without blocks are gone already");
     assert_eq!(bytes_of(&*store, bucket).await, 540_000);
     assert_eq!(count_blocks(&blocks).await, 2 + 4 + 2 + 4);
-    let reaped = volume.reap_now().await.unwrap();
+    let reaped = volume.upkeep.reap_now().await.unwrap();
     assert_eq!((reaped.orphans, reaped.blocks), (2, 8));
     assert_eq!(count_blocks(&blocks).await, 4);
     assert_eq!(bytes_of(&*store, bucket).await, 140_000);
@@ -91,7 +91,7 @@ async fn deleted_and_replaced_objects_are_reaped_with_their_blocks() {
         assert_eq!(records(&*store, space).await, 0, "{space:?}");
     }
     assert_eq!(read(&volume, b"d/replaced").await.unwrap().len(), 70_000);
-    assert_eq!(volume.reap_now().await.unwrap().orphans, 0);
+    assert_eq!(volume.upkeep.reap_now().await.unwrap().orphans, 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,8 +133,8 @@ async fn a_file_without_blocks_is_deleted_at_once_and_readers_keep_it() {
     // And this one has a hint of an inode whose tags have changed since.
     delete(&deleting, b"replaced").await;
     assert_eq!(bytes_of(&*store, bucket).await, 3);
-    assert_eq!(deleting.reap_now().await.unwrap().orphans, 0);
-    let report = crate::fsck(store, blocks, &crate::NoProgress).await.unwrap();
+    assert_eq!(deleting.upkeep.reap_now().await.unwrap().orphans, 0);
+    let report = upkeep::fsck(store, blocks, &upkeep::NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
 }
 
@@ -147,19 +147,19 @@ async fn a_reader_on_another_gateway_delays_the_reaper() {
     let reader = open(store.clone(), blocks.clone()).await;
     let object = reader.stat("b", b"one").await.unwrap();
     delete(&reaping, b"one").await;
-    let early = tokio::time::timeout(Duration::from_mins(2), reaping.reap_now()).await;
+    let early = tokio::time::timeout(Duration::from_mins(2), reaping.upkeep.reap_now()).await;
     assert!(early.is_err(), "the reader has not let go");
     assert_eq!(count_blocks(&blocks).await, 4);
     let stream = reader.read(&object, 0..object.size());
     drop(object);
-    let early = tokio::time::timeout(Duration::from_mins(2), reaping.reap_now()).await;
+    let early = tokio::time::timeout(Duration::from_mins(2), reaping.upkeep.reap_now()).await;
     assert_eq!(early.unwrap().unwrap().blocks, 0, "its stream goes on");
     assert_eq!(count_blocks(&blocks).await, 4);
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert_eq!(pieces.concat(), vec![5; 200_000]);
     // It was held for longer than most, and the hold goes a moment after the reader.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let reaped = tokio::time::timeout(Duration::from_mins(2), reaping.reap_now()).await;
+    let reaped = tokio::time::timeout(Duration::from_mins(2), reaping.upkeep.reap_now()).await;
     assert_eq!(reaped.unwrap().unwrap().blocks, 4);
 }
 
@@ -175,7 +175,7 @@ async fn a_shared_block_is_deleted_with_its_last_owner() {
         assert_eq!(records(&*store, space::SHARE).await, 6);
         for (left, name) in order.iter().enumerate() {
             delete(&volume, name).await;
-            volume.reap_now().await.unwrap();
+            volume.upkeep.reap_now().await.unwrap();
             let expected = if left == 2 { 0 } else { 2 };
             assert_eq!(count_blocks(&blocks).await, expected, "{order:?} after {left}");
             for name in &order[left + 1..] {
@@ -200,10 +200,10 @@ async fn owners_deleted_together_leave_no_block() {
         delete(&volume, format!("{n}").as_bytes()).await;
         delete(&second, format!("c{n}").as_bytes()).await;
     }
-    let (one, two) = futures::join!(volume.reap_now(), second.reap_now());
+    let (one, two) = futures::join!(volume.upkeep.reap_now(), second.upkeep.reap_now());
     one.unwrap();
     two.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     for space in [space::ORPHAN, space::PENDING, space::SHARE] {
         assert_eq!(records(&*store, space).await, 0, "{space:?}");
@@ -213,14 +213,15 @@ async fn owners_deleted_together_leave_no_block() {
 #[tokio::test(start_paused = true)]
 async fn a_large_content_map_is_reaped_page_by_page() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 1, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 1, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     let bucket = make_bucket(&volume).await;
     put(&volume, b"large", 1_200).await;
     assert_eq!(records(&*store, space::MAP).await, 3);
     assert_eq!(count_blocks(&blocks).await, 1_200);
     delete(&volume, b"large").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(bytes_of(&*store, bucket).await, 0);
     for space in [space::ORPHAN, space::PENDING, space::MAP] {
@@ -234,9 +235,11 @@ async fn a_reaper_continues_after_a_failure_at_any_step() {
     for skip in 0..24 {
         for fault in [Fault::LostAnswer, Fault::LostRequest, Fault::Unavailable] {
             let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-            let options =
-                VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-            let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+            let options = VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+            let volume =
+                MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone())
+                    .await
+                    .unwrap();
             make_bucket(&volume).await;
             // Contents of several pages, shared and not.
             put(&volume, b"kept", 150_000).await;
@@ -250,7 +253,7 @@ async fn a_reaper_continues_after_a_failure_at_any_step() {
                 store.inject(None, Fault::Pass);
             }
             store.inject(None, fault);
-            let first = volume.reap_now().await;
+            let first = volume.upkeep.reap_now().await;
             if store.fired() > skip {
                 fired += 1;
             } else {
@@ -261,7 +264,7 @@ async fn a_reaper_continues_after_a_failure_at_any_step() {
             drop(volume);
             let heir = open(store.clone(), blocks.clone()).await;
             tokio::time::sleep(session::SESSION_SILENCE * 2).await;
-            heir.reap_now().await.unwrap();
+            heir.upkeep.reap_now().await.unwrap();
             assert_eq!(count_blocks(&blocks).await, 586, "{fault:?} after {skip}");
             assert_eq!(read(&heir, b"kept").await.unwrap(), vec![5; 150_000]);
             assert_eq!(records(&*store, space::PENDING).await, 0);
@@ -306,12 +309,12 @@ async fn a_completed_upload_keeps_the_blocks_of_its_file() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let clock = Arc::new(crate::SetClock::new(record::Timestamp(1_000_000)));
     let options = VolumeOptions {
-        collect: false,
         block_bytes: 65_536,
         session: SessionOptions { clock: clock.clone(), ..SessionOptions::default() },
         ..VolumeOptions::default()
     };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     let id = upload(&volume, b"big").await;
     // Sent twice: the first transmission loses its blocks.
@@ -327,7 +330,7 @@ async fn a_completed_upload_keeps_the_blocks_of_its_file() {
     let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(tag));
     volume.complete("b", b"big", id, wanted(), finish).await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 6);
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 2);
     assert_eq!(records(&*store, space::PART).await, 0);
     assert_eq!(records(&*store, space::UPLOAD).await, 1, "the completed one still answers");
@@ -336,7 +339,7 @@ async fn a_completed_upload_keeps_the_blocks_of_its_file() {
     assert_eq!(read(&volume, b"big").await.unwrap(), vec![5; 100_000]);
     let later = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap() + 2_000_000;
     clock.set(record::Timestamp(later));
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(records(&*store, space::UPLOAD).await, 0);
     assert_eq!(read(&volume, b"big").await.unwrap(), vec![5; 100_000]);
 }
@@ -351,7 +354,7 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
     part(&volume, b"big", id, 1).await;
     delete(&volume, b"one").await;
     volume.delete_bucket("b").await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     for space in [space::ORPHAN, space::UPLOAD, space::PART, space::BUCKET] {
         assert_eq!(records(&*store, space).await, 0, "{space:?}");

@@ -15,12 +15,10 @@ use store::{
     Read, ReadResult, Snapshot, Space, StoreError, Verdict, Write,
 };
 use tokio::time::{Duration, sleep};
+use upkeep::{NoProgress, fsck};
 
-use super::make_bucket;
-use crate::{
-    FileOwner, FsError, NewObject, NoProgress, Volume, VolumeError, VolumeOptions, WriteCondition,
-    fsck,
-};
+use super::{MaintainedVolume, make_bucket};
+use crate::{FileOwner, FsError, NewObject, Volume, VolumeError, VolumeOptions, WriteCondition};
 
 /// A store in memory that can be put back to an earlier state under those who use it.
 #[derive(Debug)]
@@ -114,9 +112,9 @@ impl MetaStore for Restorable {
     async fn close(&self) {}
 }
 
-pub(super) async fn open(store: &Arc<Restorable>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
-    let options = VolumeOptions { collect: false, ..VolumeOptions::default() };
-    Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
+pub(super) async fn open(store: &Arc<Restorable>, blocks: &Arc<MemoryBlocks>) -> MaintainedVolume {
+    let options = VolumeOptions { ..VolumeOptions::default() };
+    MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap()
 }
 
 pub(super) async fn put(volume: &Volume, name: &str, bytes: &Bytes) -> Result<(), VolumeError> {
@@ -294,6 +292,6 @@ async fn a_restore_under_gateways_loses_only_later_commits() {
     }
     let report = fsck(store.clone(), blocks, &NoProgress).await.unwrap();
     // Blocks of lost objects have no owner, and belong to ended sessions.
-    let harmless = |finding: &crate::Finding| matches!(finding, crate::Finding::Leaked(_));
+    let harmless = |finding: &upkeep::Finding| matches!(finding, upkeep::Finding::Leaked(_));
     assert!(report.findings.iter().all(harmless), "{:?}", report.findings);
 }

@@ -8,9 +8,10 @@ use faulty::{Fault, Faulty, get};
 use record::{VolumeRecord, key};
 use session::{HEARTBEAT_INTERVAL, SESSION_SILENCE, SessionOptions, other_sessions};
 use store::{MemoryStore, MetaStore, Plan, Write};
+use upkeep::{NoProgress, fsck};
 
-use super::{lookup, make_bucket, open, publish};
-use crate::{NoProgress, Volume, VolumeError, VolumeOptions, fsck};
+use super::{MaintainedVolume, lookup, make_bucket, open, publish};
+use crate::{VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn a_volume_is_created_once_and_then_opened() {
@@ -39,7 +40,8 @@ async fn an_unknown_volume_format_is_refused_with_a_reason() {
         let other = VolumeRecord { format, ..volume.record().clone() };
         let writes = vec![Write::Put(at.clone(), other.encode(&at))];
         store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
-        let opening = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
+        let opening =
+            MaintainedVolume::open(VolumeOptions::default(), store.clone(), blocks.clone());
         let opening = opening.await.unwrap_err().to_string();
         let checking = fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap_err();
         for error in [opening, checking.to_string()] {
@@ -117,10 +119,9 @@ async fn a_sole_process_ends_leftover_sessions_at_once() {
     let nonce = killed.session.nonce();
     let options = VolumeOptions {
         session: SessionOptions { sole: true, ..SessionOptions::default() },
-        collect: false,
         ..VolumeOptions::default()
     };
-    let sole = Volume::open(options, store.clone(), blocks).await.unwrap();
+    let sole = MaintainedVolume::open_without_tasks(options, store.clone(), blocks).await.unwrap();
     assert_eq!(get(&*store, &key::session(nonce)).await, None);
     make_bucket(&sole).await;
     assert!(matches!(publish(&killed, b"one", 3).await, Err(VolumeError::Fenced)));

@@ -12,8 +12,8 @@ use session::scan::ino_of;
 use store::{Key, Plan, Write};
 
 use super::reaping::{copy, delete, put, records};
-use super::{count_blocks, make_bucket, open, publish};
-use crate::{Volume, VolumeOptions};
+use super::{MaintainedVolume, count_blocks, make_bucket, open, publish};
+use crate::VolumeOptions;
 
 /// Flips a bit of a record, and waits until the feed has reported that.
 pub(super) async fn damage(store: &Faulty, key: Key) {
@@ -46,7 +46,7 @@ async fn an_undecodable_removed_file_is_kept_and_others_are_reaped() {
     let dead = orphans(&store).await;
     assert_eq!(dead.len(), 3);
     damage(&store, key::inode(dead[1])).await;
-    let reaped = volume.reap_now().await.unwrap();
+    let reaped = volume.upkeep.reap_now().await.unwrap();
     assert_eq!((reaped.orphans, reaped.blocks), (2, 4));
     assert_eq!(orphans(&store).await, [dead[1]], "it is kept");
     assert_eq!(count_blocks(&blocks).await, 2, "and so are its blocks");
@@ -63,7 +63,7 @@ async fn an_undecodable_orphan_is_kept_and_others_are_reaped() {
     }
     let dead = orphans(&store).await;
     damage(&store, key::orphan(dead[0])).await;
-    let reaped = volume.reap_now().await.unwrap();
+    let reaped = volume.upkeep.reap_now().await.unwrap();
     assert_eq!((reaped.orphans, reaped.blocks), (1, 2));
     assert_eq!(orphans(&store).await, [dead[0]]);
     assert_eq!(count_blocks(&blocks).await, 2);
@@ -72,8 +72,9 @@ async fn an_undecodable_orphan_is_kept_and_others_are_reaped() {
 #[tokio::test(start_paused = true)]
 async fn an_undecodable_map_page_stops_only_its_own_file() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, b"large", 150_000).await;
     copy(&volume, b"large", b"copy").await;
@@ -83,7 +84,7 @@ async fn an_undecodable_map_page_stops_only_its_own_file() {
     }
     let dead = orphans(&store).await;
     damage(&store, key::map_page(dead[0], 0)).await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(orphans(&store).await, [dead[0]]);
     assert_eq!(count_blocks(&blocks).await, 586, "those of the small one are gone");
     assert_eq!(records(&*store, space::PENDING).await, 0);

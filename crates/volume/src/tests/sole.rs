@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use session::{AUTHORITY_DURATION, JOIN_PATIENCE, SessionOptions};
 use store::{MemoryStore, MetaStore};
 
+use super::MaintainedVolume;
 use super::*;
 use crate::{RoundTrips, count_round_trips};
 
@@ -14,14 +15,13 @@ use crate::{RoundTrips, count_round_trips};
 const FOUND_OUT: Duration = Duration::from_secs(10);
 
 /// A volume that answers from current entries while it is authoritative.
-async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
+async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> MaintainedVolume {
     let options = VolumeOptions {
-        collect: false,
         session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
         inline_bytes_max: 16,
         ..Default::default()
     };
-    Volume::open(options, store.clone(), blocks.clone()).await.unwrap()
+    MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap()
 }
 
 /// Looks a name up. Returns the size of the object, and true if that took no round trip.

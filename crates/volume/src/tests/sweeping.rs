@@ -13,10 +13,11 @@ use record::key::{self, space};
 use record::{BlockId, Nonce};
 use session::SESSION_SILENCE;
 use store::{MetaStore, Plan, Write};
+use upkeep::SweepOptions;
 
 use super::reaping::{copy, delete, put, read, records};
-use super::{count_blocks, make_bucket, open, publish, staged};
-use crate::{CopyChanges, SweepOptions, Volume, VolumeOptions};
+use super::{MaintainedVolume, count_blocks, make_bucket, open, publish, staged};
+use crate::{CopyChanges, VolumeOptions};
 
 /// Publishes one object, uploads two blocks for another, and is killed.
 pub(super) async fn killed(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Nonce {
@@ -34,15 +35,15 @@ async fn a_sweep_spares_live_sessions_and_named_blocks() {
     let dead = killed(&store, &blocks).await;
     let volume = open(store.clone(), blocks.clone()).await;
     staged(&volume, 70_000).await.disarm();
-    let early = volume.sweep(SweepOptions::default()).await.unwrap();
+    let early = volume.upkeep.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!(early.listed, 0, "the killed session was not ended yet");
     tokio::time::sleep(SESSION_SILENCE * 2).await;
     let dry = SweepOptions { dry_run: true, ..SweepOptions::default() };
-    let dry = volume.sweep(dry).await.unwrap();
+    let dry = volume.upkeep.sweep(dry).await.unwrap();
     assert_eq!((dry.listed, dry.unreferenced, dry.deleted), (4, 2, 0));
     assert_eq!(count_blocks(&blocks).await, 6);
     assert!(get(&*store, &key::idempotency_slot(dead, 0)).await.is_some());
-    let swept = volume.sweep(SweepOptions::default()).await.unwrap();
+    let swept = volume.upkeep.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!((swept.listed, swept.unreferenced, swept.deleted), (4, 2, 2));
     assert_eq!(count_blocks(&blocks).await, 4, "its own staged blocks are no candidates");
     assert_eq!(read(&volume, b"kept").await.unwrap(), vec![5; 100_000]);
@@ -54,8 +55,9 @@ async fn a_sweep_spares_live_sessions_and_named_blocks() {
 async fn leftovers_of_a_killed_process_are_swept_in_the_background() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     killed(&store, &blocks).await;
-    let volume =
-        Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await.unwrap();
+    let volume = MaintainedVolume::open(VolumeOptions::default(), store.clone(), blocks.clone())
+        .await
+        .unwrap();
     tokio::time::sleep(SESSION_SILENCE * 3).await;
     assert_eq!(count_blocks(&blocks).await, 2);
     delete(&volume, b"kept").await;
@@ -74,7 +76,7 @@ async fn an_undecodable_record_stops_every_deletion() {
         let broken = store::Key::new(space, 77, b"short");
         let put = Write::Put(broken, Bytes::from_static(b"no record"));
         store.commit(&[Plan { guards: Vec::new(), writes: vec![put] }]).await.unwrap();
-        volume.sweep(SweepOptions::default()).await.unwrap_err();
+        volume.upkeep.sweep(SweepOptions::default()).await.unwrap_err();
         assert_eq!(count_blocks(&blocks).await, 4, "{space:?}");
     }
 }
@@ -82,17 +84,18 @@ async fn an_undecodable_record_stops_every_deletion() {
 #[tokio::test(start_paused = true)]
 async fn a_sweep_beyond_its_share_deletes_nothing() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 16, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 16, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     staged(&volume, 16 * 1_200).await.disarm();
     volume.close().await;
     drop(volume);
     let volume = open(store.clone(), blocks.clone()).await;
-    let swept = volume.sweep(SweepOptions::default()).await.unwrap();
+    let swept = volume.upkeep.sweep(SweepOptions::default()).await.unwrap();
     assert!(swept.beyond_share);
     assert_eq!((swept.unreferenced, swept.deleted), (1_200, 0));
     let all = SweepOptions { share_percent: 100, ..SweepOptions::default() };
-    let swept = volume.sweep(all).await.unwrap();
+    let swept = volume.upkeep.sweep(all).await.unwrap();
     assert_eq!((swept.unreferenced, swept.deleted), (1_200, 1_200));
     assert_eq!(count_blocks(&blocks).await, 0);
 }
@@ -100,8 +103,9 @@ async fn a_sweep_beyond_its_share_deletes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn staged_records_of_a_dead_session_are_deleted() {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, b"source", 150_000).await;
     store.inject(Some(space::INODE), Fault::Stuck);
@@ -113,12 +117,12 @@ async fn staged_records_of_a_dead_session_are_deleted() {
     drop(volume);
     let heir = open(store.clone(), blocks.clone()).await;
     tokio::time::sleep(SESSION_SILENCE * 2).await;
-    heir.sweep(SweepOptions::default()).await.unwrap();
+    heir.upkeep.sweep(SweepOptions::default()).await.unwrap();
     assert_eq!(records(&*store, space::STAGED).await, 0);
     assert_eq!(records(&*store, space::MAP).await, 2);
     assert_eq!(read(&heir, b"source").await.unwrap(), vec![5; 150_000]);
     delete(&heir, b"source").await;
-    heir.reap_now().await.unwrap();
+    heir.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(records(&*store, space::SHARE).await, 0);
 }
@@ -170,14 +174,15 @@ impl BlockStore for Unlistable {
 #[tokio::test(start_paused = true)]
 async fn an_incomplete_block_listing_deletes_nothing() {
     let (store, blocks) = (Faulty::new(), Arc::new(Unlistable::default()));
-    let options = VolumeOptions { collect: false, block_bytes: 16, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 16, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     staged(&volume, 16 * 1_200).await.disarm();
     volume.close().await;
     let volume = open(store.clone(), blocks.clone()).await;
     blocks.failing.store(true, Ordering::SeqCst);
     let all = SweepOptions { share_percent: 100, ..SweepOptions::default() };
-    volume.sweep(all).await.unwrap_err();
+    volume.upkeep.sweep(all).await.unwrap_err();
     assert!(blocks.failed.load(Ordering::SeqCst));
     assert_eq!(count_blocks(&blocks.inner).await, 1_200);
 }
@@ -186,8 +191,9 @@ async fn an_incomplete_block_listing_deletes_nothing() {
 async fn a_failed_copy_leaves_its_source_the_only_owner() {
     // So many blocks that the copy is staged ahead of its plan.
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
-    let options = VolumeOptions { collect: false, block_bytes: 256, ..VolumeOptions::default() };
-    let volume = Volume::open(options, store.clone(), blocks.clone()).await.unwrap();
+    let options = VolumeOptions { block_bytes: 256, ..VolumeOptions::default() };
+    let volume =
+        MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap();
     make_bucket(&volume).await;
     put(&volume, b"source", 150_000).await;
     copy(&volume, b"source", b"twin").await;
@@ -197,6 +203,6 @@ async fn a_failed_copy_leaves_its_source_the_only_owner() {
     volume.copy(&source, "b", b"twin", CopyChanges::default(), absent, &owner).await.unwrap_err();
     drop(source);
     delete(&volume, b"twin").await;
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(read(&volume, b"source").await.unwrap(), vec![5; 150_000]);
 }

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::reaping::delete;
 use super::{count_blocks, lookup, make_bucket, open, publish};
-use crate::Volume;
 
 /// Files of a pass: a few steps of it.
 const FILES: usize = 320;
@@ -32,7 +31,7 @@ async fn reap(priority: Priority, served: bool) -> Duration {
     }
     store.reading.lock().unwrap().takes = READ;
     let asking: Option<tokio::task::JoinHandle<()>> = served.then(|| {
-        let volume: Arc<Volume> = Arc::clone(&volume);
+        let volume = volume.clone();
         volume.session.tasks().clone().spawn("ask", async move {
             loop {
                 lookup(&volume, b"stays").await.unwrap();

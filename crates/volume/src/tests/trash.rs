@@ -8,15 +8,16 @@ use namespace::{NodeName, RenameMode};
 use record::key::space;
 use record::{BucketConfig, BucketConfigKind, Ino, Timestamp, Versioning};
 use store::MemoryStore;
+use upkeep::{NoProgress, fsck};
 
 use super::reaping::{bytes_of, read, records};
-use super::{count_blocks, make_bucket, open, publish};
-use crate::{BucketChange, FsError, NoProgress, Volume, VolumeError, fsck};
+use super::{MaintainedVolume, count_blocks, make_bucket, open, publish};
+use crate::{BucketChange, FsError, VolumeError};
 
 struct World {
     store: Arc<MemoryStore>,
     blocks: Arc<MemoryBlocks>,
-    volume: Arc<Volume>,
+    volume: MaintainedVolume,
     bucket: Ino,
 }
 
@@ -66,7 +67,7 @@ impl World {
         let keys = keys.iter().map(|key| (key.as_bytes().to_vec(), None)).collect();
         self.volume.delete("b", keys).await.unwrap();
         self.volume.empty_trash(b"b".into(), b"", Timestamp(i64::MAX)).await.unwrap();
-        self.volume.reap_now().await.unwrap();
+        self.volume.upkeep.reap_now().await.unwrap();
         assert_eq!(self.lost().await, []);
         assert_eq!(bytes_of(&*self.store, self.bucket).await, 0);
         assert_eq!(count_blocks(&self.blocks).await, 0);

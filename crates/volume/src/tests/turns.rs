@@ -11,13 +11,13 @@ use record::{Dentry, Ino, Versioning, key};
 use session::CONTENTION_DEADLINE;
 use tokio::time::Instant;
 
-use super::{lookup, make_bucket, open, publish};
+use super::{MaintainedVolume, lookup, make_bucket, open, publish};
 use crate::{BucketChange, FsError, Volume, VolumeError};
 
 /// How long a gateway needs at most until it knows that there is another one.
 const PEERS_KNOWN: Duration = Duration::from_secs(3);
 
-async fn world() -> (Arc<Faulty>, Arc<Volume>, Arc<Volume>, Ino) {
+async fn world() -> (Arc<Faulty>, MaintainedVolume, MaintainedVolume, Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let one = open(store.clone(), blocks.clone()).await;
     let bucket = make_bucket(&one).await;

@@ -6,11 +6,11 @@ use block::MemoryBlocks;
 use namespace::{NodeName, RenameMode};
 use record::Versioning;
 use store::MemoryStore;
+use upkeep::{NoProgress, fsck};
 
 use super::{make_bucket, open, publish};
 use crate::{
-    BucketChange, FsError, NoProgress, Note, VersionRef, VersionsEntry, VersionsQuery, Volume,
-    VolumeError, fsck,
+    BucketChange, FsError, Note, VersionRef, VersionsEntry, VersionsQuery, Volume, VolumeError,
 };
 
 const KEY: &[u8] = b"site/i";

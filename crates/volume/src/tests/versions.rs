@@ -8,11 +8,12 @@ use block::MemoryBlocks;
 use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, Versioning};
 use session::SessionOptions;
 use store::MemoryStore;
+use upkeep::{NoProgress, fsck};
 
-use super::{count_blocks, make_bucket, open, publish};
+use super::{MaintainedVolume, count_blocks, make_bucket, open, publish};
 use crate::{
-    BucketChange, FsError, ListedAs, NoProgress, ObjectChange, SetClock, VersionRef, VersionsEntry,
-    VersionsQuery, Volume, VolumeError, VolumeOptions, fsck,
+    BucketChange, FsError, ListedAs, ObjectChange, SetClock, VersionRef, VersionsEntry,
+    VersionsQuery, Volume, VolumeError, VolumeOptions,
 };
 
 const KEYS: [&str; 5] = ["a", "a/b", "a/c/d", "a0", "k"];
@@ -135,7 +136,7 @@ async fn pages_show_each_version_once_and_removed_versions_leave_no_block() {
             }
         }
     }
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     let report = fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
     for (key, versions) in &model {
@@ -144,17 +145,17 @@ async fn pages_show_each_version_once_and_removed_versions_leave_no_block() {
         }
     }
     volume.delete_bucket("b").await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep.reap_now().await.unwrap();
     assert_eq!(count_blocks(&blocks).await, 0);
     assert_eq!(fsck(store, blocks, &NoProgress).await.unwrap().findings, []);
 }
 
 /// A volume by such a clock, with a version that is retained until then.
-async fn retained(clock: &Arc<SetClock>, mode: RetentionMode) -> (Arc<Volume>, VersionRef) {
+async fn retained(clock: &Arc<SetClock>, mode: RetentionMode) -> (MaintainedVolume, VersionRef) {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let session = SessionOptions { clock: Arc::<SetClock>::clone(clock), ..Default::default() };
-    let options = VolumeOptions { collect: false, session, ..Default::default() };
-    let volume = Volume::open(options, store, blocks).await.unwrap();
+    let options = VolumeOptions { session, ..Default::default() };
+    let volume = MaintainedVolume::open_without_tasks(options, store, blocks).await.unwrap();
     make_bucket(&volume).await;
     set(&volume, Versioning::Enabled).await;
     let version = publish(&volume, b"k", 7).await.unwrap().version.unwrap();

@@ -41,6 +41,12 @@ const FOR_TESTS: [&str; 4] = ["databases", "faulty", "fuzz", "proxy"];
 /// of the workspace, because otherwise the tests of that crate could not use them.
 const FOR_ALL_TESTS: [&str; 2] = ["databases", "proxy"];
 
+/// Pairs of crates of which neither may depend on the other. S3 and files are two views of a volume.
+/// A session and content know `publication`, the contract between them. The operations of a volume
+/// and the background work on it meet in `maintained` only.
+const PEERS: [(&str, &str); 3] =
+    [("gateway", "fuse"), ("session", "content"), ("volume", "upkeep")];
+
 /// The crates of the workspace on which xtask may depend.
 const FOR_XTASK: [&str; 3] = ["databases", "load", "sigv4"];
 
@@ -96,11 +102,7 @@ pub(super) fn violations(
                 format!("only server may reach engines, but {package} reaches {name}")
             }));
     }
-    // S3 and files are two views of a volume. Each must work without the other.
-    // A session and content know `publication`, the contract between them.
-    let peers =
-        [("gateway", "fuse"), ("fuse", "gateway"), ("session", "content"), ("content", "session")];
-    for (one, other) in peers {
+    for (one, other) in PEERS.into_iter().flat_map(|(one, other)| [(one, other), (other, one)]) {
         if package == one && reached.contains(other) {
             found.push(format!("{one} and {other} are peers, but {one} reaches {other}"));
         }

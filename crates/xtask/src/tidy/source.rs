@@ -30,6 +30,10 @@ const TASK_LOCALS: [(&str, &str); 2] = [("session", "COST"), ("edge", "FLOW")];
 const LAZY: [&str; 6] =
     ["LazyLock", "LazyCell", "OnceLock", "OnceCell", "lazy_static", "thread_local"];
 
+/// Crates that may open a volume without its upkeep. `admin` does so for commands that need none,
+/// and `gateway` in a module of tests.
+const MAY_OPEN_VOLUME: [&str; 4] = ["volume", "maintained", "admin", "gateway"];
+
 /// Crates that may read environment variables. Tests may do so in all crates.
 const MAY_USE_ENV: [&str; 5] = ["server", "xtask", "tests", "benches", "databases"];
 
@@ -71,6 +75,8 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
                     _ if BELOW_VIEWS.contains(&package) => &HTTP,
                     _ => &[],
                 },
+                lone_volume: (!MAY_OPEN_VOLUME.contains(&package) && !is_test)
+                    .then_some("a process opens a volume with its upkeep: MaintainedVolume"),
                 unprinted: if package == "admin" && !is_test { &PRINTING } else { &[] },
             };
             rules.walk(tokens, &mut found);
@@ -92,6 +98,8 @@ struct Rules<'a> {
     lazy: bool,
     /// Names that are forbidden because they are crates of HTTP.
     of_http: &'static [&'static str],
+    /// The error of a call of `Volume::open`; `None` allows it.
+    lone_volume: Option<&'static str>,
     /// Names that are forbidden because they print.
     unprinted: &'static [&'static str],
 }
@@ -123,7 +131,7 @@ impl Rules<'_> {
                     if after_mod && is_empty_name(&name) {
                         found.push((line, format!("the name of module {name} has no meaning")));
                     }
-                    if matches!(name.as_str(), "std" | "hashing") {
+                    if matches!(name.as_str(), "std" | "hashing" | "Volume") {
                         for used in path_heads(&mut tokens) {
                             self.check_used(&name, &used, line, found);
                         }
@@ -161,15 +169,21 @@ impl Rules<'_> {
         }
     }
 
-    /// Checks a part of `std` or `hashing` that the file uses.
+    /// Checks a part of `std`, `hashing` or the type `Volume` that the file uses.
     fn check_used(&self, of: &str, used: &str, line: usize, found: &mut Vec<Finding>) {
-        let outside =
-            if of == "std" { OUTSIDE.contains(&used) } else { !PURE_HASHING.contains(&used) };
+        let outside = match of {
+            "std" => OUTSIDE.contains(&used),
+            "hashing" => !PURE_HASHING.contains(&used),
+            _ => false,
+        };
         if self.pure && outside {
             found.push((line, format!("a pure crate does not use {of}::{used}")));
         }
         if !self.env && of == "std" && used == "env" {
             found.push((line, "only server reads the environment".to_owned()));
+        }
+        if let Some(error) = self.lone_volume.filter(|_| of == "Volume" && used == "open") {
+            found.push((line, error.to_owned()));
         }
     }
 }
@@ -194,7 +208,8 @@ fn check_task_locals(
     }
 }
 
-/// Returns the next part of a path behind a crate's name, or of each path in a list in braces.
+/// Returns the next part of a path behind the name of a crate or type, or of each path in a list in
+/// braces.
 fn path_heads(tokens: &mut Peekable<impl Iterator<Item = TokenTree>>) -> Vec<String> {
     for _ in 0..2 {
         match tokens.peek() {

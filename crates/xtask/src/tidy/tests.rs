@@ -169,6 +169,29 @@ fn a_mount_works_without_http_and_configuration() {
 }
 
 #[test]
+fn a_volume_and_its_upkeep_do_not_reach_each_other() {
+    assert_eq!(
+        reaches("volume", &["session", "upkeep"]),
+        ["volume and upkeep are peers, but volume reaches upkeep"]
+    );
+    assert_eq!(reaches("upkeep", &["session", "volume"]).len(), 1);
+    assert!(reaches("maintained", &["upkeep", "volume"]).is_empty());
+    assert!(reaches("server", &["maintained", "upkeep", "volume"]).is_empty());
+}
+
+#[test]
+fn a_serving_process_does_not_open_a_volume_without_its_upkeep() {
+    let text = "async fn f() { Volume::open(options, store, blocks).await; }";
+    let error = "a process opens a volume with its upkeep: MaintainedVolume";
+    assert_eq!(found("server", text), [error]);
+    assert_eq!(found("server", &text.replace("Volume", "volume::Volume")), [error]);
+    assert!(found("server", &text.replace("Volume", "MaintainedVolume")).is_empty());
+    assert!(found("server", "use volume::{Volume, open}; fn f(a: &Volume) {}").is_empty());
+    assert!(found("maintained", text).is_empty());
+    assert!(source::violations(text, "gateway", true).is_empty(), "tests may");
+}
+
+#[test]
 fn the_administration_returns_values_and_prints_nothing() {
     assert_eq!(
         reaches("admin", &["volume", "gateway"]),

@@ -14,13 +14,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::MemoryBlocks;
+use maintained::MaintainedVolume;
 use record::{
     BucketConfig, BucketConfigKind, ObjectHeaders, ObjectLock, Timestamp, VersionRef, Versioning,
 };
 use store::{MemoryStore, MetaStore};
 use volume::{
-    BucketChange, CopyChanges, FileOwner, FsError, NewObject, NoProgress, ObjectChange,
-    SessionOptions, SetClock, Volume, VolumeError, VolumeOptions, WriteCondition, fsck,
+    BucketChange, CopyChanges, FileOwner, FsError, NewObject, ObjectChange, SessionOptions,
+    SetClock, Volume, VolumeError, VolumeOptions, WriteCondition,
 };
 
 use crate::deep::driver::store;
@@ -28,6 +29,7 @@ use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
 use crate::scale;
 use dice::{BUCKETS, Dice, HOUR, KEYS};
 use model::{Act, Answer, How, Model, Now, VersionKind, is_locked};
+use upkeep::{NoProgress, fsck};
 
 /// Limit of the ids of removed versions that are requested again.
 const GONE_MAX: usize = 16;
@@ -105,7 +107,7 @@ struct World {
     store: Arc<dyn MetaStore>,
     blocks: Arc<MemoryBlocks>,
     clock: Arc<SetClock>,
-    volumes: [Arc<Volume>; 2],
+    volumes: [MaintainedVolume; 2],
     model: Model,
     dice: Dice,
     now: Now,
@@ -120,7 +122,7 @@ pub(crate) async fn open(
     store: &Arc<dyn MetaStore>,
     blocks: &Arc<MemoryBlocks>,
     clock: &Arc<SetClock>,
-) -> Arc<Volume> {
+) -> MaintainedVolume {
     let session = SessionOptions {
         clock: Arc::<SetClock>::clone(clock),
         // The reaper waits until each session has confirmed a newer epoch, which it does in
@@ -129,7 +131,6 @@ pub(crate) async fn open(
         ..Default::default()
     };
     let options = VolumeOptions {
-        collect: false,
         inline_bytes_max: 16,
         block_bytes: 65_536,
         staged_inline_bytes_max: 1 << 20,
@@ -137,7 +138,9 @@ pub(crate) async fn open(
         ..Default::default()
     };
     let blocks = Arc::<MemoryBlocks>::clone(blocks);
-    Volume::open(options, Arc::clone(store), blocks).await.expect("a volume")
+    MaintainedVolume::open_without_tasks(options, None, Arc::clone(store), blocks)
+        .await
+        .expect("a volume")
 }
 
 /// The first time of the clocks of these tests.
@@ -175,9 +178,9 @@ impl World {
         world
     }
 
-    fn volume(&mut self) -> Arc<Volume> {
+    fn volume(&mut self) -> MaintainedVolume {
         let volume = self.dice.of(&[0, 1]);
-        Arc::clone(&self.volumes[volume])
+        self.volumes[volume].clone()
     }
 
     /// Advances the clock, or sets it forwards or back.
@@ -263,12 +266,12 @@ impl World {
             views::objects(&volume, &self.model, bucket, &mut self.dice).await;
         }
         if self.step.is_multiple_of(200) {
-            volume.destage_now().await.expect("staged bodies move to blocks");
-            let reaped = volume.reap_now().await.expect("dead blocks are deleted");
+            volume.upkeep().destage_now().await.expect("staged bodies move to blocks");
+            let reaped = volume.upkeep().reap_now().await.expect("dead blocks are deleted");
             self.counts.reaped += reaped.blocks;
         }
         if self.step.is_multiple_of(250) {
-            volume.repack_now().await.expect("packs are rewritten");
+            volume.upkeep().repack_now().await.expect("packs are rewritten");
             views::every_version(&volume, &self.model).await;
         }
         if self.step.is_multiple_of(5_000) {
@@ -307,7 +310,7 @@ impl World {
             volume.delete_bucket(name).await.expect("nothing is left in it");
         }
         for volume in &self.volumes {
-            volume.reap_now().await.expect("dead blocks are deleted");
+            volume.upkeep().reap_now().await.expect("dead blocks are deleted");
         }
         self.check().await;
         for volume in &self.volumes {

@@ -33,9 +33,10 @@ use std::time::{Duration, Instant};
 
 use block::MemoryBlocks;
 use files::{Files, FilesOptions};
+use maintained::MaintainedVolume;
 use record::{BucketConfig, Ino, RetentionDefault, RetentionMode, Timestamp, Versioning};
 use store::{MemoryStore, MetaStore};
-use volume::{BucketChange, FsError, NewBucket, NoProgress, SetClock, Volume, VolumeError, fsck};
+use volume::{BucketChange, FsError, NewBucket, SetClock, VolumeError};
 
 use crate::deep::driver::store;
 use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
@@ -44,6 +45,7 @@ use crate::versions::dice::{Dice, HOUR};
 use crate::versions::{BEGINNING, open, owner};
 use descriptors::Open;
 use model::{BUCKETS, HELD, KEPT, Model, PLAIN, TRASH};
+use upkeep::{NoProgress, fsck};
 
 on_the_drawn_server!(both_views_match_the_model);
 
@@ -139,7 +141,7 @@ struct Counts {
 /// The volume of a mount, and the file layer over it.
 #[derive(Debug)]
 struct Mount {
-    volume: Arc<Volume>,
+    volume: MaintainedVolume,
     files: Arc<Files>,
 }
 
@@ -148,7 +150,7 @@ struct World {
     store: Arc<dyn MetaStore>,
     blocks: Arc<MemoryBlocks>,
     clock: Arc<SetClock>,
-    gateway: Arc<Volume>,
+    gateway: MaintainedVolume,
     mounts: [Mount; 2],
     model: Model,
     open: Open,
@@ -261,17 +263,18 @@ impl World {
         match self.dice.below(8) {
             0 => {
                 self.record("destage".to_owned());
-                self.gateway.destage_now().await.expect("staged bodies move to blocks");
+                self.gateway.upkeep().destage_now().await.expect("staged bodies move to blocks");
             }
             1 => {
                 self.record("reap".to_owned());
                 // The reaper waits until a record protects each open descriptor.
-                let reaped = self.volume().reap_now().await.expect("dead blocks are deleted");
+                let reaped =
+                    self.volume().upkeep().reap_now().await.expect("dead blocks are deleted");
                 self.counts.reaped += reaped.blocks;
             }
             2 => {
                 self.record("repack".to_owned());
-                self.gateway.repack_now().await.expect("packs are rewritten");
+                self.gateway.upkeep().repack_now().await.expect("packs are rewritten");
             }
             3 => {
                 let mount = self.dice.below(2);
@@ -297,18 +300,19 @@ impl World {
 
     async fn reap(&mut self) {
         for volume in self.volumes() {
-            self.counts.reaped += volume.reap_now().await.expect("dead blocks are deleted").blocks;
+            self.counts.reaped +=
+                volume.upkeep().reap_now().await.expect("dead blocks are deleted").blocks;
         }
     }
 
-    fn volumes(&self) -> [Arc<Volume>; 3] {
-        [&self.gateway, &self.mounts[0].volume, &self.mounts[1].volume].map(Arc::clone)
+    fn volumes(&self) -> [MaintainedVolume; 3] {
+        [&self.gateway, &self.mounts[0].volume, &self.mounts[1].volume].map(MaintainedVolume::clone)
     }
 
     /// Chooses the volume of the gateway or of a mount.
-    fn volume(&mut self) -> Arc<Volume> {
+    fn volume(&mut self) -> MaintainedVolume {
         let volume = self.dice.below(3);
-        Arc::clone(&self.volumes()[volume])
+        self.volumes()[volume].clone()
     }
 
     async fn set_versioning(&mut self, bucket: usize, versioning: Versioning) {

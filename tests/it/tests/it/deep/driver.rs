@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use block::MemoryBlocks;
 use bytes::Bytes;
+use maintained::MaintainedVolume;
 use md5::{Digest as _, Md5};
 use record::{ObjectHeaders, Tag};
 use store::MetaStore;
@@ -53,13 +54,14 @@ pub(crate) async fn store(engine: Engine, url: Option<&str>, folder: &Path) -> A
 }
 
 /// Opens a volume with an empty cache.
-async fn cold(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>) -> Arc<Volume> {
+async fn cold(store: &Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>) -> MaintainedVolume {
     let options = VolumeOptions {
-        collect: false,
         session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
         ..VolumeOptions::default()
     };
-    Volume::open(options, Arc::clone(store), blocks.clone()).await.expect("a volume")
+    MaintainedVolume::open_without_tasks(options, None, Arc::clone(store), blocks.clone())
+        .await
+        .expect("a volume")
 }
 
 fn owner() -> FileOwner {

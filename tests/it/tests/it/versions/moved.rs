@@ -7,7 +7,8 @@ use std::sync::Arc;
 use dump::Keystone;
 use record::{BucketConfig, BucketConfigKind, Quota, key};
 use store::{MemoryStore, MetaStore};
-use volume::{BucketChange, NoProgress, Volume, fsck};
+use upkeep::{NoProgress, fsck};
+use volume::{BucketChange, Volume};
 
 use super::dice::{BUCKETS, Dice};
 use super::{World, views};

@@ -3,6 +3,8 @@
 
 #[path = "service/buckets.rs"]
 mod buckets;
+#[path = "service/composition.rs"]
+mod composition;
 #[path = "service/costs.rs"]
 mod costs;
 #[path = "service/deep.rs"]
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use block::MemoryBlocks;
 use bytes::Bytes;
 use futures::TryStreamExt;
+use maintained::MaintainedVolume;
 use md5::{Digest, Md5};
 use record::{ObjectHeaders, Tag};
 use store::MemoryStore;
@@ -32,14 +35,22 @@ use volume::{
 /// Content bytes of a full block here: several make a small file.
 const BLOCK_BYTES: u32 = 256 << 10;
 
-async fn volume() -> Arc<Volume> {
+async fn volume() -> MaintainedVolume {
     volume_of(VolumeOptions::default()).await
 }
 
-async fn volume_of(options: VolumeOptions) -> Arc<Volume> {
+async fn volume_of(options: VolumeOptions) -> MaintainedVolume {
     let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..options };
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
-    let volume = Volume::open(options, store, blocks).await.unwrap();
+    let volume = MaintainedVolume::open(options, None, store, blocks).await.unwrap();
+    volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
+    volume
+}
+
+async fn volume_without_tasks(options: VolumeOptions) -> MaintainedVolume {
+    let options = VolumeOptions { block_bytes: BLOCK_BYTES, ..options };
+    let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
+    let volume = MaintainedVolume::open_without_tasks(options, None, store, blocks).await.unwrap();
     volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     volume
 }

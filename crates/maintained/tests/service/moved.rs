@@ -74,10 +74,14 @@ async fn an_upload_in_parts_is_written_once_and_reading_it_writes_nothing() {
     for _ in 0..2 {
         assert!(get(&volume, "large").await == whole, "other bytes came back than were sent");
     }
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     let counters = volume.counters();
     assert_eq!(counters.traffic.put_bytes, whole.len() as u64, "each byte is written once");
-    assert_eq!(counters.blocks_reaped, 0, "nothing was written that is not needed");
+    assert_eq!(
+        volume.upkeep().meters().blocks_reaped.get(),
+        0,
+        "nothing was written that is not needed"
+    );
 }
 
 #[tokio::test]

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use block::{BlockStore, FolderBlocks};
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
+use maintained::MaintainedVolume;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use store::MemoryStore;
-use volume::{
-    LIVE_SHARE_PERCENT, NoProgress, Packing, SessionOptions, SweepOptions, Volume, VolumeOptions,
-    fsck,
-};
+use upkeep::{LIVE_SHARE_PERCENT, NoProgress, SweepOptions, fsck};
+use volume::{Packing, SessionOptions, Volume, VolumeOptions};
 
 use super::{bytes, get, owner, put};
 
@@ -28,7 +27,7 @@ const BOUND_PERCENT: u64 = 100 * 100 / LIVE_SHARE_PERCENT + 1;
 type Known = BTreeMap<usize, Bytes>;
 
 struct World {
-    volume: Arc<Volume>,
+    volume: MaintainedVolume,
     store: Arc<MemoryStore>,
     blocks: Arc<FolderBlocks>,
     known: Known,
@@ -37,7 +36,6 @@ struct World {
 fn options() -> VolumeOptions {
     let packing = Packing { pack_bytes: 1 << 20, ..Packing::default() };
     VolumeOptions {
-        collect: false,
         session: SessionOptions { sole: true, ..SessionOptions::default() },
         packing,
         ..VolumeOptions::default()
@@ -48,7 +46,10 @@ impl World {
     async fn new(folder: &std::path::Path) -> World {
         let store = Arc::new(MemoryStore::new());
         let blocks = Arc::new(FolderBlocks::open(folder).await.unwrap());
-        let volume = Volume::open(options(), store.clone(), blocks.clone()).await.unwrap();
+        let volume =
+            MaintainedVolume::open_without_tasks(options(), None, store.clone(), blocks.clone())
+                .await
+                .unwrap();
         volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
         World { volume, store, blocks, known: Known::new() }
     }
@@ -124,25 +125,33 @@ async fn worst(rewriting: bool) -> u64 {
     let mut worst = 0;
     for round in 0..ROUNDS {
         world.churn(&mut random).await;
-        world.volume.reap_now().await.unwrap();
+        world.volume.upkeep().reap_now().await.unwrap();
         if rewriting {
-            world.volume.repack_now().await.unwrap();
-            world.volume.reap_now().await.unwrap();
+            world.volume.upkeep().repack_now().await.unwrap();
+            world.volume.upkeep().reap_now().await.unwrap();
             world.assert_all_there(&world.volume).await;
         }
         let (alive, stored) = world.bytes().await;
         println!("round {round}: {alive} bytes alive, {stored} stored, rewriting: {rewriting}");
         worst = worst.max(stored * 100 / alive);
     }
-    let counters = world.volume.counters();
-    assert_eq!(counters.packs_rewritten > 0, rewriting);
-    println!("{} packs, {} bytes moved", counters.packs_rewritten, counters.bytes_repacked);
+    let meters = world.volume.upkeep().meters();
+    let (packs, bytes) = (meters.packs_rewritten.get(), meters.bytes_repacked.get());
+    assert_eq!(packs > 0, rewriting);
+    println!("{packs} packs, {bytes} bytes moved");
     // After the end of the session fsck would find a block without a reference as leaked.
     world.volume.close().await;
     let report = fsck(world.store.clone(), world.blocks.clone(), &NoProgress).await.unwrap();
     assert_eq!(report.findings, []);
-    let heir = Volume::open(options(), world.store.clone(), world.blocks.clone()).await.unwrap();
-    let collected = heir.gc(SweepOptions::default()).await.unwrap();
+    let heir = MaintainedVolume::open_without_tasks(
+        options(),
+        None,
+        world.store.clone(),
+        world.blocks.clone(),
+    )
+    .await
+    .unwrap();
+    let collected = heir.upkeep().gc(SweepOptions::default()).await.unwrap();
     assert_eq!((collected.swept.unreferenced, collected.reaped.blocks), (0, 0), "nothing leaked");
     world.assert_all_there(&heir).await;
     heir.close().await;

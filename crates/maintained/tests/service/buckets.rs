@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use block::MemoryBlocks;
+use maintained::MaintainedVolume;
 use record::Ino;
 use store::MemoryStore;
-use volume::{
-    FsError, NoProgress, Usage, Volume, VolumeError, VolumeOptions, count_round_trips, fsck,
-};
+use upkeep::{NoProgress, fsck};
+use volume::{FsError, Usage, VolumeError, VolumeOptions, count_round_trips};
 
 use super::{bytes, owner, put, volume};
 
@@ -35,7 +35,8 @@ async fn tags_of_a_bucket_are_set_replaced_and_removed() {
 #[tokio::test]
 async fn a_bucket_of_the_same_name_does_not_inherit_tags() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
-    let volume = Volume::open(VolumeOptions::default(), store.clone(), blocks.clone()).await;
+    let volume =
+        MaintainedVolume::open(VolumeOptions::default(), None, store.clone(), blocks.clone()).await;
     let volume = volume.unwrap();
     volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     volume.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.unwrap();
@@ -52,7 +53,8 @@ async fn a_bucket_of_the_same_name_does_not_inherit_tags() {
 #[tokio::test]
 async fn a_bucket_removed_by_another_client_gets_no_tags() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
-    let open = || Volume::open(VolumeOptions::default(), store.clone(), blocks.clone());
+    let open =
+        || MaintainedVolume::open(VolumeOptions::default(), None, store.clone(), blocks.clone());
     let (one, other) = (open().await.unwrap(), open().await.unwrap());
     one.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     one.set_bucket_tags("bkt", &tags(&[("a", "1")])).await.unwrap();
@@ -79,6 +81,6 @@ async fn holdings_equal_the_counters_of_the_volume() {
     let (held, trips) = count_round_trips(volume.holdings(Ino::ROOT)).await;
     assert_eq!((held.unwrap(), trips.reads), (Usage { bytes: 10_100, names: 4 }, 2));
     volume.delete("bkt", vec![(b"a/b".to_vec(), None)]).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     assert_eq!(volume.holdings(bucket).await.unwrap(), Usage { bytes: 100, names: 2 });
 }

@@ -8,7 +8,9 @@ use volume::{
 };
 
 use super::multipart::begin;
-use super::{BLOCK_BYTES, bytes, get, md5, owner, put, put_if, read, volume, volume_of};
+use super::{
+    BLOCK_BYTES, bytes, get, md5, owner, put, put_if, read, volume, volume_of, volume_without_tasks,
+};
 
 #[tokio::test]
 async fn an_object_is_read_as_it_was_put() {
@@ -130,7 +132,7 @@ async fn a_copy_moves_no_data_and_outlives_its_source() {
     );
     drop(source);
     volume.delete("bkt", vec![(b"from".to_vec(), None)]).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     assert_eq!(get(&volume, "to/copy").await, content);
     let copy = volume.stat("bkt", b"to/copy").await.unwrap();
     assert_eq!(copy.file().object.user, [("a".to_owned(), "b".to_owned())]);
@@ -177,9 +179,8 @@ async fn an_overwritten_source_is_noticed() {
         for change in ["put", "put the same", "delete", "tag"] {
             for to in ["from", "to", "beside/it"] {
                 let what = format!("{length} bytes, {change}, to {to}");
-                let volume = volume_of(VolumeOptions {
+                let volume = volume_without_tasks(VolumeOptions {
                     staged_inline_bytes_max: 1 << 20,
-                    collect: false,
                     ..VolumeOptions::default()
                 });
                 let volume = volume.await;
@@ -273,9 +274,9 @@ async fn a_deleted_object_is_gone_with_its_blocks() {
         assert!(deleted.unwrap().existed);
     }
     volume.delete_bucket("bkt").await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.traffic.puts);
+    assert_eq!(volume.upkeep().meters().blocks_reaped.get(), counters.traffic.puts);
 }
 
 #[tokio::test]

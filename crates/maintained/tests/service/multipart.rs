@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use block::MemoryBlocks;
 use bytes::Bytes;
+use maintained::MaintainedVolume;
 use record::{ObjectHeaders, PartTag, Sum, Tag, Timestamp};
 use store::MemoryStore;
+use upkeep::{NoProgress, fsck};
 use volume::{
-    CompletePart, CompleteUpload, Completed, FsError, NewUpload, NoProgress, ObjectDigests,
-    PART_BYTES_MIN, PartStat, SessionOptions, SetClock, UploadId, Volume, VolumeError,
-    VolumeOptions, WriteCondition, fsck,
+    CompletePart, CompleteUpload, Completed, FsError, NewUpload, ObjectDigests, PART_BYTES_MIN,
+    PartStat, SessionOptions, SetClock, UploadId, Volume, VolumeError, VolumeOptions,
+    WriteCondition,
 };
 
 use super::{bytes, get, md5, owner, put, volume};
@@ -82,14 +84,18 @@ async fn completing_moves_no_data_and_repeats_its_answer() {
     let whole = [part_bytes(1), part_bytes(3), bytes(5, 4)].concat();
     assert_eq!(get(&volume, "d/k").await, whole);
 
-    volume.reap_now().await.unwrap();
-    let reaped = volume.counters().blocks_reaped;
+    volume.upkeep().reap_now().await.unwrap();
+    let reaped = volume.upkeep().meters().blocks_reaped.get();
     assert_eq!(reaped, unused.part.slices.len() as u64, "the part that was sent twice");
     assert_eq!(get(&volume, "d/k").await, whole, "the blocks of the object stay");
     volume.delete("bkt", vec![(b"d/k".to_vec(), None)]).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.traffic.puts, "nothing is left");
+    assert_eq!(
+        volume.upkeep().meters().blocks_reaped.get(),
+        counters.traffic.puts,
+        "nothing is left"
+    );
 }
 
 #[tokio::test]
@@ -102,9 +108,9 @@ async fn an_aborted_upload_leaves_nothing() {
     assert!(matches!(again, Err(VolumeError::Fs(FsError::NoSuchUpload))));
     let late = complete(&volume, "k", id, &[]).await;
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.traffic.puts);
+    assert_eq!(volume.upkeep().meters().blocks_reaped.get(), counters.traffic.puts);
 }
 
 #[tokio::test]
@@ -151,14 +157,15 @@ async fn a_part_copied_by_reference_outlives_its_source_and_its_upload() {
     );
     drop(source);
     volume.delete("bkt", vec![(b"from".to_vec(), None)]).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     let cut = &content[3..usize::try_from(range.end).unwrap()];
     assert_eq!(get(&volume, "to").await, [cut, &content].concat());
     volume.delete("bkt", vec![(b"to".to_vec(), None)]).await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     let counters = volume.counters();
     assert_eq!(
-        counters.blocks_reaped, counters.traffic.puts,
+        volume.upkeep().meters().blocks_reaped.get(),
+        counters.traffic.puts,
         "the last owner takes the blocks along"
     );
 }
@@ -169,9 +176,9 @@ async fn a_deleted_bucket_takes_its_uploads_along() {
     let id = begin(&volume, "k").await;
     send(&volume, "k", id, 1, &part_bytes(1)).await;
     volume.delete_bucket("bkt").await.unwrap();
-    volume.reap_now().await.unwrap();
+    volume.upkeep().reap_now().await.unwrap();
     let counters = volume.counters();
-    assert_eq!(counters.blocks_reaped, counters.traffic.puts);
+    assert_eq!(volume.upkeep().meters().blocks_reaped.get(), counters.traffic.puts);
     volume.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
     let late = volume.upload("bkt", b"k", id).await;
     assert!(matches!(late, Err(VolumeError::Fs(FsError::NoSuchUpload))));
@@ -184,10 +191,9 @@ async fn the_listed_tag_chooses_the_transmission_at_any_clock() {
         let clock = SetClock::new(Timestamp(1_800_000_000_000_000_000 - behind * 1_000_000_000));
         let options = VolumeOptions {
             session: SessionOptions { clock: Arc::new(clock), ..SessionOptions::default() },
-            collect: false,
             ..VolumeOptions::default()
         };
-        Volume::open(options, store.clone(), blocks.clone())
+        MaintainedVolume::open_without_tasks(options, None, store.clone(), blocks.clone())
     };
     let (fast, slow) = (gateway(0).await.unwrap(), gateway(20).await.unwrap());
     fast.create_bucket("bkt", &volume::NewBucket::owned_by(&owner())).await.unwrap();
@@ -206,7 +212,7 @@ async fn the_listed_tag_chooses_the_transmission_at_any_clock() {
         assert_eq!(get(&fast, key).await, contents[which], "{key}");
     }
     // Only transmissions that were not chosen are deleted.
-    fast.reap_now().await.unwrap();
+    fast.upkeep().reap_now().await.unwrap();
     for (key, seed) in [("older", 1), ("newer", 2), ("newest", 3)] {
         assert_eq!(get(&slow, key).await, part_bytes(seed), "{key}");
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::MemoryBlocks;
+use maintained::MaintainedVolume;
 use store::MemoryStore;
 use volume::{
     FsError, ListQuery, SessionOptions, Volume, VolumeError, VolumeOptions, WriteCondition,
@@ -23,12 +24,14 @@ struct Place {
 
 impl Place {
     /// A volume with an empty cache, which is authoritative.
-    async fn open(&self) -> Arc<Volume> {
+    async fn open(&self) -> MaintainedVolume {
         let options = VolumeOptions {
             session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
             ..VolumeOptions::default()
         };
-        Volume::open(options, self.store.clone(), self.blocks.clone()).await.unwrap()
+        MaintainedVolume::open(options, None, self.store.clone(), self.blocks.clone())
+            .await
+            .unwrap()
     }
 }
 
