@@ -85,8 +85,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let mounted = mount_if_set((&backend, &metrics), &mount, &serve).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
-    let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve));
-    let day = Duration::from_secs(serve.lifecycle_day_seconds);
+    let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve, &open));
+    let day = Duration::from_secs(open.lifecycle_day_seconds);
     let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
     let service = S3::new(gateway, Arc::clone(&shared));
     let requests_max = count(serve.requests_max);
@@ -136,7 +136,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
 }
 
 /// Returns the settings of the `gateway` crate.
-fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
+fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Settings {
     gateway::Settings {
         region: serve.region.clone(),
         domains: serve.domains.clone(),
@@ -146,7 +146,7 @@ fn gateway_settings(serve: &ServeSettings) -> gateway::Settings {
             OwnershipClass::ObjectWriter => ObjectOwnership::ObjectWriter,
         },
         sigv2_presign: serve.sigv2_presign,
-        lifecycle_day: Duration::from_secs(serve.lifecycle_day_seconds),
+        lifecycle_day: Duration::from_secs(open.lifecycle_day_seconds),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
     }
 }

@@ -7,6 +7,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use fuse::UnmountMode;
@@ -14,12 +15,14 @@ use mountd::{
     Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, MountParameters, Mounted, ToWorker,
     check_mountable, mount_options,
 };
+use rules::RulesCache;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{File, Mounting, OpenSettings, Opening, VolumeSettings};
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
+use crate::passes::Passes;
 use crate::problem::Problem;
 use crate::reports::mount_source;
 use crate::serve::observe;
@@ -167,6 +170,11 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
         }
     };
     link.report_serving();
+    // A read-only mount removes no objects.
+    let passes = (!mount.read_only).then(|| {
+        let day = Duration::from_secs(open.lifecycle_day_seconds);
+        Passes::start(&backend.volume, Arc::new(RulesCache::new()), &metrics, day)
+    });
     let command = tokio::select! {
         () = mounted.unmounted() => ToWorker::Unmount,
         _ = terminate.recv() => ToWorker::Unmount,
@@ -179,6 +187,11 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
             return Err(Problem::new("serve the mount", wrong));
         }
     };
+    // Before the session is closed or handed over, so that passes begin no commit after that. The
+    // next process continues them.
+    if let Some(passes) = passes {
+        passes.end().await;
+    }
     if command == ToWorker::HandOver {
         mounted.hand_over().await;
         backend.hand_over().await;

@@ -152,6 +152,8 @@ pub(crate) struct OpenSettings {
     /// True: a block store without the volume's mark, the entry in it that names the volume, is
     /// accepted and marked.
     pub(crate) adopt_blocks: bool,
+    /// The length of a day of lifecycle rules, in seconds.
+    pub(crate) lifecycle_day_seconds: u64,
 }
 
 /// The settings of a mount.
@@ -215,8 +217,6 @@ pub(crate) struct ServeSettings {
     pub(crate) domains: Vec<String>,
     pub(crate) sigv2_presign: bool,
     pub(crate) default_object_ownership: OwnershipClass,
-    /// The length of a day of lifecycle rules, in seconds.
-    pub(crate) lifecycle_day_seconds: u64,
     pub(crate) connections_max: u32,
     pub(crate) requests_max: u32,
     pub(crate) host_connections_max: u32,
@@ -303,6 +303,7 @@ impl Opening {
             cache_dir: opening.cache_dir.filter(present),
             cache_disk: opening.cache_disk.unwrap_or(Size::mebibytes(0)),
             adopt_blocks: opening.adopt_blocks.unwrap_or(false),
+            lifecycle_day_seconds: opening.lifecycle_day_seconds.unwrap_or(86_400),
         };
         settings.check()?;
         Ok(settings)
@@ -313,7 +314,10 @@ impl OpenSettings {
     /// Fails if a value is out of range.
     fn check(&self) -> Result<(), Problem> {
         // The block size first, because the minimum of the budget depends on it.
-        at_least(&[("block_bytes", self.block_bytes.0, 64 << 10)])?;
+        at_least(&[
+            ("block_bytes", self.block_bytes.0, 64 << 10),
+            ("lifecycle_day_seconds", self.lifecycle_day_seconds, 1),
+        ])?;
         if self.block_bytes.0 > 16 << 20 {
             let wrong = format!("{} is more than 16 MiB", self.block_bytes.0);
             return Err(Problem::new("use the option block_bytes", wrong));
@@ -404,7 +408,6 @@ impl Serving {
             domains: named(serving.domain),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
             default_object_ownership: serving.default_object_ownership.unwrap_or_default(),
-            lifecycle_day_seconds: serving.lifecycle_day_seconds.unwrap_or(86_400),
             connections_max,
             requests_max,
             host_connections_max: serving.host_connections_max.unwrap_or(half(connections_max)),
@@ -431,7 +434,6 @@ impl ServeSettings {
             ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
             ("download_timeout_seconds", self.download_timeout_seconds, 1),
-            ("lifecycle_day_seconds", self.lifecycle_day_seconds, 1),
         ];
         at_least(&least)?;
         openid::check(&self.openid)
@@ -481,7 +483,7 @@ pub(crate) fn in_force(
         domain: Some(serve.domains.clone()),
         sigv2_presign: Some(serve.sigv2_presign),
         default_object_ownership: Some(serve.default_object_ownership),
-        lifecycle_day_seconds: Some(serve.lifecycle_day_seconds),
+        lifecycle_day_seconds: Some(open.lifecycle_day_seconds),
         block_bytes: Some(open.block_bytes),
         memory_budget: Some(open.memory_budget),
         staged_inline_bytes: Some(open.staged_inline_bytes),

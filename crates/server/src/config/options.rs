@@ -154,6 +154,10 @@ options! {
         /// after the blocks were restored without the mark [default: false]
         #[arg(value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolish())]
         adopt_blocks: bool = "ASHLAR_ADOPT_BLOCKS",
+        /// The length in seconds of a day of lifecycle rules. Values other than 86400 are for tests
+        /// of rules [default: 86400]
+        #[arg(value_name = "SECONDS")]
+        lifecycle_day_seconds: u64 = "ASHLAR_LIFECYCLE_DAY_SECONDS",
     }
 
     /// A mount of the volume.
@@ -235,10 +239,6 @@ options! {
         /// [default: BucketOwnerEnforced]
         #[arg(value_name = "CLASS")]
         default_object_ownership: OwnershipClass = "ASHLAR_DEFAULT_OBJECT_OWNERSHIP",
-        /// The length in seconds of a day of lifecycle rules. Values other than 86400 are for tests
-        /// of rules [default: 86400]
-        #[arg(value_name = "SECONDS")]
-        lifecycle_day_seconds: u64 = "ASHLAR_LIFECYCLE_DAY_SECONDS",
         /// The limit of connections [default: 4096]
         #[arg(value_name = "COUNT")]
         connections_max: u32 = "ASHLAR_CONNECTIONS_MAX",

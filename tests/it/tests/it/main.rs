@@ -21,6 +21,7 @@ mod deep;
 mod doubt;
 mod durability;
 mod exhaust;
+mod expiry;
 mod fleet;
 mod forgetful;
 mod forking;

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::servers::{Gateway, Setup};
+use rustix::process::Signal;
+
+use crate::servers::{Gateway, Program, Setup};
 
 /// The time limit of a mount to appear, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -73,6 +75,47 @@ impl Drop for Mount {
         // A killed gateway leaves its mount behind.
         if is_mounted(&self.folder) {
             self.unmount();
+        }
+    }
+}
+
+/// A mount of `ashlar mount`: no process of it serves S3. Dropping it unmounts the folder.
+#[derive(Debug)]
+pub(crate) struct LoneMount {
+    keeper: Program,
+    pub(crate) folder: PathBuf,
+}
+
+impl LoneMount {
+    /// Mounts the volume of a gateway with more options, and waits for the mount.
+    #[track_caller]
+    pub(crate) fn start(setup: &Setup, folder: &Path, options: &[&str]) -> LoneMount {
+        std::fs::create_dir_all(folder).expect("a folder to mount on");
+        let mut mount =
+            LoneMount { keeper: setup.mount(folder, options), folder: folder.to_owned() };
+        let limit = Instant::now() + PATIENCE;
+        while !is_mounted(folder) {
+            assert_eq!(mount.keeper.ended(), None, "the keeper has ended");
+            assert!(Instant::now() < limit, "nothing is mounted");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        mount
+    }
+
+    /// Stops the mount by SIGTERM, and fails unless its keeper ends successfully.
+    #[track_caller]
+    pub(crate) fn stop(mut self) {
+        self.keeper.signal(Signal::TERM);
+        let status = self.keeper.wait();
+        assert!(status.success(), "{status}");
+        assert!(!is_mounted(&self.folder), "its mount is left behind");
+    }
+}
+
+impl Drop for LoneMount {
+    fn drop(&mut self) {
+        if is_mounted(&self.folder) {
+            let _gone = Command::new("umount").arg("-l").arg(&self.folder).status();
         }
     }
 }

@@ -167,6 +167,14 @@ impl Setup {
         Ok(Gateway { child: Program(child), client, admin, log, begins })
     }
 
+    /// Starts `ashlar mount` in the foreground with more options. Returns at once, before the mount
+    /// exists.
+    pub(crate) fn mount(&self, folder: &Path, options: &[&str]) -> Program {
+        let mut command = self.command("mount");
+        command.arg(folder).arg("--foreground").args(&self.options).args(options);
+        Program(spawn(command, &self.folder.join("mount.log")))
+    }
+
     /// Runs a command of the same program on the same volume. Returns the exit status and the
     /// output.
     pub(crate) fn run(&self, command: &str, arguments: &[&str]) -> (ExitStatus, String) {
