@@ -27,6 +27,8 @@ mod versioning;
 mod write;
 
 use http::StatusCode;
+use record::BucketConfigKind as Kind;
+use s3::bucket_document::CORS;
 use s3::operation::Stub;
 use s3::{Code, Fault, Operation};
 
@@ -83,14 +85,14 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::GetPublicAccessBlock => bucket_access::get_public_access(call).await,
         Operation::PutPublicAccessBlock => bucket_access::put_public_access(call, body).await,
         Operation::DeletePublicAccessBlock => bucket_access::delete_public_access(call).await,
-        Operation::GetBucketCors => bucket_access::get_cors(call).await,
-        Operation::PutBucketCors => bucket_access::put_cors(call, body).await,
-        Operation::DeleteBucketCors => bucket_access::delete_cors(call).await,
+        Operation::GetBucketCors => bucket_access::get_document(call, Kind::Cors, CORS).await,
+        Operation::PutBucketCors => bucket_access::put_document(call, body, Kind::Cors, CORS).await,
+        Operation::DeleteBucketCors => bucket_access::remove(call, Kind::Cors).await,
         Operation::GetBucketVersioning => versioning::get(call).await,
         Operation::PutBucketVersioning => versioning::put(call, body).await,
         Operation::GetBucketLifecycleConfiguration => lifecycle::get(call).await,
         Operation::PutBucketLifecycleConfiguration => Box::pin(lifecycle::put(call, body)).await,
-        Operation::DeleteBucketLifecycle => lifecycle::delete(call).await,
+        Operation::DeleteBucketLifecycle => bucket_access::remove(call, Kind::Lifecycle).await,
         Operation::GetObjectLockConfiguration => object_lock::get_bucket(call).await,
         Operation::PutObjectLockConfiguration => object_lock::put_bucket(call, body).await,
         Operation::GetObjectRetention => object_lock::get_retention(call).await,
@@ -139,10 +141,14 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
 /// Responds as S3 does for a feature that the bucket has never used.
 async fn stub(call: &Call<'_>, operation: Operation) -> Result<S3Response, Fault> {
     let stub = operation.stub().ok_or(Code::NotImplemented)?;
-    let bucket = call.bucket()?;
     bucket::found(call).await?;
+    stub_response(call, stub)
+}
+
+/// Returns the response of a feature that the bucket has never used.
+fn stub_response(call: &Call<'_>, stub: Stub) -> Result<S3Response, Fault> {
     match stub {
-        Stub::Absent(code) => Err(Fault::new(code).with("BucketName", bucket.as_str())),
+        Stub::Absent(code) => Err(bucket_access::absent(call, code)),
         Stub::NoContent => Ok(S3Response::empty(StatusCode::NO_CONTENT)),
         document @ Stub::Document(..) => {
             Ok(S3Response::xml(StatusCode::OK, document.to_xml().unwrap_or_default()))

@@ -2,12 +2,11 @@
 //! kind.
 //!
 //! A configuration is stored as the bytes that a view (the S3 gateway or another way to reach the
-//! volume) gave. A new kind needs only a number here: it has no record format of its own, and
+//! volume) gave. A new kind is a row of a table in `bucket_config_kind`: it has no record format of its own, and
 //! existing buckets do not change. For example, the lifecycle rules of a bucket are the XML
 //! document that the client sent.
 
 use bytes::Bytes;
-use store::Key;
 
 use crate::account::{AccountId, S3Acl};
 use crate::codec::{DecodeError, Reader, Writer, record};
@@ -138,52 +137,6 @@ record!(
         }
     }
 );
-
-/// The kind of a configuration. A bucket has at most one of each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum BucketConfigKind {
-    /// Tags of the bucket: see [`BucketConfig::of_tags`].
-    Tags = 1,
-    /// The bucket policy: a JSON document.
-    Policy = 2,
-    /// The cross-origin rules for browsers: an XML document.
-    Cors = 3,
-    /// The access control list: see [`BucketConfig::of_acl`].
-    Acl = 4,
-    /// The object lock configuration: an XML document.
-    ObjectLock = 5,
-    /// The lifecycle rules: an XML document.
-    Lifecycle = 6,
-    /// The progress of the pass that applies the lifecycle rules: see `crate::LifecyclePass`.
-    LifecyclePass = 7,
-    /// The number of days for which the trash keeps deleted and replaced objects: see
-    /// `BucketConfig::of_trash_days`.
-    Trash = 8,
-}
-
-impl BucketConfigKind {
-    /// Every kind.
-    pub const ALL: [BucketConfigKind; 8] = [
-        BucketConfigKind::Tags,
-        BucketConfigKind::Policy,
-        BucketConfigKind::Cors,
-        BucketConfigKind::Acl,
-        BucketConfigKind::ObjectLock,
-        BucketConfigKind::Lifecycle,
-        BucketConfigKind::LifecyclePass,
-        BucketConfigKind::Trash,
-    ];
-
-    /// The kind of a configuration with this key.
-    ///
-    /// # Errors
-    /// `Format` if a newer release wrote it, and `Field` if this is not the key of a configuration.
-    pub fn of(key: &Key) -> Result<BucketConfigKind, DecodeError> {
-        let [number] = *key.suffix() else { return Err(DecodeError::Field("kind")) };
-        let known = BucketConfigKind::ALL.into_iter().find(|kind| *kind as u8 == number);
-        known.ok_or(DecodeError::Format(number))
-    }
-}
 
 /// The record of one configuration of a bucket. Its key has the bucket and the kind. If the record
 /// does not exist, nothing of this kind is set.

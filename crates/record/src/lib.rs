@@ -8,6 +8,7 @@
 
 mod account;
 mod bucket;
+mod bucket_config_kind;
 mod codec;
 mod content;
 mod file;
@@ -31,7 +32,8 @@ pub use account::{
     Account, AccountId, AccountIdError, AclRight, CanonicalId, CanonicalIdError, Grant, Grantee,
     S3Acl,
 };
-pub use bucket::{Bucket, BucketConfig, BucketConfigKind, ObjectOwnership, PublicAccessBlock};
+pub use bucket::{Bucket, BucketConfig, ObjectOwnership, PublicAccessBlock};
+pub use bucket_config_kind::BucketConfigKind;
 pub use codec::DecodeError;
 pub use content::{
     Content, INLINE_BYTES_MAX, INLINE_PERMANENT_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX,

@@ -1,5 +1,5 @@
 //! Configurations that decide about access to a bucket: policy, object ownership, public access
-//! block and CORS.
+//! block and CORS, and other configurations that are one document.
 //!
 //! For example, `PutBucketPolicy` with a public policy fails if the public access block has
 //! `BlockPublicPolicy`.
@@ -10,7 +10,8 @@ use http::header::CONTENT_TYPE;
 use policy::{POLICY_BYTES_MAX, Policy, PolicyError, PolicyKind};
 use record::{BucketConfig, BucketConfigKind};
 use rules::CONFIG_BYTES_MAX;
-use s3::cors::{CorsConfiguration, CorsResource, Preflight};
+use s3::bucket_document::BucketDocument;
+use s3::cors::{CorsResource, Preflight};
 use s3::request::PublicAccessBlockConfiguration;
 use s3::response::{ownership_controls, policy_status, public_access_block};
 use s3::xml::XmlLimits;
@@ -64,7 +65,7 @@ pub(super) async fn put_policy(call: &Call<'_>, body: HttpBody) -> Result<S3Resp
 
 pub(super) async fn delete_policy(call: &Call<'_>) -> Result<S3Response, Fault> {
     check_owner_account(call)?;
-    set(call, BucketConfigKind::Policy, None).await
+    remove(call, BucketConfigKind::Policy).await
 }
 
 pub(super) async fn get_policy_status(call: &Call<'_>) -> Result<S3Response, Fault> {
@@ -160,25 +161,29 @@ pub(super) async fn delete_public_access(call: &Call<'_>) -> Result<S3Response, 
     change_bucket(call, BucketChange::PublicAccess(None), StatusCode::NO_CONTENT).await
 }
 
-pub(super) async fn get_cors(call: &Call<'_>) -> Result<S3Response, Fault> {
-    let config = config(call, BucketConfigKind::Cors).await?;
-    let config = config.ok_or_else(|| absent(call, Code::NoSuchCORSConfiguration))?;
-    let cors = CorsConfiguration::parse(&config.bytes)?;
-    Ok(S3Response::xml(StatusCode::OK, cors.to_xml()))
+/// Responds with a configuration that is one document.
+pub(super) async fn get_document(
+    call: &Call<'_>,
+    kind: BucketConfigKind,
+    document: BucketDocument,
+) -> Result<S3Response, Fault> {
+    match config(call, kind).await? {
+        Some(config) => Ok(S3Response::xml(StatusCode::OK, (document.show)(&config.bytes)?)),
+        None => super::stub_response(call, document.absent),
+    }
 }
 
-pub(super) async fn put_cors(call: &Call<'_>, body: HttpBody) -> Result<S3Response, Fault> {
-    let document = required_document(call, body, CorsConfiguration::BYTES_MAX).await?;
-    CorsConfiguration::parse(&document)?;
-    // The document is stored as it arrived. Later releases must parse all documents that this one
-    // accepts.
-    let document = Bytes::copy_from_slice(&document);
-    set(call, BucketConfigKind::Cors, Some(document)).await?;
+/// Stores a configuration that is one document, as it arrived.
+pub(super) async fn put_document(
+    call: &Call<'_>,
+    body: HttpBody,
+    kind: BucketConfigKind,
+    BucketDocument { bytes_max, show, .. }: BucketDocument,
+) -> Result<S3Response, Fault> {
+    let document = required_document(call, body, bytes_max).await?;
+    show(&document)?;
+    set(call, kind, Some(Bytes::copy_from_slice(&document))).await?;
     Ok(S3Response::empty(StatusCode::OK))
-}
-
-pub(super) async fn delete_cors(call: &Call<'_>) -> Result<S3Response, Fault> {
-    set(call, BucketConfigKind::Cors, None).await
 }
 
 /// Responds to a CORS preflight. Its signature is not verified, because a browser sends the
@@ -205,6 +210,11 @@ pub(super) async fn config(
     let name = call.bucket()?;
     let found = call.volume.bucket_config(name.as_str(), kind).await;
     found.map_err(|error| translate::bucket_fault(name, error))
+}
+
+/// Removes a configuration of the bucket. Responds with status 204.
+pub(super) async fn remove(call: &Call<'_>, kind: BucketConfigKind) -> Result<S3Response, Fault> {
+    set(call, kind, None).await
 }
 
 /// Sets a configuration of the bucket, or removes it if `document` is `None`. Responds with status

@@ -50,10 +50,6 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
     Ok(response)
 }
 
-pub(super) async fn delete(call: &Call<'_>) -> Result<S3Response, Fault> {
-    set(call, BucketConfigKind::Lifecycle, None).await
-}
-
 fn fresh_id() -> Result<String, Fault> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| {

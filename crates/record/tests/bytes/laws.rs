@@ -333,7 +333,7 @@ fn huge_count_is_refused_without_allocation() {
 
 #[test]
 fn configuration_kind_is_decoded_from_its_key() {
-    for kind in BucketConfigKind::ALL {
+    for &kind in BucketConfigKind::ALL {
         assert_eq!(BucketConfigKind::of(&key::bucket_config(samples::BUCKET, kind)), Ok(kind));
     }
     let of = |suffix: &[u8]| {

@@ -7,6 +7,7 @@
 mod fork;
 
 use admin::{Admin, AdminError, BucketChange, BucketUsage};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgAction, Subcommand};
 use record::{BucketConfigKind, Quota};
 
@@ -65,20 +66,22 @@ pub(crate) enum BucketCommand {
         /// The bucket
         name: String,
         /// The configuration to remove
-        #[arg(value_enum)]
-        configuration: Clearable,
+        #[arg(value_parser = clearable())]
+        configuration: BucketConfigKind,
     },
     /// Create a bucket with the current content of another one. The buckets share blocks, and
     /// changes of one do not affect the other
     Fork(fork::Fork),
 }
 
-/// The configurations that control access, which an operator can remove if they lock everyone out.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Clearable {
-    Policy,
-    Cors,
-    Acl,
+/// Returns the parser of the configurations that control access, which an operator can remove if
+/// they lock everyone out.
+fn clearable() -> impl clap::builder::TypedValueParser<Value = BucketConfigKind> {
+    let words = BucketConfigKind::ALL.iter().filter_map(|kind| kind.clear_word());
+    PossibleValuesParser::new(words).try_map(|word| {
+        let kind = BucketConfigKind::ALL.iter().find(|kind| kind.clear_word() == Some(&word));
+        kind.copied().ok_or("no such configuration")
+    })
 }
 
 /// Runs an `ashlar bucket` command.
@@ -114,12 +117,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
             set_trash(&administration.admin, name, *trash_days, *none).await
         }
         BucketCommand::Clear { name, configuration } => {
-            let kind = match configuration {
-                Clearable::Policy => BucketConfigKind::Policy,
-                Clearable::Cors => BucketConfigKind::Cors,
-                Clearable::Acl => BucketConfigKind::Acl,
-            };
-            administration.admin.clear_bucket(name, kind).await
+            administration.admin.clear_bucket(name, *configuration).await
         }
         BucketCommand::Fork(_) => unreachable!("fork returned above"),
     };

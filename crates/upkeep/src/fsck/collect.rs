@@ -11,10 +11,10 @@ use namespace::self_contained;
 use record::key::{self, space};
 use record::{
     Account, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
-    File, FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind,
-    LifecyclePass, LockKeeping, MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums,
-    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Superseded, SweptRecord, Upload,
-    UploadState, User, Version, VersionStamp, VolumeRecord, XattrPlace, XattrValue,
+    File, FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
+    MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums, PolicyRecord, Sequence,
+    SessionRecord, Slice, SlotRecord, Superseded, SweptRecord, Upload, UploadState, User, Version,
+    VersionStamp, VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, session_in_key};
@@ -307,19 +307,8 @@ impl Inventory {
             }
             space::BUCKET_CONFIG => {
                 let config = BucketConfig::decode(key, value).map_err(failed)?;
-                match BucketConfigKind::of(key).map_err(failed)? {
-                    BucketConfigKind::Tags => config.tags().map(drop).map_err(failed)?,
-                    BucketConfigKind::Acl => config.acl().map(drop).map_err(failed)?,
-                    // These are documents of S3, which this crate cannot decode.
-                    BucketConfigKind::Policy
-                    | BucketConfigKind::Cors
-                    | BucketConfigKind::ObjectLock
-                    | BucketConfigKind::Lifecycle => {}
-                    BucketConfigKind::LifecyclePass => {
-                        LifecyclePass::of_config(&config).map(drop).map_err(failed)?;
-                    }
-                    BucketConfigKind::Trash => config.trash_days().map(drop).map_err(failed)?,
-                }
+                let kind = BucketConfigKind::of(key).map_err(failed)?;
+                kind.check(&config).map_err(failed)?;
                 self.bucket_configs.push(key.clone());
             }
             space::PENDING => {
