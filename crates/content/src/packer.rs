@@ -16,10 +16,7 @@
 //! 2. *After a pack has landed.* Bodies that gathered while a pack was under way are sent when it
 //!    lands. Or they wait a little longer for the next bodies of the clients whose pack landed: see
 //!    [`batch_rejoin`].
-//! 3. *An extra pack.* If as many bodies have gathered as are under way, and the clients of the
-//!    pack under way are not expected back soon, one more pack is sent. It costs each of its bodies
-//!    no more.
-//! 4. *Full, or overdue.* A full pack gains nothing by waiting. If the backend takes
+//! 3. *Full, or overdue.* A full pack gains nothing by waiting. If the backend takes
 //!    [`SLOW_PUT_WINDOWS`] times as long as the window, waiting for it costs more than sharing
 //!    saves. In both cases up to `PACKS_IN_FLIGHT_FACTOR` times as many packs may be under way.
 //!

@@ -39,11 +39,6 @@ impl BatchRejoin {
         self.awaited
     }
 
-    /// Returns true if the last try to wait for clients failed and the next one is not due yet.
-    pub(super) fn is_backing_off(&self) -> bool {
-        self.skip > 0
-    }
-
     /// Called when a pack is sent. If its bodies waited for the clients of the pack before, records
     /// whether all of these came.
     pub(super) fn ended(&mut self, all_came: bool) {

@@ -26,8 +26,8 @@ pub struct Packing {
     /// The additional wait for each MiB of a body. Bodies of the same size take longer to arrive,
     /// too.
     pub window_per_mib: Duration,
-    /// The packs (blocks of several bodies) that may be put at the same time. One extra pack is
-    /// allowed if it pays, and four times as many packs if packs are full or the backend is slow.
+    /// The packs (blocks of several bodies) that may be put at the same time. Four times as many are
+    /// allowed if packs are full or the backend is slow.
     pub packs_in_flight: usize,
 }
 
@@ -45,10 +45,6 @@ impl Default for Packing {
 
 /// The factor on `packs_in_flight` while packs are full or the backend is slow.
 const PACKS_IN_FLIGHT_FACTOR: usize = 4;
-
-/// The fewest bodies of an extra pack, which is put beside others. A put for fewer bodies costs too
-/// much for each of them while there is a pack to wait for.
-const EXTRA_PACK_BODIES_MIN: usize = 4;
 
 /// A verified body that waits for its block.
 #[derive(Debug)]
@@ -119,16 +115,7 @@ impl Queue {
         // If several packs may be under way, the bodies are spread over them.
         let expected = self.recent_bodies.div_ceil(packing.packs_in_flight);
         let have_waited = self.window_passed || self.waiting.len() >= expected;
-        have_waited && self.packs < packing.packs_in_flight || self.may_send_extra(packing)
-    }
-
-    /// Returns true if the waiting bodies are worth a pack of their own, beside one that is being
-    /// put or before the time to wait for others has passed. If clients are expected back soon, it
-    /// is better that the waiting bodies and those under way become one pack.
-    fn may_send_extra(&self, packing: &Packing) -> bool {
-        self.waiting.len() >= self.members.max(EXTRA_PACK_BODIES_MIN)
-            && self.packs <= packing.packs_in_flight
-            && self.rejoin.is_backing_off()
+        have_waited && self.packs < packing.packs_in_flight
     }
 
     /// Removes the bodies of the next pack (shared block) from the queue, in the order of their

@@ -113,14 +113,6 @@ async fn fast_clients_share_packs_and_slow_ones_are_not_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn extra_pack_is_sent_when_as_many_wait_as_are_under_way() {
-    let (puts, took) = eight_clients(Duration::from_millis(6)).await;
-    assert!(puts <= 82, "{puts} puts, where two groups in turn make 80");
-    // Each turn of each client takes one put of its own group, and the pause.
-    assert!(took < Duration::from_millis(700), "{took:?}, where turns make 640 ms");
-}
-
-#[tokio::test(start_paused = true)]
 async fn pack_is_kept_while_a_plan_may_reference_one_of_its_bodies() {
     for named in [0, 1, 5] {
         let bench = Bench::new(slow(), 4 << 20, 64 * MIB);
