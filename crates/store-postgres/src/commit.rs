@@ -1,9 +1,11 @@
 //! Commits: the statements, the retries and the outcomes.
 //!
-//! The first statement assumes that all guards hold. If one does not, it changes nothing, and a
-//! second statement decides plan by plan, so a refusal costs a second round trip. If a guard of the
-//! batch bounds a counter, the plans are decided in this process instead, as for roles without
-//! functions: in two round trips, with the counters locked meanwhile.
+//! This process decides a batch on assumptions, and a function of the server commits the decision
+//! if all of them are right. Otherwise the function changes nothing and returns the records that
+//! differ. If these refuse all plans, nothing more is sent. Otherwise a second call commits the new
+//! decision. If a guard bounds a counter or wants an empty range, or if records changed between the
+//! calls, the plans are decided under locks instead, as for roles without functions: in two more
+//! round trips.
 //!
 //! Except in that case each statement is a transaction of its own, so no transaction is open
 //! between two round trips. An answer counts only when the server is ready for the next statement,
@@ -14,20 +16,17 @@
 //! For example, a deadlock is retried; a connection that breaks after the statement was sent is
 //! `Unknown`.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use rand::RngExt as _;
 use sqlx::Row;
 use sqlx::postgres::PgConnection;
-use store::{Plan, StoreError, StoreErrorKind, Verdict, Write};
+use store::{Assumptions, Found, Key, Plan, StoreError, StoreErrorKind, Verdict, Write};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::conflict_waves::ConflictWaves;
+use crate::arguments::Arguments;
 use crate::connections::Connections;
 use crate::error::{Failure, is_definite, is_over_bound, unreadable};
-use crate::optimistic::OptimisticBatch;
 use crate::script;
 
 /// How long the client waits for the answer to one try.
@@ -42,56 +41,63 @@ const TRYING: Duration = Duration::from_secs(5);
 /// Upper limit of the pause before the second try. It doubles with each try.
 const PAUSE: Duration = Duration::from_millis(10);
 
-const COMMIT_OPTIMISTIC: &str = "select ashlar_commit_whole_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
-     $10, $11, $12, $13, $14, $15, $16, $17)";
+/// Limit of the calls of the function in one try: the first, and one with the records that it found.
+const CALLS: u32 = 2;
 
-const COMMIT: &str = "select failed, met from ashlar_commit_2($1, $2, $3, $4, $5, $6, $7, $8, $9, \
-     $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+const COMMIT: &str = "select ashlar_commit_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
+     $14, $15, $16, $17, $18, $19, $20, $21, $22)";
 
 /// The way in which a store commits batches, chosen when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By the store's functions, mostly in one round trip.
-    Functions,
+    /// By the store's function, mostly in one round trip.
+    Function,
     /// By plain statements in two round trips, if the role may not create functions.
     Statements,
 }
 
-/// The plans of one call of `commit`, in the forms that the statements need, built once for all
-/// tries.
-struct Batch<'a> {
-    plans: &'a [Plan],
+/// Decides and commits plans in one try.
+async fn run(
+    connection: &mut PgConnection,
     way: Way,
-    optimistic: Option<OptimisticBatch<'a>>,
-    /// True if a guard `AtMost` of any plan bounds a counter.
-    bounded: bool,
-    waves: OnceLock<ConflictWaves>,
+    plans: &[Plan],
+) -> Result<Vec<Verdict>, Failure> {
+    if way == Way::Function
+        && let Some(verdicts) = call_function(connection, plans).await?
+    {
+        return Ok(verdicts);
+    }
+    script::commit(connection, plans).await
 }
 
-impl<'a> Batch<'a> {
-    fn of(plans: &'a [Plan], way: Way) -> Batch<'a> {
-        let optimistic = if way == Way::Functions { OptimisticBatch::of(plans) } else { None };
-        let bounded = plans.iter().any(|plan| plan.bounded_counters().next().is_some());
-        Batch { plans, way, optimistic, bounded, waves: OnceLock::new() }
+/// Decides plans on assumptions, and commits them by the function. Returns `None` if the plans must
+/// be decided under locks. Nothing is changed then.
+async fn call_function(
+    connection: &mut PgConnection,
+    plans: &[Plan],
+) -> Result<Option<Vec<Verdict>>, Failure> {
+    let mut assumptions = Assumptions::new(plans);
+    let mut next = assumptions.decide();
+    let mut calls = 0;
+    while let Some(decision) = next {
+        if decision.is_certain() {
+            return Ok(Some(decision.verdicts));
+        }
+        if calls == CALLS {
+            break;
+        }
+        let Some(arguments) = Arguments::of(&decision, plans) else { break };
+        calls += 1;
+        match call(connection, &arguments).await.map_err(Failure::after)? {
+            Answer::Committed => return Ok(Some(decision.verdicts)),
+            // The answer has neither counters nor the reason why a range is not empty.
+            Answer::Refused(_) if !decision.bounds.is_empty() || !decision.ranges.is_empty() => {
+                break;
+            }
+            Answer::Refused(found) => next = assumptions.learn(&decision, found),
+        }
     }
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Verdict>, Failure> {
-        if self.way == Way::Statements {
-            return script::commit(connection, self.plans).await;
-        }
-        if let Some(optimistic) = &self.optimistic
-            && call_optimistic(connection, optimistic).await.map_err(Failure::after)?
-        {
-            return Ok(vec![Verdict::Committed; self.plans.len()]);
-        }
-        // The statement changed nothing: a guard did not hold, or a record that was expected to be
-        // new exists.
-        if self.bounded {
-            return script::commit(connection, self.plans).await;
-        }
-        let waves = self.waves.get_or_init(|| ConflictWaves::of(self.plans));
-        call(connection, waves).await.map_err(Failure::after)
-    }
+    Ok(None)
 }
 
 /// Decides plans in order, and commits those whose guards hold. Tries several times if the server
@@ -102,7 +108,6 @@ pub(crate) async fn commit(
     plans: Vec<Plan>,
 ) -> Result<Vec<Verdict>, StoreError> {
     let doing = format!("committing {} plans", plans.len());
-    let batch = Batch::of(&plans, way);
     let began = Instant::now();
     let mut tried = 0;
     loop {
@@ -110,7 +115,7 @@ pub(crate) async fn commit(
         tried += 1;
         // Longer than the server's `statement_timeout`, so that the server normally reports the
         // outcome first.
-        let Ok(answer) = timeout(ANSWER_DEADLINE, batch.run(&mut lent)).await else {
+        let Ok(answer) = timeout(ANSWER_DEADLINE, run(&mut lent, way, &plans)).await else {
             lent.broke();
             let late = format!("{doing}: no answer within {ANSWER_DEADLINE:?}");
             tracing::warn!(error = late, "the outcome of a commit is not known");
@@ -149,79 +154,64 @@ fn pause(tried: u32) -> Duration {
     PAUSE.saturating_mul(1 << tried.min(8)).mul_f64(part)
 }
 
-/// Calls the function that assumes that all guards hold. Returns true if it committed the batch,
-/// and false if it changed nothing because a guard did not hold.
-async fn call_optimistic(
-    connection: &mut PgConnection,
-    optimistic: &OptimisticBatch<'_>,
-) -> Result<bool, sqlx::Error> {
-    fn keys<'a>(map: &BTreeMap<&'a [u8], &'a [u8]>) -> Vec<&'a [u8]> {
-        map.keys().copied().collect()
-    }
-    fn values<'a>(map: &BTreeMap<&'a [u8], &'a [u8]>) -> Vec<&'a [u8]> {
-        map.values().copied().collect()
-    }
-    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = optimistic.locks.iter().copied().unzip();
-    let row = sqlx::query(COMMIT_OPTIMISTIC)
-        .bind(hashes)
-        .bind(exclusive)
-        .bind(keys(&optimistic.equal))
-        .bind(values(&optimistic.equal))
-        .bind(optimistic.held.iter().copied().collect::<Vec<_>>())
-        .bind(optimistic.absent.iter().copied().collect::<Vec<_>>())
-        .bind(keys(&optimistic.updates))
-        .bind(values(&optimistic.updates))
-        .bind(keys(&optimistic.news))
-        .bind(values(&optimistic.news))
-        .bind(optimistic.deletes.iter().copied().collect::<Vec<_>>())
-        .bind(optimistic.counters.iter().map(|counter| counter.key).collect::<Vec<_>>())
-        .bind(optimistic.counters.iter().map(|counter| counter.add).collect::<Vec<_>>())
-        .bind(optimistic.counters.iter().map(|counter| counter.floor).collect::<Vec<_>>())
-        .bind(optimistic.bounds.keys().copied().collect::<Vec<_>>())
-        .bind(optimistic.bounds.values().copied().collect::<Vec<_>>())
-        .bind(&optimistic.entry[..])
-        .fetch_one(connection)
-        .await;
-    match row {
-        Err(error) if is_over_bound(&error) => Ok(false),
-        row => row?.try_get(0),
-    }
+/// The answer of the function.
+enum Answer {
+    Committed,
+    /// A condition did not hold, so nothing was changed.
+    Refused(Found),
 }
 
-/// Calls the function that decides plan by plan, in conflict waves, and returns the verdict of each
-/// plan.
+/// Calls the function that commits a decision if its conditions hold.
 async fn call(
     connection: &mut PgConnection,
-    waves: &ConflictWaves,
-) -> Result<Vec<Verdict>, sqlx::Error> {
-    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = waves.locks.iter().copied().unzip();
-    let (members, conditions): (Vec<i32>, Vec<i32>) = waves.members.iter().copied().unzip();
-    let all = &waves.conditions;
+    arguments: &Arguments<'_>,
+) -> Result<Answer, sqlx::Error> {
+    let (hashes, exclusive): (Vec<i32>, Vec<bool>) = arguments.locks.iter().copied().unzip();
+    let counters = &arguments.counters;
     let row = sqlx::query(COMMIT)
         .bind(hashes)
         .bind(exclusive)
-        .bind(waves.ends.concat())
-        .bind(all.iter().map(|it| it.kind).collect::<Vec<_>>())
-        .bind(all.iter().map(|it| &it.key[..]).collect::<Vec<_>>())
-        .bind(all.iter().map(|it| it.arg.as_deref()).collect::<Vec<_>>())
-        .bind(members)
-        .bind(conditions)
-        .bind(waves.puts.iter().map(|(plan, ..)| *plan).collect::<Vec<_>>())
-        .bind(waves.puts.iter().map(|(_, key, _)| key.as_bytes()).collect::<Vec<_>>())
-        .bind(waves.puts.iter().map(|(.., value)| &value[..]).collect::<Vec<_>>())
-        .bind(waves.deletes.iter().map(|(plan, _)| *plan).collect::<Vec<_>>())
-        .bind(waves.deletes.iter().map(|(_, key)| key.as_bytes()).collect::<Vec<_>>())
-        .bind(waves.changes.iter().map(|it| it.plan).collect::<Vec<_>>())
-        .bind(waves.changes.iter().map(|it| it.kind).collect::<Vec<_>>())
-        .bind(waves.changes.iter().map(|it| it.key.0.as_bytes()).collect::<Vec<_>>())
-        .bind(waves.changes.iter().map(|it| it.number).collect::<Vec<_>>())
-        .bind(waves.kinds)
-        .bind(waves.pieces.iter().map(|piece| &piece[..]).collect::<Vec<_>>())
+        .bind(&arguments.equal.0)
+        .bind(&arguments.equal.1)
+        .bind(&arguments.held)
+        .bind(&arguments.absent)
+        .bind(&arguments.ranges.0)
+        .bind(&arguments.ranges.1)
+        .bind(&arguments.updates.0)
+        .bind(&arguments.updates.1)
+        .bind(&arguments.news.0)
+        .bind(&arguments.news.1)
+        .bind(&arguments.deletes)
+        .bind(counters.iter().map(|counter| counter.key).collect::<Vec<_>>())
+        .bind(counters.iter().map(|counter| counter.add).collect::<Vec<_>>())
+        .bind(counters.iter().map(|counter| counter.floor).collect::<Vec<_>>())
+        .bind(&arguments.sets.0)
+        .bind(&arguments.sets.1)
+        .bind(&arguments.clears)
+        .bind(&arguments.bounds.0)
+        .bind(&arguments.bounds.1)
+        .bind(&arguments.entry[..])
         .fetch_one(connection)
-        .await?;
-    let failed: Vec<i32> = row.try_get(0)?;
-    let met: Vec<Option<Vec<u8>>> = row.try_get(1)?;
-    waves.verdicts(&failed, met).ok_or_else(|| unreadable("conditions of another batch"))
+        .await;
+    match row {
+        Err(error) if is_over_bound(&error) => Ok(Answer::Refused(Found::default())),
+        row => match row?.try_get::<Option<Vec<Option<Vec<u8>>>>, _>(0)? {
+            None => Ok(Answer::Committed),
+            Some(list) => found(list).map(Answer::Refused),
+        },
+    }
+}
+
+/// Parses the records that the function found: for each its key and its value.
+fn found(list: Vec<Option<Vec<u8>>>) -> Result<Found, sqlx::Error> {
+    let mut found = Found::default();
+    let mut list = list.into_iter();
+    while let (Some(key), Some(value)) = (list.next(), list.next()) {
+        let key = key.filter(|key| key.len() >= Key::PREFIX_BYTES);
+        let key = key.ok_or_else(|| unreadable("a found record without a key"))?;
+        found.records.insert(Key::from_bytes(key), value.map(Into::into));
+    }
+    Ok(found)
 }
 
 /// Returns true if a plan puts or deletes records, whose keys then belong in the change feed.

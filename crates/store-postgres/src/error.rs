@@ -40,7 +40,7 @@ impl Failure {
 /// `SQLSTATE` codes that lead to different steps.
 mod code {
     pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
-    /// Raised by `optimistic.sql`.
+    /// Raised by `commit.sql`.
     pub(super) const OVER_BOUND: &str = "ASH01";
     pub(super) const DISK_FULL: &str = "53100";
     pub(super) const COMPLETION_UNKNOWN: &str = "40003";

@@ -1,13 +1,14 @@
 //! The metadata store in a PostgreSQL database.
 //!
-//! A commit is one statement in autocommit. The statement calls a function that takes a lock for
-//! each key, checks that all guards hold, writes, and appends an entry to the change feed. If a
-//! guard does not hold, the function changes nothing, and a second statement decides plan by plan.
-//! For example, an unconditional PUT takes one round trip, and a PUT that loses a race takes two.
+//! A commit is one statement in autocommit. This process decides the plans on assumptions. The
+//! statement calls a function that takes a lock for each key, checks the assumptions, writes, and
+//! appends an entry to the change feed. If an assumption is wrong, the function changes nothing and
+//! returns the records, with which the plans are decided again. For example, a PUT takes one round
+//! trip, also if it loses a race; a batch with that PUT and others takes two.
 //!
 //! A read is one statement, and therefore one snapshot. No transaction is open between two round
-//! trips, with two exceptions: snapshots, which only read, and commits of a role that may not
-//! create functions.
+//! trips, with two exceptions: snapshots, which only read, and commits under locks, for example of a
+//! role that may not create functions.
 //!
 //! Several processes and several stores may use one database at once. The tables are in the first
 //! schema of the connection's search path, with names that begin with `ashlar_`. Connections must
@@ -31,14 +32,15 @@
 //!
 //! This crate knows keys, values and integers, and not their meaning.
 
+mod arguments;
 mod commit;
-mod conflict_waves;
 mod connect;
 mod connections;
+mod counters;
 mod error;
 mod feed;
 mod limits;
-mod optimistic;
+mod locks;
 mod read;
 mod schema;
 mod script;
@@ -83,8 +85,8 @@ const SNAPSHOT_PERMIT_DEADLINE: Duration = Duration::from_secs(2);
 pub struct PostgresOptions {
     /// Accept a server whose settings may lose acknowledged commits in a crash.
     pub relaxed: bool,
-    /// Create and use functions, so that most commits are one round trip. Without functions, or if
-    /// the role may not create them, a commit is two round trips.
+    /// Create and use a function, so that most commits are one round trip. Without it, or if the
+    /// role may not create functions, a commit is two round trips.
     pub functions: bool,
     /// Number of batches that are committed concurrently, each on a connection of its own; at least
     /// 1.

@@ -1,12 +1,11 @@
-//! Creates the store: its tables, and the functions that commit.
+//! Creates the store: its tables, and the function that commits.
 //!
-//! Processes that open at the same time do this one after the other, under a lock. The names of the
-//! functions end with a number, which increases when the behaviour of either function changes. A
-//! process finds both functions of its version or creates both, so processes of two versions can
-//! work at the same time. They share the tables and the locks, which are the format; the format has
-//! a number of its own.
+//! Processes that open at the same time do this one after the other, under a lock. The name of the
+//! function ends with a number, which increases when its behaviour changes. A process finds the
+//! function of its version or creates it, so processes of two versions can work at the same time.
+//! They share the tables and the locks, which are the format; the format has a number of its own.
 //!
-//! For example, version 3 of the functions would be `ashlar_commit_3`, beside `ashlar_commit_2`.
+//! For example, version 4 of the function would be `ashlar_commit_4`, beside `ashlar_commit_3`.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row};
@@ -19,10 +18,9 @@ use crate::error::{is_forbidden, unavailable, while_doing};
 const FORMAT: i32 = 1;
 
 const TABLES: &str = include_str!("tables.sql");
-/// The optimistic commit, and the commit for all cases.
-const FUNCTIONS: &str = concat!(include_str!("optimistic.sql"), include_str!("commit.sql"));
+const FUNCTION: &str = include_str!("commit.sql");
 
-/// Takes the lock under which tables and functions are created. The number is "ashlar" in ASCII.
+/// Takes the lock under which the tables and the function are created. The number is "ashlar" in ASCII.
 const LOCK: &str =
     "set local lock_timeout = '8s'; select pg_advisory_xact_lock(x'6173686c6172'::bigint)";
 
@@ -31,25 +29,24 @@ const LOCK: &str =
 struct Existing {
     schema: Option<String>,
     tables: bool,
-    functions: bool,
+    function: bool,
     /// True if the server has checksums for its pages.
     checksums: bool,
 }
 
 const LOOK: &str = "select current_schema()::text, \
      to_regclass(quote_ident(current_schema()) || '.ashlar_store') is not null, \
-     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_2') is not null \
-     and to_regproc(quote_ident(current_schema()) || '.ashlar_commit_whole_2') is not null, \
+     to_regproc(quote_ident(current_schema()) || '.ashlar_commit_3') is not null, \
      current_setting('data_checksums')";
 
 async fn look(connection: &mut PgConnection, doing: &str) -> Result<Existing, StoreError> {
     let row = sqlx::raw_sql(LOOK).fetch_one(connection).await;
     let there = row.and_then(|row| {
-        let (tables, functions): (Option<bool>, Option<bool>) = (row.try_get(1)?, row.try_get(2)?);
+        let (tables, function): (Option<bool>, Option<bool>) = (row.try_get(1)?, row.try_get(2)?);
         let there = |there: Option<bool>| there.unwrap_or(false);
         let (schema, checksums): (_, String) = (row.try_get(0)?, row.try_get(3)?);
-        let (tables, functions) = (there(tables), there(functions));
-        Ok(Existing { schema, tables, functions, checksums: checksums == "on" })
+        let (tables, function) = (there(tables), there(function));
+        Ok(Existing { schema, tables, function, checksums: checksums == "on" })
     });
     there.map_err(while_doing(doing))
 }
@@ -90,19 +87,19 @@ pub(crate) async fn prepare(
     if !functions {
         return Ok(Way::Statements);
     }
-    if there.functions {
-        return Ok(Way::Functions);
+    if there.function {
+        return Ok(Way::Function);
     }
-    match make(connection, FUNCTIONS).await {
-        Ok(()) => Ok(Way::Functions),
+    match make(connection, FUNCTION).await {
+        Ok(()) => Ok(Way::Function),
         Err(error) if is_forbidden(&error) => {
             let why = "the role may not create functions: commits take two round trips";
             tracing::warn!(server = name, schema, %error, "{why}");
             Ok(Way::Statements)
         }
-        // Another process may have created the functions meanwhile.
+        // Another process may have created the function meanwhile.
         Err(error) => match look(connection, &doing).await? {
-            Existing { functions: true, .. } => Ok(Way::Functions),
+            Existing { function: true, .. } => Ok(Way::Function),
             _ => Err(while_doing(&doing)(error)),
         },
     }

@@ -1,7 +1,8 @@
-//! Commits of a role that may not create functions, or of batches that bound a counter: two round
-//! trips, each of several plain statements.
+//! Commits under locks: two round trips, each of several plain statements. Roles that may not create
+//! functions commit in this way, and so do batches that the function cannot commit. For example, a
+//! guard of such a batch bounds a counter and does not hold.
 //!
-//! The first trip opens a transaction, takes the same locks as the functions do, and fetches the
+//! The first trip opens a transaction, takes the same locks as the function does, and fetches the
 //! records that the plans need. This process decides the plans in memory. The second trip writes
 //! the result and commits. Both use one connection. Several statements in one text cannot have
 //! parameters, so the text contains bytes as hexadecimal digits, and otherwise only numbers.
@@ -22,9 +23,9 @@ use sqlx::{AssertSqlSafe, Either, Row};
 use store::feed::compact;
 use store::{Batch, CounterChange, CounterKey, Key, Plan, Verdict, counter_changes};
 
-use crate::conflict_waves::{SUM_MAX, locks};
+use crate::counters::{SUM_MAX, changes as changes_of, rank};
 use crate::error::{Failure, unreadable};
-use crate::optimistic::{changes as changes_of, rank};
+use crate::locks::locks;
 
 /// Several statements without parameters, which the server gets as one text.
 #[derive(Debug, Default)]
@@ -224,7 +225,10 @@ fn changes(plans: &[Plan], verdicts: &[Verdict], batch: &Batch) -> Script {
         both.filter(|(_, verdict)| **verdict == Verdict::Committed).map(|(plan, _)| plan)
     };
     let changed = counter_changes(committed());
-    for (key, change) in &changed {
+    // In the order in which all commits change counters, so that they do not deadlock.
+    let mut in_order: Vec<_> = changed.iter().collect();
+    in_order.sort_by_key(|(_, change)| rank(**change));
+    for (key, change) in in_order {
         script.add(&counter(key.0.as_bytes(), *change));
     }
     if lock_counters(plans).is_some() {

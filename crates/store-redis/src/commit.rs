@@ -1,35 +1,36 @@
-//! Commits: converts a batch of plans into the arguments of a script, and its answer into verdicts.
+//! Commits: sends decisions to the script `commit.lua`, and parses its answers.
 //!
-//! There are two scripts. Nearly all batches are merged and encoded, and `commit_batch.lua` commits
-//! them as a whole. If a guard does not hold, that script changes nothing, and the batch goes to
-//! `commit_plans.lua`, which decides the plans one by one and returns which guard refused which
-//! plan. Batches that cannot be merged go there at once. For example, a plan with an `Empty` guard
-//! is never merged.
+//! This process decides a batch on assumptions, and the script commits the decision if all of them
+//! are right. Otherwise the script changes nothing and returns the records that differ. If these
+//! refuse all plans, nothing more is sent; otherwise a second call commits the new decision. A batch
+//! that is not decided then goes plan by plan, in one more round trip (see [`crate::sequence`]). For
+//! example, the batch has a plan that exceeds a quota, or records changed between the calls.
 
-use std::collections::HashMap;
+use std::slice;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use redis::Value as Reply;
 use store::feed::compact;
 use store::{
-    Guard, Plan, Shortage, Space, StoreError, StoreErrorKind, Value, Verdict, Write, frees_space,
+    Assumptions, DecidedBatch, Found, Guard, Key, Plan, Shortage, Space, StoreError,
+    StoreErrorKind, Value, Verdict, frees_space,
 };
 
-use crate::batch::MergedBatch;
 use crate::connect::{Call, Links};
-use crate::encode::EncodedBatch;
-use crate::error;
-use crate::opcode;
+use crate::encode::{Delivery, EncodedBatch, Place};
+use crate::error::{self, Effect};
 use crate::overflow::COMMITTED;
-use crate::program::{Fetch, Keys, Program};
 use crate::reply;
 
 const DOING: &str = "committing plans";
 
+/// Limit of the calls for a whole batch: the first, and one with the records that it found.
+const CALLS: u32 = 2;
+
 /// Decides plans in order, and commits those whose guards hold. Records in the `spared` spaces may
 /// be put although the server is out of memory. A call that was sent continues even if its caller
-/// goes away. A second call is made only if the first one certainly changed nothing: because a
+/// goes away. Another call is made only if the one before certainly changed nothing: because a
 /// guard did not hold, or because the server is out of memory.
 pub(crate) async fn commit(
     links: &Arc<Links>,
@@ -53,25 +54,11 @@ pub(crate) async fn commit(
 }
 
 async fn decide(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
-    // The merged form is cheaper for the server, and nearly all batches have one.
-    let call = MergedBatch::merge(plans).map(|batch| {
-        let encoded = EncodedBatch::encode(&batch, &compact::entry(plans), &links.prefix);
-        let call = Call::script(links, &links.scripts.commit_batch, encoded.arguments(), DOING);
-        call.with_overflow(links, &encoded.out_of_band).commits()
-    });
-    if let Some(call) = call {
-        match links.call(call).await? {
-            COMMITTED => return Ok(vec![Verdict::Committed; plans.len()]),
-            Reply::Nil => {}
-            _ => return Err(garbled()),
-        }
-    }
-    let call = {
-        let pieces = compact::pieces(plans);
-        let program = program(plans, &pieces);
-        Call::script(links, &links.scripts.commit_plans, program.arguments(), DOING).commits()
+    let verdicts = match decide_at_once(links, plans, Delivery::Alone).await? {
+        Some(verdicts) => verdicts,
+        None => one_by_one(links, plans).await?,
     };
-    fail_if_all_failed(verdicts(plans.len(), links.call(call).await?)?)
+    fail_if_all_failed(verdicts)
 }
 
 /// Decides the plans that `admitted` marks with true, because they free memory, as if the others
@@ -87,17 +74,191 @@ async fn decide_without_memory(
         .filter(|(_, admitted)| **admitted)
         .map(|(plan, _)| plan.clone())
         .collect();
-    let call = {
-        let pieces = compact::pieces(&some);
-        let program = program(&some, &pieces);
-        let script = &links.scripts.commit_plans_without_memory;
-        Call::script(links, script, program.arguments(), DOING).commits()
+    let decided = match decide_at_once(links, &some, Delivery::WithoutMemory).await? {
+        Some(decided) => decided,
+        None => one_call_each(links, &some).await?,
     };
-    let mut decided = verdicts(some.len(), links.call(call).await?)?.into_iter();
+    let mut decided = decided.into_iter();
     let no_room = || Verdict::Failed(StoreErrorKind::Full);
     let all =
         admitted.iter().map(|admitted| if *admitted { decided.next() } else { Some(no_room()) });
     fail_if_all_failed(all.collect::<Option<_>>().ok_or_else(garbled)?)
+}
+
+/// Decides plans and commits the decision as a whole. Returns `None` if they must be decided one by
+/// one; nothing is changed then. One plan is always decided.
+async fn decide_at_once(
+    links: &Arc<Links>,
+    plans: &[Plan],
+    delivery: Delivery,
+) -> Result<Option<Vec<Verdict>>, StoreError> {
+    let script = match delivery {
+        Delivery::Alone | Delivery::InSequence => &links.scripts.commit,
+        Delivery::WithoutMemory => &links.scripts.commit_without_memory,
+    };
+    let mut assumptions = Assumptions::new(plans);
+    let mut next = assumptions.decide();
+    let mut calls = 0;
+    while let Some(decision) = next {
+        if decision.is_certain() {
+            return Ok(Some(decision.verdicts));
+        }
+        if calls == CALLS {
+            break;
+        }
+        calls += 1;
+        let (call, places) = {
+            let entry = decision.entry();
+            let encoded = EncodedBatch::encode(&decision, &entry, &links.prefix, delivery);
+            let call = Call::script(links, script, encoded.arguments(), DOING);
+            (call.with_overflow(links, &encoded.out_of_band).commits(), encoded.places)
+        };
+        let answer = links.call(call).await?;
+        if plans.len() == 1 {
+            let verdict = single(&mut assumptions, &decision, answer, &places);
+            return Ok(Some(vec![verdict.ok_or_else(garbled)?]));
+        }
+        if answer == COMMITTED {
+            return Ok(Some(decision.verdicts));
+        }
+        let (found, damaged) = found(answer, &places).ok_or_else(garbled)?;
+        if !damaged.is_empty() {
+            break;
+        }
+        next = assumptions.learn(&decision, found);
+    }
+    Ok(None)
+}
+
+/// Decides plans one after the other, each in a call of its own and with an entry of its own in the
+/// feed. A server without memory accepts no transaction.
+async fn one_call_each(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+    let mut verdicts = Vec::with_capacity(plans.len());
+    for plan in plans {
+        match decide_at_once(links, slice::from_ref(plan), Delivery::WithoutMemory).await {
+            Ok(decided) => verdicts.extend(decided.into_iter().flatten()),
+            // Earlier plans are committed, so the error is not that of the whole call.
+            Err(error) if verdicts.contains(&Verdict::Committed) => {
+                return Err(StoreError::because(StoreErrorKind::Unknown, DOING, error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(verdicts)
+}
+
+/// Decides plans one after the other, in one round trip.
+async fn one_by_one(links: &Arc<Links>, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
+    let mut assumptions: Vec<Assumptions<'_>> =
+        plans.iter().map(|plan| Assumptions::new(slice::from_ref(plan))).collect();
+    let decided = assumptions.iter_mut().map(Assumptions::decide);
+    let decisions: Vec<DecidedBatch<'_>> =
+        decided.map(|it| it.expect("one plan can always be decided")).collect();
+    let (call, places) = {
+        let pieces = compact::pieces(plans);
+        let none = Bytes::new();
+        let pieces = pieces.iter().chain(std::iter::repeat(&none));
+        let encode = |(decision, piece): (_, &Bytes)| {
+            EncodedBatch::encode(decision, piece, &links.prefix, Delivery::InSequence)
+        };
+        let mut encoded: Vec<EncodedBatch<'_>> = decisions.iter().zip(pieces).map(encode).collect();
+        let lists = encoded.iter().map(EncodedBatch::arguments);
+        let call = Call::sequence(links, &links.scripts.commit, lists, DOING).commits();
+        let places = encoded.iter_mut().map(|batch| std::mem::take(&mut batch.places));
+        (call, places.collect::<Vec<_>>())
+    };
+    let answers = reply::list(links.call(call).await?).ok_or_else(garbled)?;
+    let is_committed = answers.contains(&COMMITTED);
+    let mut verdicts = Vec::with_capacity(plans.len());
+    let plans_of = assumptions.iter_mut().zip(&decisions).zip(&places);
+    for (answer, ((assumptions, decision), places)) in answers.into_iter().zip(plans_of) {
+        verdicts.push(match answer.extract_error() {
+            Ok(answer) => single(assumptions, decision, answer, places).ok_or_else(garbled)?,
+            Err(error) => {
+                let error = error::after_sending(error, DOING, Effect::Commits);
+                if !is_committed {
+                    return Err(error);
+                }
+                // Other plans are committed, so the error is not that of the whole call.
+                if !error::is_out_of_memory(&error) {
+                    return Err(StoreError::because(StoreErrorKind::Unknown, DOING, error));
+                }
+                Verdict::Failed(StoreErrorKind::Full)
+            }
+        });
+    }
+    if verdicts.len() == plans.len() { Ok(verdicts) } else { Err(garbled()) }
+}
+
+/// Returns the verdict of one plan. Returns `None` if the answer does not parse.
+fn single<'a>(
+    assumptions: &mut Assumptions<'a>,
+    decision: &DecidedBatch<'a>,
+    answer: Reply,
+    places: &[(usize, Place<'_>)],
+) -> Option<Verdict> {
+    if answer == COMMITTED {
+        return decision.verdicts.first().cloned();
+    }
+    let (found, damaged) = found(answer, places)?;
+    let mut refused = assumptions.learn(decision, found)?;
+    match refused.verdicts.pop()? {
+        Verdict::Refused { guard, .. } if names(&refused, guard, &damaged) => {
+            Some(Verdict::Failed(StoreErrorKind::Corrupt))
+        }
+        refused @ Verdict::Refused { .. } => Some(refused),
+        // A condition did not hold, so a guard did not.
+        Verdict::Committed | Verdict::Failed(_) => None,
+    }
+}
+
+/// Returns true if this guard of a single plan needs the bytes of a damaged record.
+fn names(decision: &DecidedBatch<'_>, guard: usize, damaged: &[&Key]) -> bool {
+    let guard = decision.plans().first().and_then(|plan| plan.guards.get(guard));
+    match guard {
+        Some(Guard::Equals(key, _) | Guard::Absent(key)) => damaged.contains(&key),
+        Some(Guard::Present(_) | Guard::Empty(..) | Guard::AtMost(..)) | None => false,
+    }
+}
+
+/// The bytes of a damaged record in memory. No verdict contains them.
+const DAMAGED: &[u8] = b"a long record without its overflow value";
+
+/// Parses the records, counters and ranges that did not meet the conditions of a decision. Also
+/// returns the damaged records: long ones that have lost their overflow values. Returns `None` if
+/// the answer does not parse.
+fn found<'a>(answer: Reply, places: &[(usize, Place<'a>)]) -> Option<(Found, Vec<&'a Key>)> {
+    let (mut found, mut damaged, mut is_exceeded) = (Found::default(), Vec::new(), false);
+    let mut answers = reply::list(answer)?.into_iter();
+    while let Some(index) = answers.next() {
+        // Lua counts from one.
+        let index = reply::index(&index)?.checked_sub(1)?;
+        let at = places.binary_search_by_key(&index, |(place, _)| *place).ok()?;
+        let value = answers.next()?;
+        match places.get(at)?.1 {
+            Place::Record(key) => {
+                let value = if reply::is_damaged(&value) {
+                    damaged.push(key);
+                    Some(Value::from_static(DAMAGED))
+                } else {
+                    reply::record(value)?
+                };
+                found.records.insert(key.clone(), value);
+            }
+            Place::Counter(counter, bound) => {
+                let value = reply::counter(value)?;
+                is_exceeded |= value > bound;
+                found.counters.insert(counter.clone(), value);
+            }
+            Place::Range(start, end) => {
+                found.filled.insert((start.clone(), end.clone()));
+            }
+        }
+    }
+    if !is_exceeded {
+        found.counters.clear();
+    }
+    Some((found, damaged))
 }
 
 /// Returns an error instead of the verdicts if every plan of the batch failed, as the contract of
@@ -118,108 +279,4 @@ fn fail_if_all_failed(verdicts: Vec<Verdict>) -> Result<Vec<Verdict>, StoreError
 /// changed records.
 fn garbled() -> StoreError {
     StoreError::because(StoreErrorKind::Unknown, DOING, error::garbled(DOING))
-}
-
-fn program<'a>(plans: &'a [Plan], pieces: &'a [Bytes]) -> Program<'a> {
-    let mut program = Program::new(keys(plans));
-    let mut expected: HashMap<&[u8], u16> = HashMap::new();
-    for (number, plan) in plans.iter().enumerate() {
-        let piece = pieces.get(number).filter(|piece| !piece.is_empty());
-        let count = |items: usize| u16::try_from(items).expect("limits keep plans short");
-        let writes = plan.writes.len() + usize::from(piece.is_some());
-        program.instruction(opcode::PLAN, count(plan.guards.len()), count(writes));
-        for guard in &plan.guards {
-            match guard {
-                Guard::Equals(key, value) => {
-                    let key = program.record(key);
-                    // The plans of a batch mostly guard the same records, so their values are sent
-                    // once.
-                    let value = *expected.entry(value).or_insert_with(|| program.value(value));
-                    program.instruction(opcode::EQUALS, key, value);
-                }
-                Guard::Absent(key) => program.instruction(opcode::ABSENT, program.record(key), 0),
-                Guard::Present(key) => program.instruction(opcode::PRESENT, program.record(key), 0),
-                Guard::Empty(start, end) => {
-                    let range = program.range(start, end);
-                    program.instruction(opcode::EMPTY, range, 0);
-                }
-                Guard::AtMost(counter, most) => {
-                    let most = program.number(plan.limit_before(counter, *most));
-                    program.instruction(opcode::AT_MOST, program.counter(&counter.0), most);
-                }
-            }
-        }
-        for write in &plan.writes {
-            put_write(&mut program, write);
-        }
-        if let Some(piece) = piece {
-            let piece = program.argument(&piece[..]);
-            program.instruction(opcode::FEED, piece, 0);
-        }
-    }
-    program
-}
-
-fn put_write<'a>(program: &mut Program<'a>, write: &'a Write) {
-    let (opcode, counter, number) = match write {
-        Write::Put(key, value) => {
-            let value = program.value(value);
-            return program.instruction(opcode::PUT, program.record(key), value);
-        }
-        Write::Delete(key) => return program.instruction(opcode::DELETE, program.record(key), 0),
-        Write::Add(counter, by) => (opcode::ADD, counter, *by),
-        Write::Max(counter, least) => (opcode::MAX, counter, *least),
-        Write::Set(counter, number) => (opcode::SET, counter, *number),
-        Write::Clear(counter) => (opcode::SET, counter, 0),
-    };
-    let number = program.number(number);
-    program.instruction(opcode, program.counter(&counter.0), number);
-}
-
-fn keys(plans: &[Plan]) -> Keys<'_> {
-    let mut keys = Keys::default();
-    for plan in plans {
-        for guard in &plan.guards {
-            match guard {
-                Guard::Equals(key, _) | Guard::Absent(key) => keys.record(key, Fetch::Record),
-                Guard::Present(key) => keys.record(key, Fetch::Presence),
-                Guard::Empty(..) => {}
-                Guard::AtMost(counter, _) => keys.counter(&counter.0),
-            }
-        }
-        for write in &plan.writes {
-            match write {
-                Write::Put(key, _) | Write::Delete(key) => keys.record(key, Fetch::Nothing),
-                Write::Add(counter, _)
-                | Write::Max(counter, _)
-                | Write::Set(counter, _)
-                | Write::Clear(counter) => keys.counter(&counter.0),
-            }
-        }
-    }
-    keys
-}
-
-/// The guard's index in the answer if a guard cannot be decided because a record is damaged.
-const DAMAGED_GUARD: Reply = Reply::Int(-1);
-
-/// Parses the refusals: of each the plan, the guard and the record that was found.
-fn verdicts(plans: usize, answer: Reply) -> Result<Vec<Verdict>, StoreError> {
-    let mut verdicts = vec![Verdict::Committed; plans];
-    let mut refusals = reply::list(answer).ok_or_else(garbled)?.into_iter();
-    while let Some(plan) = refusals.next() {
-        let (Some(guard), Some(met)) = (refusals.next(), refusals.next()) else {
-            return Err(garbled());
-        };
-        let plan = reply::index(&plan).ok_or_else(garbled)?;
-        let verdict = if guard == DAMAGED_GUARD {
-            Verdict::Failed(StoreErrorKind::Corrupt)
-        } else {
-            let guard = reply::index(&guard).ok_or_else(garbled)?;
-            let found: Option<Value> = reply::record(met).ok_or_else(garbled)?;
-            Verdict::Refused { guard, found }
-        };
-        *verdicts.get_mut(plan).ok_or_else(garbled)? = verdict;
-    }
-    Ok(verdicts)
 }

@@ -30,6 +30,7 @@ use crate::address::Address;
 use crate::append_log::{self, Rewrite};
 use crate::error::{self, Effect};
 use crate::overflow::{Overflow, Transaction};
+use crate::sequence::Sequence;
 
 /// Limit of the time to make a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -53,13 +54,30 @@ pub(crate) struct Scripts {
     pub(crate) open: Arc<Script>,
     pub(crate) is_made: Arc<Script>,
     pub(crate) read: Arc<Script>,
-    pub(crate) commit_batch: Arc<Script>,
-    pub(crate) commit_plans: Arc<Script>,
+    pub(crate) commit: Arc<Script>,
     /// The same script, with the flag that lets it run while the server is out of memory.
-    pub(crate) commit_plans_without_memory: Arc<Script>,
+    pub(crate) commit_without_memory: Arc<Script>,
     pub(crate) changes: Arc<Script>,
     pub(crate) snapshot: Arc<Script>,
     pub(crate) walk: Arc<Script>,
+}
+
+/// The text of `commit.lua`. Its rare parts are in a function, because each call would have to run
+/// the prelude otherwise. The function has opcodes of its own, since each variable that it shared
+/// with the rest would cost each call something.
+macro_rules! commit_script {
+    ($first:expr) => {
+        Arc::new(Script::new(concat!(
+            $first,
+            "local function rare()\n",
+            include_str!("prelude.lua"),
+            include_str!("commit_opcodes.lua"),
+            include_str!("commit_rare.lua"),
+            "end\n",
+            include_str!("commit_opcodes.lua"),
+            include_str!("commit.lua"),
+        )))
+    };
 }
 
 macro_rules! script {
@@ -77,12 +95,8 @@ impl Scripts {
             open: script!("open.lua"),
             is_made: script!("is_made.lua"),
             read: script!("read.lua"),
-            // It has no prelude, because each call would have to run it.
-            commit_batch: script!(with "commit_batch.lua"),
-            commit_plans: script!("commit_plans.lua"),
-            commit_plans_without_memory: script!(
-                with "allow_oom.lua", "prelude.lua", "commit_plans.lua"
-            ),
+            commit: commit_script!(""),
+            commit_without_memory: commit_script!(include_str!("allow_oom.lua")),
             changes: script!("changes.lua"),
             snapshot: script!(with "prelude.lua", "pages.lua", "snapshot.lua"),
             walk: script!(with "prelude.lua", "pages.lua", "walk.lua"),
@@ -95,6 +109,7 @@ impl Scripts {
 enum Request {
     Command(Cmd),
     Transaction(Transaction),
+    Sequence(Sequence),
 }
 
 impl Request {
@@ -102,8 +117,25 @@ impl Request {
         match self {
             Request::Command(command) => command.query_async(connection).await,
             Request::Transaction(transaction) => transaction.send(connection).await,
+            Request::Sequence(sequence) => sequence.send(connection).await,
         }
     }
+}
+
+/// Returns the command that runs a script with its arguments, and the bytes of these.
+fn command<'a>(
+    links: &Links,
+    script: &Script,
+    arguments: impl IntoIterator<Item = &'a [u8]>,
+) -> (Cmd, usize) {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(script.get_hash()).arg("1").arg(&links.prefix);
+    let mut bytes = 0;
+    for argument in arguments {
+        bytes += argument.len();
+        command.arg(argument);
+    }
+    (command, bytes)
 }
 
 /// A call to the server: the request, the script that it needs, and the effect that decides the
@@ -128,14 +160,22 @@ impl Call {
         arguments: impl IntoIterator<Item = &'a [u8]>,
         doing: &'static str,
     ) -> Call {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(script.get_hash()).arg("1").arg(&links.prefix);
-        let mut bytes = 0;
-        for argument in arguments {
-            bytes += argument.len();
-            command.arg(argument);
-        }
+        let (command, bytes) = command(links, script, arguments);
         let (request, script) = (Request::Command(command), Some(Arc::clone(script)));
+        Call { request, script, bytes, doing, effect: Effect::None, run: None }
+    }
+
+    /// Creates the call of a script once for each list of arguments, in one transaction.
+    pub(crate) fn sequence<'a, L: IntoIterator<Item = &'a [u8]>>(
+        links: &Links,
+        script: &Arc<Script>,
+        lists: impl IntoIterator<Item = L>,
+        doing: &'static str,
+    ) -> Call {
+        let lists = lists.into_iter().map(|arguments| command(links, script, arguments));
+        let (commands, bytes): (Vec<Cmd>, Vec<usize>) = lists.unzip();
+        let request = Request::Sequence(Sequence::new(commands, &links.prefix));
+        let (script, bytes) = (Some(Arc::clone(script)), bytes.into_iter().sum());
         Call { request, script, bytes, doing, effect: Effect::None, run: None }
     }
 

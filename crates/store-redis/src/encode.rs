@@ -1,4 +1,4 @@
-//! Encodes a merged batch as commands that `commit_batch.lua` only has to run.
+//! Encodes a decision as conditions and commands that `commit.lua` only has to check and run.
 //!
 //! In a small commit Lua costs the server more than the commands themselves, because each string
 //! and each table that a script creates has a cost. So the client computes as much as possible. The
@@ -14,13 +14,12 @@
 
 use std::collections::HashSet;
 
-use store::Key;
 use store::feed::FEED_BATCHES;
+use store::{Before, CounterChange, CounterKey, DecidedBatch, Key};
 
-use crate::batch::{Change, Expected, MergedBatch};
 use crate::limits::LIMITS;
 use crate::overflow::{OUT_OF_BAND_BYTES, Overflow, marker};
-use crate::record::{container, name_in_container, split};
+use crate::record::{container, name_in_container, range_bounds, split};
 
 /// Limit of the keys of one command. Lua limits the number of arguments.
 const COMMAND_KEYS_MAX: usize = 1_000;
@@ -33,7 +32,7 @@ const BATCH_ARGUMENTS_MAX: usize = 16;
 const _: () =
     assert!(ITEM_ARGUMENTS_MAX * LIMITS.batch_items + BATCH_ARGUMENTS_MAX < u16::MAX as usize);
 
-/// The opcodes of `commit_batch.lua`, which describes them.
+/// The opcodes of `commit_opcodes.lua`. `commit.lua` describes them.
 mod opcode {
     pub(super) const FIELDS_EQUAL: u8 = 1;
     pub(super) const FIELDS_ABSENT: u8 = 2;
@@ -42,7 +41,7 @@ mod opcode {
     pub(super) const RANGES_EMPTY: u8 = 5;
     pub(super) const RANGES_FILLED: u8 = 6;
     pub(super) const STRINGS_EQUAL: u8 = 7;
-    pub(super) const NO_SNAPSHOT: u8 = 8;
+    pub(super) const SAVE: u8 = 8;
     pub(super) const COMPUTE_COUNTERS: u8 = 9;
     pub(super) const WRITE_COUNTERS: u8 = 10;
     pub(super) const INDEX: u8 = 11;
@@ -51,14 +50,38 @@ mod opcode {
     pub(super) const PUT_FIELDS: u8 = 14;
     pub(super) const REMOVE: u8 = 15;
     pub(super) const COUNTERS_AT_MOST: u8 = 16;
+    pub(super) const ADD: u8 = 24;
+    pub(super) const MAX: u8 = 25;
+    pub(super) const SET: u8 = 26;
+    pub(super) const ADD_THEN_MAX: u8 = 27;
 }
 
-/// The knowledge, from the guards of a batch, about the record that a write replaces or deletes.
+/// The knowledge, from the conditions of a batch, about the record that a write replaces or deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before<'a> {
+enum Replaced<'a> {
     Absent,
     Known { head: &'a [u8], is_long: bool },
     Unknown,
+}
+
+/// The way in which a batch is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// As one script, with large overflow values beside it in a transaction.
+    Alone,
+    /// As one script without a transaction, which a server without memory does not accept.
+    WithoutMemory,
+    /// As one of several in a transaction, which appends one entry for all of them to the feed.
+    InSequence,
+}
+
+/// The subject of a condition.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    Record(&'a Key),
+    /// A counter, and the largest value that it may have.
+    Counter(&'a CounterKey, i64),
+    Range(&'a Key, &'a Key),
 }
 
 /// The write of one record: a put or a deletion.
@@ -72,10 +95,13 @@ struct RecordWrite<'a> {
     /// The rest of a long record, which gets a key of its own; `None` for other records and
     /// deletions.
     overflow: Option<&'a [u8]>,
-    before: Before<'a>,
+    before: Replaced<'a>,
 }
 
-/// The arguments of `commit_batch.lua` for one batch, and the values that are sent beside the
+/// A record with a condition: its key, its name in its container, and the head that it must have.
+type Named<'a> = (&'a Key, Vec<u8>, &'a [u8]);
+
+/// The arguments of `commit.lua` for one batch, and the values that are sent beside the
 /// script.
 #[derive(Debug)]
 pub(crate) struct EncodedBatch<'a> {
@@ -84,17 +110,21 @@ pub(crate) struct EncodedBatch<'a> {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     operations: Vec<u8>,
+    delivery: Delivery,
+    /// The subjects of the conditions, each with the position of its argument, in order.
+    pub(crate) places: Vec<(usize, Place<'a>)>,
     /// Overflow values (the rest of long records) that are sent in a command beside the script.
     pub(crate) out_of_band: Vec<Overflow<'a>>,
 }
 
 impl<'a> EncodedBatch<'a> {
-    /// Encodes a batch for a volume whose keys begin with `prefix`. `feed_entry` is appended to the
+    /// Encodes a decision for a volume whose keys begin with `prefix`. `feed_entry` is added to the
     /// change feed, unless it is empty.
-    pub(crate) fn encode(
-        batch: &MergedBatch<'a>,
+    pub(crate) fn encode<'d: 'a>(
+        batch: &'d DecidedBatch<'a>,
         feed_entry: &[u8],
         prefix: &'a str,
+        delivery: Delivery,
     ) -> EncodedBatch<'a> {
         let prefix = prefix.as_bytes();
         let mut encoded = EncodedBatch {
@@ -102,14 +132,19 @@ impl<'a> EncodedBatch<'a> {
             bytes: Vec::new(),
             ends: Vec::new(),
             operations: Vec::new(),
+            delivery,
+            places: Vec::new(),
             out_of_band: Vec::new(),
         };
-        encoded.guards(batch);
+        encoded.conditions(batch);
         encoded.bounds(batch);
         // This fails the script if a counter is damaged and not a number. So it comes before the
         // first change.
         encoded.counters(batch);
-        // All operations up to here leave the volume unchanged, and no operation after this can
+        let first = encoded.next();
+        encoded.argument(&[prefix, b"s"]);
+        encoded.operation(opcode::SAVE, first);
+        // All operations up to here leave the records unchanged, and no operation after this can
         // fail.
         encoded.operation(opcode::WRITE_COUNTERS, encoded.next());
         let writes = record_writes(batch);
@@ -127,7 +162,9 @@ impl<'a> EncodedBatch<'a> {
         for group in &groups {
             encoded.removals(group);
         }
-        if !feed_entry.is_empty() {
+        if !feed_entry.is_empty() && delivery == Delivery::InSequence {
+            encoded.command(b"APPEND", &[prefix, b"w"], [feed_entry]);
+        } else if !feed_entry.is_empty() {
             // One entry more than promised: a reader that is behind by the promised number is at
             // the entry before them.
             let entries = (FEED_BATCHES + 1).to_string();
@@ -199,103 +236,129 @@ impl<'a> EncodedBatch<'a> {
         self.operation(opcode::RUN, first);
     }
 
-    /// Adds the checks of guarded records, and the check that no snapshot is open.
-    fn guards(&mut self, batch: &MergedBatch<'a>) {
-        let all: Vec<(&Key, Expected<'_>)> =
-            batch.guards.iter().map(|(key, expected)| (*key, *expected)).collect();
-        let groups = all.chunk_by(|one, other| container(one.0) == container(other.0));
-        let mut overflow = Vec::new();
-        for group in groups.flat_map(|group| group.chunks(COMMAND_KEYS_MAX)) {
-            let Some((first, _)) = group.first() else { continue };
-            let (mut equal, mut absent, mut present) = (Vec::new(), Vec::new(), Vec::new());
-            for (key, expected) in group {
-                let name = name_in_container(key);
-                match expected {
-                    Expected::Equal(value) => {
-                        let (head, value) = split(value);
-                        let string = |value| (overflow_key(self.prefix, key, &name), value);
-                        overflow.extend(value.map(string));
-                        equal.push((name, head));
-                    }
-                    Expected::Absent => absent.push(name),
-                    Expected::Present => present.push(name),
+    /// Adds the checks of records and ranges.
+    fn conditions<'d: 'a>(&mut self, batch: &'d DecidedBatch<'a>) {
+        let all: Vec<(&'a Key, &'d Before)> = batch.conditions().collect();
+        // First, because the answer about a head needs the result.
+        let overflow: Vec<(Vec<u8>, &[u8])> = all
+            .iter()
+            .filter_map(|(key, before)| match before {
+                Before::Equal(value) => {
+                    let value = split(value).1?;
+                    Some((overflow_key(self.prefix, key, &name_in_container(key)), value))
                 }
-            }
-            let container = container(first);
-            if first.space().is_ordered() {
-                self.member_guards(container, &equal, &absent, &present);
-            } else {
-                let key = [self.prefix, b"r", container];
-                let names = equal.iter().map(|(name, _)| &name[..]);
-                self.operation_on(opcode::FIELDS_EQUAL, &key, names);
-                equal.iter().for_each(|(_, value)| self.argument(&[value]));
-                let names = absent.iter().map(|name| &name[..]);
-                self.operation_on(opcode::FIELDS_ABSENT, &key, names);
-                let names = present.iter().map(|name| &name[..]);
-                self.operation_on(opcode::FIELDS_PRESENT, &key, names);
-            }
-        }
+                Before::Absent | Before::Present => None,
+            })
+            .collect();
         for some in overflow.chunks(COMMAND_KEYS_MAX) {
             let first = self.next();
             some.iter().for_each(|(key, _)| self.argument(&[key]));
             self.operation(opcode::STRINGS_EQUAL, first);
             some.iter().for_each(|(_, value)| self.argument(&[value]));
         }
-        let first = self.next();
-        self.argument(&[self.prefix, b"s"]);
-        self.operation(opcode::NO_SNAPSHOT, first);
+        let groups = all.chunk_by(|one, other| container(one.0) == container(other.0));
+        for group in groups.flat_map(|group| group.chunks(COMMAND_KEYS_MAX)) {
+            let (mut equal, mut absent, mut present) = (Vec::new(), Vec::new(), Vec::new());
+            for (key, before) in group {
+                let name = name_in_container(key);
+                match before {
+                    Before::Equal(value) => equal.push((*key, name, split(value).0)),
+                    Before::Absent => absent.push((*key, name, &b""[..])),
+                    Before::Present => present.push((*key, name, &b""[..])),
+                }
+            }
+            if group.first().is_some_and(|(key, _)| key.space().is_ordered()) {
+                self.member_conditions(&equal, &absent, &present);
+            } else {
+                self.field_conditions(opcode::FIELDS_EQUAL, &equal);
+                equal.iter().for_each(|(.., value)| self.argument(&[value]));
+                self.field_conditions(opcode::FIELDS_ABSENT, &absent);
+                self.field_conditions(opcode::FIELDS_PRESENT, &present);
+            }
+        }
+        for (start, end) in &batch.ranges {
+            let bounds = range_bounds(start, end);
+            let set = [self.prefix, b"z", container(start)];
+            self.places.push((self.next() + 1, Place::Range(start, end)));
+            self.operation_on(opcode::RANGES_EMPTY, &set, bounds.iter().map(|bound| &bound[..]));
+        }
     }
 
-    fn member_guards(
+    /// Adds a check of the fields of one hash.
+    fn field_conditions(&mut self, opcode: u8, named: &[Named<'a>]) {
+        let Some((key, ..)) = named.first() else { return };
+        let first = self.next() + 1;
+        let places = named.iter().zip(first..).map(|((key, ..), at)| (at, Place::Record(key)));
+        self.places.extend(places);
+        let hash = [self.prefix, b"r", container(key)];
+        self.operation_on(opcode, &hash, named.iter().map(|(_, name, _)| &name[..]));
+    }
+
+    /// Adds the checks of the members of one sorted set.
+    fn member_conditions(
         &mut self,
-        container: &[u8],
-        equal: &[(Vec<u8>, &[u8])],
-        absent: &[Vec<u8>],
-        present: &[Vec<u8>],
+        equal: &[Named<'a>],
+        absent: &[Named<'a>],
+        present: &[Named<'a>],
     ) {
-        let key = [self.prefix, b"z", container];
-        let members: Vec<Vec<u8>> =
-            equal.iter().map(|(suffix, head)| [suffix, *head].concat()).collect();
-        let members = members.iter().map(|member| &member[..]);
-        self.operation_on(opcode::MEMBERS_PRESENT, &key, members);
-        for (opcode, suffixes) in [(opcode::RANGES_EMPTY, absent), (opcode::RANGES_FILLED, present)]
-        {
-            let bounds: Vec<[Vec<u8>; 2]> = suffixes.iter().map(|suffix| bounds(suffix)).collect();
-            self.operation_on(opcode, &key, bounds.iter().flatten().map(|bound| &bound[..]));
+        let prefix = self.prefix;
+        if let Some((key, ..)) = equal.first() {
+            let first = self.next() + 1;
+            let places = equal.iter().zip(first..).map(|((key, ..), at)| (at, Place::Record(key)));
+            self.places.extend(places);
+            let members: Vec<Vec<u8>> =
+                equal.iter().map(|(_, suffix, head)| [&suffix[..], head].concat()).collect();
+            let members = members.iter().map(|member| &member[..]);
+            let set = [prefix, b"z", container(key)];
+            self.operation_on(opcode::MEMBERS_PRESENT, &set, members);
+        }
+        for (opcode, named) in [(opcode::RANGES_EMPTY, absent), (opcode::RANGES_FILLED, present)] {
+            let Some((key, ..)) = named.first() else { continue };
+            let first = self.next() + 1;
+            let places = named.iter().zip((first..).step_by(2));
+            self.places.extend(places.map(|((key, ..), at)| (at, Place::Record(key))));
+            let bounds: Vec<[Vec<u8>; 2]> =
+                named.iter().map(|(_, suffix, _)| bounds(suffix)).collect();
+            let bounds = bounds.iter().flatten().map(|bound| &bound[..]);
+            self.operation_on(opcode, &[prefix, b"z", container(key)], bounds);
         }
     }
 
     /// Adds the checks that counters do not exceed the bounds of guards.
-    fn bounds(&mut self, batch: &MergedBatch<'a>) {
-        let all: Vec<(&Key, i64)> = batch.bounds.iter().map(|(key, most)| (*key, *most)).collect();
-        let groups = all.chunk_by(|one, other| one.0.space() == other.0.space());
+    fn bounds<'d: 'a>(&mut self, batch: &'d DecidedBatch<'a>) {
+        let all: Vec<(&'a CounterKey, i64)> =
+            batch.bounds.iter().map(|(counter, most)| (*counter, *most)).collect();
+        let groups = all.chunk_by(|(one, _), (other, _)| one.0.space() == other.0.space());
         for group in groups.flat_map(|group| group.chunks(COMMAND_KEYS_MAX)) {
-            let Some((key, _)) = group.first() else { continue };
-            let fields = group.iter().map(|(key, _)| key.as_bytes().get(1..).unwrap_or_default());
-            let counters: [&[u8]; 3] = [self.prefix, b"n", &[key.space().0]];
-            self.operation_on(opcode::COUNTERS_AT_MOST, &counters, fields);
+            let Some((counter, _)) = group.first() else { continue };
+            let first = self.next() + 1;
+            let places = group.iter().zip(first..);
+            self.places.extend(places.map(|((key, most), at)| (at, Place::Counter(key, *most))));
+            let fields = group.iter().map(|(counter, _)| counter_field(counter));
+            let hash: [&[u8]; 3] = [self.prefix, b"n", &[counter.0.space().0]];
+            self.operation_on(opcode::COUNTERS_AT_MOST, &hash, fields);
             group.iter().for_each(|(_, most)| self.argument(&[most.to_string().as_bytes()]));
         }
     }
 
     /// Adds the operation that reads counters and computes their new values.
-    fn counters(&mut self, batch: &MergedBatch<'a>) {
-        let all: Vec<(&Key, Change)> =
-            batch.counters.iter().map(|(key, change)| (*key, *change)).collect();
-        let groups = all.chunk_by(|one, other| one.0.space() == other.0.space());
+    fn counters<'d: 'a>(&mut self, batch: &'d DecidedBatch<'a>) {
+        let all: Vec<(&CounterKey, u8, String)> = batch
+            .counters
+            .iter()
+            .filter_map(|(counter, change)| {
+                let (opcode, number) = change_code(*change)?;
+                Some((*counter, opcode, number))
+            })
+            .collect();
+        let groups = all.chunk_by(|one, other| one.0.0.space() == other.0.0.space());
         for group in groups.flat_map(|group| group.chunks(COMMAND_KEYS_MAX)) {
-            let Some((key, _)) = group.first() else { continue };
+            let Some((counter, ..)) = group.first() else { continue };
             let first = self.next();
-            self.argument(&[self.prefix, b"n", &[key.space().0]]);
-            for (key, _) in group {
-                self.argument(&[key.as_bytes().get(1..).unwrap_or_default()]);
-            }
-            let mut opcodes = Vec::new();
-            for (_, change) in group {
-                let (opcode, number) = change.encoded();
-                opcodes.push(opcode);
-                self.argument(&[number.to_string().as_bytes()]);
-            }
+            self.argument(&[self.prefix, b"n", &[counter.0.space().0]]);
+            group.iter().for_each(|(counter, ..)| self.argument(&[counter_field(counter)]));
+            group.iter().for_each(|(.., number)| self.argument(&[number.as_bytes()]));
+            let opcodes: Vec<u8> = group.iter().map(|(_, opcode, _)| *opcode).collect();
             self.argument(&[&opcodes]);
             self.operation(opcode::COMPUTE_COUNTERS, first);
         }
@@ -309,13 +372,15 @@ impl<'a> EncodedBatch<'a> {
             let key = || overflow_key(self.prefix, write.key, &write.name);
             let is_deleted = write.head.is_none();
             match (write.overflow, write.before) {
-                (Some(value), _) if value.len() >= OUT_OF_BAND_BYTES => {
+                (Some(value), _)
+                    if value.len() >= OUT_OF_BAND_BYTES && self.delivery == Delivery::Alone =>
+                {
                     self.out_of_band.push((key(), value));
                 }
                 (Some(value), _) => small.push((key(), value)),
-                (None, Before::Known { is_long: true, .. }) => stale.push(key()),
+                (None, Replaced::Known { is_long: true, .. }) => stale.push(key()),
                 // In an ordered space, REPLACE_MEMBER finds out if the old record was long.
-                (None, Before::Unknown) if is_deleted && !write.key.space().is_ordered() => {
+                (None, Replaced::Unknown) if is_deleted && !write.key.space().is_ordered() => {
                     stale.push(key());
                 }
                 // There was no overflow value, or PUT_FIELDS and REPLACE_MEMBER find out.
@@ -352,12 +417,11 @@ impl<'a> EncodedBatch<'a> {
     }
 
     /// Adds new containers (hashes or sorted sets of records) to the indexes of their spaces. If a
-    /// guard has found a record in a container, the container exists already.
-    fn index_containers(&mut self, groups: &[&[RecordWrite<'a>]], batch: &MergedBatch<'a>) {
-        let exists = |(key, expected): (&&'a Key, &Expected<'_>)| {
-            (*expected != Expected::Absent).then(|| container(key))
-        };
-        let existing: HashSet<&[u8]> = batch.guards.iter().filter_map(exists).collect();
+    /// condition names a record in a container, the container exists already.
+    fn index_containers(&mut self, groups: &[&[RecordWrite<'a>]], batch: &DecidedBatch<'a>) {
+        let exists =
+            |(key, before): (&'a Key, &Before)| (*before != Before::Absent).then(|| container(key));
+        let existing: HashSet<&[u8]> = batch.conditions().filter_map(exists).collect();
         let maybe_new = |group: &&[RecordWrite<'a>]| {
             let key = group.iter().find(|write| write.head.is_some())?.key;
             let kind: &[u8] = if key.space().is_ordered() { b"z" } else { b"r" };
@@ -380,7 +444,7 @@ impl<'a> EncodedBatch<'a> {
         let container = container(any.key);
         if any.key.space().is_ordered() {
             let key = [self.prefix, b"z", container];
-            for (write, head) in puts().filter(|(write, _)| write.before == Before::Unknown) {
+            for (write, head) in puts().filter(|(write, _)| write.before == Replaced::Unknown) {
                 self.replace_member(&key, &write.name, &[&write.name, head]);
             }
             let first = self.next();
@@ -402,11 +466,11 @@ impl<'a> EncodedBatch<'a> {
         // If a short record replaces an unknown one, the old one may have been long, and its
         // overflow value must be deleted. HSET returns the number of new fields; if all fields are
         // new, there were no old records.
-        if puts().all(|(write, _)| write.overflow.is_some() || write.before != Before::Unknown) {
+        if puts().all(|(write, _)| write.overflow.is_some() || write.before != Replaced::Unknown) {
             return self.operation(opcode::RUN, first);
         }
         let new_max =
-            puts().filter(|(write, _)| !matches!(write.before, Before::Known { .. })).count();
+            puts().filter(|(write, _)| !matches!(write.before, Replaced::Known { .. })).count();
         self.argument(&[new_max.to_string().as_bytes()]);
         self.operation(opcode::PUT_FIELDS, first);
     }
@@ -421,7 +485,7 @@ impl<'a> EncodedBatch<'a> {
         // so the old member exists beside the new one until it is removed here.
         let removed = |write: &RecordWrite<'a>| match write.before {
             _ if !is_ordered => write.head.is_none().then(|| write.name.clone()),
-            Before::Known { head, .. } if write.head != Some(head) => {
+            Replaced::Known { head, .. } if write.head != Some(head) => {
                 Some([&write.name[..], head].concat())
             }
             _ => None,
@@ -438,7 +502,7 @@ impl<'a> EncodedBatch<'a> {
             self.operation(if may_get_empty { opcode::REMOVE } else { opcode::RUN }, first);
         }
         let is_unknown =
-            |write: &&RecordWrite<'a>| write.head.is_none() && write.before == Before::Unknown;
+            |write: &&RecordWrite<'a>| write.head.is_none() && write.before == Replaced::Unknown;
         for write in group.iter().filter(is_unknown).filter(|_| is_ordered) {
             self.replace_member(&[self.prefix, b"z", container], &write.name, &[]);
         }
@@ -461,18 +525,18 @@ fn overflow_key(prefix: &[u8], key: &Key, name: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the writes of a batch, in the order of keys.
-fn record_writes<'a>(batch: &MergedBatch<'a>) -> Vec<RecordWrite<'a>> {
-    let mut all = Vec::with_capacity(batch.writes.len());
-    for (key, value) in &batch.writes {
-        let before = match batch.guards.get(key) {
-            Some(Expected::Equal(value)) => {
+fn record_writes<'a, 'd: 'a>(batch: &'d DecidedBatch<'a>) -> Vec<RecordWrite<'a>> {
+    let mut all = Vec::new();
+    for (key, before, value) in batch.writes() {
+        let before = match before {
+            Some(Before::Equal(value)) => {
                 let (head, overflow) = split(value);
-                Before::Known { head, is_long: overflow.is_some() }
+                Replaced::Known { head, is_long: overflow.is_some() }
             }
-            // A guard requires that the record to delete does not exist, so no write is needed.
-            Some(Expected::Absent) if value.is_none() => continue,
-            Some(Expected::Absent) => Before::Absent,
-            Some(Expected::Present) | None => Before::Unknown,
+            // A condition requires that the record to delete does not exist, so no write is needed.
+            Some(Before::Absent) if value.is_none() => continue,
+            Some(Before::Absent) => Replaced::Absent,
+            Some(Before::Present) | None => Replaced::Unknown,
         };
         let (head, overflow) = value.map_or((None, None), |value| {
             let (head, overflow) = split(value);
@@ -481,6 +545,24 @@ fn record_writes<'a>(batch: &MergedBatch<'a>) -> Vec<RecordWrite<'a>> {
         all.push(RecordWrite { key, name: name_in_container(key), head, overflow, before });
     }
     all
+}
+
+/// Returns the opcode and the argument of a counter's change; `None` if the change has no effect.
+fn change_code(change: CounterChange) -> Option<(u8, String)> {
+    match change {
+        CounterChange::To(number) => Some((opcode::SET, number.to_string())),
+        CounterChange::By { add: 0, floor: None } => None,
+        CounterChange::By { add, floor: None } => Some((opcode::ADD, add.to_string())),
+        CounterChange::By { add: 0, floor: Some(least) } => Some((opcode::MAX, least.to_string())),
+        CounterChange::By { add, floor: Some(least) } => {
+            Some((opcode::ADD_THEN_MAX, format!("{add} {least}")))
+        }
+    }
+}
+
+/// Returns the name of a counter in the hash of its space.
+fn counter_field(counter: &CounterKey) -> &[u8] {
+    counter.0.as_bytes().get(1..).unwrap_or_default()
 }
 
 /// Returns the bounds of all members that begin with an encoded suffix, in the form that commands

@@ -11,7 +11,7 @@ use store::{StoreError, StoreErrorKind};
 const DEFINITE: &[&str] = &[
     "BUSY",
     "CLUSTERDOWN",
-    "EXECABORT",
+    ABORTED,
     "LOADING",
     "MASTERDOWN",
     CANNOT_WRITE,
@@ -25,6 +25,10 @@ const DEFINITE: &[&str] = &[
 
 /// The server's error code if its memory is exhausted.
 const OUT_OF_MEMORY: &str = "OOM";
+
+/// The server's error code if it discarded a transaction, and its words if memory is the reason.
+const ABORTED: &str = "EXECABORT";
+const ABORTED_BY_MEMORY: &str = "because of: OOM";
 
 /// The server's error code if it cannot write its append-only file. The text names the cause.
 const CANNOT_WRITE: &str = "MISCONF";
@@ -50,10 +54,20 @@ fn names_no_space(error: &RedisError) -> bool {
     NO_SPACE.iter().any(|cause| text.contains(cause))
 }
 
+/// Returns true if the server refused a command or a transaction because its memory is exhausted.
+fn lacks_memory(error: &RedisError) -> bool {
+    match error.code() {
+        Some(OUT_OF_MEMORY) => true,
+        // The commands were accepted, and the memory ended before EXEC.
+        Some(ABORTED) => error.to_string().contains(ABORTED_BY_MEMORY),
+        Some(_) | None => false,
+    }
+}
+
 /// Returns the meaning of an error of a command that may have been sent.
 pub(crate) fn kind(error: &RedisError, effect: Effect) -> StoreErrorKind {
     match error.code() {
-        Some(OUT_OF_MEMORY) => StoreErrorKind::Full,
+        _ if lacks_memory(error) => StoreErrorKind::Full,
         Some(CANNOT_WRITE) if names_no_space(error) => StoreErrorKind::Full,
         Some(code) if DEFINITE.contains(&code) => StoreErrorKind::Unavailable,
         Some(DAMAGED) => StoreErrorKind::Corrupt,
@@ -99,7 +113,7 @@ pub(crate) fn damaged(doing: &str) -> StoreError {
 /// Returns true if the server refused a call because its memory is exhausted.
 pub(crate) fn is_out_of_memory(error: &StoreError) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
-    cause.and_then(RedisError::code) == Some(OUT_OF_MEMORY)
+    cause.is_some_and(lacks_memory)
 }
 
 /// Returns the error of all calls after `close`.

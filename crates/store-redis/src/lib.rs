@@ -1,9 +1,10 @@
 //! The metadata store in Redis or Valkey.
 //!
 //! Each call is one script. Redis runs one script at a time, so a read is one snapshot, and no
-//! other call runs while a batch is decided. A second script runs only if a guard of a batch does
-//! not hold: the first one then changes nothing and does not find out which guard failed. For
-//! example, a PUT that creates an object is one script, and one that loses a race is two.
+//! other call runs while a batch is committed. This process decides a batch on assumptions, which
+//! the script checks. If one is wrong, the script changes nothing and returns the records, with
+//! which the batch is decided again. For example, a PUT is one script, also if it loses a race; a
+//! batch with that PUT and others is two.
 //!
 //! Redis does not undo a script that fails. Therefore scripts read first, and then write with
 //! commands that cannot fail. Redis may still refuse a script for lack of memory, but only before
@@ -22,7 +23,6 @@
 mod about;
 mod address;
 mod append_log;
-mod batch;
 mod commit;
 mod connect;
 mod encode;
@@ -30,7 +30,6 @@ mod error;
 mod feed;
 mod limits;
 mod member;
-mod opcode;
 mod open;
 mod options;
 mod overflow;
@@ -38,6 +37,7 @@ mod program;
 mod read;
 mod record;
 mod reply;
+mod sequence;
 mod snapshot;
 mod walk;
 

@@ -8,7 +8,7 @@
 //! ```text
 //! MULTI
 //! SET w ""                       the marker means: not committed yet
-//! EVALSHA commit_batch.lua …     deletes the marker as its last step, if it commits
+//! EVALSHA commit.lua …           deletes the marker as its last step, if it commits
 //! MSETNX w "" KEY VALUE …        sets all if the marker is gone, nothing otherwise
 //! UNLINK w
 //! EXEC
@@ -33,7 +33,7 @@ pub(crate) type Overflow<'a> = (Vec<u8>, &'a [u8]);
 /// is not cheaper.
 pub(crate) const OUT_OF_BAND_BYTES: usize = 1_024;
 
-/// The answer of `commit_batch.lua` if it committed, and of `MSETNX` if it set its keys.
+/// The answer of `commit.lua` if it committed, and of `MSETNX` if it set its keys.
 pub(crate) const COMMITTED: Value = Value::Int(1);
 
 /// A transaction of the server: the commit script, and the overflow values that are set if it
@@ -99,6 +99,11 @@ fn script_answer(mut answers: Vec<Value>) -> Result<Value, RedisError> {
         }
         return Ok(answer);
     }
+    first_refusal(answers)
+}
+
+/// Returns the first error among the answers to a transaction that did not run.
+pub(crate) fn first_refusal(answers: Vec<Value>) -> Result<Value, RedisError> {
     let refusal = answers.into_iter().find(|answer| matches!(answer, Value::ServerError(_)));
     let nothing = (ErrorKind::UnexpectedReturnType, "a transaction without an answer");
     refusal.map_or_else(|| Err(nothing.into()), Value::extract_error)

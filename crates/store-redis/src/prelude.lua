@@ -1,4 +1,4 @@
--- Included before each script except `commit_batch.lua`. KEYS[1] is the beginning of all keys of the
+-- Included before each script except `commit.lua`, which runs it for rare cases only. KEYS[1] is the beginning of all keys of the
 -- volume: its hash tag and a colon.
 --
 --   m            hash: the volume's format and id
@@ -9,7 +9,8 @@
 --   yS           sorted set, all scores 0: the index of space S. It has the partitions of an ordered
 --                space that have records, or the chunks of a point space.
 --   lCN          string: the overflow value of the record with name N in container C
---   w            string: a marker within the transaction of `overflow.rs`, never visible outside it
+--   w            string: a marker within the transaction of `overflow.rs`, or the feed entry within
+--                that of `sequence.rs`; never visible outside them
 --   nS           hash: the counters of space S that are not 0
 --   f            stream: the change feed
 --   s            sorted set: the open snapshots by id; the score is the time of expiry, in ms
@@ -148,18 +149,15 @@ local function member_of(container, suffix)
   return met and sub(met, 1, #suffix) == suffix and met or false
 end
 
-local RECORDS, PRESENCE, COUNTERS = byte('r'), byte('p'), byte('n')
+local RECORDS, COUNTERS = byte('r'), byte('n')
 
--- Fetches groups of keys. `groups` has seven bytes for each group: what to fetch ('r' records, 'p'
--- if records exist, 'n' counters, '-' nothing), and three indices of ARGV: of the container, of its
--- first name, and of the last one. Stores the results in `found`, under the indices of the names. A
--- caller that passes `containers` and `members` also gets the container and, in an ordered space,
--- the member of each name; for it, damaged records are not errors.
-local function fetch(groups, found, containers, members)
+-- Fetches groups of keys. `groups` has seven bytes for each group: what to fetch ('r' records, 'n'
+-- counters), and three indices of ARGV: of the container, of its first name, and of the last one.
+-- Stores the results in `found`, under the indices of the names.
+local function fetch(groups, found)
   for at = 1, #groups, 7 do
     local kind, container1, container2, from1, from2, to1, to2 = byte(groups, at, at + 6)
     local container, from, to = A[container1 * 256 + container2], from1 * 256 + from2, to1 * 256 + to2
-    if containers then for index = from, to do containers[index] = container end end
     local values
     if kind == COUNTERS then
       values = call('HMGET', P .. 'n' .. container, unpack(A, from, to))
@@ -168,22 +166,11 @@ local function fetch(groups, found, containers, members)
       for index = from, to do
         local suffix = A[index]
         local member = member_of(container, suffix)
-        if members then members[index] = member end
-        if kind == RECORDS then member = member and sub(member, #suffix + 1)
-        elseif kind == PRESENCE then member = member ~= false
-        else member = nil
-        end
-        values[index - from + 1] = member
+        values[index - from + 1] = member and sub(member, #suffix + 1)
       end
-    elseif kind == RECORDS then
-      values = call('HMGET', P .. 'r' .. container, unpack(A, from, to))
-    elseif kind == PRESENCE then
-      values = {}
-      for index = from, to do
-        values[index - from + 1] = call('HEXISTS', P .. 'r' .. container, A[index]) == 1
-      end
+    else values = call('HMGET', P .. 'r' .. container, unpack(A, from, to))
     end
-    if kind == RECORDS then complete(values, container, A, from, nil, containers ~= nil) end
-    for index = from, to do found[index] = values and values[index - from + 1] end
+    if kind == RECORDS then complete(values, container, A, from) end
+    for index = from, to do found[index] = values[index - from + 1] end
   end
 end

@@ -1,5 +1,5 @@
-//! The arguments of `read.lua` and `commit_plans.lua`: a program of short instructions, which refer
-//! to the other arguments by index.
+//! The arguments of `read.lua`: a program of short instructions, which refer to the other arguments
+//! by index.
 //!
 //! A key is an argument only once, for any number of instructions. It is split into its container
 //! and its name in the container (see [`crate::record`]). The names of one container are adjacent,
@@ -7,13 +7,13 @@
 //! For example, five guards on inodes of one chunk are one `HMGET`.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use store::Key;
 
 use crate::limits::LIMITS;
 use crate::member;
-use crate::record::{container, split};
+use crate::record::{container, range_bounds};
 
 /// Limit of the names that a script fetches with one command. Lua limits the number of arguments.
 const GROUP_NAMES_MAX: usize = 1_000;
@@ -21,17 +21,10 @@ const GROUP_NAMES_MAX: usize = 1_000;
 /// The index of a script's first argument after its instructions and its groups of keys.
 const FIRST: usize = 3;
 
-/// The part of a record or counter that a script fetches before it runs the program, in increasing
-/// order.
+/// A kind of key, which decides how the script fetches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fetch {
-    /// Nothing: the record is only written.
-    Nothing,
-    /// Only the fact if the record exists.
-    Presence,
-    /// The record's bytes.
+enum Fetch {
     Record,
-    /// The value of a counter.
     Counter,
 }
 
@@ -39,29 +32,26 @@ impl Fetch {
     /// Returns the code in scripts.
     fn code(self) -> u8 {
         match self {
-            Fetch::Nothing => b'-',
-            Fetch::Presence => b'p',
             Fetch::Record => b'r',
             Fetch::Counter => b'n',
         }
     }
 }
 
-/// The keys to which a program refers, each with the part of the record that the script fetches.
+/// The keys to which a program refers. The script fetches their records and counters.
 #[derive(Debug, Default)]
 pub(crate) struct Keys<'a> {
-    records: BTreeMap<&'a Key, Fetch>,
-    counters: BTreeMap<&'a Key, Fetch>,
+    records: BTreeSet<&'a Key>,
+    counters: BTreeSet<&'a Key>,
 }
 
 impl<'a> Keys<'a> {
-    pub(crate) fn record(&mut self, key: &'a Key, fetch: Fetch) {
-        let entry = self.records.entry(key).or_insert(fetch);
-        *entry = fetch.max(*entry);
+    pub(crate) fn record(&mut self, key: &'a Key) {
+        self.records.insert(key);
     }
 
     pub(crate) fn counter(&mut self, key: &'a Key) {
-        self.counters.insert(key, Fetch::Counter);
+        self.counters.insert(key);
     }
 }
 
@@ -78,7 +68,6 @@ pub(crate) struct Program<'a> {
     groups: Vec<u8>,
     arguments: Vec<Cow<'a, [u8]>>,
     containers: HashMap<&'a [u8], u16>,
-    numbers: HashMap<i64, u16>,
     records: BTreeMap<&'a Key, u16>,
     counters: BTreeMap<&'a Key, u16>,
 }
@@ -91,14 +80,13 @@ impl<'a> Program<'a> {
             groups: Vec::new(),
             arguments: Vec::new(),
             containers: HashMap::new(),
-            numbers: HashMap::new(),
             records: BTreeMap::new(),
             counters: BTreeMap::new(),
         };
         let mut all: Vec<(Fetch, &'a [u8], &'a Key)> =
-            keys.records.into_iter().map(|(key, fetch)| (fetch, container(key), key)).collect();
+            keys.records.into_iter().map(|key| (Fetch::Record, container(key), key)).collect();
         all.extend(
-            keys.counters.into_iter().map(|(key, fetch)| (fetch, counter_container(key), key)),
+            keys.counters.into_iter().map(|key| (Fetch::Counter, counter_container(key), key)),
         );
         // The sort is stable, so keys stay in order within each kind.
         all.sort_by_key(|(fetch, ..)| *fetch);
@@ -117,7 +105,7 @@ impl<'a> Program<'a> {
         for (fetch, container, key) in group {
             let indices = match fetch {
                 Fetch::Counter => &mut self.counters,
-                _ => &mut self.records,
+                Fetch::Record => &mut self.records,
             };
             indices.insert(key, index_of(self.arguments.len()));
             self.arguments.push(if container.len() == Key::PREFIX_BYTES {
@@ -155,27 +143,6 @@ impl<'a> Program<'a> {
         index
     }
 
-    /// Returns the index of a number. Adds the number if it is new.
-    pub(crate) fn number(&mut self, number: i64) -> u16 {
-        if let Some(index) = self.numbers.get(&number) {
-            return *index;
-        }
-        let index = self.argument(number.to_string().into_bytes());
-        self.numbers.insert(number, index);
-        index
-    }
-
-    /// Adds a record's bytes and returns their index. A long record is two arguments: its head,
-    /// which has the index, and its overflow value.
-    pub(crate) fn value(&mut self, value: &'a [u8]) -> u16 {
-        let (head, overflow) = split(value);
-        let index = self.argument(head);
-        if let Some(overflow) = overflow {
-            self.argument(overflow);
-        }
-        index
-    }
-
     /// Returns the index of a record's key.
     pub(crate) fn record(&self, key: &Key) -> u16 {
         *self.records.get(key).expect("the program was made with every record's key")
@@ -190,13 +157,9 @@ impl<'a> Program<'a> {
     /// it. Returns the index of the first argument.
     pub(crate) fn range(&mut self, start: &'a Key, end: &'a Key) -> u16 {
         let index = self.argument(container(start));
-        self.argument([&b"["[..], &member::written(start.suffix())].concat());
-        let is_to_the_end = start.partition() != end.partition();
-        self.argument(if is_to_the_end {
-            b"+".to_vec()
-        } else {
-            [&b"("[..], &member::written(end.suffix())].concat()
-        });
+        for bound in range_bounds(start, end) {
+            self.argument(bound);
+        }
         index
     }
 
@@ -221,9 +184,7 @@ impl<'a> Program<'a> {
 }
 
 fn index_of(position: usize) -> u16 {
-    // Each guard, write and read adds at most five arguments.
-    const ITEMS: usize =
-        if LIMITS.batch_items > LIMITS.reads { LIMITS.batch_items } else { LIMITS.reads };
-    const _: () = assert!(5 * ITEMS + LIMITS.batch_plans + FIRST < u16::MAX as usize);
+    // Each read adds at most five arguments.
+    const _: () = assert!(5 * LIMITS.reads + FIRST < u16::MAX as usize);
     u16::try_from(position + FIRST).expect("limits keep the number of arguments below 2^16")
 }

@@ -9,7 +9,7 @@ use redis::Value as Reply;
 use store::{Entry, Follow, Key, Read, ReadResult, StoreError, Target};
 
 use crate::connect::{Call, Links};
-use crate::program::{Fetch, Keys, Program};
+use crate::program::{Keys, Program};
 use crate::{error, member, reply};
 
 const DOING: &str = "reading";
@@ -36,7 +36,7 @@ fn program(reads: &[Read]) -> Program<'_> {
     let mut keys = Keys::default();
     for read in reads {
         match read {
-            Read::Record { key, .. } => keys.record(key, Fetch::Record),
+            Read::Record { key, .. } => keys.record(key),
             Read::Counter(counter) => keys.counter(&counter.0),
             Read::Range { .. } => {}
         }

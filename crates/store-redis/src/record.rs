@@ -57,5 +57,18 @@ pub(crate) fn name_in_container(key: &Key) -> Vec<u8> {
     key.as_bytes().get(CHUNK_BYTES..).unwrap_or_default().to_vec()
 }
 
+/// Returns the bounds of a range of records in the sorted set of its partition, in the form that
+/// commands take.
+pub(crate) fn range_bounds(start: &Key, end: &Key) -> [Vec<u8>; 2] {
+    let first = [&b"["[..], &member::written(start.suffix())].concat();
+    let is_to_the_end = start.partition() != end.partition();
+    let behind = if is_to_the_end {
+        b"+".to_vec()
+    } else {
+        [&b"("[..], &member::written(end.suffix())].concat()
+    };
+    [first, behind]
+}
+
 #[cfg(test)]
 mod tests;

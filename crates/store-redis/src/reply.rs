@@ -34,6 +34,11 @@ pub(crate) fn record(answer: Value) -> Option<Option<Bytes>> {
     Some(Some([head, overflow].concat().into()))
 }
 
+/// Returns true if an answer is a long record without its overflow value.
+pub(crate) fn is_damaged(answer: &Value) -> bool {
+    matches!(answer, Value::Array(parts) if parts.get(1) == Some(&Value::Nil))
+}
+
 /// Parses an answer that is an index, from 0; `None` for another form.
 pub(crate) fn index(answer: &Value) -> Option<usize> {
     match answer {

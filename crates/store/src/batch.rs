@@ -211,7 +211,7 @@ pub enum CounterChange {
 
 impl CounterChange {
     /// The effect of no writes: the counter keeps its value.
-    const NONE: CounterChange = CounterChange::By { add: 0, floor: None };
+    pub(crate) const NONE: CounterChange = CounterChange::By { add: 0, floor: None };
 
     /// Returns the value that a counter has after this change, if it was `before`.
     pub fn apply_to(self, before: i64) -> i64 {
@@ -226,7 +226,7 @@ impl CounterChange {
 
     /// Returns the combined effect of this change and then `write`. A write of a record has no
     /// effect.
-    fn then(self, write: &Write) -> CounterChange {
+    pub(crate) fn then(self, write: &Write) -> CounterChange {
         match (self, write) {
             (_, Write::Set(_, number)) => CounterChange::To(*number),
             (_, Write::Clear(_)) => CounterChange::To(0),

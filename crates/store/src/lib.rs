@@ -12,6 +12,7 @@
 //! There are no optional features and no default methods. Every engine passes all cases of
 //! [`mod@conformance`]. [`MemoryStore`] is the reference.
 
+mod assumptions;
 mod batch;
 mod check;
 pub mod conformance;
@@ -24,6 +25,7 @@ mod memory;
 mod plan;
 mod shortage;
 
+pub use assumptions::{Assumptions, Before, DecidedBatch, Found};
 pub use batch::{Batch, CounterChange, counter_changes};
 pub use check::Malformed;
 pub use error::{StoreError, StoreErrorKind};

@@ -1,7 +1,6 @@
-use store::{CounterKey, Guard, Key, Plan, Space, Value, Write};
+use store::{Assumptions, CounterKey, Guard, Key, Plan, Space, Value, Write};
 
-use super::{EncodedBatch, bounds, opcode};
-use crate::batch::MergedBatch;
+use super::{Delivery, EncodedBatch, bounds, opcode};
 use crate::member;
 
 #[test]
@@ -13,7 +12,7 @@ fn the_script_has_the_same_opcodes() {
         ("MEMBERS_PRESENT", opcode::MEMBERS_PRESENT),
         ("RANGES_EMPTY", opcode::RANGES_EMPTY),
         ("RANGES_FILLED", opcode::RANGES_FILLED),
-        ("NO_SNAPSHOT", opcode::NO_SNAPSHOT),
+        ("SAVE", opcode::SAVE),
         ("COMPUTE_COUNTERS", opcode::COMPUTE_COUNTERS),
         ("WRITE_COUNTERS", opcode::WRITE_COUNTERS),
         ("INDEX", opcode::INDEX),
@@ -22,12 +21,14 @@ fn the_script_has_the_same_opcodes() {
         ("PUT_FIELDS", opcode::PUT_FIELDS),
         ("REMOVE", opcode::REMOVE),
         ("STRINGS_EQUAL", opcode::STRINGS_EQUAL),
-        ("ADD", crate::opcode::ADD),
-        ("MAX", crate::opcode::MAX),
+        ("COUNTERS_AT_MOST", opcode::COUNTERS_AT_MOST),
+        ("ADD", opcode::ADD),
+        ("MAX", opcode::MAX),
+        ("ADD_THEN_MAX", opcode::ADD_THEN_MAX),
     ];
     let mut defined = Vec::new();
     for line in
-        include_str!("../commit_batch.lua").lines().filter(|line| line.starts_with("local "))
+        include_str!("../commit_opcodes.lua").lines().filter(|line| line.starts_with("local "))
     {
         let Some((names, numbers)) = line.trim_start_matches("local ").split_once(" = ") else {
             continue;
@@ -80,8 +81,8 @@ fn put_of_a_small_object(number: u64) -> Plan {
 fn another_object_adds_a_few_arguments_and_no_operation() {
     let cost = |objects: u64| {
         let plans: Vec<Plan> = (0..objects).map(put_of_a_small_object).collect();
-        let batch = MergedBatch::merge(&plans).expect("plans that can be merged");
-        let encoded = EncodedBatch::encode(&batch, b"entry", "{volume}:");
+        let decision = Assumptions::new(&plans).decide().expect("a decision");
+        let encoded = EncodedBatch::encode(&decision, b"entry", "{volume}:", Delivery::Alone);
         (encoded.operations.len() / 5, encoded.ends.len(), encoded.out_of_band.len())
     };
     let ((operations, arguments, out_of_band), more) = (cost(8), cost(9));

@@ -44,6 +44,7 @@ fn answers_from_before_the_first_change_are_definite() {
 fn a_server_out_of_memory_or_disk_is_full() {
     for line in [
         "OOM command not allowed when used memory > 'maxmemory'.",
+        "EXECABORT Transaction discarded because of: OOM command not allowed",
         "MISCONF Errors writing to the AOF file: No space left on device",
         "MISCONF Errors writing to the AOF file: Disk quota exceeded",
     ] {

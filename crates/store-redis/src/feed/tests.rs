@@ -19,7 +19,7 @@ fn positions_of_another_length_are_malformed() {
 #[test]
 fn scripts_keep_one_entry_more_than_promised() {
     let bound = format!("'XADD', P .. 'f', 'MAXLEN', '~', '{}', '*'", FEED_BATCHES + 1);
-    let script = include_str!("../commit_plans.lua");
+    let script = include_str!("../append_feed.lua");
     assert_eq!(script.matches("XADD").count(), 1);
     assert!(script.contains(&bound), "{bound}");
 }

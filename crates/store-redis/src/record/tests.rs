@@ -18,7 +18,7 @@ fn scripts_have_the_same_numbers() {
     let head = format!("local HEAD = {HEAD_BYTES}\n");
     let partition = format!("local PARTITION = {}\n", Key::PREFIX_BYTES);
     assert!(include_str!("../prelude.lua").contains(&head));
-    assert!(include_str!("../commit_batch.lua").contains(&head));
+    assert!(include_str!("../commit.lua").contains(&head));
     assert!(include_str!("../prelude.lua").contains(&partition));
     // Without the space.
     let chunk = format!("sub(key, 1, {})", CHUNK_BYTES - 1);

@@ -94,6 +94,26 @@ async fn plans_that_free_space_do_not_wait_for_others() {
     assert!(keys.contains(&key(1, "a")) && !keys.contains(&point(1)), "{keys:?}");
 }
 
+/// A full server accepts no transaction, so plans that must be decided one by one are a call each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_decides_plans_one_by_one() {
+    let Some(server) = server::own() else { return };
+    let store = opened(&server.url()).await.expect("a store");
+    let mut connection = server::connection(&server.url());
+    write(&store, [put(key(1, "a"), "x"), put(key(1, "b"), "x"), Write::Add(counter(1), 5)]).await;
+    set(&mut connection, &[("maxmemory", "1")]);
+    let remove = |name| plan([equals(key(1, name), "x")], [Write::Delete(key(1, name))]);
+    let bounded = plan([Guard::AtMost(counter(1), 4)], [Write::Delete(key(1, "b"))]);
+    let verdicts = store.commit(&[remove("a"), bounded, remove("a"), remove("b")]).await;
+    let refused = Verdict::Refused { guard: 0, found: None };
+    assert_eq!(
+        verdicts.expect("decided"),
+        [Verdict::Committed, refused.clone(), refused, Verdict::Committed]
+    );
+    assert_eq!(record(&store, key(1, "a")).await, None);
+    assert_eq!(record(&store, key(1, "b")).await, None);
+}
+
 /// Memory fills up with records, and deletes free it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_can_be_emptied_and_filled_again() {

@@ -72,6 +72,72 @@ async fn every_call_is_one_round_trip() {
     }
 }
 
+/// A batch that records refuse as a whole takes one round trip, one that they refuse in part two,
+/// and so does one with a counter over its bound.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_one_round_trip_and_a_partial_one_two() {
+    let Some((_volume, proxy, url)) = behind_proxy() else { return };
+    let store = one_connection(&url).await;
+    write(&store, [put(key(1, "a"), "here"), Write::Add(counter(1), 5)]).await;
+    let absent = || plan([Guard::Absent(key(1, "a"))], [put(key(1, "a"), "other")]);
+    let bounded = || plan([Guard::AtMost(counter(1), 4)], [put(key(1, "c"), "x")]);
+    let fine = |name: &str| plan([], [put(key(1, name), "x")]);
+    let here = Verdict::Refused { guard: 0, found: Some("here".into()) };
+    let full = Verdict::Refused { guard: 0, found: None };
+    for round in 0..3 {
+        let cases = [
+            (vec![absent(), absent()], vec![here.clone(), here.clone()], 1),
+            (vec![bounded()], vec![full.clone()], 1),
+            (vec![absent(), fine("b")], vec![here.clone(), Verdict::Committed], 2),
+            (
+                vec![bounded(), absent(), fine("d"), fine("e")],
+                vec![full.clone(), here.clone(), Verdict::Committed, Verdict::Committed],
+                2,
+            ),
+        ];
+        for (plans, expected, trips) in cases {
+            let before = proxy.trips();
+            assert_eq!(store.commit(&plans).await.expect("decided"), expected);
+            // The server learns the script at the first call.
+            if round > 0 {
+                assert_eq!(proxy.trips() - before, trips, "{plans:?}");
+            }
+        }
+    }
+    assert_eq!(record(&store, key(1, "c")).await, None);
+}
+
+/// Plans that are decided one by one are one transaction, with one entry in the feed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_batch_of_single_plans_is_unknown_and_has_one_entry() {
+    let Some((volume, proxy, url)) = behind_proxy() else { return };
+    let (store, witness) = (one_connection(&url).await, volume.open().await);
+    write(&store, [Write::Add(counter(1), 5)]).await;
+    let entries = || -> u64 {
+        let feed = format!("{}f", volume.prefix());
+        let mut connection = server::connection(&server::given().expect("it was there"));
+        redis::cmd("XLEN").arg(feed).query(&mut connection).expect("a length")
+    };
+    for (round, cut) in [Cut::BeforeRequest, Cut::AfterReply].into_iter().enumerate() {
+        let name = |which: &str| key(1, &format!("{round}-{which}"));
+        let bounded = plan([Guard::AtMost(counter(1), 4)], [put(name("no"), "x")]);
+        let batch = [plan([], [put(name("a"), "x")]), bounded, plan([], [put(name("b"), "x")])];
+        // A new connection sends MULTI too, so it must exist before.
+        assert_eq!(record(&store, name("a")).await, None);
+        let before = entries();
+        // The first call is refused, and the second one has the plans one by one.
+        proxy.cut(cut, b"MULTI", 1);
+        let error = store.commit(&batch).await.expect_err("the connection was cut");
+        assert_eq!(error.kind(), StoreErrorKind::Unknown, "{cut:?}: {error}");
+        let happened = cut == Cut::AfterReply;
+        for which in ["a", "b"] {
+            assert_eq!(record(&witness, name(which)).await.is_some(), happened, "{cut:?}");
+        }
+        assert_eq!(record(&witness, name("no")).await, None);
+        assert_eq!(entries() - before, u64::from(happened), "{cut:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_commit_is_unknown_until_its_slot_is_read() {
     let Some((volume, proxy, url)) = behind_proxy() else { return };

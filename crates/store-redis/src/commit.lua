@@ -1,15 +1,14 @@
--- The commit of merged batches: runs the commands of a batch, which the client has encoded under the
--- assumption that all plans are committed. Returns 1 in that case. If a guard does not hold or a
--- snapshot is open, it returns nothing and has changed nothing; the client then calls
--- `commit_plans.lua`, which decides the plans one by one.
+-- Commits a batch that the client has decided on assumptions: checks them as conditions, and runs
+-- the commands that the client has encoded. Returns 1. If a condition does not hold, it changes
+-- nothing and returns the records that differ; the client then decides the batch again.
 --
 -- In a small commit Lua costs more than the commands. Hence this script creates as few strings and
--- tables as possible, and does not include `prelude.lua`, which describes the volume's keys.
+-- tables as possible, and runs `prelude.lua` only for `commit_rare.lua`.
 --
 -- ARGV: the arguments of all operations, and last the operations themselves. Each has five bytes:
--- an opcode, the index of its first argument, and their number. `encode.rs` has the same opcodes.
+-- an opcode, the index of its first argument, and their number.
 --
--- Guards:
+-- Conditions:
 --   FIELDS_EQUAL     a hash and fields; the values that they must have follow the arguments
 --   FIELDS_ABSENT    a hash and fields that must not exist
 --   FIELDS_PRESENT   a hash and fields that must exist
@@ -17,13 +16,14 @@
 --   RANGES_EMPTY     a sorted set and pairs of bounds in order: no member may be between a pair
 --   RANGES_FILLED    a sorted set and pairs of bounds: a member must be between each pair
 --   STRINGS_EQUAL    strings; the values that they must have follow the arguments
---   NO_SNAPSHOT      the key of the open snapshots, which must not exist
 --   COUNTERS_AT_MOST a hash and fields; the numbers that they may not exceed follow the arguments
 -- Counters:
---   COMPUTE_COUNTERS a hash, fields, as many numbers, and a string with the opcode of each: ADD, MAX
---                    or SET. Reads and computes, and writes nothing.
+--   COMPUTE_COUNTERS a hash, fields, as many numbers, and a string with the opcode of each: ADD, MAX,
+--                    SET, or ADD_THEN_MAX with two numbers. Reads and computes, and writes nothing.
 --   WRITE_COUNTERS   writes the computed counters
 -- Records:
+--   SAVE             the key of the open snapshots: if it exists, saves everything that the batch
+--                    changes for them
 --   INDEX            containers that are about to get records: adds new ones to the indexes
 --   RUN              a command
 --   REPLACE_MEMBER   a sorted set, two bounds and a member: removes another member between the
@@ -32,16 +32,11 @@
 --                    fewer are new, a short record may have replaced a long one.
 --   REMOVE           a command that may delete the last record of the container that it names first
 --
--- A guard on a long record is one on its head and one on its overflow value. Large overflow values
--- of new records are set after this script, as `overflow.rs` explains; the last command deletes
--- their old values.
+-- A condition on a long record is one on its head and one on its overflow value; that on the
+-- overflow value comes first. Large overflow values of new records are set after this script, as
+-- `overflow.rs` explains; the last command deletes their old values.
 local call, P, A = redis.call, KEYS[1], ARGV
 local byte, sub, unpack = string.byte, string.sub, unpack
-local FIELDS_EQUAL, FIELDS_ABSENT, FIELDS_PRESENT, MEMBERS_PRESENT = 1, 2, 3, 4
-local RANGES_EMPTY, RANGES_FILLED, STRINGS_EQUAL, NO_SNAPSHOT = 5, 6, 7, 8
-local COMPUTE_COUNTERS, WRITE_COUNTERS, INDEX, RUN = 9, 10, 11, 12
-local REPLACE_MEMBER, PUT_FIELDS, REMOVE, COUNTERS_AT_MOST = 13, 14, 15, 16
-local ADD, MAX = 24, 25
 local HEAD = 252
 -- Beyond this the value of a counter is undefined. It must only remain a number that can be parsed.
 local FAR = 2 ^ 60
@@ -70,6 +65,9 @@ local function compute_counters(from, to)
     local number = tonumber(text)
     -- Keep the text if it is the new number, which saves formatting it again.
     if opcode == ADD then number, text = was + number, nil
+    elseif opcode == ADD_THEN_MAX then
+      local add, least = string.match(text, '(%S+) (%S+)')
+      number, text = math.max(was + add, tonumber(least)), nil
     elseif opcode == MAX and number < was then number = was
     end
     if number > FAR then number, text = FAR, nil elseif number < -FAR then number, text = -FAR, nil end
@@ -114,41 +112,41 @@ for at = 1, #operations, 5 do
     -- If nothing is between the first bound and the last one, one command is enough.
     local key = A[from]
     if call('ZLEXCOUNT', key, A[from + 1], A[to]) > 0 then
-      if to == from + 2 then return false end
+      if to == from + 2 then return rare()(operations) end
       for n = from + 1, to, 2 do
-        if call('ZLEXCOUNT', key, A[n], A[n + 1]) > 0 then return false end
+        if call('ZLEXCOUNT', key, A[n], A[n + 1]) > 0 then return rare()(operations) end
       end
     end
   elseif opcode == MEMBERS_PRESENT then
     local scores = call('ZMSCORE', unpack(A, from, to))
     for n = 1, to - from do
-      if not scores[n] then return false end
+      if not scores[n] then return rare()(operations) end
     end
   elseif opcode == FIELDS_EQUAL then
     local values = call('HMGET', unpack(A, from, to))
     for n = 1, to - from do
-      if values[n] ~= A[to + n] then return false end
+      if values[n] ~= A[to + n] then return rare()(operations) end
     end
   elseif opcode == FIELDS_ABSENT or opcode == FIELDS_PRESENT then
     local values = call('HMGET', unpack(A, from, to))
     for n = 1, to - from do
-      if (values[n] ~= false) ~= (opcode == FIELDS_PRESENT) then return false end
+      if (values[n] ~= false) ~= (opcode == FIELDS_PRESENT) then return rare()(operations) end
     end
   elseif opcode == RANGES_FILLED then
     for n = from + 1, to, 2 do
-      if call('ZLEXCOUNT', A[from], A[n], A[n + 1]) == 0 then return false end
+      if call('ZLEXCOUNT', A[from], A[n], A[n + 1]) == 0 then return rare()(operations) end
     end
   elseif opcode == STRINGS_EQUAL then
     local values = call('MGET', unpack(A, from, to))
     for n = 1, to - from + 1 do
-      if values[n] ~= A[to + n] then return false end
+      if values[n] ~= A[to + n] then return rare()(operations) end
     end
-  elseif opcode == NO_SNAPSHOT then
-    if call('EXISTS', A[from]) == 1 then return false end
+  elseif opcode == SAVE then
+    if call('EXISTS', A[from]) == 1 then select(2, rare())(operations) end
   elseif opcode == COUNTERS_AT_MOST then
     local values = call('HMGET', unpack(A, from, to))
     for n = 1, to - from do
-      if tonumber(values[n] or 0) > tonumber(A[to + n]) then return false end
+      if tonumber(values[n] or 0) > tonumber(A[to + n]) then return rare()(operations) end
     end
   elseif opcode == COMPUTE_COUNTERS then compute_counters(from, to)
   elseif opcode == WRITE_COUNTERS then

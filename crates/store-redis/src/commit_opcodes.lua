@@ -1,0 +1,6 @@
+-- The opcodes of `commit.lua`, which describes them. `encode.rs` has the same numbers.
+local FIELDS_EQUAL, FIELDS_ABSENT, FIELDS_PRESENT, MEMBERS_PRESENT = 1, 2, 3, 4
+local RANGES_EMPTY, RANGES_FILLED, STRINGS_EQUAL, SAVE = 5, 6, 7, 8
+local COMPUTE_COUNTERS, WRITE_COUNTERS, INDEX, RUN = 9, 10, 11, 12
+local REPLACE_MEMBER, PUT_FIELDS, REMOVE, COUNTERS_AT_MOST = 13, 14, 15, 16
+local ADD, MAX, ADD_THEN_MAX = 24, 25, 27
