@@ -295,8 +295,10 @@ impl Locks {
     }
 
     /// Returns the mutex that this session holds while it commits the lock record of a file, so
-    /// that its commits do not overtake each other.
+    /// that its commits do not overtake each other. The caller holds the lock of the location,
+    /// which comes first in the lock order (`docs/internals/locks.md`).
     pub(super) fn record_lock(&self, ino: Ino) -> Arc<tokio::sync::Mutex<()>> {
+        debug_assert!(self.location.try_write().is_err(), "the location is locked first");
         let mut tables = self.tables();
         tables.record_locks.retain(|_, lock| lock.strong_count() > 0);
         if let Some(lock) = tables.record_locks.get(&ino).and_then(Weak::upgrade) {
