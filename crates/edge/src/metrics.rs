@@ -115,26 +115,26 @@ impl EdgeMetrics {
         }
     }
 
-    /// Registers the metrics under their names. The caller chooses the prefix of the registry, for
-    /// example `ashlar_s3`.
+    /// Registers the metrics under their names, which begin with `s3_`. The caller chooses the prefix
+    /// of the registry.
     pub fn register(&self, all: &mut Registry) {
         // The encoder appends `_total` to the names of counters.
-        all.register("requests", "Requests with a response", self.requests.clone());
+        all.register("s3_requests", "Requests with a response", self.requests.clone());
         let help = "Time from the end of a request's head to the end of its response";
-        all.register("request_duration_seconds", help, self.durations.clone());
+        all.register("s3_request_duration_seconds", help, self.durations.clone());
         let help = "Time from the end of a request's head to the first byte of the response's body";
-        all.register("time_to_first_byte_seconds", help, self.first_byte.clone());
+        all.register("s3_time_to_first_byte_seconds", help, self.first_byte.clone());
         let help = "Bytes of request bodies received (in) and of response bodies sent (out)";
-        all.register("body_bytes", help, self.body_bytes.clone());
+        all.register("s3_body_bytes", help, self.body_bytes.clone());
         let help =
             "Connections and requests refused with 503 SlowDown, by the limit that was reached";
-        all.register("rejections", help, self.rejections.clone());
+        all.register("s3_rejections", help, self.rejections.clone());
         let help = "Responses abandoned because the client read nothing until the timeout";
-        all.register("response_timeouts", help, self.response_timeouts.clone());
+        all.register("s3_response_timeouts", help, self.response_timeouts.clone());
         let help = "Connections that ended with an error, by its kind";
-        all.register("connection_errors", help, self.connection_errors.clone());
-        all.register("connections", "Open connections", self.connections.clone());
-        all.register("panics", "Requests that ended in a panic", self.panics.clone());
+        all.register("s3_connection_errors", help, self.connection_errors.clone());
+        all.register("s3_connections", "Open connections", self.connections.clone());
+        all.register("s3_panics", "Requests that ended in a panic", self.panics.clone());
     }
 
     /// Counts a request and its response.

@@ -29,7 +29,7 @@ impl Metrics {
     /// Returns new metrics, whose values are 0.
     pub(crate) fn new() -> Metrics {
         let (mut registry, edge) = (Registry::default(), Arc::new(EdgeMetrics::new()));
-        let prefixed = registry.sub_registry_with_prefix("ashlar").sub_registry_with_prefix("s3");
+        let prefixed = registry.sub_registry_with_prefix("ashlar");
         edge.register(prefixed);
         registry.register_collector(Box::new(Process));
         Metrics { registry: Mutex::new(registry), edge }

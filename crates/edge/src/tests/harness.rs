@@ -153,7 +153,7 @@ pub(super) struct Shown(Registry);
 impl Shown {
     fn of(metrics: &EdgeMetrics) -> Shown {
         let mut registry = Registry::default();
-        let ours = registry.sub_registry_with_prefix("ashlar").sub_registry_with_prefix("s3");
+        let ours = registry.sub_registry_with_prefix("ashlar");
         metrics.register(ours);
         Shown(registry)
     }
