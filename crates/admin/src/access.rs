@@ -108,7 +108,7 @@ impl Admin {
     /// Returns all access keys in order of name. The root key of the operator is not among them,
     /// because it has no record.
     pub async fn users(&self) -> Result<Vec<AccessKey>, AdminError> {
-        let users = self.run(&ListUsers, None).await?;
+        let users = self.look(&ListUsers).await?;
         Ok(users.into_iter().map(|(name, user)| AccessKey::new(name, user)).collect())
     }
 
@@ -118,7 +118,7 @@ impl Admin {
     /// [`AdminError::NoSuchUser`].
     pub async fn user(&self, access_key: &str) -> Result<AccessKey, AdminError> {
         let access_key = existing(access_key)?;
-        let user = self.run(&FindUser { access_key }, None).await??;
+        let user = self.look(&FindUser { access_key }).await??;
         Ok(AccessKey::new(access_key.to_owned(), user))
     }
 
@@ -131,7 +131,7 @@ impl Admin {
         new.check()?;
         let user = &new.record(Vec::new());
         let add = AddUser { access_key: new.access_key, user, built_in: is_built_in };
-        Ok(self.dry_run(&add).await??)
+        Ok(self.look(&add).await??)
     }
 
     /// Creates an access key.
@@ -157,7 +157,7 @@ impl Admin {
         let add = AddUser { access_key: new.access_key, user: &user, built_in: is_built_in };
         // The secret is returned only after the commit, so that an operator hands out no secret
         // whose key does not exist.
-        self.run(&add, None).await??;
+        self.change(&add).await??;
         Ok(IssuedKey { key: AccessKey::new(new.access_key.to_owned(), user), secret })
     }
 
@@ -167,7 +167,7 @@ impl Admin {
     /// [`AdminError::NoSuchUser`], and if the store refuses the change.
     pub async fn remove_user(&self, access_key: &str) -> Result<(), AdminError> {
         let access_key = existing(access_key)?;
-        Ok(self.run(&RemoveUser { access_key }, None).await??)
+        Ok(self.change(&RemoveUser { access_key }).await??)
     }
 
     /// Sets the owner and the umask of files that the access key creates from now on. A value that
@@ -181,7 +181,7 @@ impl Admin {
         (uid, gid, umask): (Option<u32>, Option<u32>, Option<u32>),
     ) -> Result<(), AdminError> {
         let access_key = existing(access_key)?;
-        Ok(self.run(&SetUserOwner { access_key, uid, gid, umask }, None).await??)
+        Ok(self.change(&SetUserOwner { access_key, uid, gid, umask }).await??)
     }
 
     /// Replaces the policies of an access key.
@@ -201,7 +201,7 @@ impl Admin {
             self.user(access_key).await?;
             return Err(missing);
         }
-        Ok(self.run(&set, None).await??)
+        Ok(self.change(&set).await??)
     }
 }
 

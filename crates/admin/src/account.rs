@@ -19,7 +19,7 @@ const NUMBER_MIN: u64 = 100_000_000_000;
 impl Admin {
     /// Returns all accounts in order of number.
     pub async fn accounts(&self) -> Result<Vec<(AccountId, Account)>, AdminError> {
-        self.run(&ListAccounts, None).await
+        self.look(&ListAccounts).await
     }
 
     /// Returns the account with this name or this number of twelve digits.
@@ -53,7 +53,7 @@ impl Admin {
             let number = u64::from_be_bytes(number) % (AccountId::END - NUMBER_MIN) + NUMBER_MIN;
             let (id, add) = (AccountId(number), &account);
             // The error is that the number is taken, so another number is tried.
-            if self.run(&AddAccount { id, account: add }, None).await?.is_ok() {
+            if self.change(&AddAccount { id, account: add }).await?.is_ok() {
                 return Ok((id, account));
             }
         }
@@ -71,6 +71,6 @@ impl Admin {
         if id == AccountId::MAIN {
             return Err(AdminError::AccountIsBuiltIn);
         }
-        Ok(self.run(&RemoveAccount { id }, None).await??)
+        Ok(self.change(&RemoveAccount { id }).await??)
     }
 }

@@ -3,9 +3,7 @@
 //! For example, if an account has locked itself out of a bucket by a policy, an operator removes
 //! the policy with [`Admin::clear_bucket`].
 
-use namespace::{
-    BucketChange, FindBucket, FoundBucket, Planner, ReadBuckets, SetBucket, SetBucketConfig,
-};
+use namespace::{BucketChange, FindBucket, FoundBucket, ReadBuckets, SetBucket, SetBucketConfig};
 use record::BucketConfigKind;
 use record::key::{self, CounterKind};
 use s3::BucketName;
@@ -39,7 +37,7 @@ impl Admin {
         loop {
             let after = all.last().map(|last| last.bucket.name.clone());
             let page = ReadBuckets { prefix: b"", after: after.as_deref(), limit: BUCKETS_AT_ONCE };
-            let page = self.run(&page, None).await?;
+            let page = self.look(&page).await?;
             // A page that is not full is the last one.
             let last = page.len() < BUCKETS_AT_ONCE as usize;
             all.extend(self.used(page).await?);
@@ -84,7 +82,7 @@ impl Admin {
     /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`].
     pub async fn bucket(&self, name: &str) -> Result<FoundBucket, AdminError> {
         let name = parse(name)?;
-        self.run(&FindBucket { name: name.as_str().as_bytes() }, None).await
+        self.look(&FindBucket { name: name.as_str().as_bytes() }).await
     }
 
     /// Changes one setting of a bucket. The objects in the bucket do not change.
@@ -98,7 +96,7 @@ impl Admin {
     /// change.
     pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
-        self.in_session(&SetBucket { name: name.as_str().as_bytes(), change }).await
+        self.change_joined(&SetBucket { name: name.as_str().as_bytes(), change }).await
     }
 }
 
@@ -117,22 +115,7 @@ impl Admin {
             value: None,
             default_retention: None,
         };
-        self.in_session(&set).await
-    }
-
-    /// Runs a change of records that gateways cache, in a short session.
-    pub(crate) async fn in_session(
-        &self,
-        change: &(impl Planner<Output = ()> + Sync),
-    ) -> Result<(), AdminError> {
-        let place = &self.surroundings.place;
-        let short =
-            session::begin_short_session(&*self.store, place, self.surroundings.clock.now())
-                .await?;
-        // The session ends also if the change failed, so that none stays open until it is fenced.
-        let done = self.run(change, Some(&short)).await;
-        short.end(&*self.store).await;
-        done
+        self.change_joined(&set).await
     }
 }
 

@@ -5,7 +5,6 @@
 
 use namespace::{AccessError, FsError};
 use session::VolumeError;
-use store::StoreError;
 
 use crate::NameError;
 
@@ -101,10 +100,10 @@ pub enum AdminError {
     Unknown(String),
     /// The metadata store cannot be read. Nothing happened.
     #[error(transparent)]
-    Unread(StoreError),
+    Unread(VolumeError),
     /// The metadata store refuses the change. Nothing happened.
     #[error(transparent)]
-    Unchanged(StoreError),
+    Unchanged(VolumeError),
     /// A record in the metadata store is damaged. The text describes the damage, and an operator
     /// must look at it.
     #[error("{0}")]

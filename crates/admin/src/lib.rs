@@ -14,7 +14,7 @@
 mod access;
 mod account;
 mod bucket;
-mod drive;
+mod change;
 mod error;
 mod fork;
 mod maintenance;

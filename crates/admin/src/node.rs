@@ -13,7 +13,7 @@ use record::{BlockId, Content, Hold, Ino, InodeBody, MapPage, Nonce, SessionReco
 use session::{entries, session_in_key, value};
 use store::{Read, ReadResult};
 
-use crate::drive::corrupt;
+use crate::change::corrupt;
 use crate::{Admin, AdminError};
 
 /// The largest number of blocks that a report lists: those with the first bytes of the file.
@@ -98,7 +98,7 @@ impl Admin {
     /// [`AdminError::NoSuchNode`], [`AdminError::Contended`] if another process writes to the file
     /// meanwhile, and if the store cannot be read.
     pub async fn node(&self, ino: Ino) -> Result<NodeReport, AdminError> {
-        let node = self.run(&FindNode { ino }, None).await.map_err(missing)?;
+        let node = self.look(&FindNode { ino }).await.map_err(missing)?;
         let (mut place, mut slices, mut partial) = (None, Vec::new(), false);
         if let InodeBody::File(file) = &node.inode.body {
             place = Some(match &file.content {
@@ -142,7 +142,7 @@ impl Admin {
     pub async fn find_node(&self, path: &str) -> Result<Ino, AdminError> {
         if let Some((bucket, key)) = path.split_once('/') {
             let object = Path::new(bucket.as_bytes(), key.as_bytes());
-            match self.run(&Lookup { path: &object, version: None }, None).await {
+            match self.look(&Lookup { path: &object, version: None }).await {
                 Err(AdminError::Fs(FsError::NoSuchKey) | AdminError::NoSuchBucket) => {}
                 found => return Ok(found?.ino),
             }
@@ -152,7 +152,7 @@ impl Admin {
         let mut at = Ino::ROOT;
         for name in path.split('/').filter(|name| !name.is_empty()) {
             let name = NodeName { directory: at, name: name.as_bytes().to_vec() };
-            at = self.run(&FindName { name: &name }, None).await.map_err(missing)?.ino;
+            at = self.look(&FindName { name: &name }).await.map_err(missing)?.ino;
         }
         Ok(at)
     }

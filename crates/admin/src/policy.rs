@@ -34,7 +34,7 @@ pub struct PolicySet {
 impl Admin {
     /// Returns all policies: the built-in ones, then the others in order of name.
     pub async fn policies(&self) -> Result<Vec<NamedPolicy>, AdminError> {
-        let stored = self.run(&ListPolicies, None).await?;
+        let stored = self.look(&ListPolicies).await?;
         let built_in = BUILT_IN_POLICIES.iter().map(|&name| (name.to_owned(), true));
         let all = built_in.chain(stored.into_iter().map(|(name, _)| (name, false)));
         Ok(all.map(|(name, built_in)| NamedPolicy { name, built_in }).collect())
@@ -46,7 +46,7 @@ impl Admin {
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`].
     pub async fn policy(&self, name: &str) -> Result<String, AdminError> {
         existing(name)?;
-        let PolicyRecord(document) = self.run(&FindPolicy { name }, None).await??;
+        let PolicyRecord(document) = self.look(&FindPolicy { name }).await??;
         Ok(document)
     }
 
@@ -65,7 +65,7 @@ impl Admin {
         let policy = Policy::parse_new(document, PolicyKind::User)
             .map_err(|error| AdminError::Document(error.to_string()))?;
         let record = &PolicyRecord(document.to_owned());
-        let existed = self.run(&SetPolicy { name, policy: record }, None).await?;
+        let existed = self.change(&SetPolicy { name, policy: record }).await?;
         Ok(PolicySet { existed, half_denied: policy.half_denied(&Operation::versioned_actions()) })
     }
 
@@ -78,7 +78,7 @@ impl Admin {
     /// and if the store refuses the change.
     pub async fn remove_policy(&self, name: &str) -> Result<(), AdminError> {
         existing(name)?;
-        Ok(self.run(&RemovePolicy { name }, None).await??)
+        Ok(self.change(&RemovePolicy { name }).await??)
     }
 }
 

@@ -8,7 +8,7 @@ use record::{Nonce, SessionRecord, Timestamp, VolumeRecord};
 use session::{entries, session_in_key, value};
 use store::{Durability, Read};
 
-use crate::drive::corrupt;
+use crate::change::corrupt;
 use crate::{Admin, AdminError};
 
 /// The largest number of sessions that [`Admin::status`] lists.

@@ -42,7 +42,7 @@ impl Admin {
         let bucket = parse(name)?;
         let value = days.map(BucketConfig::of_trash_days);
         let (name, kind) = (bucket.as_str().as_bytes(), BucketConfigKind::Trash);
-        self.in_session(&SetBucketConfig {
+        self.change_joined(&SetBucketConfig {
             name,
             kind,
             value: value.as_ref(),
@@ -59,7 +59,7 @@ impl Admin {
     pub async fn trash_days(&self, name: &str) -> Result<Option<u32>, AdminError> {
         let bucket = parse(name)?;
         let (name, kind) = (bucket.as_str().as_bytes(), BucketConfigKind::Trash);
-        let config = self.run(&FindBucketConfig { name, kind }, None).await?;
+        let config = self.look(&FindBucketConfig { name, kind }).await?;
         let days = config.map(|config| config.trash_days()).transpose();
         days.map_err(|error| AdminError::Corrupt(format!("the days of a trash: {error}")))
     }

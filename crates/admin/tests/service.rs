@@ -78,6 +78,13 @@ async fn make_volume(store: &Arc<dyn MetaStore>) -> Arc<dyn BlockStore> {
     blocks
 }
 
+/// This store, with a volume in it.
+async fn with_volume(store: impl MetaStore) -> Arc<dyn MetaStore> {
+    let store: Arc<dyn MetaStore> = Arc::new(store);
+    make_volume(&store).await;
+    store
+}
+
 /// A gateway's volume.
 async fn open(store: &Arc<dyn MetaStore>, blocks: &Arc<dyn BlockStore>) -> Arc<Volume> {
     Volume::open(VolumeOptions::default(), Arc::clone(store), Arc::clone(blocks)).await.unwrap()

@@ -40,11 +40,13 @@ mod meters;
 mod opening;
 mod options;
 mod peers;
+mod planning;
 mod random_bits;
 mod records;
 mod run;
 pub mod scan;
 mod session;
+mod short;
 mod slots;
 mod state;
 mod throttle;
@@ -61,9 +63,10 @@ pub use inode_allocator::{INODES_LEASED, INODES_PER_OPERATION_MAX, InodeAllocato
 pub use lock_notices::{LockNotices, LockWatch};
 pub use meters::{Meters, RoundTrips, count_round_trips};
 pub use options::SessionOptions;
-pub use peers::{ShortSession, begin_short_session};
+pub use planning::dry_run;
 pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
 pub use session::Session;
+pub use short::ShortSession;
 pub use slots::SLOTS_MAX;
 pub use state::{
     ObservedSession, check_block_owner, check_volume_format, counter, entries, other_sessions,
@@ -73,6 +76,6 @@ pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};
 pub use times::{
     AUTHORITY_DURATION, CLOSE_PATIENCE, COMMIT_DEADLINE, CONTENTION_DEADLINE, FEED_INTERVAL,
     HEARTBEAT_INTERVAL, HOLD_AFTER, JOIN_PATIENCE, META_READ_DEADLINE, PUSHED_CACHE_DURATION,
-    SESSION_SILENCE,
+    SESSION_SILENCE, SHORT_CONTENTION_DEADLINE,
 };
 pub use watch::{CacheValidity, Coherence, NodeChanges, NodeWatch};

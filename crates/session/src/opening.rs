@@ -93,7 +93,7 @@ impl Session {
 
     /// Creates the parts of a session whose records are in the store already, and the task of its
     /// heartbeat (its sign of life to other sessions), which has not started yet.
-    fn assemble(
+    pub(crate) fn assemble(
         options: &SessionOptions,
         store: Arc<dyn MetaStore>,
         resumed: Resumed,

@@ -6,7 +6,7 @@
 //! clocks:
 //!
 //! 1. A process that begins a session while another one exists changes nothing for
-//!    [`JOIN_PATIENCE`] (1 s) after its session record was committed. Only processes with a session
+//!    [`crate::JOIN_PATIENCE`] (1 s) after its session record was committed. Only processes with a session
 //!    change cached records.
 //! 2. A session extends its authority only to `asked + AUTHORITY_DURATION` (0.5 s), where `asked`
 //!    is the time *before* it asked the store. First it asks for the list of sessions. From then on
@@ -25,15 +25,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::{Nonce, Timestamp, key, key::space};
+use record::{Nonce, key, key::space};
 use runtime::Moment;
-use store::{Guard, Key, MetaStore, Plan, Read, StoreError, Write};
+use store::{Key, MetaStore, Read, StoreError};
 use tracing::debug;
 
-use crate::error::VolumeError;
 use crate::records::RecordCache;
 use crate::state;
-use crate::times::{AUTHORITY_DURATION, JOIN_PATIENCE};
+use crate::times::AUTHORITY_DURATION;
 
 /// Interval at which a session that has peers (other sessions of the volume) checks if it still has
 /// some.
@@ -130,44 +129,4 @@ pub(crate) async fn join(
         tokio::time::sleep(patience).await;
     }
     Ok(())
-}
-
-/// A session for a few changes of a command while gateways run. It has no heartbeat.
-#[derive(Debug)]
-pub struct ShortSession {
-    nonce: Nonce,
-}
-
-/// Begins a session for a change that takes less than [`crate::SESSION_SILENCE`]. Waits for
-/// [`JOIN_PATIENCE`] if there are other sessions.
-///
-/// # Errors
-/// If the store cannot be read or written.
-pub async fn begin_short_session(
-    store: &dyn MetaStore,
-    place: &str,
-    now: Timestamp,
-) -> Result<ShortSession, VolumeError> {
-    let (nonce, ..) = state::begin(store, place, now).await?;
-    join(store, nonce, JOIN_PATIENCE).await?;
-    Ok(ShortSession { nonce })
-}
-
-impl ShortSession {
-    /// Returns the guard that every plan of the session must carry. After the session has ended
-    /// none of them commits.
-    pub fn guard(&self) -> Guard {
-        Guard::Present(key::session(self.nonce))
-    }
-
-    /// Ends the session: deletes its record. If that fails, a gateway ends it after
-    /// [`crate::SESSION_SILENCE`].
-    pub async fn end(self, store: &dyn MetaStore) {
-        let (session, beat) = (key::session(self.nonce), key::heartbeat(self.nonce));
-        let plan =
-            Plan { guards: Vec::new(), writes: vec![Write::Delete(session), Write::Delete(beat)] };
-        if let Err(error) = store.commit(&[plan]).await {
-            debug!(%error, "cannot end a short session: a gateway ends it later");
-        }
-    }
 }

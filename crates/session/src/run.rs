@@ -1,6 +1,6 @@
 //! The driver of an operation: plan, read or commit, and plan again.
 //!
-//! A [`Run`] (of `namespace`) keeps the facts that an operation has read, and decides the next
+//! A [`Run`](namespace::Run) keeps the facts that an operation has read, and decides the next
 //! step. The driver carries the step out: it reads and commits, in round trips shared with other
 //! operations. It owns the staged blocks of the operation, and lets operations that contend for a
 //! record take turns (see [`crate::contention`]).
@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use ledger::Note;
-use namespace::{Env, FsError, Hints, Next, NoHints, Planner, Run, plan_from_hints};
+use namespace::{Env, FsError, Hints, NoHints, Planner, plan_from_hints};
 use publication::StagedBlocks;
 use store::{Read, ReadResult};
 use tokio::time::Instant;
@@ -20,20 +20,38 @@ use tokio::time::Instant;
 use crate::commit::{CommittedFor, Outcome};
 use crate::contention::Contender;
 use crate::epoch::ReaderGuard;
-use crate::error::{VolumeError, corrupt};
+use crate::error::VolumeError;
 use crate::meters;
+use crate::planning::{PlanInputs, Planned, complete, plan};
 use crate::session::Session;
 use crate::times::CONTENTION_DEADLINE;
 
 /// Retries of an operation whose commit failed and certainly changed nothing.
 const ABORTS_MAX: u32 = 2;
 
-/// The records from which the driver plans an operation, and the purpose of its commit.
-struct Source<'a> {
-    hints: &'a (dyn Hints + Sync),
-    /// Pins the epoch until the outcome of the commit is certain.
-    reading: ReaderGuard,
-    committed_for: CommittedFor,
+/// The inputs of the planner of an operation.
+#[derive(Debug)]
+struct Inputs<'a> {
+    session: &'a Session,
+    /// True for background work: its records would displace those of clients in the cache.
+    in_background: bool,
+}
+
+impl PlanInputs for Inputs<'_> {
+    fn env(&self) -> Env {
+        self.session.env()
+    }
+
+    fn hints(&self) -> &dyn Hints {
+        if self.in_background { &NoHints } else { &*self.session.records }
+    }
+
+    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
+        if self.in_background {
+            return complete(reads, self.session.store.read(reads).await?);
+        }
+        self.session.read_coalesced(reads).await
+    }
 }
 
 impl Session {
@@ -144,8 +162,10 @@ impl Session {
     {
         let mut contender = self.contender().in_background(refusals_max);
         let (reading, committed_for) = (reading.clone(), CommittedFor::Upkeep);
-        let source = Source { hints: &NoHints, reading, committed_for };
-        let done = self.drive_from(operation, source, None, &Note::none(), &mut contender).await;
+        let note = Note::none();
+        let done =
+            self.commit_planned(operation, reading, None, committed_for, &note, &mut contender);
+        let done = done.await;
         (contender.refusals(), done)
     }
 
@@ -173,12 +193,7 @@ impl Session {
         }
         meters::charge_read();
         let found = self.coalescer.read(reads).await?;
-        if found.len() != reads.len() {
-            return Err(VolumeError::Corrupt(
-                "the store returned fewer answers than questions".to_owned(),
-            ));
-        }
-        Ok(found)
+        complete(reads, found)
     }
 
     fn contender(&self) -> Contender<'_> {
@@ -200,15 +215,18 @@ impl Session {
     {
         self.meters.served.add(1);
         // The pin covers planning, too: a planner may name blocks that it found in hints.
-        let source = Source { hints: &*self.records, reading: self.reading(), committed_for };
-        self.drive_from(operation, source, staged, note, contender).await
+        let reading = self.reading();
+        self.commit_planned(operation, reading, staged, committed_for, note, contender).await
     }
 
-    async fn drive_from<O>(
+    /// Plans an operation and commits its plan, until it has a result. `reading` pins the epoch
+    /// until the outcome of the commit is certain.
+    async fn commit_planned<O>(
         &self,
         operation: &O,
-        Source { hints, reading, committed_for }: Source<'_>,
+        reading: ReaderGuard,
         mut staged: Option<Arc<dyn StagedBlocks>>,
+        committed_for: CommittedFor,
         note: &Note,
         contender: &mut Contender<'_>,
     ) -> Result<O::Output, VolumeError>
@@ -216,37 +234,27 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        let mut run = Run::new(operation, self.env());
-        let mut aborts = 0;
+        let inputs = Inputs { session: self, in_background: contender.is_background() };
+        let (mut run, mut aborts) = (None, 0);
         loop {
-            match run.advance(hints) {
+            match plan(&inputs, operation, &mut run).await? {
                 // A leased number in use means that the store forgot the lease, for example after a
                 // restore. The session's other leases may be invalid, too.
-                Next::Done(Err(FsError::InodeNumberInUse)) => {
+                Planned::Done(Err(FsError::InodeNumberInUse)) => {
                     self.state.fence("an inode number that this session leased is in use");
                     return Err(VolumeError::Fenced);
                 }
-                Next::Done(Err(FsError::Contended)) => {
+                Planned::Done(Err(FsError::Contended)) => {
                     // No consistent state was found, because others kept changing it. Everything
                     // that the run has read may be old.
                     contender.begin_anew().await?;
-                    run = Run::new(operation, self.env());
+                    run = None;
                 }
-                Next::Done(answer) => return answer.map_err(VolumeError::from),
-                Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
-                Next::Read(reads) => {
-                    // The records of background work would displace those of clients in the cache.
-                    let found = if contender.is_background() {
-                        self.store.read(&reads).await?
-                    } else {
-                        self.read_coalesced(&reads).await?
-                    };
-                    run.learn(reads, found);
-                }
-                Next::Commit(plan, output) => {
+                Planned::Done(answer) => return answer.map_err(VolumeError::from),
+                Planned::Commit(plan, output) => {
                     if contender.wait_for_turn(&plan).await? {
                         // After the wait the facts of this run are old.
-                        run = Run::new(operation, self.env());
+                        run = None;
                         continue;
                     }
                     let guards = plan.guards.clone();
@@ -274,8 +282,10 @@ impl Session {
                             })?;
                             // A refusal by a record that the run had met before means that another
                             // writer keeps changing it. Only that leads to a pause.
-                            let repeats = run.has_met(guard);
-                            run.refused(guard, found);
+                            let repeats = run.as_ref().is_some_and(|run| run.has_met(guard));
+                            if let Some(run) = &mut run {
+                                run.refused(guard, found);
+                            }
                             contender.refused(&guards, repeats).await?;
                         }
                         Outcome::Aborted(_) if aborts < ABORTS_MAX => aborts += 1,

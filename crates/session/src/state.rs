@@ -33,11 +33,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 pub use heartbeat::other_sessions;
-pub(crate) use heartbeat::{Heartbeat, end};
+pub(crate) use heartbeat::{Heartbeat, end, end_at_once};
 pub(crate) use observe::fence;
 pub use observe::{ObservedSession, nonce as session_in_key};
 pub(crate) use resume::{Resumed, note_session, resume};
-pub(crate) use start::{OpenSettings, begin, find_volume, start};
+pub(crate) use start::{OpenSettings, Started, begin, existing_volume, find_volume, start};
 pub use start::{check_block_owner, check_volume_format};
 
 /// The state of this process's session: its name, and if it has ended or was fenced (ended from

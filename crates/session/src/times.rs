@@ -39,6 +39,10 @@ pub const COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 /// fails with [`namespace::FsError::Contended`].
 pub const CONTENTION_DEADLINE: Duration = Duration::from_secs(30);
 
+/// Time for which an operation of a [`crate::ShortSession`] is tried while other writers keep
+/// changing its records.
+pub const SHORT_CONTENTION_DEADLINE: Duration = Duration::from_secs(10);
+
 /// Time limit for each of the two waits of [`crate::Session::close`]: for the heartbeat, and for
 /// running tasks.
 pub const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
@@ -74,3 +78,8 @@ const _: () = assert!(2 * ms(COMMIT_DEADLINE) <= ms(CLOSE_PATIENCE));
 
 // A reader takes its hold while its session still lives, so its blocks are never unprotected.
 const _: () = assert!(ms(HOLD_AFTER) + ms(COMMIT_DEADLINE) < ms(SESSION_SILENCE));
+
+// A short session, which has no heartbeat, has made its change before another session ends it.
+const _: () = assert!(
+    ms(JOIN_PATIENCE) + ms(SHORT_CONTENTION_DEADLINE) + ms(COMMIT_DEADLINE) < ms(SESSION_SILENCE)
+);

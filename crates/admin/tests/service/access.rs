@@ -7,7 +7,7 @@ use record::{AccountId, User};
 use runtime::SystemClock;
 use store::MemoryStore;
 
-use crate::{DOCUMENT, Drained, Open, add, names, over, record};
+use crate::{DOCUMENT, Drained, Open, add, names, over, record, with_volume};
 
 fn shown(access_key: &str, policies: &[&str]) -> AccessKey {
     let (access_key, policies) = (access_key.to_owned(), names(policies));
@@ -24,7 +24,7 @@ fn shown(access_key: &str, policies: &[&str]) -> AccessKey {
 
 #[tokio::test]
 async fn a_new_access_key_returns_its_secret_once() {
-    let store = Arc::new(MemoryStore::new());
+    let store = with_volume(MemoryStore::new()).await;
     let admin = over(store.clone());
     assert_eq!(admin.users().await.unwrap(), []);
     let anna = add(&admin, "anna", &["readonly"]).await;
@@ -43,7 +43,7 @@ async fn a_new_access_key_returns_its_secret_once() {
 
 #[tokio::test]
 async fn a_given_secret_is_used() {
-    let store = Arc::new(MemoryStore::new());
+    let store = with_volume(MemoryStore::new()).await;
     let admin = over(store.clone());
     let given = Some("secret-of-my-own");
     let new = NewUser {
@@ -65,7 +65,7 @@ async fn a_given_secret_is_used() {
 
 #[tokio::test]
 async fn the_check_of_a_new_access_key_returns_the_error_of_the_addition() {
-    let admin = over(Arc::new(MemoryStore::new()));
+    let admin = over(with_volume(MemoryStore::new()).await);
     let (unknown, readonly) = (names(&["readonly", "phtos"]), names(&["readonly"]));
     let new = NewUser {
         access_key: "anna",
@@ -100,7 +100,7 @@ async fn without_random_bytes_no_access_key_is_made() {
         clock: Arc::new(SystemClock::new()),
         random: Arc::new(Drained),
     };
-    let admin = Admin::over(Arc::new(MemoryStore::new()), surroundings);
+    let admin = Admin::over(with_volume(MemoryStore::new()).await, surroundings);
     let given = Some("secret-of-my-own");
     for secret in [None, given] {
         let new = NewUser {
@@ -119,7 +119,7 @@ async fn without_random_bytes_no_access_key_is_made() {
 
 #[tokio::test]
 async fn policies_of_an_access_key_change_and_nothing_else_does() {
-    let store = Arc::new(MemoryStore::new());
+    let store = with_volume(MemoryStore::new()).await;
     let admin = over(store.clone());
     add(&admin, "anna", &["readonly"]).await;
     let before = record(&*store, "anna").await.unwrap();
@@ -149,7 +149,7 @@ async fn policies_of_an_access_key_change_and_nothing_else_does() {
 
 #[tokio::test]
 async fn a_policy_in_use_is_kept_unchanged() {
-    let admin = over(Arc::new(MemoryStore::new()));
+    let admin = over(with_volume(MemoryStore::new()).await);
     let set = admin.put_policy("photos", DOCUMENT).await.unwrap();
     assert!(!set.existed && set.half_denied.is_empty());
     let half = DOCUMENT.replace("Allow", "Deny");
@@ -177,7 +177,7 @@ async fn a_policy_in_use_is_kept_unchanged() {
 
 #[tokio::test]
 async fn a_policy_that_is_built_in_stays_as_it_is() {
-    let admin = over(Arc::new(MemoryStore::new()));
+    let admin = over(with_volume(MemoryStore::new()).await);
     for name in BUILT_IN_POLICIES {
         let put = admin.put_policy(name, DOCUMENT).await;
         assert!(matches!(put, Err(AdminError::NameIsBuiltIn)), "{name}");
@@ -197,7 +197,7 @@ async fn a_policy_that_is_built_in_stays_as_it_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_concurrent_additions_of_an_access_key_one_fails() {
     for _ in 0..50 {
-        let store = faulty::Faulty::new();
+        let store = with_volume(faulty::Faulty::default()).await;
         let (one, other) = (over(store.clone()), over(store.clone()));
         one.put_policy("photos", DOCUMENT).await.unwrap();
         let policies = &names(&["photos"]);

@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, warn};
 
 use super::observe::{SESSIONS_MAX, SilenceTracker};
+use super::start::commit_once;
 use super::{ObservedSession, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
 use crate::times::{COMMIT_DEADLINE, META_READ_DEADLINE};
@@ -242,4 +243,18 @@ pub(crate) async fn end(
         store.commit(&[Plan { guards: Vec::new(), writes }]).await?;
     }
     Ok(())
+}
+
+/// Ends this session, of which no plan is in flight and no outcome is looked for: deletes its
+/// record, its heartbeat and its idempotency slots in one plan. After an answer that was lost the
+/// plan is sent again; if it has committed, its guard refuses it.
+pub(crate) async fn end_at_once(
+    store: &dyn MetaStore,
+    session: &SessionState,
+    slots: &crate::slots::IdempotencySlots,
+) -> Result<(), crate::error::VolumeError> {
+    let mut writes =
+        vec![Write::Delete(session.key()), Write::Delete(key::heartbeat(session.nonce))];
+    writes.extend(slots.keys().into_iter().map(Write::Delete));
+    commit_once(store, Plan { guards: vec![session.guard()], writes }).await.map(drop)
 }

@@ -159,6 +159,15 @@ pub async fn check_volume_format(store: &dyn MetaStore) -> Result<(), VolumeErro
     }
 }
 
+/// Returns the record of the volume in a store. Fails with [`VolumeError::Refused`] if there is
+/// none, and with [`VolumeError::Unavailable`] if this release does not know its format.
+pub(crate) async fn existing_volume(store: &dyn MetaStore) -> Result<VolumeRecord, VolumeError> {
+    let absent = || VolumeError::Refused("there is no volume in the metadata store".to_owned());
+    let volume = read_volume(store).await?.ok_or_else(absent)?;
+    check_format(&volume)?;
+    Ok(volume)
+}
+
 fn check_format(volume: &VolumeRecord) -> Result<(), VolumeError> {
     let (format, ours) = (volume.format, VolumeRecord::CURRENT);
     if format == ours {

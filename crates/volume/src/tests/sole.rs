@@ -4,8 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use session::{AUTHORITY_DURATION, JOIN_PATIENCE, SessionOptions};
-use store::{MemoryStore, MetaStore};
+use record::key;
+use session::{AUTHORITY_DURATION, JOIN_PATIENCE, SessionOptions, ShortSession};
+use store::{Guard, MemoryStore, MetaStore};
 
 use super::MaintainedVolume;
 use super::*;
@@ -118,13 +119,18 @@ async fn a_change_by_a_short_session_ends_authority() {
     publish(&one, b"name", 3).await.unwrap();
     eventually_knows(&one, b"name").await;
     let came = Instant::now();
-    let short = session::begin_short_session(&*store, "here", Timestamp::default()).await.unwrap();
+    let clock = Arc::new(runtime::SystemClock::new());
+    let short = ShortSession::begin(store.clone(), "here", clock).await.unwrap();
+    short.join().await.unwrap();
     assert!(came.elapsed() >= JOIN_PATIENCE, "it did not wait");
     assert!(!look(&one, b"name").await.1, "it knows of the visitor");
-    let plan = store::Plan { guards: vec![short.guard()], writes: Vec::new() };
+    let plan = store::Plan {
+        guards: vec![Guard::Present(key::session(short.nonce()))],
+        writes: Vec::new(),
+    };
     let verdicts = store.commit(std::slice::from_ref(&plan)).await.unwrap();
     assert_eq!(verdicts, [store::Verdict::Committed]);
-    short.end(&*store).await;
+    short.end().await;
     let verdicts = store.commit(&[plan]).await.unwrap();
     assert_eq!(verdicts, [store::Verdict::Refused { guard: 0, found: None }]);
     eventually_knows(&one, b"name").await;
