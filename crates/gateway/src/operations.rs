@@ -26,10 +26,8 @@ mod tagging;
 mod versioning;
 mod write;
 
-use http::StatusCode;
 use record::BucketConfigKind as Kind;
 use s3::bucket_document::CORS;
-use s3::operation::Stub;
 use s3::{Code, Fault, Operation};
 
 use crate::call::Call;
@@ -142,16 +140,5 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
 async fn stub(call: &Call<'_>, operation: Operation) -> Result<S3Response, Fault> {
     let stub = operation.stub().ok_or(Code::NotImplemented)?;
     bucket::found(call).await?;
-    stub_response(call, stub)
-}
-
-/// Returns the response of a feature that the bucket has never used.
-fn stub_response(call: &Call<'_>, stub: Stub) -> Result<S3Response, Fault> {
-    match stub {
-        Stub::Absent(code) => Err(bucket_access::absent(call, code)),
-        Stub::NoContent => Ok(S3Response::empty(StatusCode::NO_CONTENT)),
-        document @ Stub::Document(..) => {
-            Ok(S3Response::xml(StatusCode::OK, document.to_xml().unwrap_or_default()))
-        }
-    }
+    bucket_access::stub(call, stub)
 }

@@ -12,6 +12,7 @@ use record::{BucketConfig, BucketConfigKind};
 use rules::CONFIG_BYTES_MAX;
 use s3::bucket_document::BucketDocument;
 use s3::cors::{CorsResource, Preflight};
+use s3::operation::Stub;
 use s3::request::PublicAccessBlockConfiguration;
 use s3::response::{ownership_controls, policy_status, public_access_block};
 use s3::xml::XmlLimits;
@@ -169,7 +170,18 @@ pub(super) async fn get_document(
 ) -> Result<S3Response, Fault> {
     match config(call, kind).await? {
         Some(config) => Ok(S3Response::xml(StatusCode::OK, (document.show)(&config.bytes)?)),
-        None => super::stub_response(call, document.absent),
+        None => stub(call, document.absent),
+    }
+}
+
+/// Returns the response of a feature that the bucket has never used.
+pub(super) fn stub(call: &Call<'_>, stub: Stub) -> Result<S3Response, Fault> {
+    match stub {
+        Stub::Absent(code) => Err(absent(call, code)),
+        Stub::NoContent => Ok(S3Response::empty(StatusCode::NO_CONTENT)),
+        document @ Stub::Document(..) => {
+            Ok(S3Response::xml(StatusCode::OK, document.to_xml().unwrap_or_default()))
+        }
     }
 }
 

@@ -99,7 +99,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
         | BucketCommand::Clear { name, .. } => {
             format!("change the bucket {name:?}")
         }
-        BucketCommand::Fork(fork) => return fork.run(&settings).await,
+        BucketCommand::Fork(fork) => return Box::pin(fork.run(&settings)).await,
     };
     // A fork, above, opens the volume itself, because it needs the block store, too.
     let administration = Administration::open(&settings, &doing).await?;
