@@ -26,8 +26,8 @@ use fuse::{Device, MountOptions, Notifier, UnmountMode};
 use problem::Problem;
 use volume::Ledger;
 
-use crate::mounted::not_mounted;
-use control::{ControlSocket, ReplaceRequest};
+use crate::mounted::{ACCESS_TIMES_TIMEOUT, END_TIMEOUT, HANDOVER_TIMEOUT, not_mounted};
+use control::{ControlSocket, PREDECESSOR_TIMEOUT, REPLACE_TIMEOUT, ReplaceRequest};
 use link::FromWorker;
 use program::this_program;
 use worker::Worker;
@@ -47,6 +47,16 @@ const STABLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The time after which a worker is killed that was asked to unmount or to hand over.
 const STOP_TIMEOUT: Duration = Duration::from_secs(100);
+
+// A worker that stops by its own limits is not killed: it waits for requests, flushes, unmounts or
+// ends its tasks, and commits access times.
+const _: () = assert!(
+    HANDOVER_TIMEOUT.as_secs() + 2 * END_TIMEOUT.as_secs() + ACCESS_TIMES_TIMEOUT.as_secs()
+        <= STOP_TIMEOUT.as_secs()
+);
+// The client of a replacement waits for the end of the old worker and for the start of the new one.
+const _: () = assert!(2 * STOP_TIMEOUT.as_secs() <= REPLACE_TIMEOUT.as_secs());
+const _: () = assert!(REPLACE_TIMEOUT.as_secs() <= PREDECESSOR_TIMEOUT.as_secs());
 
 /// The interval at which the keeper checks, without a worker, that the mount still exists.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);

@@ -40,14 +40,14 @@ const READ_AHEAD_KIB: u32 = 1_024;
 const LARGE_REQUESTS_MAX: usize = 256;
 
 /// The limit of time of each step at the end of a mount.
-const END_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The limit of time for requests in flight before a handover of the mount to the next worker
 /// process.
-const HANDOVER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const HANDOVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The limit of time to commit access times at the end of a mount and before a handover.
-const ACCESS_TIMES_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const ACCESS_TIMES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The interval at which a handover polls the requests in flight.
 const HANDOVER_POLL_INTERVAL: Duration = Duration::from_millis(5);

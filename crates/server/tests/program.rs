@@ -291,7 +291,7 @@ fn cached_content_is_read_from_memory_and_after_a_restart_from_disk() {
 }
 
 /// The labels that metrics may have. `le` is the upper bound of a histogram's bucket.
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 11] = [
     "bucket",
     "code",
     "direction",
@@ -299,6 +299,7 @@ const LABELS: [&str; 10] = [
     "le",
     "limit",
     "operation",
+    "policy",
     "result",
     "source",
     "status",

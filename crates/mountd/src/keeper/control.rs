@@ -22,11 +22,11 @@ use super::program::this_program;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The limit of time of a replacement.
-const REPLACE_TIMEOUT: Duration = Duration::from_mins(4);
+pub(super) const REPLACE_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// The time to wait for the keeper of an earlier mount with the same device number, and the
 /// interval between attempts.
-const PREDECESSOR_TIMEOUT: Duration = Duration::from_mins(5);
+pub(super) const PREDECESSOR_TIMEOUT: Duration = Duration::from_mins(5);
 const PREDECESSOR_PAUSE: Duration = Duration::from_millis(500);
 
 /// The response when a worker of the requested program serves the mount.
