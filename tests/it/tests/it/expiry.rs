@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::mounted::{LoneMount, can_mount};
 use crate::servers::{Blocks, Setup, wait_for};
 
-/// Expires objects below `goes/` a day after their creation.
+/// Expires objects with the prefix `goes-` a day after their creation.
 const RULES: &str = "<LifecycleConfiguration><Rule><ID>goes</ID><Status>Enabled</Status>\
-    <Filter><Prefix>goes/</Prefix></Filter><Expiration><Days>1</Days></Expiration>\
+    <Filter><Prefix>goes-</Prefix></Filter><Expiration><Days>1</Days></Expiration>\
     </Rule></LifecycleConfiguration>";
 
 /// Days of one second.
@@ -38,12 +38,12 @@ fn a_mount_without_a_gateway_follows_rules_unless_it_is_read_only() {
     // This gateway has days of 24 hours, so it expires nothing.
     let gateway = setup.start();
     gateway.client.put("/box", b"").expect(200);
-    gateway.client.put("/box/goes/a", b"gone after a day").expect(200);
-    gateway.client.put("/box/stays/a", b"kept").expect(200);
+    gateway.client.put("/box/goes-a", b"gone after a day").expect(200);
+    gateway.client.put("/box/stays", b"kept").expect(200);
     gateway.client.put("/box?lifecycle", RULES.as_bytes()).expect(200);
     gateway.stop();
     let at = folder.path().join("mount");
-    let (goes, stays) = (at.join("box/goes/a"), at.join("box/stays/a"));
+    let (goes, stays) = (at.join("box/goes-a"), at.join("box/stays"));
 
     let read_only = LoneMount::start(&setup, &at, &[&SHORT_DAYS[..], &["--read-only"]].concat());
     std::thread::sleep(DAYS_PASSED);
@@ -56,10 +56,10 @@ fn a_mount_without_a_gateway_follows_rules_unless_it_is_read_only() {
     let removed = "ashlar_lifecycle_removals_total{kind=\"object\"}";
     assert!(wait_for(PATIENCE, || metric(&at, removed) >= Some(1)), "the removal is not counted");
     // The next worker of the mount continues the passes, without a session of its own.
-    std::fs::write(at.join("box/goes/b"), b"gone as well").expect("a file");
+    std::fs::write(at.join("box/goes-b"), b"gone as well").expect("a file");
     let (status, said) = setup.run("mount", &["--replace", at.to_str().expect("letters")]);
     assert!(status.success(), "{said}");
-    let goes = at.join("box/goes/b");
+    let goes = at.join("box/goes-b");
     assert!(wait_for(PATIENCE, || !goes.exists()), "the next worker does not follow the rule");
     mount.stop();
 }
