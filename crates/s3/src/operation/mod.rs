@@ -14,7 +14,7 @@ mod facts;
 mod permission;
 mod resource;
 mod route;
-mod stub;
+pub(crate) mod stub;
 
 #[cfg(test)]
 mod tests;

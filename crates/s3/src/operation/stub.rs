@@ -31,22 +31,23 @@ impl Stub {
 /// The content of the document of an empty list of configurations.
 const NOT_TRUNCATED: &str = "<IsTruncated>false</IsTruncated>";
 
-// Each `Stubbed` row in the table of operations names one of these constants.
-pub(super) const NO_ENCRYPTION: Stub =
+// Each `Stubbed` row in the table of operations names one of these constants. A configuration that
+// is stored one day takes its constant along, as the answer while the bucket has none.
+pub(crate) const NO_ENCRYPTION: Stub =
     Stub::Absent(Code::ServerSideEncryptionConfigurationNotFoundError);
-pub(super) const NO_REPLICATION: Stub = Stub::Absent(Code::ReplicationConfigurationNotFoundError);
-pub(super) const NO_WEBSITE: Stub = Stub::Absent(Code::NoSuchWebsiteConfiguration);
-pub(super) const NO_NOTIFICATIONS: Stub = Stub::Document("NotificationConfiguration", "");
-pub(super) const NO_LOGGING: Stub = Stub::Document("BucketLoggingStatus", "");
-pub(super) const NO_ACCELERATION: Stub = Stub::Document("AccelerateConfiguration", "");
-pub(super) const OWNER_PAYS: Stub =
+pub(crate) const NO_REPLICATION: Stub = Stub::Absent(Code::ReplicationConfigurationNotFoundError);
+pub(crate) const NO_WEBSITE: Stub = Stub::Absent(Code::NoSuchWebsiteConfiguration);
+pub(crate) const NO_NOTIFICATIONS: Stub = Stub::Document("NotificationConfiguration", "");
+pub(crate) const NO_LOGGING: Stub = Stub::Document("BucketLoggingStatus", "");
+pub(crate) const NO_ACCELERATION: Stub = Stub::Document("AccelerateConfiguration", "");
+pub(crate) const OWNER_PAYS: Stub =
     Stub::Document("RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>");
-pub(super) const NO_INVENTORIES: Stub =
+pub(crate) const NO_INVENTORIES: Stub =
     Stub::Document("ListInventoryConfigurationsResult", NOT_TRUNCATED);
-pub(super) const NO_ANALYTICS: Stub =
+pub(crate) const NO_ANALYTICS: Stub =
     Stub::Document("ListBucketAnalyticsConfigurationsResult", NOT_TRUNCATED);
-pub(super) const NO_METRICS: Stub =
+pub(crate) const NO_METRICS: Stub =
     Stub::Document("ListMetricsConfigurationsResult", NOT_TRUNCATED);
-pub(super) const NO_TIERINGS: Stub =
+pub(crate) const NO_TIERINGS: Stub =
     Stub::Document("ListBucketIntelligentTieringConfigurationsOutput", NOT_TRUNCATED);
-pub(super) const NOTHING_TO_DELETE: Stub = Stub::NoContent;
+pub(crate) const NOTHING_TO_DELETE: Stub = Stub::NoContent;
