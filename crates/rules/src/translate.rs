@@ -1,6 +1,6 @@
 //! Translations between values of records and values of S3.
 //!
-//! For example, [`time`] turns nanoseconds since 1970 into a date, with which rules compute.
+//! For example, [`time()`] turns nanoseconds since 1970 into a date, with which rules compute.
 
 use record::{AclRight, Timestamp, VersionRef, VersionStamp};
 use s3::VersionId;
