@@ -52,7 +52,8 @@ pub enum Exempt {
     Nothing,
     /// The current version is not removed.
     Current,
-    /// No version that is an object is removed, only delete markers.
+    /// No version that is an object is removed, only delete markers. An expiry uses it to remove
+    /// a marker that hides no version any more.
     Objects,
 }
 

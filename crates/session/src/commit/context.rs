@@ -56,7 +56,8 @@ pub enum Outcome {
     Committed,
     /// One of the plan's own guards failed. Nothing was changed. The caller may plan again.
     Refused {
-        /// The index of the guard in the plan.
+        /// The index, in the plan's list of guards, of the guard that failed. A guard is a condition
+        /// on a record, so the caller learns which record another writer has changed.
         guard: usize,
         /// The record that the guard found, if there is one.
         found: Option<Value>,
