@@ -142,6 +142,43 @@ async fn a_beat_whose_answer_was_lost_is_recognized() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_beat_that_is_never_answered_does_not_end_the_session() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let slow = open(store.clone(), blocks.clone()).await;
+    let peer = open(store.clone(), blocks).await;
+    // The next beat of one of the two; the other one would end a session that does not beat.
+    store.inject(Some(key::space::HEARTBEAT), Fault::Stuck);
+    tokio::time::sleep(SESSION_SILENCE * 2).await;
+    assert_eq!(store.fired(), 1);
+    for volume in [slow, peer] {
+        let at = key::session(volume.session.nonce());
+        assert!(get(&*store, &at).await.is_some(), "the other session has ended this one");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ending_a_silent_session_never_delays_the_own_beat_too_long() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let killed =
+        [open(store.clone(), blocks.clone()).await, open(store.clone(), blocks.clone()).await];
+    let nonces = killed.each_ref().map(|volume| volume.session.nonce());
+    drop(killed);
+    let first = open(store.clone(), blocks.clone()).await;
+    let second = open(store.clone(), blocks).await;
+    // The plan that ends a killed session is never answered, and happens never.
+    store.inject(Some(key::space::FENCED), Fault::Stuck);
+    tokio::time::sleep(SESSION_SILENCE * 3).await;
+    assert_eq!(store.fired(), 1);
+    for nonce in nonces {
+        assert!(get(&*store, &key::fenced(nonce)).await.is_some(), "a later call ends it");
+    }
+    for volume in [first, second] {
+        let at = key::session(volume.session.nonce());
+        assert!(get(&*store, &at).await.is_some(), "the other session has ended this one");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_foreign_beat_ends_the_session() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;

@@ -1,3 +1,0 @@
-//! The error of a command.
-
-pub(crate) use ::problem::Problem;
