@@ -15,8 +15,8 @@ use volume::{Ledger, SessionOptions, VolumeOptions};
 
 use crate::config::{BlocksPlace, OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
-use crate::problem::Problem;
 use crate::{founding, instance};
+use problem::Problem;
 
 /// The metadata store, the block store, the block cache and the volume that a process has opened.
 #[derive(Debug)]

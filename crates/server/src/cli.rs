@@ -15,9 +15,9 @@ use crate::commands::{
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
 use crate::output::say;
-use crate::problem::Problem;
 use crate::serve::GatewaySettings;
 use crate::{logging, serve};
+use problem::Problem;
 
 /// The most threads that block on disks at a time.
 const BLOCKING_THREADS_MAX: usize = 64;

@@ -16,8 +16,8 @@ use identity::{MasterKey, Secret};
 use crate::config::VolumeSettings;
 use crate::environment::{first_secret, secret_file, variable};
 use crate::operator::SystemRandom;
-use crate::problem::Problem;
 use crate::{founding, private};
+use problem::Problem;
 
 /// The number of characters of a random access key.
 const ACCESS_KEY_CHARS: usize = 20;

@@ -37,7 +37,7 @@ use crate::config::{
 };
 use crate::environment::first_secret;
 use crate::private;
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The limit of time of the block store's first response.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);

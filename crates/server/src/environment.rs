@@ -8,7 +8,7 @@ use std::path::Path;
 
 use identity::Secret;
 
-use crate::problem::Problem;
+use problem::Problem;
 
 /// Returns the value of a variable, or `None` if it is unset or empty. Fails if it is not UTF-8.
 pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {

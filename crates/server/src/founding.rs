@@ -28,8 +28,8 @@ use store::MetaStore;
 
 use crate::config::{BlocksPlace, DATA_DIR_DEFAULT, MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
-use crate::problem::Problem;
 use crate::{operator, private};
+use problem::Problem;
 
 /// The file in a data directory that names its volume.
 pub(crate) const PLACE_FILE: &str = "volume.place";

@@ -23,7 +23,6 @@ mod outcome;
 mod output;
 mod passes;
 mod private;
-mod problem;
 mod reports;
 mod safe_name;
 mod serve;

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogFormat, VolumeSettings};
-use crate::problem::Problem;
+use problem::Problem;
 
 /// Starts the log. Fails if the filter is invalid.
 pub(crate) fn start(settings: &VolumeSettings) -> Result<(), Problem> {

@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen};
 use crate::metrics::Metrics;
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The limit of connections. A scraper and a person need two.
 const CONNECTIONS_MAX: usize = 16;

@@ -11,7 +11,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The permissions of all users except the owner.
 const OTHERS: u32 = 0o077;

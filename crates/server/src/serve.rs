@@ -32,9 +32,9 @@ use crate::config::{MountSettings, OpenSettings, OwnershipClass, ServeSettings, 
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::passes::Passes;
-use crate::problem::Problem;
 use crate::reports::mount_source;
 use crate::{credentials, metrics_listener, private, web_roles};
+use problem::Problem;
 use s3_service::S3;
 use shutdown::{Phase, Shutdown};
 

@@ -9,7 +9,7 @@ use record::AccountId;
 use runtime::Tasks;
 
 use crate::config::OpenIdRole;
-use crate::problem::Problem;
+use problem::Problem;
 
 /// Returns the roles of the settings, each with its issuer. Roles with the same issuer URL,
 /// certificates and `allow_http` share one issuer, and so its cached keys.

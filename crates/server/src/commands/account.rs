@@ -10,7 +10,7 @@ use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
 use crate::output::say;
-use crate::problem::Problem;
+use problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccountCommand {

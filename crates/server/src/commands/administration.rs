@@ -7,8 +7,8 @@ use store::MetaStore;
 
 use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
-use crate::problem::Problem;
 use crate::{founding, operator};
+use problem::Problem;
 
 /// The administration of a volume, and the metadata store that was opened for it.
 #[derive(Debug)]

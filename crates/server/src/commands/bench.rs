@@ -12,7 +12,7 @@ mod table;
 
 use clap::Subcommand;
 
-use crate::problem::Problem;
+use problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {

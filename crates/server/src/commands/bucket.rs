@@ -15,8 +15,8 @@ use super::administration::Administration;
 use super::refusal;
 use crate::config::{Size, VolumeSettings};
 use crate::output::say;
-use crate::problem::Problem;
 use crate::safe_name::safe_name;
+use problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BucketCommand {

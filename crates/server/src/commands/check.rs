@@ -20,8 +20,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, in_force};
 use crate::output::say;
-use crate::problem::Problem;
 use crate::serve::GatewaySettings;
+use problem::Problem;
 
 /// The limit of time to connect to the gateway and to receive its response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -24,8 +24,8 @@ use crate::config::{MetaPlace, ServerKind, VolumeSettings};
 use crate::engines::{self, Use};
 use crate::outcome::Outcome;
 use crate::output::say;
-use crate::problem::Problem;
 use crate::{credentials, founding};
+use problem::Problem;
 
 /// The file name that means standard input or output.
 const STANDARD: &str = "-";

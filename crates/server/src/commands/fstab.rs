@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The name under which mount(8) starts this program.
 const HELPER_NAME: &str = "mount.ashlar";

@@ -23,10 +23,10 @@ use crate::config::{File, Mounting, OpenSettings, Opening, VolumeSettings};
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::passes::Passes;
-use crate::problem::Problem;
 use crate::reports::mount_source;
 use crate::serve::observe;
 use crate::{backend, credentials, logging};
+use problem::Problem;
 
 /// The flags, which no user types, of the keeper in the background and of a worker.
 const DETACHED: &str = "--detached";

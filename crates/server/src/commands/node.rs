@@ -17,8 +17,8 @@ use super::refusal;
 use crate::config::VolumeSettings;
 use crate::node_report::{json, text};
 use crate::output::say;
-use crate::problem::Problem;
 use crate::safe_name::safe_name;
+use problem::Problem;
 
 /// The limit of bytes of a mount's report.
 const REPORT_BYTES_MAX: usize = 64 << 10;

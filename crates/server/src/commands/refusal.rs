@@ -2,7 +2,7 @@
 
 use admin::AdminError;
 
-use crate::problem::Problem;
+use problem::Problem;
 
 /// Returns the problem for an error of the action `doing`.
 pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {

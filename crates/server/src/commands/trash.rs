@@ -15,9 +15,9 @@ use super::{refusal, upkeep};
 use crate::config::VolumeSettings;
 use crate::node_report::time;
 use crate::output::say;
-use crate::problem::Problem;
 use crate::safe_name::safe_name;
 use crate::{engines, operator};
+use problem::Problem;
 
 /// The interval between refreshes of the progress bar.
 const TICK: Duration = Duration::from_millis(200);

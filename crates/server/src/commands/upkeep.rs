@@ -16,8 +16,8 @@ use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
 use crate::outcome::Outcome;
 use crate::output::say;
-use crate::problem::Problem;
 use crate::{credentials, founding, operator};
+use problem::Problem;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fsck {}

@@ -18,7 +18,7 @@ use crate::credentials;
 use crate::environment::{first_secret, secret_file};
 use crate::operator::UnderMasterKey;
 use crate::output::say;
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The default user and group of files that an access key creates.
 const OWNER_DEFAULT: u32 = 1000;

@@ -20,7 +20,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::output::say;
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The default and the limit of files that are read concurrently.
 const JOBS_DEFAULT: u16 = 8;

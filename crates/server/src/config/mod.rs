@@ -37,7 +37,7 @@ pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind, ServerPl
 pub(crate) use size::Size;
 pub(crate) use umask::Umask;
 
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The format of log lines.
 #[derive(

@@ -13,7 +13,7 @@ use record::AccountId;
 use serde::{Deserialize, Serialize};
 
 use super::umask::Umask;
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The default claim with a user's policies; the same as MinIO's.
 const POLICY_CLAIM_DEFAULT: &str = "policy";

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The place of the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::live::{Live, watched};
 use super::table;
 use crate::config::Size;
 use crate::credentials;
-use crate::problem::Problem;
+use problem::Problem;
 
 #[derive(Debug, Args)]
 pub(crate) struct Fs {

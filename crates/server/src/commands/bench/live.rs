@@ -9,7 +9,7 @@ use load::Gauge;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The interval between refreshes of the progress line.
 const TICK: Duration = Duration::from_millis(200);

@@ -14,7 +14,7 @@ use super::table::{self, Row};
 use crate::config::Size;
 use crate::credentials;
 use crate::environment::{first_secret, variable};
-use crate::problem::Problem;
+use problem::Problem;
 
 /// The variable with the access key, if neither the flag nor `ASHLAR_BENCH_ACCESS_KEY` is given.
 const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";

@@ -9,8 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::commands::{dump, refusal, upkeep};
 use crate::config::VolumeSettings;
 use crate::output::say;
-use crate::problem::Problem;
 use crate::{engines, operator};
+use problem::Problem;
 
 /// The interval between refreshes of the progress bar.
 const TICK: Duration = Duration::from_millis(200);
