@@ -106,9 +106,10 @@ impl Upkeep {
         Ok(moves)
     }
 
-    /// Separates the files whose bodies wait in their records (are staged inline) from those for
-    /// which that is no longer so, with a guard that this is still so. For files that have lost their names only the orphan is read. A
-    /// file whose record cannot be decoded is in neither list and keeps its mark.
+    /// Separates the files whose bodies wait in their records (are staged inline) from those that
+    /// are no longer staged inline, each with a guard that this is still so. For files that have
+    /// lost their names only the orphan is read. A file whose record cannot be decoded is in neither
+    /// list and keeps its mark.
     async fn find_bodies(&self, inos: &[Ino]) -> Result<(Batch, Vec<(Ino, Guard)>), VolumeError> {
         let (mut staying, mut gone, mut batch) = (Vec::new(), Vec::new(), Batch::for_pack());
         // Orphans are read first, so that the larger inode records of deleted files are not read at
