@@ -1,0 +1,245 @@
+//! One connection to a peer session, as its user sees it: messages go into a queue, and events
+//! come out.
+//!
+//! Invariant: the messages of a link are received in the order in which they were sent, each once,
+//! up to an end of the link. A link never comes back: a later connection to the same peer is
+//! another link. For example, a reader that receives `Done` of batch 7 on a link has received the
+//! notice of batch 7 on it before.
+//!
+//! A link does not know whether the peer received a message. Only an answer of the peer proves it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use record::Nonce;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::Message;
+use crate::message::{MESSAGE_BYTES_MAX, MESSAGE_KEY_BYTES_MAX};
+
+/// The most messages that wait in the queue of one link.
+pub const QUEUE_MESSAGES_MAX: usize = 16_384;
+
+/// The most memory of the messages that wait in the queue of one link, in bytes. One message of
+/// the largest size always fits into an empty queue.
+pub const QUEUE_BYTES_MAX: usize = 16 << 20;
+
+const _: () = assert!(QUEUE_BYTES_MAX > 2 * MESSAGE_BYTES_MAX + MESSAGE_KEY_BYTES_MAX);
+
+/// The identity of one link. No other link of this process has the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(u64);
+
+impl LinkId {
+    fn next() -> LinkId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        LinkId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The stages of a link: `Open → Closing → Ended`, or `Open → Ended`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Messages are accepted.
+    Open,
+    /// No message is accepted. The queued ones are still sent.
+    Closing,
+    /// Nothing is sent any more.
+    Ended,
+}
+
+#[derive(Debug)]
+struct Queue {
+    messages: VecDeque<Message>,
+    /// The memory of the messages.
+    bytes: usize,
+    stage: Stage,
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<Message> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.cost();
+        Some(message)
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    id: LinkId,
+    peer: Nonce,
+    is_local: bool,
+    queue: Mutex<Queue>,
+    /// Wakes the task that empties the queue.
+    changed: Notify,
+    /// Cancelled at the stage `Ended`.
+    ended: CancellationToken,
+}
+
+/// A connection to a peer session, or one that has ended. Clones are the same link.
+#[derive(Clone)]
+pub struct Link {
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { id, peer, is_local, .. } = &*self.shared;
+        write!(f, "Link({}, peer {peer:?}, local {is_local})", id.0)
+    }
+}
+
+impl Link {
+    /// Returns a link to `peer` and the queue of the messages that are sent on it. The transport
+    /// of this crate makes its links so, and a simulation can take the messages instead of it.
+    pub fn channel(peer: Nonce, is_local: bool) -> (Link, LinkQueue) {
+        let shared = Arc::new(Shared {
+            id: LinkId::next(),
+            peer,
+            is_local,
+            queue: Mutex::new(Queue { messages: VecDeque::new(), bytes: 0, stage: Stage::Open }),
+            changed: Notify::new(),
+            ended: CancellationToken::new(),
+        });
+        (Link { shared: Arc::clone(&shared) }, LinkQueue { shared })
+    }
+
+    /// Returns the identity of this link.
+    pub fn id(&self) -> LinkId {
+        self.shared.id
+    }
+
+    /// Returns the name of the peer session, which has proved the volume's key.
+    pub fn peer(&self) -> Nonce {
+        self.shared.peer
+    }
+
+    /// Returns true if the link is a Unix socket. The end of such a link is certain: the peer's
+    /// process has closed it or has ended. A TCP connection may also end because of the network,
+    /// while the peer still runs.
+    pub fn is_local(&self) -> bool {
+        self.shared.is_local
+    }
+
+    /// Returns true if the link accepts messages.
+    pub fn is_open(&self) -> bool {
+        self.shared.lock().stage == Stage::Open
+    }
+
+    /// Adds a message to the queue of the link, and returns true. Never blocks.
+    ///
+    /// Returns false if the link is closed. Also returns false, and ends the link without sending
+    /// the rest of its queue, if the queue is full ([`QUEUE_MESSAGES_MAX`], [`QUEUE_BYTES_MAX`]) or
+    /// if the message does not fit into a frame ([`Message::fits`]): the peer would miss a message,
+    /// and an end of the link is the only sign of that.
+    pub fn send(&self, message: Message) -> bool {
+        let cost = message.cost();
+        let fits = message.fits();
+        let mut queue = self.shared.lock();
+        if queue.stage != Stage::Open {
+            return false;
+        }
+        let has_room =
+            queue.messages.len() < QUEUE_MESSAGES_MAX && queue.bytes + cost <= QUEUE_BYTES_MAX;
+        if !fits || !has_room {
+            self.shared.end(queue);
+            return false;
+        }
+        queue.bytes += cost;
+        queue.messages.push_back(message);
+        drop(queue);
+        self.shared.changed.notify_one();
+        true
+    }
+
+    /// Closes the link: no further message is accepted, and those in the queue are sent for at most
+    /// a moment. Messages of the peer may be received until [`LinkEvents::closed`].
+    pub fn close(&self) {
+        let mut queue = self.shared.lock();
+        if queue.stage == Stage::Open {
+            queue.stage = Stage::Closing;
+            drop(queue);
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Each change of a queue is complete before anything can panic.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the link. The guard is passed in, so that a caller's check and the end are one step.
+    fn end(&self, mut queue: MutexGuard<'_, Queue>) {
+        queue.stage = Stage::Ended;
+        let dropped = std::mem::take(&mut queue.messages);
+        queue.bytes = 0;
+        drop(queue);
+        // Dropped without the lock, because there may be many keys.
+        drop(dropped);
+        self.changed.notify_one();
+        self.ended.cancel();
+    }
+}
+
+/// The queue of a link: the messages that were sent on it and that its transport has not taken. If
+/// the queue is dropped, the link has ended.
+#[derive(Debug)]
+pub struct LinkQueue {
+    shared: Arc<Shared>,
+}
+
+impl LinkQueue {
+    /// Waits for the next message. Returns `None` if the link is closed and has no more messages,
+    /// or has ended. Dropping the future loses no message.
+    pub async fn next(&mut self) -> Option<Message> {
+        loop {
+            {
+                let mut queue = self.shared.lock();
+                if let Some(message) = queue.pop() {
+                    return Some(message);
+                }
+                if queue.stage != Stage::Open {
+                    return None;
+                }
+            }
+            // A message that arrived since then has left a permit, so the wait ends at once.
+            self.shared.changed.notified().await;
+        }
+    }
+
+    /// Returns the next message, or `None` if none waits.
+    pub fn try_next(&mut self) -> Option<Message> {
+        self.shared.lock().pop()
+    }
+}
+
+impl Drop for LinkQueue {
+    fn drop(&mut self) {
+        self.shared.end(self.shared.lock());
+    }
+}
+
+/// The user of links. All calls for one link come in this order, one after the other: `opened`
+/// once, `received` for each message, `closed` once. A link of the same peer that is opened later
+/// begins after `closed` of the one before.
+///
+/// The calls come from a task that also reads from the socket, so they do not block. They may send
+/// on the link and close it.
+pub trait LinkEvents: fmt::Debug + Send + Sync {
+    /// The link exists, and its peer has proved that it knows the key of the volume.
+    fn opened(&self, link: &Link);
+
+    /// The peer sent a message.
+    fn received(&self, link: &Link, message: Message);
+
+    /// The link has ended. No message will be received on it.
+    fn closed(&self, link: &Link);
+}
+
+#[cfg(test)]
+mod tests;
