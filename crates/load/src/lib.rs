@@ -33,6 +33,6 @@ pub use round::{Gauge, Round, median};
 pub use runner::Runner;
 pub use sign::KeyPair;
 pub use target::TargetBucket;
-pub use tree::{PACKAGE_FILES, package_folder, plant};
+pub use tree::{PACKAGE_FILES, package_folder, plant, plant_directories};
 pub use trouble::Trouble;
 pub use workload::{Verb, Workload};

@@ -65,6 +65,18 @@ impl std::fmt::Debug for Runner {
     }
 }
 
+/// The clients that share a work: their number, and for how long and how fast they take steps.
+#[derive(Clone, Copy)]
+struct Crew {
+    clients: usize,
+    time: Duration,
+    /// The shortest time between the begins of two steps of a client.
+    pace: Option<Duration>,
+}
+
+/// The clients of a preparation.
+const PREPARING_CREW: Crew = Crew { clients: PREPARERS, time: PREPARING, pace: None };
+
 /// The result of one thread of a round, or of all threads together: the counts, and the state of
 /// each client at its end.
 struct RoundEnd {
@@ -185,11 +197,11 @@ impl Runner {
     /// If the endpoint cannot be reached or does not respond, or there are no objects for the
     /// workload. Failed requests are counted in the round instead.
     pub fn round(&mut self, workload: &Workload, gauge: &Arc<Gauge>) -> Result<Round, Trouble> {
-        let Workload { verb, object_bytes: bytes, clients, time, .. } = *workload;
+        let Workload { verb, object_bytes: bytes, clients, time, pace, .. } = *workload;
         let round = self.rounds;
         self.rounds += 1;
         let work = self.work(workload, round)?;
-        let left = self.run(work, clients, time, gauge)?;
+        let left = self.run(work, Crew { clients, time, pace }, gauge)?;
         match verb {
             Verb::Put => {
                 // Failed writes count, too: an object may exist although its response was an error.
@@ -311,7 +323,7 @@ impl Runner {
 
     fn fill(&mut self, bytes: u64, keys: Vec<String>, gauge: &Arc<Gauge>) -> Result<(), Trouble> {
         let work = Work::Fill { payload: self.payload(bytes), keys, next: AtomicUsize::new(0) };
-        require_success(self.run(work, PREPARERS, PREPARING, gauge)?.round)
+        require_success(self.run(work, PREPARING_CREW, gauge)?.round)
     }
 
     fn compare(&mut self, bytes: u64, keys: &[String], gauge: &Arc<Gauge>) -> Result<(), Trouble> {
@@ -320,7 +332,7 @@ impl Runner {
             let (keys, next) = (keys.to_vec(), AtomicUsize::new(0));
             let content = Some(self.payload(bytes).bytes);
             let work = Work::GetOnce { bytes, keys, next, content };
-            require_success(self.run(work, PREPARERS, PREPARING, gauge)?.round)?;
+            require_success(self.run(work, PREPARING_CREW, gauge)?.round)?;
         }
         Ok(())
     }
@@ -330,13 +342,8 @@ impl Runner {
     }
 
     /// Runs clients on threads until the time is over or the work is done.
-    fn run(
-        &self,
-        work: Work,
-        clients: usize,
-        time: Duration,
-        gauge: &Arc<Gauge>,
-    ) -> Result<RoundEnd, Trouble> {
+    fn run(&self, work: Work, crew: Crew, gauge: &Arc<Gauge>) -> Result<RoundEnd, Trouble> {
+        let clients = crew.clients;
         // The random numbers differ between rounds and are the same in each run.
         let seed = self.seed.wrapping_add(u64::from(self.rounds));
         let job = Arc::new(Job { keys: self.keys.clone(), seed, work });
@@ -351,7 +358,7 @@ impl Runner {
                 .map(|thread| {
                     let (job, ready) = (Arc::clone(&job), Arc::clone(&ready));
                     let ids = share(thread);
-                    scope.spawn(move || self.one_thread(&job, ids, time, gauge, &ready))
+                    scope.spawn(move || self.one_thread(&job, ids, crew, gauge, &ready))
                 })
                 .collect();
             let ended = started.into_iter().map(|it| it.join().expect("a client does not panic"));
@@ -373,10 +380,11 @@ impl Runner {
         &self,
         job: &Arc<Job>,
         ids: Range<usize>,
-        time: Duration,
+        crew: Crew,
         gauge: &Arc<Gauge>,
         ready: &Barrier,
     ) -> Result<RoundEnd, Trouble> {
+        let time = crew.time;
         let connected = runtime().and_then(|runtime| {
             let mut clients = Vec::new();
             for id in ids {
@@ -395,7 +403,8 @@ impl Runner {
             let mut running = JoinSet::new();
             for (client, stepper, id) in clients {
                 let gauge = Arc::clone(gauge);
-                running.spawn(work(client, stepper, id, begin, time, gauge));
+                let pace = crew.pace.map(|every| Pace::begin(begin, every, id, crew.clients));
+                running.spawn(work(client, stepper, id, (begin, time, pace), gauge));
             }
             // A gateway that hangs must not hang the benchmark.
             let all = tokio::time::timeout(time + PATIENCE, running.join_all()).await;
@@ -413,20 +422,51 @@ impl Runner {
     }
 }
 
+/// The times at which a client with a limited rate begins its steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pace {
+    due: Instant,
+    every: Duration,
+}
+
+impl Pace {
+    /// Returns the pace of client `id`. The clients begin one after the other, so that their
+    /// requests do not arrive together.
+    fn begin(begin: Instant, every: Duration, id: usize, clients: usize) -> Self {
+        let of = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { due: begin + every * of(id) / of(clients).max(1), every }
+    }
+
+    /// Sets the time of the next step after a step that begins `now`. A client that is late does
+    /// not catch up, because a burst would exceed the rate.
+    fn step(&mut self, now: Instant) {
+        self.due = now + self.every;
+    }
+}
+
 /// Runs the round of one client: takes one step after the other until the time is over, the work is
 /// done, the run is stopped, or too many steps in a row fail.
 async fn work(
     mut client: Client,
     mut stepper: Stepper,
     id: usize,
-    begin: Instant,
-    time: Duration,
+    (begin, time, mut pace): (Instant, Duration, Option<Pace>),
     gauge: Arc<Gauge>,
 ) -> (Round, (usize, u64, ClientObjects)) {
     let mut round = Round::empty();
     let mut errors_in_a_row = 0;
     let mut since = begin;
     while since.duration_since(begin) < time && !gauge.is_stopped() {
+        if let Some(pace) = &mut pace {
+            tokio::time::sleep_until(pace.due.into()).await;
+            // The pause before a step is not part of its latency, and no step begins after the
+            // end of the round.
+            since = Instant::now();
+            if since.duration_since(begin) >= time {
+                break;
+            }
+            pace.step(since);
+        }
         let Some(done) = stepper.step(&mut client).await else { break };
         let now = Instant::now();
         match done {
@@ -464,3 +504,6 @@ fn require_success(round: Round) -> Result<(), Trouble> {
         Some(wrong) => Err(Trouble::Preparing(wrong)),
     }
 }
+
+#[cfg(test)]
+mod tests;

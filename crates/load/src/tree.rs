@@ -29,10 +29,7 @@ const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 ///
 /// If the folder exists, or a file cannot be created.
 pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
-    let mut random = SmallRng::seed_from_u64(seed);
-    let mut content = vec![0; *BYTES.end()];
-    let mut all = 0;
-    let mut write = |number: u64| -> io::Result<()> {
+    fill(folder, files, seed, |number| {
         let path = file(folder, number);
         // A folder is created with its first file.
         if number.is_multiple_of(PACKAGE_FILES) {
@@ -40,6 +37,44 @@ pub fn plant(folder: &Path, files: u64, seed: u64) -> Result<u64, Trouble> {
         } else if number % PACKAGE_FILES == PACKAGE_FILES / 2 {
             fs::create_dir(path.parent().expect("each file is in a folder"))?;
         }
+        Ok(path)
+    })
+}
+
+/// Creates a folder with `directories` directories of `files` files of 1 to 16 KiB each:
+/// `directory-000/file-000.txt` and so on. Returns the bytes of all files.
+///
+/// # Errors
+///
+/// If the folder exists, or a file cannot be created.
+pub fn plant_directories(
+    folder: &Path,
+    directories: u64,
+    files: u64,
+    seed: u64,
+) -> Result<u64, Trouble> {
+    fill(folder, directories * files, seed, |number| {
+        let directory = folder.join(format!("directory-{:03}", number / files));
+        if number.is_multiple_of(files) {
+            fs::create_dir(&directory)?;
+        }
+        Ok(directory.join(format!("file-{:03}.txt", number % files)))
+    })
+}
+
+/// Creates `folder` and writes `files` files. `place` returns the path of a file, and creates its
+/// folder. Returns the bytes of all files.
+fn fill(
+    folder: &Path,
+    files: u64,
+    seed: u64,
+    mut place: impl FnMut(u64) -> io::Result<PathBuf>,
+) -> Result<u64, Trouble> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut content = vec![0; *BYTES.end()];
+    let mut all = 0;
+    let mut write = |number: u64| -> io::Result<()> {
+        let path = place(number)?;
         let bytes = &mut content[..random.random_range(BYTES)];
         random.fill_bytes(bytes);
         bytes.iter_mut().for_each(|byte| *byte = LETTERS[usize::from(*byte % 64)]);

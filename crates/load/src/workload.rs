@@ -126,9 +126,19 @@ pub struct Workload {
     /// If set, GET reads this number of objects that PUT rounds of the same size wrote, each
     /// exactly once. So a cache has them only if it keeps written objects.
     pub once: Option<usize>,
+    /// If set, each client begins at most one step in this time, and the clients begin evenly
+    /// distributed. For example, 8 clients with 160 ms send at most 50 requests per second.
+    pub pace: Option<Duration>,
 }
 
 impl Workload {
+    /// Limits all clients together to `rate` steps per second.
+    #[must_use]
+    pub fn at_most(self, rate: u32) -> Self {
+        let clients = u32::try_from(self.clients).unwrap_or(u32::MAX);
+        Self { pace: Some(Duration::from_secs(1) * clients / rate.max(1)), ..self }
+    }
+
     /// Creates a workload with the usual numbers and sizes.
     pub fn new(verb: Verb, object_bytes: u64, clients: usize, time: Duration) -> Self {
         let (fewest, most) = WARM_OBJECTS;
@@ -142,7 +152,8 @@ impl Workload {
         // Small objects are read as one range of their full size.
         let range_bytes = (128 << 10).min(object_bytes.max(1));
         let part_bytes = (8 << 20_u64).min(object_bytes).max(PART_BYTES_MIN);
-        Self { verb, object_bytes, clients, time, objects, range_bytes, part_bytes, once: None }
+        let (once, pace) = (None, None);
+        Self { verb, object_bytes, clients, time, objects, range_bytes, part_bytes, once, pace }
     }
 }
 

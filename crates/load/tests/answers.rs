@@ -195,6 +195,18 @@ fn an_interrupted_round_ends_at_once() {
 }
 
 #[test]
+fn a_paced_round_sends_no_more_requests_than_its_rate_allows() {
+    let (mut runner, gauge) = (runner(|_, _, _| ()), Arc::new(Gauge::default()));
+    let time = Duration::from_millis(300);
+    let paced = Workload { time, ..workload(Verb::Put) }.at_most(50);
+    let round = runner.round(&paced, &gauge).expect("a round");
+    // 3 clients begin at once, and each of them has 60 ms between its steps.
+    assert!((3..=15).contains(&round.requests), "{round:?}");
+    let slowest = round.percentile(50.0);
+    assert!(slowest < Duration::from_millis(60), "a pause counts as latency: {slowest:?}");
+}
+
+#[test]
 fn what_is_read_once_is_not_read_again() {
     let (mut runner, gauge) = (runner(|_, _, _| ()), Arc::new(Gauge::default()));
     runner.round(&workload(Verb::Put), &gauge).expect("a round");

@@ -34,3 +34,15 @@ fn the_same_seed_plants_the_same_tree() {
         assert!(fs::read(&path).expect("one") == fs::read(&twin).expect("the other"));
     }
 }
+
+#[test]
+fn directories_have_equally_many_files() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let tree = parent.path().join("tree");
+    let bytes = plant_directories(&tree, 3, 20, 7).expect("it is planted");
+    let of = |name: &str| files_below(&tree.join(name));
+    let names = ["directory-000", "directory-001", "directory-002"];
+    assert_eq!(names.map(|name| of(name).len()), [20; 3]);
+    let sizes = files_below(&tree).iter().map(|it| it.metadata().expect("a file").len()).sum();
+    assert_eq!((bytes, files_below(&tree).len()), (sizes, 60));
+}

@@ -20,3 +20,11 @@ fn parts_are_no_smaller_than_the_protocol_allows() {
     let of = |bytes| Workload::new(Verb::Multipart, bytes, 1, Duration::ZERO).part_bytes;
     assert_eq!([of(1), of(6 << 20), of(16 << 20)], [5 << 20, 6 << 20, 8 << 20]);
 }
+
+#[test]
+fn a_rate_is_shared_by_all_clients() {
+    let put = Workload::new(Verb::Put, 4 << 10, 8, Duration::ZERO);
+    assert_eq!(put.pace, None, "without a limit");
+    assert_eq!(put.at_most(50).pace, Some(Duration::from_millis(160)));
+    assert_eq!(put.at_most(0).pace, Some(Duration::from_secs(8)), "no division by zero");
+}
