@@ -75,6 +75,8 @@ struct Shared {
     queue: Mutex<Queue>,
     /// Wakes the task that empties the queue.
     changed: Notify,
+    /// Cancelled at the stage `Closing`, and at the stage `Ended` at the latest.
+    closing: CancellationToken,
     /// Cancelled at the stage `Ended`.
     ended: CancellationToken,
 }
@@ -102,6 +104,7 @@ impl Link {
             is_local,
             queue: Mutex::new(Queue { messages: VecDeque::new(), bytes: 0, stage: Stage::Open }),
             changed: Notify::new(),
+            closing: CancellationToken::new(),
             ended: CancellationToken::new(),
         });
         (Link { shared: Arc::clone(&shared) }, LinkQueue { shared })
@@ -155,6 +158,21 @@ impl Link {
         true
     }
 
+    /// Ends the link without sending its queue.
+    pub(crate) fn end(&self) {
+        self.shared.end(self.shared.lock());
+    }
+
+    /// Returns a token that is cancelled when the link has ended.
+    pub(crate) fn ended(&self) -> &CancellationToken {
+        &self.shared.ended
+    }
+
+    /// Returns a token that is cancelled when the link is closed or has ended.
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.shared.closing
+    }
+
     /// Closes the link: no further message is accepted, and those in the queue are sent for at most
     /// a moment. Messages of the peer may be received until [`LinkEvents::closed`].
     pub fn close(&self) {
@@ -163,6 +181,7 @@ impl Link {
             queue.stage = Stage::Closing;
             drop(queue);
             self.shared.changed.notify_one();
+            self.shared.closing.cancel();
         }
     }
 }
@@ -182,6 +201,7 @@ impl Shared {
         // Dropped without the lock, because there may be many keys.
         drop(dropped);
         self.changed.notify_one();
+        self.closing.cancel();
         self.ended.cancel();
     }
 }
@@ -208,6 +228,25 @@ impl LinkQueue {
                 }
             }
             // A message that arrived since then has left a permit, so the wait ends at once.
+            self.shared.changed.notified().await;
+        }
+    }
+
+    /// Waits for messages and moves all that wait into `taken`, which is empty. Returns false if the
+    /// link is closed and has no more messages, or has ended. Dropping the future loses no message.
+    pub(crate) async fn next_all(&mut self, taken: &mut VecDeque<Message>) -> bool {
+        loop {
+            {
+                let mut queue = self.shared.lock();
+                if !queue.messages.is_empty() {
+                    std::mem::swap(&mut queue.messages, taken);
+                    queue.bytes = 0;
+                    return true;
+                }
+                if queue.stage != Stage::Open {
+                    return false;
+                }
+            }
             self.shared.changed.notified().await;
         }
     }

@@ -1,0 +1,143 @@
+//! The task that keeps a link to one peer with a smaller nonce.
+//!
+//! It tries the addresses of the peer in their order, and again after a back-off that grows from
+//! [`BACKOFF_MIN`] to [`BACKOFF_MAX`]. For example, a peer that restarts is reached about 50 ms
+//! after it listens. A new list with other addresses begins the next attempt at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use record::Nonce;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tracing::debug;
+
+use crate::address::{self, Address};
+use crate::exchange::{self, ExchangeError};
+use crate::handshake::FrameKeys;
+use crate::registry::{Failure, Registry};
+use crate::stream;
+use crate::transport::Connection;
+
+/// The longest time for one address: connecting and the handshake together.
+pub const ADDRESS_DEADLINE: Duration = Duration::from_secs(2);
+
+/// The first wait between two attempts.
+pub const BACKOFF_MIN: Duration = Duration::from_millis(50);
+
+/// The longest wait between two attempts, and the age at which a link counts as a success: an
+/// attempt after its end begins with the first wait.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// Keeps a link to `peer` until the sender of its addresses is dropped or the session closes.
+pub(crate) async fn keep_linked(
+    registry: Arc<Registry>,
+    peer: Nonce,
+    mut reach: watch::Receiver<Vec<String>>,
+) {
+    let mut backoff = Backoff::new();
+    loop {
+        let addresses = reach.borrow_and_update().clone();
+        let attempt = async {
+            // A link of an earlier task for this peer is still in use.
+            if let Some(link) = registry.link_of(peer) {
+                link.cancelled().await;
+            }
+            connect(&registry, peer, &addresses).await
+        };
+        let connected = tokio::select! {
+            biased;
+            () = registry.stop.cancelled() => return,
+            changed = reach.changed() => match changed {
+                Ok(()) => { backoff = Backoff::new(); continue }
+                Err(_) => return,
+            },
+            connected = attempt => connected,
+        };
+        match connected {
+            Ok((connection, keys)) => {
+                let began = Instant::now();
+                match registry.admit(peer, connection.is_local) {
+                    Ok(admission) => admission.run(connection, keys).await,
+                    Err(_no_room) => registry.note_failure(peer, no_room()),
+                }
+                if began.elapsed() >= BACKOFF_MAX {
+                    backoff = Backoff::new();
+                }
+            }
+            Err(failure) => registry.note_failure(peer, failure),
+        }
+        tokio::select! {
+            biased;
+            () = registry.stop.cancelled() => return,
+            changed = reach.changed() => match changed {
+                Ok(()) => backoff = Backoff::new(),
+                Err(_) => return,
+            },
+            () = sleep(backoff.next()) => {}
+        }
+        // The addresses of the next attempt are read at its start.
+    }
+}
+
+fn no_room() -> Failure {
+    Failure::Failed("this session has too many links".to_owned())
+}
+
+/// Connects to the first address that leads to the peer.
+async fn connect(
+    registry: &Registry,
+    peer: Nonce,
+    reach: &[String],
+) -> Result<(Connection, FrameKeys), Failure> {
+    let mut failures: Vec<String> = Vec::new();
+    for address in address::in_order(reach) {
+        let attempt = timeout(ADDRESS_DEADLINE, connect_to(registry, peer, &address)).await;
+        match attempt.unwrap_or(Err(ExchangeError::Deadline)) {
+            Ok(connected) => return Ok(connected),
+            Err(error) => {
+                debug!(?peer, %address, %error, "cannot connect to a peer");
+                failures.push(format!("{address}: {error}"));
+            }
+        }
+    }
+    Err(if failures.is_empty() {
+        Failure::Unreachable
+    } else {
+        Failure::Failed(failures.join("; "))
+    })
+}
+
+async fn connect_to(
+    registry: &Registry,
+    peer: Nonce,
+    address: &Address,
+) -> Result<(Connection, FrameKeys), ExchangeError> {
+    let mut connection = match address {
+        Address::Unix(path) => stream::connect_unix(path)?,
+        Address::Tcp(host_port) => stream::of_tcp(TcpStream::connect(host_port).await?),
+    };
+    let keys = exchange::dial(&mut connection, &registry.prover, peer).await?;
+    Ok((connection, keys))
+}
+
+/// The waits between attempts: each is random between half of a limit and the limit, which doubles.
+#[derive(Debug)]
+struct Backoff {
+    limit: Duration,
+}
+
+impl Backoff {
+    fn new() -> Backoff {
+        Backoff { limit: BACKOFF_MIN }
+    }
+
+    fn next(&mut self) -> Duration {
+        let half = self.limit / 2;
+        self.limit = (2 * self.limit).min(BACKOFF_MAX);
+        // Peers that lost one gateway at the same time do not come back at the same time.
+        let jitter = exchange::random::<1>().map_or(0.0, |[byte]| f64::from(byte) / 256.0);
+        half + half.mul_f64(jitter)
+    }
+}

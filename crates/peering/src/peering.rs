@@ -1,0 +1,138 @@
+//! The listeners of a session before it has begun, so that its record can list their addresses.
+//!
+//! For example, a gateway binds, writes the addresses of [`Peering::reach`] into its session
+//! record, and calls [`Peering::start`] when the record is committed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use record::Nonce;
+use runtime::Tasks;
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::address;
+use crate::exchange::{self, in_words};
+use crate::handshake::{PeeringKey, Prover};
+use crate::listener::Listener;
+use crate::registry::Registry;
+use crate::socket_file::{self, SocketFile};
+use crate::{LinkEvents, Links};
+
+/// The place of a session among its peers.
+#[derive(Clone, Debug)]
+pub struct PeeringOptions {
+    /// The id of the volume, from its record.
+    pub volume: [u8; 16],
+    /// The secret of the volume's sessions.
+    pub key: PeeringKey,
+    /// The folder for the socket file, through which sessions of the same machine connect, or
+    /// `None` for none.
+    pub socket_dir: Option<PathBuf>,
+    /// The address of the TCP listener, or `None` for none. Port 0 takes a free port.
+    pub listen: Option<SocketAddr>,
+    /// The host and port that the session announces instead of the listener's address, for example
+    /// `gateway-1.example.com:9703` behind NAT.
+    pub address: Option<String>,
+}
+
+/// The reason why a session has no listeners: a fragment after "cannot connect to peer sessions: ".
+#[derive(Debug, thiserror::Error)]
+pub enum PeeringError {
+    /// There is no socket file.
+    #[error("no socket can be made in {}: {}", folder.display(), in_words(source))]
+    Socket {
+        /// The folder for the file.
+        folder: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The path of the folder is not UTF-8, so no record can hold it.
+    #[error("the path {} is not UTF-8; choose another folder", .0.display())]
+    Path(PathBuf),
+    /// There is no TCP listener.
+    #[error("{address} cannot be listened on: {}", in_words(source))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The announced address has another form.
+    #[error("`{0}` is not a host and a port, for example gateway-1:9703")]
+    Address(String),
+    /// An address is announced without a listener.
+    #[error("an announced address needs a listener")]
+    NoListener,
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes")]
+    Random,
+}
+
+/// The listeners of a session that has not begun.
+#[derive(Debug)]
+pub struct Peering {
+    volume: [u8; 16],
+    key: PeeringKey,
+    reach: Vec<String>,
+    listeners: Vec<Listener>,
+    file: Option<SocketFile>,
+}
+
+impl Peering {
+    /// Makes the listeners, and removes socket files of ended processes from the folder. Peers wait
+    /// in the kernel's queues until [`Peering::start`].
+    pub async fn bind(options: PeeringOptions) -> Result<Peering, PeeringError> {
+        let PeeringOptions { volume, key, socket_dir, listen, address } = options;
+        match &address {
+            Some(_) if listen.is_none() => return Err(PeeringError::NoListener),
+            Some(text) if !address::is_host_port(text) => {
+                return Err(PeeringError::Address(text.clone()));
+            }
+            Some(_) | None => {}
+        }
+        let mut peering =
+            Peering { volume, key, reach: Vec::new(), listeners: Vec::new(), file: None };
+        if let Some(folder) = socket_dir {
+            peering.bind_unix(folder)?;
+        }
+        if let Some(socket) = listen {
+            let failed = |source| PeeringError::Listen { address: socket, source };
+            let listener = TcpListener::bind(socket).await.map_err(failed)?;
+            let bound = listener.local_addr().map_err(failed)?;
+            peering.reach.extend(address::tcp(bound, address.as_deref()));
+            peering.listeners.push(Listener::Tcp(listener));
+        }
+        Ok(peering)
+    }
+
+    fn bind_unix(&mut self, folder: PathBuf) -> Result<(), PeeringError> {
+        socket_file::remove_stale(&folder);
+        let name = exchange::random().map_err(|_| PeeringError::Random)?;
+        let bound = SocketFile::listen(&folder, name)
+            .and_then(|(file, listener)| Ok((file, UnixListener::from_std(listener)?)));
+        let (file, listener) = match bound {
+            Ok(bound) => bound,
+            Err(source) => return Err(PeeringError::Socket { folder, source }),
+        };
+        let text = address::unix(file.path()).ok_or(PeeringError::Path(folder))?;
+        self.reach.push(text);
+        self.listeners.push(Listener::Unix(listener));
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Returns the addresses of the listeners, for the session's record: `unix:` and a path, or
+    /// `tcp:`, a host and a port. A TCP listener on all interfaces has several.
+    pub fn reach(&self) -> &[String] {
+        &self.reach
+    }
+
+    /// Begins to accept peers as the session `own`. The tasks run until [`Links::close`].
+    pub fn start(self, own: Nonce, tasks: &Tasks, events: Arc<dyn LinkEvents>) -> Links {
+        let prover = Prover::new(self.volume, &self.key, own);
+        let registry = Arc::new(Registry::new(prover, tasks.clone(), events));
+        Links::start(registry, self.listeners, self.file)
+    }
+}
