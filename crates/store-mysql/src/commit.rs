@@ -24,7 +24,10 @@
 //!   because otherwise a record could be created after the deletion and be visible before it.
 //! - An empty range is still empty: each transaction that writes into it locks the range's owner
 //!   record first, and this transaction locked the owner exclusively before it read the range. So
-//!   the others have ended or not begun.
+//!   the others have ended or not begun. But an owner without a row cannot be locked in trip 1. So
+//!   if a guarded key has no row, trip 2 looks at the ranges again after it has inserted the rows
+//!   and placeholders, which are locks. If a range has a row that trip 1 did not find and this
+//!   batch did not write, the batch starts again.
 //! - Records that are put without a guard are inserted or updated by one statement.
 //! - Counters are changed by arithmetic. If a guard of the batch bounds a counter, all counters of
 //!   the batch are locked and read at the end of trip 1, in the order in which trip 2 changes them.
@@ -176,14 +179,16 @@ async fn attempt(
     let answers = connection.run(script).await;
     let answers = answers.map_err(|failure| definite(connection, failure))?;
     let (answers, numbers) = answers.split_at(unbounded.min(answers.len()));
-    let found = take(&mut batch, answers, numbers);
-    let found = found.map_err(|error| TryError::Failed(kind(&error), error))?;
+    let taken = take(&mut batch, answers, numbers);
+    let Taken { found, whole } = taken.map_err(|error| TryError::Failed(kind(&error), error))?;
     let verdicts: Vec<Verdict> = plans.iter().map(|plan| batch.decide(plan)).collect();
     let absent: Vec<&Key> = batch.records().filter(|key| locks.lacks(&found, key)).collect();
     let committed = plans.iter().zip(&verdicts);
     let committed = committed.filter(|(_, verdict)| **verdict == Verdict::Committed);
     let counters = store::counter_changes(committed.map(|(plan, _)| plan));
-    let writes = Writes::new(&batch, &counters, &absent, |key| locks.state(&found, key));
+    let ranges = ranges_in_doubt(&batch, &whole, &absent, &verdicts);
+    let state = |key: &Key| locks.state(&found, key);
+    let writes = Writes::new(&batch, &counters, &absent, ranges, state);
     // A longer list of absent keys would need several statements, which would not read them at one
     // instant. Such a batch takes the placeholders of the usual way.
     if writes.is_empty() && absent.len() <= LIST_ROWS_MAX {
@@ -222,6 +227,23 @@ fn definite(connection: &PooledConnection<'_>, failure: Failure) -> TryError {
     } else {
         TryError::Failed(kind(&failure.error), failure.error)
     }
+}
+
+/// Returns the ranges at which trip 2 must look again, each with the number of its records after
+/// the batch: those of which every row was read, if the owner of one may be among the absent keys.
+/// Other ranges have a row that stays, or an owner that is locked. Refusals promise nothing about
+/// ranges.
+fn ranges_in_doubt<'a>(
+    batch: &'a Batch,
+    whole: &[bool],
+    absent: &[&Key],
+    verdicts: &[Verdict],
+) -> Vec<(&'a Key, &'a Key, usize)> {
+    if absent.is_empty() || !verdicts.contains(&Verdict::Committed) {
+        return Vec::new();
+    }
+    let ranges = batch.ranges().zip(whole).filter(|(_, whole)| **whole);
+    ranges.map(|((start, end, _), _)| (start, end, batch.count_in(start, end))).collect()
 }
 
 /// Ends a transaction that writes nothing, if the absent keys, on which its verdicts rest, are
@@ -349,13 +371,20 @@ fn lock_counters(script: &mut Script, counters: &[&CounterKey]) {
     script.list(LOOK, counters, |text, CounterKey(key)| push_bytes(text, key.as_bytes()));
 }
 
-/// Sets the values that the first round trip returned in the batch. Returns the records that were
-/// found, by key.
+/// The rows that the first round trip found.
+struct Taken {
+    /// The guarded and deleted records, by key.
+    found: HashMap<Key, Value>,
+    /// For each range of the batch, true if all of its rows were read.
+    whole: Vec<bool>,
+}
+
+/// Sets the values that the first round trip returned in the batch.
 fn take(
     batch: &mut Batch,
     answers: &[StatementResult],
     numbers: &[StatementResult],
-) -> Result<HashMap<Key, Value>, sqlx::Error> {
+) -> Result<Taken, sqlx::Error> {
     // Each range is one statement, and the ranges come last. All statements before them are lists
     // of records.
     let lists = answers.len().saturating_sub(batch.ranges().count());
@@ -363,6 +392,8 @@ fn take(
     for row in answers.iter().take(lists).flat_map(|answer| &answer.rows) {
         found.insert(row::key(row, 0)?, row::value(row, 1)?);
     }
+    let of_ranges = batch.ranges().zip(answers.iter().skip(lists));
+    let whole = of_ranges.map(|((_, _, limit), answer)| answer.rows.len() < limit).collect();
     let in_ranges = answers.iter().skip(lists).flat_map(|answer| &answer.rows);
     let in_ranges: Result<Vec<Key>, _> = in_ranges.map(|row| row::key(row, 0)).collect();
     let records = batch.records().map(|key| found.get(key).cloned()).collect();
@@ -372,5 +403,5 @@ fn take(
     }
     let counters = batch.counters().map(|key| counters.get(key).copied()).collect();
     batch.set_found(records, counters, in_ranges?);
-    Ok(found)
+    Ok(Taken { found, whole })
 }

@@ -1,7 +1,7 @@
 //! Converts the changes of a batch into statements.
 //!
 //! Tables are written in one order (new records, other records, deletions, counters), and each in
-//! the order of its keys. So batches wait for each other without deadlocks. For example, two
+//! the order of its keys. Ranges that must be empty are looked at between deletions and counters. So batches wait for each other without deadlocks. For example, two
 //! batches that put `a` and `b` both lock `a` first.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,9 @@ use crate::script::{Script, push, push_bytes};
 const COUNTER_BOUND: i64 = (1 << 62) - 1;
 const _: () =
     assert!(COUNTER_BOUND.checked_add(COUNTER_BOUND).is_some(), "two bounds are no number");
+
+/// Limit of the ranges that one statement looks at.
+const RANGES_MAX: usize = 16;
 
 /// The knowledge of a batch about the row of a key, after the first round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,24 +51,29 @@ pub(crate) struct Writes<'a> {
     put: Vec<(&'a Key, &'a Value)>,
     /// Existing records to delete, and placeholders, which no other transaction ever sees.
     deleted: BTreeSet<&'a Key>,
+    /// Ranges that may have got a row since they were read, each with the number of its records
+    /// after this batch.
+    ranges: Vec<(&'a Key, &'a Key, usize)>,
     counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
     is_empty: bool,
 }
 
 impl<'a> Writes<'a> {
     /// Collects the changes of a decided batch. `absent` are the guarded keys without a row;
-    /// `state` returns the knowledge about any key.
+    /// `ranges` are looked at again, each with its number of records after the batch; `state`
+    /// returns the knowledge about any key.
     pub(crate) fn new(
         batch: &'a Batch,
         counters: &'a BTreeMap<&'a CounterKey, CounterChange>,
         absent: &[&'a Key],
+        ranges: Vec<(&'a Key, &'a Key, usize)>,
         state: impl Fn(&Key) -> RowState,
     ) -> Writes<'a> {
         // Start with a placeholder for each absent key; a put replaces it.
         let mut new: BTreeMap<&Key, &[u8]> = absent.iter().map(|key| (*key, &b""[..])).collect();
         let mut deleted: BTreeSet<&Key> = absent.iter().copied().collect();
         let mut put = Vec::new();
-        let mut is_empty = counters.is_empty();
+        let mut is_empty = counters.is_empty() && ranges.is_empty();
         for (key, value) in batch.written_records() {
             is_empty = false;
             match (value, state(key)) {
@@ -83,10 +91,10 @@ impl<'a> Writes<'a> {
                 }
             }
         }
-        Writes { new, put, deleted, counters, is_empty }
+        Writes { new, put, deleted, ranges, counters, is_empty }
     }
 
-    /// Returns true if the plans changed nothing.
+    /// Returns true if the plans changed nothing and no range is looked at again.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -104,7 +112,28 @@ impl<'a> Writes<'a> {
         let upsert = (INSERT, " ON DUPLICATE KEY UPDATE v = VALUES(v)");
         script.list(upsert, &self.put, |text, (key, value)| push_record(text, key, value));
         delete(script, "ashlar_record", self.deleted.iter().copied());
+        self.add_ranges_to(script);
         self.add_counters_to(script);
+    }
+
+    /// Adds statements that fail with a duplicate key if a range has more records than this batch
+    /// leaves there: they would insert the surplus record once more. A `SELECT` would need a round
+    /// trip before COMMIT.
+    fn add_ranges_to(&self, script: &mut Script) {
+        for ranges in self.ranges.chunks(RANGES_MAX) {
+            let mut text = String::from("INSERT INTO ashlar_record ");
+            for (place, (start, end, count)) in ranges.iter().enumerate() {
+                text.push_str(if place == 0 { "(" } else { " UNION ALL (" });
+                text.push_str("SELECT k, v FROM ashlar_record FORCE INDEX (PRIMARY) WHERE k >= ");
+                push_bytes(&mut text, start.as_bytes());
+                text.push_str(" AND k < ");
+                push_bytes(&mut text, end.as_bytes());
+                let surplus = format_args!(" ORDER BY k LIMIT 1 OFFSET {count}");
+                push(&mut text, surplus);
+                text.push_str(" LOCK IN SHARE MODE)");
+            }
+            script.statement(text);
+        }
     }
 
     /// Adds one statement for each kind of counter change, in the order of [`rank`], and one for

@@ -22,13 +22,22 @@ fn lock_hash(key: &Key) -> i32 {
 }
 
 /// Returns the locks that plans need, in the order in which all processes take them: each hash,
-/// with true if a key with this hash is written.
+/// with true if the lock is exclusive. A key that is written is locked exclusively. So is a key
+/// whose absence a plan with an empty range guards, because it may be the owner of the range, for
+/// which no such plan need write a record.
 pub(crate) fn locks(plans: &[Plan]) -> Vec<(i32, bool)> {
     let mut locks = BTreeMap::new();
     for plan in plans {
+        let has_range = plan.guards.iter().any(|guard| matches!(guard, Guard::Empty(..)));
         for guard in &plan.guards {
-            if let Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) = guard {
-                locks.entry(lock_hash(key)).or_insert(false);
+            match guard {
+                Guard::Absent(key) if has_range => {
+                    locks.insert(lock_hash(key), true);
+                }
+                Guard::Equals(key, _) | Guard::Absent(key) | Guard::Present(key) => {
+                    locks.entry(lock_hash(key)).or_insert(false);
+                }
+                Guard::Empty(..) | Guard::AtMost(..) => {}
             }
         }
         for write in &plan.writes {

@@ -180,6 +180,12 @@ impl Batch {
         self.counters.get(counter).is_some_and(|slot| slot.now.unwrap_or(0) == 0)
     }
 
+    /// Returns the number of records in a range after the plans decided so far, of those that the
+    /// batch knows. If the engine fetched the whole range, this is the number of all of its records.
+    pub fn count_in(&self, start: &Key, end: &Key) -> usize {
+        self.records.range(start..end).filter(|(_, slot)| slot.now.is_some()).count()
+    }
+
     /// Returns the records that committed plans of the batch wrote, each with its final bytes, or
     /// `None` if the engine must delete it.
     pub fn written_records(&self) -> impl Iterator<Item = (&Key, Option<&Value>)> {

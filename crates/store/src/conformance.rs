@@ -115,6 +115,7 @@ macro_rules! conformance {
             a_tombstone_beats_a_late_original
             a_tombstone_after_the_original_is_refused
             racing_creators_have_one_winner
+            empty_ranges_without_an_owner_exclude_each_other
             concurrent_batches_lose_no_increment
             concurrent_readers_see_whole_batches
             a_dropped_commit_is_atomic

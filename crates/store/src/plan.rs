@@ -17,8 +17,9 @@ pub enum Guard {
     /// Holds if `start..end` contains no record. Both bounds belong to one partition of one ordered
     /// space. Engines do not lock the range itself, so callers keep a rule: the range belongs to an
     /// owner record; each plan that writes into the range guards the owner, and each plan with this
-    /// guard deletes or rewrites the owner. For example, the owner of a directory's entries is the
-    /// directory's inode.
+    /// guard deletes or rewrites the owner, or guards its absence. For example, the owner of a
+    /// directory's entries is the directory's inode; the owner of a key's delete markers is the
+    /// key's dentry, which is absent while the newest marker hides the key.
     Empty(Key, Key),
     /// Holds if the counter is at most this number after the addition that the plan itself makes to
     /// it. For example, a quota is such a bound on the bytes of a bucket. The plans of a batch are

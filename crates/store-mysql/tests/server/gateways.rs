@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::service::{Database, counter, decide_one, key, number, open, plan, put, record, run};
+use crate::service::{
+    Database, connect, counter, decide_one, key, number, open, plan, put, record, run,
+};
 use futures::future::join_all;
+use sqlx::{Executor, Row};
 use store::{Changes, Guard, Key, MetaStore, Read, Value, Verdict, Write};
 use store_mysql::MysqlStore;
 
@@ -172,6 +175,46 @@ fn a_range_is_empty_when_its_owner_is_deleted() {
             if gone { removed += 1 } else { created += 1 }
         }
         assert!(removed + created == 150 && created > 0, "{removed} removed, {created} created");
+        futures::join!(one.close(), other.close());
+        drop(database);
+    });
+}
+
+/// A plan relies on an empty range and on the absence of the range's owner. Between its two round
+/// trips another plan, which guards the same absence, writes into the range. For example, a client
+/// removes the delete marker of a key while another client deletes the key once more.
+#[test]
+fn a_range_that_is_filled_while_its_owner_is_absent_refuses_the_other_plan() {
+    run(async {
+        let (one, other, database) = two().await;
+        let owner = key(1, "owner");
+        decide_one(&one, plan([], [Write::Add(counter(9), 1)])).await;
+        // The first round trip reads the range, and then waits for this counter.
+        let mut blocker = connect(&database.url()).await;
+        let hold = "START TRANSACTION; SELECT n FROM ashlar_counter FOR UPDATE";
+        blocker.execute(sqlx::raw_sql(hold)).await.expect("the counter is locked");
+        let whole = Guard::Empty(key(2, ""), key(3, ""));
+        let relying = plan(
+            [Guard::Absent(owner.clone()), whole, Guard::AtMost(counter(9), 100)],
+            [put(owner.clone(), "made"), Write::Add(counter(9), 1)],
+        );
+        let filling = plan([Guard::Absent(owner.clone())], [put(key(2, "a"), "")]);
+        let between = async {
+            let waiting = "SELECT COUNT(*) FROM information_schema.innodb_trx t \
+                 JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
+                 WHERE p.db = DATABASE() AND t.trx_state = 'LOCK WAIT'";
+            loop {
+                let row = blocker.fetch_one(waiting).await.expect("an answer");
+                if row.get::<i64, _>(0) == 1 {
+                    break;
+                }
+            }
+            assert_eq!(decide_one(&other, filling).await, Verdict::Committed);
+            blocker.execute("ROLLBACK").await.expect("the counter is free");
+        };
+        let (verdict, ()) = futures::join!(decide_one(&one, relying), between);
+        assert_eq!(verdict, Verdict::Refused { guard: 1, found: None });
+        assert_eq!(record(&other, &owner).await, None);
         futures::join!(one.close(), other.close());
         drop(database);
     });

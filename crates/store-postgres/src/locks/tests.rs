@@ -27,3 +27,10 @@ fn locks_are_sorted_and_exclusive_for_written_keys() {
     expected.sort_unstable();
     assert_eq!(found, expected);
 }
+
+/// The absent key may be the owner of the empty range.
+#[test]
+fn an_absence_is_locked_exclusively_in_a_plan_with_an_empty_range() {
+    let guards = vec![Guard::Absent(key("a")), Guard::Empty(key("b"), key("c"))];
+    assert_eq!(locks(&[Plan { guards, writes: vec![] }]), [(lock_hash(&key("a")), true)]);
+}

@@ -9,7 +9,7 @@ use futures::pin_mut;
 
 use super::{
     ask, check_record, counter, decide, decide_one, equals, get, key, number, plan, put, range,
-    record, refused, write,
+    record, refused, suffixes, write,
 };
 use crate::{Guard, MetaStore, Read, ReadResult, StoreErrorKind, Value, Verdict, Write};
 
@@ -92,6 +92,35 @@ pub async fn racing_creators_have_one_winner(store: &dyn MetaStore) {
         let lost = verdicts.iter().filter(|verdict| **verdict == refused(0, Some(&winners)));
         assert_eq!(lost.count(), usize::from(RACERS) - 1);
         assert_eq!(number(store, &counter(round, "winners")).await, 1);
+    }
+}
+
+/// The owner of a range may be absent. Plans that rely on the empty range and on the absence of its
+/// owner exclude each other. The plan that creates the owner and a plan that guards the absence and
+/// writes into the range exclude each other, too.
+pub async fn empty_ranges_without_an_owner_exclude_each_other(store: &dyn MetaStore) {
+    for round in 0..100_u64 {
+        let owner = key(2 * round, "owner");
+        let within = |name: &str| key(2 * round + 1, name);
+        let absent = Guard::Absent(owner.clone());
+        let whole = Guard::Empty(within(""), within("\u{7f}"));
+        let relying = [
+            plan([absent.clone(), whole.clone()], [put(owner.clone(), "made")]),
+            plan([absent.clone(), whole.clone()], [put(within("a"), "first")]),
+            plan([absent.clone(), whole], [put(within("b"), "second")]),
+        ];
+        let writer = plan([absent], [put(within("c"), "any")]);
+        let [created, a, b] = relying.map(|plan| decide_one(store, plan));
+        let all = futures::join!(created, decide_one(store, writer), a, b);
+        let [created, written, a, b] =
+            <[Verdict; 4]>::from(all).map(|verdict| verdict == Verdict::Committed);
+        let found = suffixes(store, within(""), within("\u{7f}"), 10).await;
+        let relied = [created, a, b].into_iter().filter(|committed| *committed).count();
+        assert!(relied <= 1 && written != created, "round {round}: {created} {written} {found:?}");
+        let there = [(a, b"a"), (b, b"b"), (written, b"c")];
+        let there: Vec<_> = there.into_iter().filter(|(there, _)| *there).collect();
+        assert_eq!(found, there.into_iter().map(|(_, name)| name).collect::<Vec<_>>());
+        assert_eq!(record(store, &owner).await.is_some(), created);
     }
 }
 
