@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::codec::{DecodeError, Reader, Writer, record};
+use crate::hex::write_hex;
 
 /// The number of an account: at most twelve decimal digits, as in ARNs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,7 +69,7 @@ pub struct CanonicalIdError;
 /// 64 hexadecimal digits.
 impl fmt::Display for CanonicalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_hex(f, &self.0)
     }
 }
 

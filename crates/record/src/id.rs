@@ -132,7 +132,7 @@ macro_rules! hexadecimal {
     ($id:ident) => {
         impl fmt::Display for $id {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                $crate::hex::write_hex(f, &self.0)
             }
         }
 

@@ -13,6 +13,7 @@ mod codec;
 mod content;
 mod file;
 mod headers;
+mod hex;
 mod id;
 mod inode;
 pub mod key;

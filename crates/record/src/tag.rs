@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::hex::write_hex;
 
 /// The entity tag of one content of an object: the `ETag` of S3, which changes with the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +30,7 @@ impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = self;
         // All kinds begin with 32 hexadecimal digits.
-        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        write_hex(f, bytes)?;
         match self {
             Tag::Md5(_) => Ok(()),
             Tag::Multipart(_, count) => write!(f, "-{count}"),
