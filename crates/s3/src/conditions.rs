@@ -7,6 +7,7 @@
 //!
 //! The module does not know the object; the caller passes its ETag and time.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use time::format_description::BorrowedFormatItem;
@@ -15,6 +16,7 @@ use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::fields::Fields;
+use crate::xml::push_digits;
 use crate::{Code, Fault};
 
 /// The date format of HTTP, which responses use: `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -229,11 +231,14 @@ impl ReadPreconditions {
     }
 
     fn with_prefix(fields: Fields<'_>, prefix: &str) -> Result<ReadPreconditions, Fault> {
-        let tags = |name: &str| -> Result<_, Fault> {
-            Ok(fields.joined(&format!("{prefix}{name}"))?.map(|text| ETagList::parse(&text)))
+        let prefixed = |name: &'static str| -> Cow<'static, str> {
+            if prefix.is_empty() { name.into() } else { format!("{prefix}{name}").into() }
         };
-        let date = |name: &str| -> Result<_, Fault> {
-            Ok(fields.get(&format!("{prefix}{name}"))?.and_then(parse_http_date))
+        let tags = |name| -> Result<_, Fault> {
+            Ok(fields.joined(&prefixed(name))?.map(|text| ETagList::parse(&text)))
+        };
+        let date = |name| -> Result<_, Fault> {
+            Ok(fields.get(&prefixed(name))?.and_then(parse_http_date))
         };
         Ok(ReadPreconditions {
             if_match: tags("if-match")?,
@@ -403,8 +408,35 @@ pub fn failed(condition: &'static str) -> Fault {
 
 /// Returns a time as in HTTP headers: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn format_http_date(time: OffsetDateTime) -> String {
-    // Each component of the format exists in each date, so formatting cannot fail.
-    time.to_offset(time::UtcOffset::UTC).format(HTTP_DATE).unwrap_or_default()
+    let time = time.to_offset(time::UtcOffset::UTC);
+    let (year, month, day) = time.to_calendar_date();
+    let (hour, minute, second) = time.to_hms();
+    // Written without the formatter of `time`, which takes longer than the rest of the header. The
+    // format has no sign, so a negative year becomes 0000.
+    let year = u16::try_from(year).unwrap_or_default();
+    let mut out = String::with_capacity(HTTP_DATE_BYTES);
+    out.push_str(short_name(&WEEKDAYS, time.weekday().number_days_from_monday()));
+    out.push_str(", ");
+    push_digits(&mut out, day.into(), 2);
+    out.push(' ');
+    out.push_str(short_name(&MONTHS, u8::from(month) - 1));
+    out.push(' ');
+    push_digits(&mut out, year, 4);
+    for (number, before) in [(hour, ' '), (minute, ':'), (second, ':')] {
+        out.push(before);
+        push_digits(&mut out, number.into(), 2);
+    }
+    out.push_str(" GMT");
+    out
+}
+
+const HTTP_DATE_BYTES: usize = 29;
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+fn short_name<const N: usize>(names: &[&'static str; N], index: u8) -> &'static str {
+    names.get(usize::from(index)).copied().unwrap_or_default()
 }
 
 /// Parses a date of a header. `None` if it is malformed. The obsolete format with a two-digit year

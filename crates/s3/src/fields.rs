@@ -75,7 +75,10 @@ impl<'a> Fields<'a> {
 
     /// Returns the values of a header. Empty values are left out, unless `is_empty_significant` is
     /// true for the header.
-    fn values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
+    fn values<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = Result<&'a str, Fault>> + use<'a, 'n> {
         // An empty value is skipped like an absent header, unless the header is one of the
         // exceptions.
         let keeps_empty = is_empty_significant(name);
@@ -84,27 +87,40 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns all values of a header, empty ones included.
-    fn all_values(&self, name: &str) -> impl Iterator<Item = Result<&'a str, Fault>> {
+    fn all_values<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = Result<&'a str, Fault>> + use<'a, 'n> {
         // Header values are raw bytes; hoisted values are already text. Both pass the same checks.
         let headers = self.headers.get_all(name).into_iter().map(http::HeaderValue::as_bytes);
         let hoisted = self.hoisted.iter().filter(move |(other, _)| other == name);
-        let name = name.to_owned();
-        headers.chain(hoisted.map(|(_, value)| value.as_bytes())).map(move |bytes| {
-            let text = std::str::from_utf8(bytes)
-                .map_err(|_| invalid(&name, "A header is not UTF-8."))?
-                .trim_matches([' ', '\t']);
-            // A control character could end up in a response header or in a log.
-            if text.chars().any(|character| character.is_control() && character != '\t') {
-                return Err(invalid(&name, "A header contains control characters."));
-            }
-            Ok(text)
-        })
+        let hoisted = hoisted.map(|(_, value)| value.as_bytes());
+        headers.chain(hoisted).map(move |bytes| checked_text(name, bytes))
     }
 }
 
-fn join<'a>(values: impl Iterator<Item = Result<&'a str, Fault>>) -> Result<Option<String>, Fault> {
-    let values = values.collect::<Result<Vec<_>, _>>()?;
-    Ok((!values.is_empty()).then(|| values.join(",")))
+/// Returns the value of the header `name` as text, without surrounding white space.
+fn checked_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| invalid(name, "A header is not UTF-8."))?
+        .trim_matches([' ', '\t']);
+    // A control character could end up in a response header or in a log.
+    if text.chars().any(|character| character.is_control() && character != '\t') {
+        return Err(invalid(name, "A header contains control characters."));
+    }
+    Ok(text)
+}
+
+fn join<'a>(
+    mut values: impl Iterator<Item = Result<&'a str, Fault>>,
+) -> Result<Option<String>, Fault> {
+    let Some(first) = values.next().transpose()? else { return Ok(None) };
+    let mut joined = first.to_owned();
+    for value in values {
+        joined.push(',');
+        joined.push_str(value?);
+    }
+    Ok(Some(joined))
 }
 
 /// Returns true for headers whose empty value differs from an absent header. User metadata may be

@@ -1,5 +1,7 @@
 //! The query string, decoded once.
 
+use std::borrow::Cow;
+
 use crate::{Code, Fault};
 
 /// The maximum number of parameters in a query string.
@@ -63,8 +65,9 @@ impl Query {
 
 fn decode(raw: &str) -> Result<String, Fault> {
     // `+` is replaced before decoding, so that `%2B` remains a plus.
-    let spaced = raw.replace('+', " ");
+    let spaced = if raw.contains('+') { raw.replace('+', " ").into() } else { Cow::Borrowed(raw) };
     crate::name::decode_once(&spaced)
+        .map(Cow::into_owned)
         .map_err(|_| invalid("The query does not decode to UTF-8 text."))
 }
 

@@ -30,10 +30,10 @@ impl Canonical {
         let query = Parameters::parse(request.query)?.canonical();
         let mut canonical = CanonicalRequest::builder(request.method.as_str(), &path, &query);
         let mut all_headers_present = true;
-        for name in &claim.signed_headers {
+        for name in claim.signed_headers.names() {
             // The host can come from the request target (HTTP/2), so it is not read from the
             // headers.
-            all_headers_present &= match name.as_str() {
+            all_headers_present &= match name {
                 "host" => canonical.header_values(name, request.host()?),
                 _ => {
                     let values = request.headers.get_all(name).into_iter();

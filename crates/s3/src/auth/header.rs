@@ -21,12 +21,33 @@ pub struct HeaderSignature {
 pub(super) struct Claim {
     pub(super) access_key: String,
     pub(super) scope: CredentialScope,
-    /// Header names in lower case, in the order given.
-    pub(super) signed_headers: Vec<String>,
+    pub(super) signed_headers: SignedHeaders,
     pub(super) signature: String,
     /// The time of signing as text: `YYYYMMDDTHHMMSSZ`.
     pub(super) timestamp: String,
     pub(super) signed_at: OffsetDateTime,
+}
+
+/// The names of the signed headers in lower case, in the order given, as the client states them:
+/// `host;x-amz-date`.
+#[derive(Clone, Debug)]
+pub(super) struct SignedHeaders(String);
+
+impl SignedHeaders {
+    /// Parses the names. Returns `None` if a name is empty or has upper-case letters, or if `host`
+    /// is missing.
+    pub(super) fn parse(text: &str) -> Option<SignedHeaders> {
+        let plain = |byte: u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase();
+        let legal = |name: &str| !name.is_empty() && name.bytes().all(plain);
+        let names = || text.split(';');
+        (names().all(legal) && names().any(|name| name == "host"))
+            .then(|| SignedHeaders(text.to_owned()))
+    }
+
+    /// Returns the names in the order given.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.split(';')
+    }
 }
 
 impl HeaderSignature {
@@ -41,12 +62,16 @@ impl HeaderSignature {
         // S3 reports a missing space before an unknown scheme.
         let (scheme, rest) = value.split_once(' ').ok_or_else(|| not_one_space(value))?;
         check_scheme(scheme)?;
-        let mut components = Vec::with_capacity(COMPONENTS.len());
+        let mut components = [Err(""); COMPONENTS.len()];
+        let mut count = 0;
         for component in rest.split(',').map(str::trim) {
-            components.push(component.split_once('=').ok_or(component));
+            if let Some(place) = components.get_mut(count) {
+                *place = component.split_once('=').ok_or(component);
+            }
+            count += 1;
         }
         // S3 checks the number of components first, then their form, then their names.
-        if components.len() != COMPONENTS.len() {
+        if count != COMPONENTS.len() {
             return Err(malformed(
                 "the authorization header requires three components: Credential, SignedHeaders, \
                  and Signature.",
@@ -67,7 +92,7 @@ impl HeaderSignature {
         let (access_key, scope) = parse_credential(credential).ok_or_else(|| {
             malformed(&format!("the Credential is mal-formed; expecting \"{CREDENTIAL_FORM}\"."))
         })?;
-        let signed_headers = parse_signed_headers(signed_headers).ok_or_else(|| {
+        let signed_headers = SignedHeaders::parse(signed_headers).ok_or_else(|| {
             let why = format!(
                 "the authorization component \"SignedHeaders={signed_headers}\" is malformed."
             );
@@ -112,17 +137,6 @@ fn not_one_space(value: &str) -> Fault {
 pub(super) fn parse_credential(text: &str) -> Option<(String, CredentialScope)> {
     let (key_end, _) = text.rmatch_indices('/').nth(3).filter(|(at, _)| *at > 0)?;
     Some((text[..key_end].to_owned(), CredentialScope::parse(&text[key_end + 1..])?))
-}
-
-/// Splits the names of the signed headers, for example `host;x-amz-date`. Returns `None` if a name
-/// is empty or has upper-case letters, or if `host` is missing.
-pub(super) fn parse_signed_headers(text: &str) -> Option<Vec<String>> {
-    let names: Vec<String> = text.split(';').map(str::to_owned).collect();
-    let legal = |name: &String| {
-        let plain = |byte: u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase();
-        !name.is_empty() && name.bytes().all(plain)
-    };
-    (names.iter().all(legal) && names.iter().any(|name| name == "host")).then_some(names)
 }
 
 /// Returns the time of a request that is signed in its headers, as text and as a time. `x-amz-date`

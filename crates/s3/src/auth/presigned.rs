@@ -2,7 +2,7 @@
 
 use sigv4::{ALGORITHM, parse_timestamp};
 
-use super::header::{Claim, parse_credential, parse_signed_headers};
+use super::header::{Claim, SignedHeaders, parse_credential};
 use super::uri::{Parameters, decode, header_name};
 use crate::{Code, Fault};
 
@@ -82,7 +82,7 @@ impl PresignedV4 {
         let signed_at = parse_timestamp(&timestamp).ok_or_else(|| {
             refuse("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\"")
         })?;
-        let signed_headers = parse_signed_headers(&signed_headers)
+        let signed_headers = SignedHeaders::parse(&signed_headers)
             .ok_or_else(|| refuse("X-Amz-SignedHeaders is not valid, or lacks host"))?;
         let expires_seconds = parse_expires(&expires)?;
         let hoisted = hoisted(parameters)?;

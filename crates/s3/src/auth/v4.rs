@@ -8,7 +8,7 @@ use time::Duration;
 
 use super::canonical::Canonical;
 use super::head::RequestHead;
-use super::header::{CREDENTIAL_FORM, Claim, HeaderSignature, malformed};
+use super::header::{CREDENTIAL_FORM, Claim, HeaderSignature, SignedHeaders, malformed};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;
 use super::presigned::PresignedV4;
@@ -123,7 +123,7 @@ fn scope_error(claim: &Claim, rules: &SignatureRules<'_>) -> Option<String> {
     } else if !scope.is_terminated() {
         let terminal = scope.terminator();
         Some(format!("incorrect terminal \"{terminal}\". This endpoint uses \"aws4_request\"."))
-    } else if parse_timestamp(&format!("{date}T000000Z")).is_none() {
+    } else if !is_date(date, claim) {
         Some(format!(
             "incorrect date format \"{date}\". This date in the credential must be in the format \
              \"yyyyMMdd\"."
@@ -133,6 +133,12 @@ fn scope_error(claim: &Claim, rules: &SignatureRules<'_>) -> Option<String> {
     } else {
         None
     }
+}
+
+/// Returns true if the date of a scope is a date, in the form `YYYYMMDD`.
+fn is_date(date: &str, claim: &Claim) -> bool {
+    // Usually it is the date of the request's time, which was parsed before.
+    claim.timestamp.get(..8) == Some(date) || parse_timestamp(&format!("{date}T000000Z")).is_some()
 }
 
 /// Adds the gateway's region to a fault that a wrong region caused. Some clients sign again with
@@ -155,12 +161,12 @@ fn date_error(claim: &Claim) -> Option<String> {
 
 /// Checks that each `x-amz-*` header is signed. The hash of the body is exempt, because it is the
 /// last line of the canonical request.
-fn check_signed_headers(headers: &HeaderMap, signed: &[String]) -> Result<(), Fault> {
+fn check_signed_headers(headers: &HeaderMap, signed: &SignedHeaders) -> Result<(), Fault> {
     let unsigned: Vec<&str> = headers
         .keys()
         .map(http::HeaderName::as_str)
         .filter(|name| name.starts_with("x-amz-") && *name != "x-amz-content-sha256")
-        .filter(|name| !signed.iter().any(|other| other == name))
+        .filter(|name| !signed.names().any(|other| other == *name))
         .collect();
     if unsigned.is_empty() {
         return Ok(());
@@ -178,8 +184,11 @@ fn check_empty_body_hash(request: &RequestHead<'_>, payload: PayloadMode) -> Res
     let PayloadMode::Hashed(hash) = payload else { return Ok(()) };
     let writes = [Method::PUT, Method::POST].contains(request.method);
     let length = request.headers.get(CONTENT_LENGTH).map(HeaderValue::as_bytes);
+    if !writes || length != Some(b"0") {
+        return Ok(());
+    }
     let sent = hex::encode(hash);
-    if !writes || length != Some(b"0") || sent == EMPTY_SHA256 {
+    if sent == EMPTY_SHA256 {
         return Ok(());
     }
     Err(Fault::new(Code::XAmzContentSHA256Mismatch)

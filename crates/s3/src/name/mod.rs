@@ -6,6 +6,7 @@
 //!
 //! The module does not know how keys become file names.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::{Code, Fault};
@@ -124,11 +125,15 @@ impl VersionId {
 }
 
 /// Decodes percent escapes exactly once. A `+` remains a plus.
-pub(crate) fn decode_once(raw: &str) -> Result<String, Fault> {
+pub(crate) fn decode_once(raw: &str) -> Result<Cow<'_, str>, Fault> {
+    if !raw.contains('%') {
+        return Ok(raw.into());
+    }
     let bytes = unescape(raw).ok_or_else(|| {
         Fault::new(Code::InvalidURI).detail("A % in the URI is not followed by two hex digits.")
     })?;
-    String::from_utf8(bytes).map_err(|_| invalid_key("The key is not UTF-8."))
+    let text = String::from_utf8(bytes).map_err(|_| invalid_key("The key is not UTF-8."))?;
+    Ok(text.into())
 }
 
 fn unescape(raw: &str) -> Option<Vec<u8>> {

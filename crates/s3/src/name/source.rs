@@ -27,8 +27,9 @@ impl CopySource {
             Some((path, version)) => (path, Some(VersionId::parse(&decode_once(version)?)?)),
             None => (value, None),
         };
-        let path = decode_once(&path.replace('+', " "))
-            .map_err(|_| invalid("Invalid copy source encoding", value))?;
+        let path = path.replace('+', " ");
+        let path =
+            decode_once(&path).map_err(|_| invalid("Invalid copy source encoding", value))?;
         // The leading slash is removed after decoding, because some clients encode it, too.
         let path = path.strip_prefix('/').unwrap_or(&path);
         let no_key = || invalid("Invalid copy source object key", value);

@@ -213,7 +213,7 @@ impl Permission {
         match &self.resource {
             S3Resource::Service => "*".into(),
             S3Resource::Bucket(bucket) => bucket.as_str().into(),
-            S3Resource::Object(bucket, key) => format!("{bucket}/{key}").into(),
+            S3Resource::Object(bucket, key) => [bucket.as_str(), "/", key.as_str()].concat().into(),
         }
     }
 }

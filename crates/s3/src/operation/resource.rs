@@ -78,6 +78,9 @@ impl S3Resource {
 /// Returns the part of the host before the longest domain that matches. `None` if the host is a
 /// domain itself or is in no domain.
 fn bucket_label(host: &str, domains: &[String]) -> Option<String> {
+    if domains.is_empty() {
+        return None;
+    }
     let host = without_port(host).trim_end_matches('.').to_ascii_lowercase();
     if domains.iter().any(|domain| domain.trim_end_matches('.') == host) {
         return None;

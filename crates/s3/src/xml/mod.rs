@@ -15,5 +15,5 @@ mod tests;
 
 pub use read::{Element, XmlLimits};
 pub(crate) use read::{malformed, parse_time};
-pub(crate) use write::is_writable;
 pub use write::{DECLARATION, Writer, format_time, url_encode};
+pub(crate) use write::{is_writable, push_digits};

@@ -48,7 +48,7 @@ fn push_time(out: &mut String, time: OffsetDateTime) {
 }
 
 /// Appends the last `width` decimal digits of a number.
-fn push_digits(out: &mut String, number: u16, width: u32) {
+pub(crate) fn push_digits(out: &mut String, number: u16, width: u32) {
     for place in (0..width).rev() {
         let digit = number / 10_u16.pow(place) % 10;
         out.push(char::from(b'0' + digit.to_le_bytes()[0]));

@@ -172,6 +172,15 @@ fn http_dates_are_read_and_written() {
     assert_eq!(parse_http_date("Fri, 32 Jan 2026 03:04:05 GMT"), None);
 }
 
+#[test]
+fn each_day_of_a_leap_year_is_written_as_it_is_read() {
+    let first = datetime!(2028-01-01 00:00:00 UTC);
+    for day in 0..366 {
+        let at = first + Duration::days(day) + Duration::seconds(day * 235);
+        assert_eq!(parse_http_date(&format_http_date(at)), Some(at), "day {day}");
+    }
+}
+
 fn get(query: &str, headers: &[(&str, &str)]) -> Result<GetObject, s3::Fault> {
     GetObject::parse(&TestRequest::new(query, headers).arguments())
 }
