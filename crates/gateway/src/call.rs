@@ -14,6 +14,7 @@
 //! For example, a bucket policy denies writes to objects with the tag `locked=yes`. A PUT takes
 //! minutes. If another client adds the tag meanwhile, the check after the body refuses the PUT.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -55,7 +56,7 @@ pub(crate) struct Call<'a> {
     pub(crate) version: http::Version,
     pub(crate) headers: &'a HeaderMap,
     /// The host to which the request was sent.
-    pub(crate) host: &'a RequestHost,
+    pub(crate) host: &'a RequestHost<'a>,
     /// The permissions that the request requires.
     pub(crate) demanded: &'a Demand,
     /// The parsed form, if the request is an HTML form upload.
@@ -66,9 +67,9 @@ pub(crate) struct Call<'a> {
 
 /// The host to which a request was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestHost {
+pub(crate) struct RequestHost<'a> {
     /// The host name, with a port if there is one.
-    pub(crate) name: Option<String>,
+    pub(crate) name: Option<Cow<'a, str>>,
     /// True if the host name contains the bucket (virtual-hosted style).
     pub(crate) names_bucket: bool,
 }
@@ -236,6 +237,12 @@ impl<'a> Call<'a> {
         let (Demand::All(permissions) | Demand::WithUpload(permissions)) = self.demanded else {
             return Ok(());
         };
+        // The first check has decided by the same rules about each permission that does not depend
+        // on an object. The rules of a copy's source may be others.
+        let same_rules = self.rules.as_deref().is_some_and(|own| std::ptr::eq(own, rules));
+        let is_open = |permission: &&Permission| {
+            !same_rules || self.sender.depends_on_object(permission, rules)
+        };
         let names_object = |permission: &&Permission| match &permission.resource {
             S3Resource::Object(of, at) => {
                 of == bucket && at == key && permission.version.as_ref() == version
@@ -243,7 +250,7 @@ impl<'a> Call<'a> {
             S3Resource::Bucket(_) | S3Resource::Service => false,
         };
         let may = |permission| self.sender.is_allowed(permission, Some(rules), Some(object));
-        let all = permissions.iter().filter(names_object).all(may);
+        let all = permissions.iter().filter(names_object).filter(is_open).all(may);
         if all { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 

@@ -61,8 +61,10 @@ struct ParsedRequest<'a> {
     /// The headers of the operation. For a form: its fields, as headers.
     headers: &'a HeaderMap,
     authenticated: &'a Authenticated,
-    host: &'a RequestHost,
+    host: &'a RequestHost<'a>,
     form: Option<&'a PostObject>,
+    /// The rules of the bucket; `None` if the request names no bucket or creates one.
+    rules: Option<Arc<BucketRules>>,
 }
 
 impl Gateway {
@@ -144,11 +146,12 @@ impl Gateway {
             authority: head.uri.authority().map(http::uri::Authority::as_str),
             host_bucket: None,
         };
-        let name = request.host()?.map(|host| String::from_utf8_lossy(host).into_owned());
+        let name = request.host()?.map(String::from_utf8_lossy);
         let resource = S3Resource::parse(name.as_deref(), path, &self.settings.domains)?;
         served.bucket = resource.bucket().map(ToString::to_string);
         // The host name contains the bucket if and only if the path alone gives another resource.
-        let names_bucket = S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
+        let names_bucket = !self.settings.domains.is_empty()
+            && S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
         request.host_bucket =
             resource.bucket().filter(|_| names_bucket).map(s3::BucketName::as_str);
         let host = RequestHost { name, names_bucket };
@@ -157,29 +160,37 @@ impl Gateway {
         // operation in turn depends on headers, and headers in a presigned URL count only after the
         // signature is verified. Until then the gateway uses the operation that the plain headers
         // claim.
-        let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[])).ok();
+        let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[]));
         if resource == S3Resource::Service && is_sts_request(head, &query) {
             // Boxed, so that other requests do not reserve memory for this future.
             return Box::pin(self.serve_sts(head, &request, &query, body, served)).await;
         }
-        if claimed == Some(Operation::PostObject) {
+        if matches!(claimed, Ok(Operation::PostObject)) {
             return Box::pin(self.serve_form(head, &request, &resource, &host, body, served)).await;
         }
-        let authenticated = self.authenticate(&request, claimed)?;
+        let authenticated = self.authenticate(&request, claimed.as_ref().ok().copied())?;
 
         // The signature is verified, so headers in the presigned URL now count, and the operation
-        // may change.
+        // may change. A request without such headers has the operation that it claimed.
         let fields = Fields::new(&head.headers, authenticated.verified.hoisted());
-        let operation = route(&head.method, &resource, &query, fields)?;
+        let operation = if authenticated.verified.hoisted().is_empty() {
+            claimed?
+        } else {
+            route(&head.method, &resource, &query, fields)?
+        };
         served.operation = operation.name();
         if operation == Operation::OptionsObject {
             // An invalid preflight is refused for each kind of resource.
             Preflight::parse(&head.headers)?;
         }
-        if let Some(name) = resource.bucket().filter(|_| operation != Operation::CreateBucket) {
-            // `NoSuchBucket` takes precedence over errors in the arguments of the request.
-            self.bucket_rules(name).await?;
-        }
+        // A bucket that is being created has no rules yet; the policies of the sender decide alone.
+        // `NoSuchBucket` takes precedence over errors in the arguments of the request.
+        let rules = match resource.bucket() {
+            Some(name) if operation != Operation::CreateBucket => {
+                Some(self.bucket_rules(name).await?)
+            }
+            Some(_) | None => None,
+        };
         let demand = operation.demand(&resource, &query, fields)?;
         let parsed = ParsedRequest {
             operation,
@@ -189,6 +200,7 @@ impl Gateway {
             authenticated: &authenticated,
             host: &host,
             form: None,
+            rules,
         };
         self.carry_out(head, parsed, &demand, body, served).await
     }
@@ -200,7 +212,7 @@ impl Gateway {
         head: &Parts,
         request: &RequestHead<'_>,
         resource: &S3Resource,
-        host: &RequestHost,
+        host: &RequestHost<'_>,
         body: HttpBody,
         served: &mut Served,
     ) -> Result<S3Response, Fault> {
@@ -224,6 +236,8 @@ impl Gateway {
             authenticated: &Authenticated { verified: form.verified().clone(), identity },
             host,
             form: Some(&post),
+            // The form may have arrived slowly, so the rules are looked up again.
+            rules: Some(self.bucket_rules(bucket).await?),
         };
         let demand = Demand::All(Permission::for_form(&post, bucket));
         let file = rest.into_body(form.lengths());
@@ -240,7 +254,7 @@ impl Gateway {
         body: HttpBody,
         served: &mut Served,
     ) -> Result<S3Response, Fault> {
-        let ParsedRequest { operation, resource, query, headers, authenticated, host, form } =
+        let ParsedRequest { operation, resource, query, headers, authenticated, host, form, rules } =
             parsed;
         let origin = RequestOrigin {
             headers: &head.headers,
@@ -248,13 +262,6 @@ impl Gateway {
             now: translate::time(self.volume.now()),
         };
         let sender = Sender::new(&self.access, &self.volume, authenticated, origin);
-        // A bucket that is being created has no rules yet; the policies of the sender decide alone.
-        let rules = match resource.bucket() {
-            Some(name) if operation != Operation::CreateBucket => {
-                Some(self.bucket_rules(name).await?)
-            }
-            Some(_) | None => None,
-        };
         let is_anonymous = sender.identity.is_none();
         let bytes_in = AtomicU64::new(0);
         let call = Call {

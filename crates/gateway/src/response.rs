@@ -3,6 +3,8 @@
 //! For example, a response with a document from [`S3Response::xml`] has its length and its content
 //! type. Only bodies in memory are marked with [`InMemory`].
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use time::OffsetDateTime;
@@ -10,6 +12,13 @@ use volume::VersionRef;
 
 use crate::http::{HttpBody, InMemory, empty_body, full_body};
 use crate::translate;
+
+/// The number of headers for which a response reserves memory. Most responses have fewer, so the map
+/// of headers seldom grows.
+const HEADERS_EXPECTED: usize = 12;
+
+/// The usual length of an entity tag in quotes.
+const ETAG_BYTES: usize = 34;
 
 /// A response to an S3 request, under construction.
 #[derive(Debug)]
@@ -25,10 +34,11 @@ impl S3Response {
     /// Returns a response without a body. If the status allows a body, it gets a length of 0,
     /// because HTTP/1.1 closes the connection after a response to HEAD without a length.
     pub(crate) fn empty(status: StatusCode) -> S3Response {
-        let headers = HeaderMap::new();
+        let headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
         let mut response = S3Response { status, headers, body: empty_body(), in_memory: true };
         if !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
-            response.length(0);
+            let none = HeaderValue::from_static("0");
+            response.headers.insert(http::header::CONTENT_LENGTH, none);
         }
         response
     }
@@ -38,7 +48,7 @@ impl S3Response {
         let length = document.len() as u64;
         let mut response = S3Response::empty(status);
         response.send(document.into());
-        response.set(http::header::CONTENT_TYPE, "application/xml");
+        response.set_static(http::header::CONTENT_TYPE, "application/xml");
         response.length(length);
         response
     }
@@ -71,6 +81,18 @@ impl S3Response {
         }
     }
 
+    /// As `set`, for a value that needs no copy.
+    pub(crate) fn set_owned(&mut self, name: HeaderName, value: String) {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            self.headers.insert(name, value);
+        }
+    }
+
+    /// Sets a header whose value is a constant of visible ASCII characters.
+    pub(crate) fn set_static(&mut self, name: HeaderName, value: &'static str) {
+        self.headers.insert(name, HeaderValue::from_static(value));
+    }
+
     /// Sets a header whose name is known only at run time.
     pub(crate) fn set_named(&mut self, name: &str, value: &str) {
         if let Ok(name) = HeaderName::try_from(name) {
@@ -85,7 +107,10 @@ impl S3Response {
 
     /// Sets the entity tag, with its quotes.
     pub(crate) fn etag(&mut self, tag: &record::Tag) {
-        self.set(http::header::ETAG, &format!("\"{}\"", translate::etag(tag)));
+        let mut text = String::with_capacity(ETAG_BYTES);
+        // Writing to a string does not fail.
+        let _ = write!(text, "\"{tag}\"");
+        self.set_owned(http::header::ETAG, text);
     }
 
     /// Sets the version id of an object, if its bucket has versions.
@@ -107,7 +132,7 @@ impl S3Response {
 
     /// Sets the time of the object's last change.
     pub(crate) fn last_modified(&mut self, at: OffsetDateTime) {
-        self.set(http::header::LAST_MODIFIED, &s3::conditions::format_http_date(at));
+        self.set_owned(http::header::LAST_MODIFIED, s3::conditions::format_http_date(at));
     }
 
     pub(crate) fn into_response(self) -> Response<HttpBody> {

@@ -19,6 +19,8 @@
 //! bucket policy. For example, a list that grants READ to another account admits a user of that
 //! account only if the user's own policies allow the read, too.
 
+use std::cell::OnceCell;
+
 use crate::evaluation::{Decision, Evaluated};
 use crate::policy::Policy;
 use crate::principals::Mention;
@@ -113,10 +115,18 @@ impl Ruling {
 const ALWAYS_FOR_ROOT: [&str; 3] =
     ["s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"];
 
+/// Returns true if a bucket policy cannot deny the action to the root user of the account that owns
+/// the bucket.
+fn is_always_for_root(action: &str) -> bool {
+    ALWAYS_FOR_ROOT.iter().any(|one| one.eq_ignore_ascii_case(action))
+}
+
 /// Returns the combined decision of all policies and access control lists in `sources` about one
 /// question: whether a sender may do an action on a resource.
 pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
-    let action = question.action.to_ascii_lowercase();
+    // Without a policy to evaluate, the action is not needed in lower case.
+    let lower_case = OnceCell::new();
+    let action = || lower_case.get_or_init(|| question.action.to_ascii_lowercase()).as_str();
     let bucket_account = sources.bucket.map(|bucket| bucket.account);
     // A request without a bucket is about the sender's own account. An anonymous sender has none.
     let own_account = match (question.principal.account(), bucket_account) {
@@ -127,13 +137,14 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     let is_root = matches!(question.principal, Principal::User { is_root: true, .. });
     // The exception is for the owner of the bucket only: another account's root user must not read
     // the policy.
-    let beyond_policy = is_root && own_account && ALWAYS_FOR_ROOT.contains(&action.as_str());
+    let beyond_policy = is_root && own_account && is_always_for_root(question.action);
 
     let identity =
-        if is_root { Decision::Allowed } else { decide_all(sources.identity, &action, question) };
-    let session = sources.session.map(|policy| evaluate(policy, false, &action, question).decision);
+        if is_root { Decision::Allowed } else { decide_all(sources.identity, action, question) };
+    let session =
+        sources.session.map(|policy| evaluate(policy, false, action(), question).decision);
     let bucket = sources.bucket.and_then(|bucket| bucket.policy).filter(|_| !beyond_policy);
-    let bucket = bucket.map(|policy| evaluate(policy, true, &action, question));
+    let bucket = bucket.map(|policy| evaluate(policy, true, action(), question));
 
     // An explicit Deny of any source comes before each Allow.
     if identity == Decision::Denied {
@@ -172,14 +183,18 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
 }
 
 /// Returns the combined decision of the policies of the sender: a Deny of one policy overrides the
-/// Allows of the others. `action` is in lower case.
-fn decide_all(policies: &[&Policy], action: &str, question: &Question<'_>) -> Decision {
+/// Allows of the others. `action` returns the action in lower case.
+fn decide_all<'a>(
+    policies: &[&Policy],
+    action: impl Fn() -> &'a str,
+    question: &Question<'_>,
+) -> Decision {
     let mut all = Decision::Unspecified;
     if matches!(question.principal, Principal::Anonymous) {
         return all;
     }
     for policy in policies {
-        match evaluate(policy, false, action, question).decision {
+        match evaluate(policy, false, action(), question).decision {
             Decision::Denied => return Decision::Denied,
             Decision::Allowed => all = Decision::Allowed,
             Decision::Unspecified => {}

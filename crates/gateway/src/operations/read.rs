@@ -218,8 +218,8 @@ fn describe(response: &mut S3Response, object: &Object) {
     response.etag(object.tag());
     response.last_modified(time(object.changed()));
     response.version(object.version);
-    response.set(ACCEPT_RANGES, "bytes");
-    response.set(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
+    response.set_static(ACCEPT_RANGES, "bytes");
+    response.set_static(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
     let kept = &object.file().object;
     for (name, value) in translate::metadata(kept).headers() {
         // User metadata may be any UTF-8; S3 sends it in the encoding of mail headers.

@@ -257,7 +257,7 @@ impl Access {
         let Some(identity) = identity else { return Principal::Anonymous };
         Principal::User {
             account: identity.account.to_string(),
-            canonical_id: self.owner(identity.account).id,
+            canonical_id: canonical_text(&self.known(), identity.account),
             name: identity.user().map(str::to_owned),
             is_root: identity.root,
             session: identity.session.as_ref().map(|session| RoleSession {
@@ -299,15 +299,13 @@ impl Access {
 
     /// Returns an account as S3 shows it as an owner. A removed account is shown by its number.
     pub fn owner(&self, account: AccountId) -> Owner {
-        match self.known().accounts.get(&account) {
-            Some(Account { name, canonical_id }) => {
-                Owner { id: canonical_id.to_string(), display_name: name.clone() }
-            }
-            None if account == AccountId::ANONYMOUS => {
-                Owner { id: ANONYMOUS_ID.to_owned(), display_name: "anonymous".to_owned() }
-            }
-            None => Owner { id: format!("{:064}", account.0), display_name: account.to_string() },
-        }
+        let known = self.known();
+        let display_name = match known.accounts.get(&account) {
+            Some(known) => known.name.clone(),
+            None if account == AccountId::ANONYMOUS => "anonymous".to_owned(),
+            None => account.to_string(),
+        };
+        Owner { id: canonical_text(&known, account), display_name }
     }
 
     /// Returns the canonical id of an account, by which ACLs name it; `None` if the account does
@@ -331,5 +329,14 @@ impl Access {
         nonce: [u8; MasterKey::NONCE_BYTES],
     ) -> Vec<u8> {
         self.master.seal(access_key, secret, nonce)
+    }
+}
+
+/// Returns the canonical id of an account as text. A removed account has its number instead.
+fn canonical_text(known: &Tables, account: AccountId) -> String {
+    match known.accounts.get(&account) {
+        Some(known) => known.canonical_id.to_string(),
+        None if account == AccountId::ANONYMOUS => ANONYMOUS_ID.to_owned(),
+        None => format!("{:064}", account.0),
     }
 }
