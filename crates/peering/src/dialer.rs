@@ -141,3 +141,6 @@ impl Backoff {
         half + half.mul_f64(jitter)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,8 @@ mod peering;
 mod registry;
 mod socket_file;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 pub use address::ADDRESSES_MAX;

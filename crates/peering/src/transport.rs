@@ -206,3 +206,6 @@ async fn write_all(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
