@@ -126,7 +126,7 @@ pub struct FrameKeys {
 
 /// The listener's answer to a hello.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ListenerAnswer {
     /// The bytes for the dialer. They are sent in any case, so that the dialer can report the cause
     /// of a refusal.
     pub bytes: [u8; ANSWER_BYTES],
@@ -168,12 +168,12 @@ impl Prover {
         &self,
         hello: &[u8; HELLO_BYTES],
         challenge: [u8; CHALLENGE_BYTES],
-    ) -> Result<Answer, HandshakeError> {
+    ) -> Result<ListenerAnswer, HandshakeError> {
         let (version, rest) = split_magic(hello)?;
         let claim: [u8; CLAIM_BYTES] = joined([&magic(), &self.volume, &self.own.0, &challenge]);
         let proof = self.proof(LISTENER_PROVES, hello, &claim);
         let bytes = joined([&claim, proof.as_ref()]);
-        Ok(Answer { bytes, dialer: self.unproved(version, rest, hello, &claim) })
+        Ok(ListenerAnswer { bytes, dialer: self.unproved(version, rest, hello, &claim) })
     }
 
     fn unproved(

@@ -24,6 +24,7 @@ mod grants;
 mod message;
 mod naive_signer;
 mod names;
+mod peer_bytes;
 mod pieces;
 mod policy_document;
 mod post_policy;
@@ -62,6 +63,7 @@ targets! {
     fuse_request
     grants
     names
+    peer_bytes
     policy_document
     post_policy
     records
