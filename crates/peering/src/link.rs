@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use record::Nonce;
@@ -72,6 +72,7 @@ struct Shared {
     id: LinkId,
     peer: Nonce,
     is_local: bool,
+    peer_left: AtomicBool,
     queue: Mutex<Queue>,
     /// Wakes the task that empties the queue.
     changed: Notify,
@@ -102,6 +103,7 @@ impl Link {
             id: LinkId::next(),
             peer,
             is_local,
+            peer_left: AtomicBool::new(false),
             queue: Mutex::new(Queue { messages: VecDeque::new(), bytes: 0, stage: Stage::Open }),
             changed: Notify::new(),
             closing: CancellationToken::new(),
@@ -120,11 +122,25 @@ impl Link {
         self.shared.peer
     }
 
-    /// Returns true if the link is a Unix socket. The end of such a link is certain: the peer's
-    /// process has closed it or has ended. A TCP connection may also end because of the network,
-    /// while the peer still runs.
+    /// Returns true if the link is a Unix socket, that is, if the peer is on the same machine.
     pub fn is_local(&self) -> bool {
         self.shared.is_local
+    }
+
+    /// Returns true if the link is a Unix socket that the peer's side has closed: then either its
+    /// process has ended, or [`LinkEvents::closed`] for this link has returned there. So a peer that
+    /// gives up its leases in `closed` has none.
+    ///
+    /// Returns false before `closed`, if this side ended the link (for example with a full queue,
+    /// or because a later connection replaces it), and for TCP, because the network may end a
+    /// connection while the peer still relies on it.
+    pub fn peer_has_left(&self) -> bool {
+        self.shared.peer_left.load(Ordering::Acquire)
+    }
+
+    /// Notes that the peer's side of a Unix socket no longer exists.
+    pub(crate) fn note_peer_left(&self) {
+        self.shared.peer_left.store(true, Ordering::Release);
     }
 
     /// Returns true if the link accepts messages.
@@ -214,6 +230,13 @@ pub struct LinkQueue {
 }
 
 impl LinkQueue {
+    /// Ends the link as if the peer's side of a Unix socket had closed, for simulations: then
+    /// [`Link::peer_has_left`] is true. Without this call, dropping the queue ends the link as an
+    /// end of unknown cause.
+    pub fn end_by_peer(self) {
+        self.shared.peer_left.store(true, Ordering::Release);
+    }
+
     /// Waits for the next message. Returns `None` if the link is closed and has no more messages,
     /// or has ended. Dropping the future loses no message.
     pub async fn next(&mut self) -> Option<Message> {
@@ -267,8 +290,8 @@ impl Drop for LinkQueue {
 /// once, `received` for each message, `closed` once. A link of the same peer that is opened later
 /// begins after `closed` of the one before.
 ///
-/// The calls come from a task that also reads from the socket, so they do not block. They may send
-/// on the link and close it.
+/// The calls come from the task that serves the socket, so they do not block. They may send on the
+/// link and close it.
 pub trait LinkEvents: fmt::Debug + Send + Sync {
     /// The link exists, and its peer has proved that it knows the key of the volume.
     fn opened(&self, link: &Link);
@@ -276,7 +299,10 @@ pub trait LinkEvents: fmt::Debug + Send + Sync {
     /// The peer sent a message.
     fn received(&self, link: &Link, message: Message);
 
-    /// The link has ended. No message will be received on it.
+    /// The link has ended. No message will be received on it. [`Link::peer_has_left`] is known.
+    ///
+    /// The peer does not see the end of a Unix socket before this call has returned, unless this
+    /// process ends. So state that depends on the link, such as a lease, ends in this call.
     fn closed(&self, link: &Link);
 }
 

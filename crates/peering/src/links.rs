@@ -49,8 +49,8 @@ impl Links {
     }
 
     /// Sets the peers of this session. It dials those with smaller nonces, and expects the others to
-    /// dial. Of more than [`LINKS_MAX`] peers, the rest gets no connection. This session's own nonce
-    /// is ignored.
+    /// dial. The peers behind the first [`LINKS_MAX`] count as not named. This session's own nonce is
+    /// ignored.
     ///
     /// A link whose peer is missing in two lists in a row closes. A new peer, or one with changed
     /// addresses and without a link, is dialled at once.

@@ -233,7 +233,7 @@ impl Admission {
         if let Some(queue) = self.queue.take() {
             let events = Arc::clone(&self.registry.events);
             let link = self.link.clone();
-            transport::run(link, queue, connection, keys, events, &self.registry.tasks).await;
+            transport::run(link, queue, connection, keys, events).await;
         }
     }
 }

@@ -1,21 +1,21 @@
 //! One link on a connection: the messages of its queue become frames, and the frames of the peer
 //! become events.
 //!
-//! Two tasks serve a link. The reader decodes frames and calls the [`LinkEvents`]; the writer
+//! One task serves a link. It decodes the frames that arrived and calls the [`LinkEvents`], and it
 //! gathers all queued messages of a moment into one write. For example, the acknowledgements of a
 //! burst of notices leave in one system call. If either direction ends, both end.
+//!
+//! Invariant: the connection is open until [`LinkEvents::closed`] has returned.
 //!
 //! A stopped peer does not block this process: if a write makes no progress for
 //! [`WRITE_STALL_MAX`], or if the queue is full, the link ends.
 
 use std::collections::VecDeque;
 use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
-use runtime::Tasks;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
@@ -63,6 +63,19 @@ struct Opened<'a> {
     events: &'a dyn LinkEvents,
 }
 
+impl EndReason {
+    /// Returns true if the peer's side of the connection no longer exists.
+    fn is_of_peer(&self) -> bool {
+        match self {
+            EndReason::ClosedByPeer => true,
+            EndReason::Closed | EndReason::Frame(_) => false,
+            EndReason::Io(error) => {
+                matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+            }
+        }
+    }
+}
+
 impl<'a> Opened<'a> {
     fn new(link: &'a Link, events: &'a dyn LinkEvents) -> Opened<'a> {
         events.opened(link);
@@ -84,49 +97,47 @@ pub(crate) async fn run(
     connection: Connection,
     keys: FrameKeys,
     events: Arc<dyn LinkEvents>,
-    tasks: &Tasks,
 ) {
     if link.ended().is_cancelled() {
         return;
     }
+    // Declared before `opened`, so the connection is dropped after `closed` has returned. The peer
+    // relies on that: it sees the end of a Unix socket only when this side uses the link no more.
+    let Connection { mut reader, mut writer, is_local } = connection;
     let opened = Opened::new(&link, &*events);
-    let writer = write_frames(link.clone(), queue, connection.writer, keys.sealer);
-    let writer = tasks.spawn("writer of a peer link", writer);
-    let reason = read_frames(&link, connection.reader, keys.opener, &*events).await;
+    // Not biased: neither direction keeps the other one from the task's share of time.
+    let reason = tokio::select! {
+        () = link.ended().cancelled() => EndReason::Closed,
+        reason = read_frames(&link, &mut reader, keys.opener, &*events) => reason,
+        reason = write_frames(&link, queue, &mut writer, keys.sealer) => reason,
+    };
     debug!(?link, %reason, "a peer link ends");
-    link.end();
-    // The writer ends at once, because the link has ended. A panic in it is logged by its task.
-    let _ended = writer.await;
+    if is_local && reason.is_of_peer() {
+        link.note_peer_left();
+    }
     drop(opened);
 }
 
 async fn read_frames(
     link: &Link,
-    mut reader: Box<dyn AsyncRead + Send + Unpin>,
+    reader: &mut (dyn AsyncRead + Send + Unpin),
     mut opener: FrameOpener,
     events: &dyn LinkEvents,
 ) -> EndReason {
     let mut received = BytesMut::new();
-    // Pinned once, because registering at the token takes a lock.
-    let mut ended = pin!(link.ended().cancelled());
     loop {
-        match deliver(&mut received, &mut opener, link, events) {
-            Ok(()) => {}
-            Err(error) => return error.into(),
+        if let Err(error) = deliver(&mut received, &mut opener, link, events) {
+            return error.into();
         }
         if received.is_empty() && received.capacity() > GATHERED_BYTES {
             // A rare large frame does not keep its memory.
             received = BytesMut::new();
         }
         received.reserve(READ_BYTES);
-        tokio::select! {
-            biased;
-            () = &mut ended => return EndReason::Closed,
-            read = reader.read_buf(&mut received) => match read {
-                Ok(0) => return EndReason::ClosedByPeer,
-                Ok(_) => {}
-                Err(error) => return error.into(),
-            },
+        match reader.read_buf(&mut received).await {
+            Ok(0) => return EndReason::ClosedByPeer,
+            Ok(_) => {}
+            Err(error) => return error.into(),
         }
     }
 }
@@ -149,30 +160,27 @@ fn deliver(
     Ok(())
 }
 
+/// Writes the messages of the queue until the link is closed and they are written.
 async fn write_frames(
-    link: Link,
+    link: &Link,
     queue: LinkQueue,
-    mut writer: Box<dyn AsyncWrite + Send + Unpin>,
+    writer: &mut (dyn AsyncWrite + Send + Unpin),
     sealer: FrameSealer,
-) {
-    let drained = async {
+) -> EndReason {
+    let out_of_time = async {
         link.closing().cancelled().await;
         sleep(CLOSE_DRAIN_MAX).await;
     };
-    let wrote = tokio::select! {
+    tokio::select! {
         biased;
-        () = link.ended().cancelled() => Ok(()),
-        () = drained => Ok(()),
-        wrote = write_queue(queue, &mut writer, sealer) => wrote,
-    };
-    if let Err(error) = wrote {
-        debug!(?link, %error, "cannot write to a peer");
+        wrote = write_queue(queue, writer, sealer) => match wrote {
+            Ok(()) => EndReason::Closed,
+            Err(error) => error.into(),
+        },
+        () = out_of_time => EndReason::Closed,
     }
-    link.end();
 }
 
-/// Writes the messages of the queue until the link is closed and they are written. Shuts the
-/// connection down then, so that the peer reads the last message before the end.
 async fn write_queue(
     mut queue: LinkQueue,
     writer: &mut (dyn AsyncWrite + Send + Unpin),
@@ -190,7 +198,7 @@ async fn write_queue(
             }
         }
     }
-    timeout(WRITE_STALL_MAX, writer.shutdown()).await?
+    Ok(())
 }
 
 async fn write_all(

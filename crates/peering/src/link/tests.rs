@@ -65,7 +65,10 @@ async fn a_closed_link_sends_its_queue_and_accepts_no_more() {
 async fn a_link_without_its_queue_has_ended() {
     let (link, queue) = Link::channel(PEER, false);
     drop(queue);
-    assert!(!link.is_open() && !link.send(ask(1)));
+    assert!(!link.is_open() && !link.send(ask(1)) && !link.peer_has_left());
+    let (link, queue) = Link::channel(PEER, true);
+    queue.end_by_peer();
+    assert!(!link.is_open() && link.peer_has_left());
 }
 
 #[tokio::test]

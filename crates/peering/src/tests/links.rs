@@ -71,6 +71,7 @@ async fn a_second_connection_replaces_the_first() {
     assert!(matches!(&event, Event::Received(id, _) if *id == other.id()), "{event:?}");
     drop(second);
     assert_eq!(listener.closed().await, other.id());
+    assert!(other.peer_has_left() && !one.peer_has_left());
     listener.quiet();
 }
 

@@ -2,6 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use record::Nonce;
+use runtime::Tasks;
 use tokio::io::{DuplexStream, duplex, split};
 use tokio::time::Instant;
 
@@ -66,9 +67,7 @@ fn start(bytes: usize, misbehaves: Option<fn(&Link)>) -> Side {
     let events = Arc::new(Counter { misbehaves, ..Counter::default() });
     let (tasks, calls) = (Tasks::new(), Arc::clone(&events));
     let served = link.clone();
-    let task = tasks.clone().spawn("link", async move {
-        run(served, queue, connection(stream), ours, calls, &tasks).await;
-    });
+    let task = tasks.spawn("link", run(served, queue, connection(stream), ours, calls));
     Side { link, task, other, keys: theirs, events }
 }
 
@@ -136,6 +135,60 @@ async fn nothing_is_received_after_the_user_ended_the_link() {
     assert_eq!(side.events.received.lock().unwrap().len(), 1);
 }
 
+/// A user of links that takes its time in `closed`.
+#[derive(Debug)]
+struct SlowToClose;
+
+impl LinkEvents for SlowToClose {
+    fn opened(&self, _: &Link) {}
+
+    fn received(&self, _: &Link, _: Message) {}
+
+    fn closed(&self, _: &Link) {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A lease that ends in `closed` has ended when the peer sees the end of the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_connection_is_open_until_closed_has_returned() {
+    for ends in [Link::close as fn(&Link), Link::end] {
+        let (stream, mut other) = duplex(64);
+        let (link, queue) = Link::channel(Nonce([1; 10]), true);
+        let served = run(link.clone(), queue, connection(stream), keys().0, Arc::new(SlowToClose));
+        Tasks::new().spawn("link", served);
+        let began = Instant::now();
+        ends(&link);
+        assert_eq!(other.read(&mut [0]).await.unwrap(), 0);
+        let took = began.elapsed();
+        assert!(took >= Duration::from_millis(200), "{took:?}");
+        assert!(!link.peer_has_left(), "this side ended it");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_local_peer_is_recognized() {
+    for is_local in [true, false] {
+        let (stream, other) = duplex(64);
+        let (link, queue) = Link::channel(Nonce([1; 10]), is_local);
+        let connection = Connection { is_local, ..connection(stream) };
+        drop(other);
+        run(link.clone(), queue, connection, keys().0, Arc::new(Counter::default())).await;
+        assert_eq!(link.peer_has_left(), is_local);
+    }
+    // A write that finds no peer, and a read that finds damage.
+    let side = start(64, None);
+    let (link, task) = (side.link, side.task);
+    drop(side.other);
+    link.send(Message::Bye);
+    task.await.unwrap();
+    assert!(link.peer_has_left());
+    let mut side = start(64, None);
+    side.other.write_all(&[0xff; 4]).await.unwrap();
+    side.task.await.unwrap();
+    assert!(!side.link.peer_has_left(), "the peer may still exist");
+}
+
 #[tokio::test]
 async fn messages_of_one_moment_leave_in_one_write() {
     let mut side = start(1 << 16, None);
@@ -153,7 +206,7 @@ async fn a_link_that_ended_before_its_turn_reports_nothing() {
     link.end();
     let events = Arc::new(Counter::default());
     let calls = Arc::clone(&events);
-    run(link, queue, connection(stream), keys().0, calls, &Tasks::new()).await;
+    run(link, queue, connection(stream), keys().0, calls).await;
     assert_eq!(events.opened.load(Ordering::SeqCst), 0);
     assert_eq!(events.closed.load(Ordering::SeqCst), 0);
 }
