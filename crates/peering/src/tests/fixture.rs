@@ -26,7 +26,7 @@ pub(super) const VOLUME: [u8; 16] = [1; 16];
 pub(super) const SECRET: [u8; 32] = [9; 32];
 
 /// The limit of each wait. A passing test waits much less.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
 pub(super) enum Event {
@@ -140,11 +140,15 @@ impl Session {
         }
     }
 
+    /// Returns the events that wait.
+    pub(super) fn waiting(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.events.try_recv().ok()).collect()
+    }
+
     /// Asserts that no event waits.
     pub(super) fn quiet(&mut self) {
-        if let Ok(event) = self.events.try_recv() {
-            panic!("{event:?}");
-        }
+        let events = self.waiting();
+        assert!(events.is_empty(), "{events:?}");
     }
 
     pub(super) fn state(&self, of: u8) -> Option<LinkState> {

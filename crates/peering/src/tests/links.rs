@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use store::{Key, Space};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::fixture::*;
 use crate::{CLOSE_DRAIN_MAX, LinkState, Message, Peer};
@@ -92,11 +92,13 @@ async fn send(
 async fn replacements_that_race_report_one_link_at_a_time() {
     let mut listener = Session::start(1, remote()).await;
     let reach = listener.reach[0].clone();
-    let dialers: Vec<_> = (0..40)
-        .map(|_| {
+    let dialers: Vec<_> = (0..60)
+        .map(|number| {
             let reach = reach.clone();
             listener.tasks.spawn("dialer", async move {
                 let prover = prover(2);
+                // Some at the same instant, and some while the one before is open.
+                sleep(Duration::from_millis(number / 4)).await;
                 // A connection that is replaced before the verdict fails.
                 try_dial(&reach, &prover, 1).await.ok()
             })
@@ -107,9 +109,10 @@ async fn replacements_that_race_report_one_link_at_a_time() {
         connections.extend(dialer.await.unwrap());
     }
     drop(connections);
+    listener.links.close();
+    assert_eq!(listener.tasks.close_and_wait(PATIENCE).await, 0);
     let (mut open, mut opened) = (None, 0);
-    let quiet_after = Duration::from_millis(300);
-    while let Ok(event) = timeout(quiet_after, listener.event()).await {
+    for event in listener.waiting() {
         match event {
             Event::Opened(link) => {
                 assert_eq!(open, None, "the one before has ended");
@@ -176,7 +179,7 @@ async fn a_new_address_is_dialled_at_once() {
     // The back-off has grown by now.
     let text = dialer.failure(1).await;
     assert_eq!(text, "tcp:127.0.0.1:1: connection refused");
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    sleep(Duration::from_secs(3)).await;
     let mut listener = Session::start(1, local(folder.path())).await;
     let began = Instant::now();
     connected(&mut dialer, &mut listener).await;
@@ -221,7 +224,7 @@ async fn only_the_session_with_the_larger_nonce_dials() {
     let dialer = Session::start(2, local(folder.path())).await;
     let mut listener = Session::start(1, local(folder.path())).await;
     listener.links.set_peers(vec![dialer.peer(), listener.peer()]);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    sleep(Duration::from_millis(200)).await;
     listener.quiet();
     assert_eq!(listener.links.states(), [(nonce(2), LinkState::Connecting)]);
 }

@@ -136,11 +136,15 @@ async fn nothing_is_received_after_the_user_ended_the_link() {
 }
 
 /// A user of links that takes its time in `closed`.
-#[derive(Debug)]
-struct SlowToClose;
+#[derive(Debug, Default)]
+struct SlowToClose {
+    opened: tokio::sync::Notify,
+}
 
 impl LinkEvents for SlowToClose {
-    fn opened(&self, _: &Link) {}
+    fn opened(&self, _: &Link) {
+        self.opened.notify_one();
+    }
 
     fn received(&self, _: &Link, _: Message) {}
 
@@ -155,8 +159,11 @@ async fn the_connection_is_open_until_closed_has_returned() {
     for ends in [Link::close as fn(&Link), Link::end] {
         let (stream, mut other) = duplex(64);
         let (link, queue) = Link::channel(Nonce([1; 10]), true);
-        let served = run(link.clone(), queue, connection(stream), keys().0, Arc::new(SlowToClose));
+        let events = Arc::new(SlowToClose::default());
+        let calls = Arc::clone(&events);
+        let served = run(link.clone(), queue, connection(stream), keys().0, calls);
         Tasks::new().spawn("link", served);
+        events.opened.notified().await;
         let began = Instant::now();
         ends(&link);
         assert_eq!(other.read(&mut [0]).await.unwrap(), 0);
