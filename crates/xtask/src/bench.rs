@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: compares the gateway with direct requests to MinIO on this machine.
-//! [`files`] compares the file view with other file systems.
+//! [`files`] compares the file view with other file systems. [`company`] compares a process that has
+//! its volume alone with one that has peers.
 //!
 //! Both sides use the same MinIO and the same load. Rounds alternate between the sides, so that
 //! other work of the machine slows down both; a figure is the median of its rounds. Each engine has
@@ -7,11 +8,14 @@
 //! for example, two engines with the ratio 2.5 are equally fast, also if their rates differ.
 
 mod cells;
+mod company;
 mod copies;
 mod counters;
 mod figure;
 mod files;
 mod frames;
+mod hanging;
+mod loads;
 mod measurement;
 mod metadata;
 mod meter;
@@ -25,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use load::{Gauge, Runner};
+use load::Gauge;
 use serde_json::Value;
 
 use crate::child::{Stop, tail};
@@ -38,19 +42,11 @@ use crate::workspace::{Workspace, is_executable};
 
 pub(crate) use counters::admin;
 use figure::Figure;
+use loads::{runner, stop_with};
 use measurement::{BUCKET, Bench, Programs};
 use metadata::Metadata;
 pub(crate) use meter::peak_memory;
 pub(crate) use options::Options;
-
-/// The prefix of all keys.
-const PREFIX: &str = "bench/";
-
-/// The seed of contents and of the order of requests. It is fixed, so every run does the same work.
-const SEED: u64 = 0x00A5_41A2;
-
-/// The pause between two checks whether the user has ended the task.
-const STOP_POLL: Duration = Duration::from_millis(100);
 
 /// The pause between the start of a gateway and the measurement of its idle memory.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -60,6 +56,9 @@ const SETTLE: Duration = Duration::from_secs(1);
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     if cfg!(debug_assertions) {
         return dist::run_release(workspace);
+    }
+    if options.company {
+        return company::run(workspace, options, stop);
     }
     if options.files {
         return files::run(workspace, options, stop);
@@ -142,30 +141,6 @@ fn one_engine(
         format!("the end of the gateway's log:\n{}", tail(bench.gateway.child.log(), 20))
     })?;
     bench.report(&figures)
-}
-
-/// Creates the bucket of one side of the comparison, MinIO or the gateway, and returns the load
-/// generator for it.
-fn runner(server: &Server) -> Result<Runner> {
-    let runner = Runner::new(&server.target(BUCKET), PREFIX, SEED, 1)?;
-    runner.make_bucket().with_context(|| format!("cannot use {}", server.endpoint))?;
-    Ok(runner)
-}
-
-/// Stops the load if the user ends the task. The thread ends when the load has been dropped.
-fn stop_with(stop: &Stop, gauge: &Arc<Gauge>) -> Result<()> {
-    let (stop, gauge) = (stop.clone(), Arc::downgrade(gauge));
-    std::thread::Builder::new().name("stop".to_owned()).spawn(move || {
-        // A weak reference, so that this thread does not keep the load alive.
-        while let Some(gauge) = gauge.upgrade() {
-            if stop.is_set() {
-                gauge.stop();
-            }
-            drop(gauge);
-            std::thread::sleep(STOP_POLL);
-        }
-    })?;
-    Ok(())
 }
 
 impl Bench<'_> {

@@ -129,6 +129,15 @@ impl Child {
         }
     }
 
+    /// Sends SIGKILL to the group, as a crash of the machine would end it, and waits for the end of
+    /// the process. Fails if the process has ended by itself.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.check_alive()?;
+        kill_process_group(Pid::from_child(&self.process), Signal::KILL)?;
+        self.process.wait()?;
+        Ok(())
+    }
+
     /// Sends SIGTERM to the group, and SIGKILL after [`GRACE`]. Returns the exit status.
     pub(crate) fn end(&mut self) -> Result<ExitStatus> {
         if let Some(status) = self.process.try_wait()? {

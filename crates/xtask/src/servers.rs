@@ -108,23 +108,9 @@ impl Server {
         settings: &[(&str, &str)],
         stop: &Stop,
     ) -> Result<Self> {
-        if !program.is_file() {
-            bail!("the gateway's binary {} does not exist", program.display());
-        }
         let address = free_address()?;
-        let mut command = Command::new(program);
-        command
-            .args(["serve", "--listen", &address, "--meta", meta, "--blocks"])
-            .arg(blocks.url(folder))
-            .arg("--data-dir")
-            .arg(folder.join("data"))
-            // Earlier releases do not know the flag and fail, but they ignore the variable.
-            .env("ASHLAR_CREATE", "true")
-            .env("ASHLAR_ROOT_USER", ACCESS_KEY)
-            .env("ASHLAR_ROOT_PASSWORD", SECRET_KEY)
-            .env("ASHLAR_BLOCKS_ACCESS_KEY", ACCESS_KEY)
-            .env("ASHLAR_BLOCKS_SECRET_KEY", SECRET_KEY)
-            .envs(settings.iter().copied());
+        let words = ["serve", "--listen", &address];
+        let mut command = ashlar(program, &words, folder, meta, &blocks.url(folder), settings)?;
         if let Some(made) = certificate {
             command.arg("--tls-cert").arg(&made.chain).arg("--tls-key").arg(&made.key);
         }
@@ -203,6 +189,35 @@ impl Server {
         run(&["mb", &format!("s/{bucket}")])?;
         Ok(())
     }
+}
+
+/// Returns a command of Ashlar: `words` begin it, such as `serve`, and its data is in `folder`.
+/// `meta` and `blocks` are the values of `--meta` and `--blocks`; `settings` are additional
+/// environment variables. Fails if the program does not exist.
+pub(crate) fn ashlar(
+    program: &Path,
+    words: &[&str],
+    folder: &Path,
+    meta: &str,
+    blocks: &str,
+    settings: &[(&str, &str)],
+) -> Result<Command> {
+    if !program.is_file() {
+        bail!("Ashlar's binary {} does not exist", program.display());
+    }
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .args(["--meta", meta, "--blocks", blocks, "--data-dir"])
+        .arg(folder.join("data"))
+        // Earlier releases do not know the flag and fail, but they ignore the variable.
+        .env("ASHLAR_CREATE", "true")
+        .env("ASHLAR_ROOT_USER", ACCESS_KEY)
+        .env("ASHLAR_ROOT_PASSWORD", SECRET_KEY)
+        .env("ASHLAR_BLOCKS_ACCESS_KEY", ACCESS_KEY)
+        .env("ASHLAR_BLOCKS_SECRET_KEY", SECRET_KEY)
+        .envs(settings.iter().copied());
+    Ok(command)
 }
 
 /// Returns an address with a free port. Another program can take the port before the server

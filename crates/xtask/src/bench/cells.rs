@@ -144,7 +144,7 @@ fn figure(row: &Row, cells: &[Vec<Cell>; 2], stored: Option<f64>) -> Figure {
         p99: [latency(0, 99.0), latency(1, 99.0)],
         block_requests: middle(1, &|it| each(it.counters.block_requests, requests(it))),
         block_bytes: middle(1, &|it| each(it.counters.block_bytes, requests(it))),
-        trips: middle(1, &|it| each(it.counters.trips, requests(it))),
+        trips: middle(1, &|it| each(it.counters.trips(), requests(it))),
         seconds_per_gb: middle(1, &|it| it.gateway.as_secs_f64() * 1e9 / each(it.round.bytes, 1)),
         stored,
     };

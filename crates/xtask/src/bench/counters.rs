@@ -16,6 +16,9 @@ const ANNOUNCED_WITHIN: Duration = Duration::from_secs(10);
 /// The pause between two reads of the log.
 const LOG_POLL: Duration = Duration::from_millis(20);
 
+/// The counter of round trips to the metadata store, of both operations.
+const ROUND_TRIPS: &str = "ashlar_metadata_round_trips";
+
 /// The gateway's requests to its stores, summed over all labels of each counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
@@ -23,8 +26,12 @@ pub(super) struct Counters {
     pub(super) block_requests: u64,
     /// Bytes written to and read from the block store.
     pub(super) block_bytes: u64,
-    /// Round trips to the metadata store.
-    pub(super) trips: u64,
+    /// Round trips to the metadata store that read.
+    pub(super) reads: u64,
+    /// Round trips to the metadata store that committed.
+    pub(super) commits: u64,
+    /// Reads of metadata that the process answered from memory, without a round trip.
+    pub(super) cached: u64,
 }
 
 impl Counters {
@@ -35,16 +42,27 @@ impl Counters {
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
-        Self::parse(&String::from_utf8_lossy(&answer))
-            .context("the metrics do not have all counters that the benchmark needs")
+        Self::of_text(&String::from_utf8_lossy(&answer))
+    }
+
+    /// Reads the counters from the text of metrics. Fails if a counter is missing.
+    pub(super) fn of_text(text: &str) -> Result<Self> {
+        Self::parse(text).context("the metrics do not have all counters that the benchmark needs")
     }
 
     fn parse(text: &str) -> Option<Self> {
         Some(Self {
-            block_requests: sum(text, "ashlar_blocks_requests")?,
-            block_bytes: sum(text, "ashlar_blocks_bytes")?,
-            trips: sum(text, "ashlar_metadata_round_trips")?,
+            block_requests: sum(text, "ashlar_blocks_requests", "")?,
+            block_bytes: sum(text, "ashlar_blocks_bytes", "")?,
+            reads: sum(text, ROUND_TRIPS, "operation=\"read\"")?,
+            commits: sum(text, ROUND_TRIPS, "operation=\"commit\"")?,
+            cached: sum(text, "ashlar_metadata_cached_reads", "")?,
         })
+    }
+
+    /// Returns the number of round trips to the metadata store.
+    pub(super) fn trips(self) -> u64 {
+        self.reads + self.commits
     }
 
     /// Returns the difference to `before`.
@@ -52,17 +70,24 @@ impl Counters {
         Self {
             block_requests: self.block_requests.saturating_sub(before.block_requests),
             block_bytes: self.block_bytes.saturating_sub(before.block_bytes),
-            trips: self.trips.saturating_sub(before.trips),
+            reads: self.reads.saturating_sub(before.reads),
+            commits: self.commits.saturating_sub(before.commits),
+            cached: self.cached.saturating_sub(before.cached),
         }
     }
 }
 
-/// Returns the sum of a counter over all labels, or `None` if the text has no counter of that name.
-fn sum(text: &str, name: &str) -> Option<u64> {
+/// Returns the sum of a counter over all label sets that contain `label`, or `None` if the text has
+/// none of them. An empty `label` selects all of the name.
+fn sum(text: &str, name: &str, label: &str) -> Option<u64> {
     let value = |line: &str| {
         let rest = line.strip_prefix(name)?;
         let rest = rest.strip_prefix("_total").unwrap_or(rest);
-        let rest = if rest.starts_with('{') { rest.rsplit_once('}')?.1 } else { rest };
+        let (labels, rest) =
+            if rest.starts_with('{') { rest.rsplit_once('}')? } else { ("", rest) };
+        if !labels.contains(label) {
+            return None;
+        }
         rest.strip_prefix(' ')?.trim().parse::<u64>().ok()
     };
     text.lines().filter_map(value).reduce(|one, other| one + other)

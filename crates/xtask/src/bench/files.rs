@@ -15,13 +15,13 @@ mod figure;
 mod large;
 mod listing;
 mod overwrites;
-mod programs;
+pub(super) mod programs;
 mod report;
 mod requests;
-mod sides;
+pub(super) mod sides;
 mod small;
-mod stage;
-mod trees;
+pub(super) mod stage;
+pub(super) mod trees;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -174,7 +174,7 @@ fn one_engine(
         progress: Rc::clone(progress),
         folder: folder.to_owned(),
         tracer,
-        null: Other::null(programs, folder, stop)?,
+        null: Other::null(&programs.null, folder, stop)?,
         ashlar: None,
         minio,
         metadata,

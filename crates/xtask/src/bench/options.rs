@@ -23,8 +23,12 @@ pub(crate) struct Options {
     /// file system in memory. SQLite has its blocks in a folder then, other engines in MinIO.
     #[arg(long)]
     pub(super) files: bool,
-    /// The metadata engine. May be given several times. The default is SQLite, and with --files
-    /// Redis and SQLite.
+    /// Compare a process that has its volume alone with one on a volume that an idle gateway and an
+    /// idle mount have open as well: requests to a gateway, or with --files work on a mount.
+    #[arg(long)]
+    pub(super) company: bool,
+    /// The metadata engine. May be given several times. The default is SQLite; with --files Redis
+    /// and SQLite; with --company Redis and PostgreSQL; with both Redis.
     #[arg(long, value_enum, value_name = "NAME")]
     engine: Vec<Engine>,
     /// When Redis syncs its append-only file: for each write, or once a second. The targets hold
@@ -38,9 +42,9 @@ pub(crate) struct Options {
     /// The number of rounds for each figure.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) rounds: u32,
-    /// The duration of a round in seconds.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
-    pub(super) seconds: u64,
+    /// The duration of a round in seconds. The default is 5, and with --company 1.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: Option<u64>,
     /// Measure only rows whose names contain one of these texts, for example "PUT 4" or "cold".
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     pub(super) only: Vec<String>,
@@ -95,16 +99,20 @@ impl Options {
 
     /// The engines to measure, in this order.
     pub(super) fn engines(&self) -> Vec<Engine> {
-        match (self.engine.as_slice(), self.files) {
-            ([], true) => vec![Engine::Redis, Engine::Sqlite],
-            ([], false) => vec![Engine::Sqlite],
-            (named, _) => named.to_vec(),
+        match (self.engine.as_slice(), self.files, self.company) {
+            ([], true, true) => vec![Engine::Redis],
+            ([], false, true) => vec![Engine::Redis, Engine::Postgres],
+            ([], true, false) => vec![Engine::Redis, Engine::Sqlite],
+            ([], false, false) => vec![Engine::Sqlite],
+            (named, _, _) => named.to_vec(),
         }
     }
 
     /// The duration of a round.
     pub(super) fn time(&self) -> Duration {
-        Duration::from_secs(if self.quick { 1 } else { self.seconds })
+        // In company each round has three states, so rounds are short.
+        let usual = if self.company { 1 } else { 5 };
+        Duration::from_secs(if self.quick { 1 } else { self.seconds.unwrap_or(usual) })
     }
 
     /// Creates the folder of the data during the run.

@@ -57,7 +57,7 @@ impl FilePrograms {
 }
 
 /// Builds one program; `selection` are the arguments that select it.
-fn build(
+pub(in crate::bench) fn build(
     workspace: &Workspace,
     selection: &[&str],
     progress: &Progress,

@@ -87,16 +87,16 @@ pub(super) fn forget(folder: &Path, number: u32) -> Result<()> {
 
 /// Another FUSE file system. Dropping the value ends the program first, and then removes the mount.
 #[derive(Debug)]
-pub(super) struct Other {
+pub(in crate::bench) struct Other {
     _program: Child,
-    pub(super) mount: MountPoint,
+    pub(in crate::bench) mount: MountPoint,
 }
 
 impl Other {
     /// Starts the null file system.
-    pub(super) fn null(programs: &FilePrograms, folder: &Path, stop: &Stop) -> Result<Self> {
+    pub(in crate::bench) fn null(program: &Path, folder: &Path, stop: &Stop) -> Result<Self> {
         let mount = MountPoint::make()?;
-        let mut command = Command::new(&programs.null);
+        let mut command = Command::new(program);
         command.args(["--timeout-ms", NULL_TIMEOUT_MS]).arg(mount.folder());
         Self::start(command, "null", folder, mount, stop)
     }

@@ -1,21 +1,17 @@
 //! The measurement of one engine: its servers and mounts, and the ways to run work on them.
 //!
-//! A call to a mount whose server is stuck never returns, and the thread or program that made it
-//! ignores signals. So only separate threads and programs access mounts here, and each has a time
-//! limit. After the limit, the mount is aborted, and all calls to it fail. For example, a `tar`
-//! that hangs ends after [`WORK_LIMIT`], and the benchmark reports it.
+//! Only separate threads and programs access the mounts, through [`hanging`].
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use load::{Gauge, Trouble};
 
 use super::super::counters::Counters;
+use super::super::hanging;
 use super::super::metadata::Metadata;
 use super::super::meter;
 use super::super::options::Options;
@@ -24,23 +20,10 @@ use super::figure::FileCost;
 use super::programs::FilePrograms;
 use super::requests::{Requests, Tracer};
 use super::sides::{Ashlar, Other, Starting, forget};
-use crate::child::{Child, Stop, tail};
+use crate::child::Stop;
 use crate::engines::Engine;
 use crate::progress::Progress;
 use crate::servers::{Blocks, Server};
-
-/// The time limit of one piece of work on a mount.
-const WORK_LIMIT: Duration = Duration::from_mins(20);
-
-/// The time that a piece of work has to end after the user has ended the task.
-const STOP_GRACE: Duration = Duration::from_secs(5);
-
-/// The pause between two checks of running work.
-const WORK_POLL: Duration = Duration::from_millis(100);
-
-/// The pause between two checks whether a program has ended. It is short, because some programs
-/// take only a tenth of a second.
-const PROGRAM_POLL: Duration = Duration::from_millis(1);
 
 /// The state of one engine's measurement. The order of the fields is the order in which they end:
 /// mounts end before the servers that they need.
@@ -131,31 +114,7 @@ impl Stage<'_> {
         &self,
         work: impl FnOnce(&Gauge) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T> {
-        let gauge = Arc::new(Gauge::default());
-        let (done, all) = sync_channel(1);
-        let theirs = Arc::clone(&gauge);
-        std::thread::Builder::new().name("load".to_owned()).spawn(move || {
-            let _abandoned = done.send(work(&theirs));
-        })?;
-        let mut end = Instant::now() + WORK_LIMIT;
-        loop {
-            match all.recv_timeout(WORK_POLL) {
-                Ok(result) => return Ok(result?),
-                Err(RecvTimeoutError::Disconnected) => bail!("the thread of the load panicked"),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            // The load looks at the gauge between its operations. A call that hangs needs the abort
-            // below.
-            if self.stop.is_set() && !gauge.is_stopped() {
-                gauge.stop();
-                end = end.min(Instant::now() + STOP_GRACE);
-            }
-            if Instant::now() > end {
-                self.abort();
-                self.stop.check()?;
-                bail!("the load took longer than {} s", WORK_LIMIT.as_secs());
-            }
-        }
+        hanging::work(self.stop, &|| self.abort(), work)
     }
 
     /// Runs a program that works on a mount, and returns the time that it took.
@@ -165,32 +124,7 @@ impl Stage<'_> {
 
     /// Runs a program that works on a mount, and returns the time that it took and its output.
     pub(super) fn run(&self, command: Command) -> Result<(Duration, String)> {
-        let path = Path::new(command.get_program());
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let log = self.folder.join(format!("{name}.log"));
-        let begin = Instant::now();
-        let mut child = Child::spawn(command, &name, &log)?;
-        let status = loop {
-            if let Some(status) = child.ended()? {
-                break status;
-            }
-            if self.stop.is_set() || begin.elapsed() > WORK_LIMIT {
-                // A program that waits for a mount ignores signals, so the mount must end first.
-                self.abort();
-                child.end()?;
-                self.stop.check()?;
-                bail!("{name} took longer than {} s", WORK_LIMIT.as_secs());
-            }
-            std::thread::sleep(PROGRAM_POLL);
-        };
-        let took = begin.elapsed();
-        if !status.success() {
-            bail!("{name} failed, {status}:\n{}", tail(&log, 20));
-        }
-        let text = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
-        // The next program of this name would append to the output of this one.
-        std::fs::remove_file(&log)?;
-        Ok((took, text))
+        hanging::run(self.stop, &self.folder, &|| self.abort(), command)
     }
 
     /// Aborts the FUSE connections of all mounts, so that all calls of programs that wait there
@@ -235,7 +169,7 @@ impl Stage<'_> {
             rate: number(operations) / took.as_secs_f64().max(f64::MIN_POSITIVE),
             ashlar: micros(after.ashlar, before.ashlar),
             database: micros(after.database, before.database),
-            trips: number(counters.trips) / number(operations),
+            trips: number(counters.trips()) / number(operations),
             block_requests: number(counters.block_requests) / number(operations),
         })
     }
@@ -283,7 +217,7 @@ pub(super) fn rate(samples: &[Sample]) -> f64 {
 }
 
 /// Creates a folder and its parents if they do not exist.
-pub(super) fn make_folder(folder: &Path) -> Result<(), Trouble> {
+pub(in crate::bench) fn make_folder(folder: &Path) -> Result<(), Trouble> {
     std::fs::create_dir_all(folder).map_err(|source| Trouble::System {
         doing: format!("make the folder {}", folder.display()),
         source,

@@ -259,7 +259,7 @@ impl Stage<'_> {
 
 /// A git command without the settings of the machine and the user, so that every machine does the
 /// same.
-fn git() -> Command {
+pub(in crate::bench) fn git() -> Command {
     let mut git = Command::new("git");
     git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
     for who in ["AUTHOR", "COMMITTER"] {

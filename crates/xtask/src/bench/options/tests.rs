@@ -41,3 +41,18 @@ fn the_gateway_runs_relaxed_if_redis_syncs_once_a_second() {
     assert_eq!(settings(&["--redis-fsync", "always"], Engine::Redis), strict);
     assert_eq!(settings(&[], Engine::Postgres), strict, "nothing else is relaxed");
 }
+
+#[test]
+fn the_default_engines_in_company_have_several_processes() {
+    assert_eq!(options(&["--company"]).engines(), [Engine::Redis, Engine::Postgres]);
+    assert_eq!(options(&["--company", "--files"]).engines(), [Engine::Redis]);
+    assert_eq!(options(&["--company", "--engine", "mysql"]).engines(), [Engine::Mysql]);
+}
+
+#[test]
+fn rounds_in_company_are_short_unless_the_user_wants_longer_ones() {
+    let seconds = |words: &[&str]| options(words).time().as_secs();
+    assert_eq!([seconds(&[]), seconds(&["--company"])], [5, 1]);
+    assert_eq!(seconds(&["--company", "--seconds", "4"]), 4);
+    assert_eq!(seconds(&["--seconds", "4", "--quick"]), 1);
+}
