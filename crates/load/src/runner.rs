@@ -462,7 +462,7 @@ async fn work(
             // The pause before a step is not part of its latency, and no step begins after the
             // end of the round.
             since = Instant::now();
-            if since.duration_since(begin) >= time {
+            if since.duration_since(begin) >= time || gauge.is_stopped() {
                 break;
             }
             pace.step(since);
