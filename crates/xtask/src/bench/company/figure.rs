@@ -96,6 +96,14 @@ impl CompanyFigure {
         median(shares.collect())
     }
 
+    /// Returns the CPU time of one operation without peers, divided by that in a state: of the
+    /// measured process, its peers and the database server. It is the share on a machine whose
+    /// processors are busy, and varies less with other work of the machine.
+    fn cpu_share(&self, state: usize) -> f64 {
+        let all = |it: &Sample| it.process + it.peers + it.database;
+        self.middle(0, all) / self.middle(state, all)
+    }
+
     /// The values of all states, for the progress line of a row.
     pub(super) fn sides(&self) -> String {
         let texts = self.states.iter().enumerate().map(|(state, (name, _))| {
@@ -153,7 +161,7 @@ impl CompanyFigure {
                 all.map_or_else(|| "–".to_owned(), |all| format!("{:.2}", median(all)))
             };
             format!(
-                "| {} | {} | {:.3} | {:.3} | {:.3} | {:.0} | {:.0} | {:.0} | {} | {} |",
+                "| {} | {} | {:.3} | {:.3} | {:.3} | {:.0} | {:.0} | {:.0} | {:.2} | {} | {} |",
                 self.name,
                 self.states[state].0,
                 middle(|it| it.reads),
@@ -162,6 +170,7 @@ impl CompanyFigure {
                 middle(|it| it.process),
                 middle(|it| it.peers),
                 middle(|it| it.database),
+                self.cpu_share(state),
                 latency(0),
                 latency(1),
             )
@@ -176,6 +185,7 @@ impl CompanyFigure {
                 "name": name,
                 "value": middle(|it| it.value),
                 "share": (state > 0).then(|| self.share(state)),
+                "cpu_share": Some(self.cpu_share(state)).filter(|it| it.is_finite()),
                 "rounds": rounds.iter().map(|it| it.value).collect::<Vec<_>>(),
                 "reads": middle(|it| it.reads),
                 "commits": middle(|it| it.commits),
@@ -208,7 +218,8 @@ pub(super) fn table(figures: &[CompanyFigure]) -> String {
 /// Returns the table of the costs of one operation.
 pub(super) fn cost_table(figures: &[CompanyFigure]) -> String {
     let titles = "| one of | state | reads | commits | cached reads | process µs | peers µs | \
-                  database µs | p50 ms | p99 ms |\n|---|---|---:|---:|---:|---:|---:|---:|---:|---:|";
+                  database µs | CPU share | p50 ms | p99 ms |\n\
+                  |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|";
     let rows = figures.iter().flat_map(CompanyFigure::cost_rows);
     std::iter::once(titles.to_owned()).chain(rows).map(|line| line + "\n").collect()
 }

@@ -79,6 +79,17 @@ fn costs_are_divided_by_the_operations() {
 }
 
 #[test]
+fn the_share_of_cpu_time_includes_peers_and_the_database() {
+    let mut figure = figure(true, &[1.0], &[1.0]);
+    let used = |process, peers, database| Sample { process, peers, database, ..Sample::default() };
+    figure.states[0].1 = vec![used(60.0, 0.0, 20.0)];
+    figure.states[1].1 = vec![used(100.0, 10.0, 50.0)];
+    close(figure.cpu_share(0), 1.0);
+    close(figure.cpu_share(1), 0.5);
+    assert!(figure.cost_rows()[1].contains("| 100 | 10 | 50 | 0.50 |"), "{figure:?}");
+}
+
+#[test]
 fn latencies_are_shown_if_each_round_has_them() {
     let mut figure = figure(true, &[1.0, 1.0, 1.0], &[1.0, 1.0, 1.0]);
     for (round, milliseconds) in figure.states[1].1.iter_mut().zip([0.5, 2.0, 1.0]) {
