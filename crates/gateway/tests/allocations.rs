@@ -141,6 +141,10 @@ fn header(value: &str) -> HeaderValue {
 /// The most allocations of a GET or HEAD of a small object. Most of them plan the lookup of the key.
 const SMALL_READ_MAX: u64 = 158;
 
+/// The most allocations for each further key of a listing: its records, its name and its entity
+/// tag.
+const LISTED_KEY_MAX: u64 = 6;
+
 const KIB_4: &[u8] = &[7; 4096];
 
 #[tokio::test]
@@ -152,4 +156,19 @@ async fn a_get_of_a_small_object_allocates_little() {
         let limit = SMALL_READ_MAX;
         assert!(found <= limit, "{method} by {}: {found} allocations, not {limit}", sender.0);
     }
+}
+
+#[tokio::test]
+async fn each_key_of_a_listing_allocates_little() {
+    let fixture = Fixture::new().await;
+    for number in 0..200 {
+        fixture.put(&format!("folder/{number:03}"), b"body").await;
+    }
+    let list = async |keys: u64| {
+        let query = format!("list-type=2&max-keys={keys}&prefix=folder%2F");
+        fixture.allocations("GET", "/bucket", &query, READER).await
+    };
+    let (some, more) = (list(100).await, list(200).await);
+    let found = (more - some).div_ceil(100);
+    assert!(found <= LISTED_KEY_MAX, "{found} allocations for a key, not {LISTED_KEY_MAX}");
 }

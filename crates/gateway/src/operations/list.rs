@@ -4,6 +4,8 @@
 //! example, `ListObjectsV2` returns a continuation token that contains the last key or prefix of
 //! the page.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use record::{InodeHead, SumAlgorithm, SumKind};
 use s3::request::{
@@ -49,9 +51,11 @@ struct LastEntry {
 
 async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
     let enforced = !call.rules()?.acls_enabled();
-    let owner = query.with_owner.then(|| call.owner_of(None)).transpose()?;
+    let owner = query.with_owner.then(|| call.owner_of(None)).transpose()?.map(Arc::new);
     let owner_of = |inode: &InodeHead| match inode.file().and_then(|file| file.writer) {
-        Some(writer) if owner.is_some() && !enforced => Some(call.sender.access.owner(writer)),
+        Some(writer) if owner.is_some() && !enforced => {
+            Some(Arc::new(call.sender.access.owner(writer)))
+        }
         Some(_) | None => owner.clone(),
     };
     let query = ListQuery {
@@ -66,26 +70,31 @@ async fn page(call: &Call<'_>, query: PageQuery<'_>) -> Result<Page, Fault> {
         .list(bucket.as_str(), query)
         .await
         .map_err(|error| bucket_fault(bucket, error))?;
-    let mut page = Page { contents: Vec::new(), common_prefixes: Vec::new(), last: None };
+    let contents = Vec::with_capacity(entries.len());
+    let mut page = Page { contents, common_prefixes: Vec::new(), last: None };
+    let mut is_prefix = false;
     for entry in entries {
         match entry {
             ListEntry::Object { key, inode, .. } => {
-                let entry = object_entry(text(key), &inode, owner_of(&inode));
-                page.last = Some(LastEntry { text: entry.key.clone(), is_prefix: false });
-                page.contents.push(entry);
+                page.contents.push(object_entry(text(key), &inode, owner_of(&inode)));
+                is_prefix = false;
             }
             ListEntry::Prefix(prefix) => {
-                let prefix = text(prefix);
-                page.last = Some(LastEntry { text: prefix.clone(), is_prefix: true });
-                page.common_prefixes.push(prefix);
+                page.common_prefixes.push(text(prefix));
+                is_prefix = true;
             }
         }
     }
-    page.last = page.last.filter(|_| truncated);
+    let last = if is_prefix {
+        page.common_prefixes.last()
+    } else {
+        page.contents.last().map(|entry| &entry.key)
+    };
+    page.last = last.filter(|_| truncated).map(|text| LastEntry { text: text.clone(), is_prefix });
     Ok(page)
 }
 
-fn object_entry(key: String, inode: &InodeHead, owner: Option<Owner>) -> ObjectEntry {
+fn object_entry(key: String, inode: &InodeHead, owner: Option<Arc<Owner>>) -> ObjectEntry {
     let (size, tag) = volume::size_and_tag(inode);
     ObjectEntry {
         key,

@@ -1,5 +1,7 @@
 //! Listings of objects and versions.
 
+use std::sync::Arc;
+
 use time::OffsetDateTime;
 
 use super::{Keys, Owner};
@@ -28,23 +30,31 @@ pub struct ObjectEntry {
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     /// The storage class of the object; `None` for `STANDARD`.
     pub storage_class: Option<&'static str>,
-    /// The owner, if requested.
-    pub owner: Option<Owner>,
+    /// The owner, if requested. Most entries of a listing have the same one.
+    pub owner: Option<Arc<Owner>>,
 }
 
 impl ObjectEntry {
     fn write(&self, out: &mut Writer, keys: Keys) {
-        out.element("Contents", |out| {
-            keys.text(out, "Key", &self.key);
-            out.time("LastModified", self.last_modified);
-            super::etag(out, &self.etag);
-            write_checksum(out, self.checksum);
-            out.number("Size", self.size);
-            if let Some(owner) = &self.owner {
-                owner.write(out, "Owner");
-            }
-            out.text("StorageClass", self.storage_class.unwrap_or(STANDARD));
-        });
+        // The markup between two values is one piece, because a page has up to 1,000 entries with
+        // some fifteen tags each.
+        out.literal("<Contents><Key>");
+        keys.characters(out, &self.key);
+        out.literal("</Key><LastModified>");
+        out.time_characters(self.last_modified);
+        out.literal("</LastModified><ETag>&quot;");
+        out.characters(&self.etag);
+        out.literal("&quot;</ETag>");
+        write_checksum(out, self.checksum);
+        out.literal("<Size>");
+        out.digits(self.size);
+        out.literal("</Size>");
+        if let Some(owner) = &self.owner {
+            owner.write(out, "Owner");
+        }
+        out.literal("<StorageClass>");
+        out.characters(self.storage_class.unwrap_or(STANDARD));
+        out.literal("</StorageClass></Contents>");
     }
 }
 

@@ -90,6 +90,15 @@ impl Keys {
         }
     }
 
+    /// Writes a key directly into the open element.
+    fn characters(self, out: &mut Writer, key: &str) {
+        if self.url_encoded {
+            out.url_characters(key);
+        } else {
+            out.characters(key);
+        }
+    }
+
     fn optional(self, out: &mut Writer, element: &str, key: Option<&str>) {
         if let Some(key) = key {
             self.text(out, element, key);

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use time::macros::datetime;
 
-use super::{Element, Writer, XmlLimits, format_time, parse_time, url_encode};
+use super::{DECLARATION, Element, Writer, XmlLimits, format_time, parse_time, url_encode};
 use crate::Code;
 
 fn parse(text: &str) -> Result<Element, crate::Fault> {
@@ -90,6 +90,17 @@ fn s3_l4_url_encoding_leaves_only_slashes_unescaped() {
 fn times_are_written_in_utc_with_milliseconds() {
     let time = datetime!(2026-01-02 05:04:05.999 +2);
     assert_eq!(format_time(time), "2026-01-02T03:04:05.999Z");
+    assert_eq!(format_time(datetime!(0999-12-31 23:59:58.07 UTC)), "0999-12-31T23:59:58.070Z");
+    assert_eq!(format_time(datetime!(-1-10-20 10:20:30 UTC)), "0000-10-20T10:20:30.000Z");
+}
+
+#[test]
+fn numbers_are_written_with_all_their_digits() {
+    for number in [0, 9, 10, 99, 100, 12_345_678_901, u64::MAX] {
+        let mut out = Writer::document();
+        out.number("N", number);
+        assert_eq!(out.finish(), format!("{DECLARATION}<N>{number}</N>"));
+    }
 }
 
 #[test]

@@ -31,19 +31,23 @@ fn push_time(out: &mut String, time: OffsetDateTime) {
     let time = time.to_offset(time::UtcOffset::UTC);
     let (year, month, day) = time.date().to_calendar_date();
     let (hour, minute, second, millisecond) = time.time().as_hms_milli();
+    let mut text = *b"0000-00-00T00:00:00.000Z";
     // The format has no sign, so a negative year becomes 0000.
-    let year = u16::try_from(year).unwrap_or_default();
-    for (number, width, end) in [
-        (year, 4, '-'),
-        (u8::from(month).into(), 2, '-'),
-        (day.into(), 2, 'T'),
-        (hour.into(), 2, ':'),
-        (minute.into(), 2, ':'),
-        (second.into(), 2, '.'),
-        (millisecond, 3, 'Z'),
-    ] {
-        push_digits(out, number, width);
-        out.push(end);
+    put_digits(&mut text[..4], u16::try_from(year).unwrap_or_default());
+    let two = [u8::from(month), day, hour, minute, second];
+    for (place, number) in text[5..19].chunks_mut(3).zip(two) {
+        put_digits(&mut place[..2], number.into());
+    }
+    put_digits(&mut text[20..23], millisecond);
+    out.push_str(std::str::from_utf8(&text).unwrap_or_default());
+}
+
+/// Writes the last decimal digits of a number into all of `place`.
+fn put_digits(place: &mut [u8], number: u16) {
+    let mut rest = number;
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (rest % 10).to_le_bytes()[0];
+        rest /= 10;
     }
 }
 
@@ -54,6 +58,21 @@ pub(crate) fn push_digits(out: &mut String, number: u16, width: u32) {
         out.push(char::from(b'0' + digit.to_le_bytes()[0]));
     }
 }
+
+/// Appends a number in decimal digits.
+fn push_number(out: &mut String, number: u64) {
+    let mut text = [0; DIGITS_MAX];
+    let (mut first, mut rest) = (DIGITS_MAX, number);
+    while first == DIGITS_MAX || rest > 0 {
+        first -= 1;
+        text[first] = b'0' + (rest % 10).to_le_bytes()[0];
+        rest /= 10;
+    }
+    out.push_str(std::str::from_utf8(&text[first..]).unwrap_or_default());
+}
+
+/// The digits of the largest number.
+const DIGITS_MAX: usize = 20;
 
 /// The beginning of each document.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
@@ -148,7 +167,12 @@ impl Writer {
 
     /// Writes an element with a key encoded by [`url_encode`], which leaves no character to escape.
     pub(crate) fn url_encoded(&mut self, name: &str, key: &str) {
-        self.element(name, |writer| writer.out.extend(utf8_percent_encode(key, URL_KEEP)));
+        self.element(name, |writer| writer.url_characters(key));
+    }
+
+    /// Writes a key encoded by [`url_encode`] directly into the open element.
+    pub(crate) fn url_characters(&mut self, key: &str) {
+        self.out.extend(utf8_percent_encode(key, URL_KEEP));
     }
 
     /// Writes an element with text; nothing if `text` is `None`.
@@ -160,9 +184,7 @@ impl Writer {
 
     /// Writes an element with a number.
     pub fn number(&mut self, name: &str, number: u64) {
-        self.element(name, |writer| {
-            let _ = write!(writer.out, "{number}");
-        });
+        self.element(name, |writer| writer.digits(number));
     }
 
     /// Writes an element with `true` or `false`.
@@ -172,7 +194,17 @@ impl Writer {
 
     /// Writes an element with a time.
     pub fn time(&mut self, name: &str, time: OffsetDateTime) {
-        self.element(name, |writer| push_time(&mut writer.out, time));
+        self.element(name, |writer| writer.time_characters(time));
+    }
+
+    /// Writes a number directly into the open element.
+    pub(crate) fn digits(&mut self, number: u64) {
+        push_number(&mut self.out, number);
+    }
+
+    /// Writes a time directly into the open element.
+    pub(crate) fn time_characters(&mut self, time: OffsetDateTime) {
+        push_time(&mut self.out, time);
     }
 
     /// Returns the finished XML document.
@@ -187,7 +219,7 @@ const QUOTATION_MARK: &str = "&quot;";
 fn escape(out: &mut String, text: &str) {
     let mut rest = text;
     // Bytes are scanned instead of characters, because most text needs no escape.
-    while let Some(at) = rest.bytes().position(may_need_escape) {
+    while let Some(at) = rest.bytes().position(|byte| MAY_NEED_ESCAPE[usize::from(byte)]) {
         // This byte begins a character: it is ASCII, or the first of the three bytes of the last
         // characters below U+10000.
         let (plain, special) = rest.split_at(at);
@@ -200,6 +232,19 @@ fn escape(out: &mut String, text: &str) {
     }
     out.push_str(rest);
 }
+
+/// The result of [`may_need_escape`] for each byte.
+const MAY_NEED_ESCAPE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = u8::MIN;
+    loop {
+        table[byte as usize] = may_need_escape(byte);
+        if byte == u8::MAX {
+            break table;
+        }
+        byte += 1;
+    }
+};
 
 /// Returns true if a character that may need an escape can begin with this byte.
 const fn may_need_escape(byte: u8) -> bool {

@@ -1,6 +1,7 @@
 //! Compares each response document with its golden file. Set `GOLDEN_BLESS=1` to update them.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use s3::acl::{AclGrant, AclGrantee, AclPermission};
 use s3::conditions::failed;
@@ -142,7 +143,7 @@ fn s3_l5_listings_match_their_golden_files() {
         token: Some("this".to_owned()),
         next_token: Some("next".to_owned()),
         start_after: Some("a b".to_owned()),
-        contents: vec![ObjectEntry { owner: Some(owner()), ..object(ODD) }],
+        contents: vec![ObjectEntry { owner: Some(Arc::new(owner())), ..object(ODD) }],
         common_prefixes: vec!["a b/".to_owned()],
     };
     golden("list-objects-v2.xml", &second.to_xml());
