@@ -71,12 +71,14 @@ pub struct Round {
     /// The time from the first request to the last response.
     pub took: Duration,
     latencies: Histogram<u64>,
+    /// The latencies of the requests that write objects.
+    writes: Histogram<u64>,
 }
 
 impl fmt::Debug for Round {
     /// Leaves out the histogram, which has thousands of counts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { requests, units, bytes, errors, samples, took, latencies: _ } = self;
+        let Self { requests, units, bytes, errors, samples, took, .. } = self;
         write!(f, "{requests} requests, {units} units, {bytes} bytes in {took:?}, ")?;
         write!(f, "{errors} errors: {samples:?}")
     }
@@ -86,8 +88,8 @@ impl Round {
     pub(crate) fn empty() -> Self {
         let latencies =
             Histogram::new_with_bounds(NANOS.0, NANOS.1, DIGITS).expect("the bounds are in order");
-        let (samples, took) = (Vec::new(), Duration::ZERO);
-        Self { requests: 0, units: 0, bytes: 0, errors: 0, samples, took, latencies }
+        let (samples, took, writes) = (Vec::new(), Duration::ZERO, latencies.clone());
+        Self { requests: 0, units: 0, bytes: 0, errors: 0, samples, took, latencies, writes }
     }
 
     /// Adds a successful request with its units, its bytes of bodies and its latency.
@@ -95,8 +97,12 @@ impl Round {
         self.requests += 1;
         self.units += units;
         self.bytes += bytes;
-        let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.latencies.saturating_record(nanos);
+        self.latencies.saturating_record(nanos(latency));
+    }
+
+    /// Adds the latency of a request that writes an object, in addition to [`Round::add`].
+    pub(crate) fn add_write(&mut self, latency: Duration) {
+        self.writes.saturating_record(nanos(latency));
     }
 
     /// Adds a failed request.
@@ -122,6 +128,7 @@ impl Round {
         // Clients run at the same time, so their durations are not added.
         self.took = self.took.max(other.took);
         self.latencies.add(&other.latencies).expect("all histograms have the same bounds");
+        self.writes.add(&other.writes).expect("all histograms have the same bounds");
     }
 
     /// Returns the units per second.
@@ -141,6 +148,17 @@ impl Round {
     pub fn percentile(&self, percent: f64) -> Duration {
         Duration::from_nanos(self.latencies.value_at_percentile(percent))
     }
+
+    /// Returns the latency that `percent` % of the requests that write an object do not exceed, for
+    /// example of the PUTs of the mixed load. Returns 0 if there were none.
+    pub fn write_percentile(&self, percent: f64) -> Duration {
+        Duration::from_nanos(self.writes.value_at_percentile(percent))
+    }
+}
+
+/// Returns a latency as the histogram records it.
+fn nanos(latency: Duration) -> u64 {
+    u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns the median; NaN if there are no values.

@@ -472,6 +472,9 @@ async fn work(
         match done {
             Ok(done) => {
                 round.add(done.units, done.bytes, now.duration_since(since));
+                if done.write {
+                    round.add_write(now.duration_since(since));
+                }
                 gauge.add(done.units, done.bytes);
                 errors_in_a_row = 0;
             }

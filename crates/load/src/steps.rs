@@ -104,6 +104,8 @@ impl ClientObjects {
 pub(crate) struct Done {
     pub(crate) units: u64,
     pub(crate) bytes: u64,
+    /// True if the step wrote an object.
+    pub(crate) write: bool,
 }
 
 /// The steps of one client: the shared work, and the position of the client in it.
@@ -141,16 +143,17 @@ impl Stepper {
     pub(crate) async fn step(&mut self, client: &mut Client) -> Option<Result<Done, Trouble>> {
         let job = Arc::clone(&self.job);
         let number = self.tried;
-        let one = |bytes: u64| move |()| Done { units: 1, bytes };
+        let one = |bytes: u64| move |()| Done { units: 1, bytes, write: false };
+        let written = |bytes: u64| move |()| Done { units: 1, bytes, write: true };
         let done = match &job.work {
             Work::Put { payload, round } => {
                 let bytes = length(payload);
                 let key = job.keys.written(bytes, *round, self.id, number);
-                client.put(&key, payload).await.map(one(bytes))
+                client.put(&key, payload).await.map(written(bytes))
             }
             Work::Fill { payload, keys, next } => {
                 let key = take(keys, next)?;
-                client.put(key, payload).await.map(one(length(payload)))
+                client.put(key, payload).await.map(written(length(payload)))
             }
             Work::Get { bytes, keys } => {
                 let key = self.pick(keys)?;
@@ -171,7 +174,7 @@ impl Stepper {
             }
             Work::DeleteBatches { batches, next } => {
                 let batch = take(batches, next)?;
-                let done = Done { units: batch.keys, bytes: 0 };
+                let done = Done { units: batch.keys, bytes: 0, write: false };
                 client.delete_batch(batch).await.map(|()| done)
             }
             Work::Mixed { bytes, payload, .. } => {
@@ -179,7 +182,7 @@ impl Stepper {
             }
             Work::Multipart { bytes, parts, round } => {
                 let key = job.keys.parted(*bytes, *round, self.id, number);
-                client.multipart(&key, parts).await.map(one(*bytes))
+                client.multipart(&key, parts).await.map(written(*bytes))
             }
             Work::Range { bytes, range, keys } => {
                 let key = self.pick(keys)?;
@@ -216,7 +219,7 @@ impl Stepper {
             let wrong = format!("gave {listed} keys instead of {count}");
             return Err(Trouble::Content { request: format!("LIST {prefix}"), wrong });
         }
-        Ok(Done { units: u64::try_from(keys).unwrap_or(u64::MAX), bytes: 0 })
+        Ok(Done { units: u64::try_from(keys).unwrap_or(u64::MAX), bytes: 0, write: false })
     }
 
     async fn mixed(
@@ -236,12 +239,12 @@ impl Stepper {
             self.objects.next += 1;
             client.put(&keys.mixed(bytes, self.id, number), payload).await?;
             self.objects.live.push(number);
-            return Ok(Done { units: 1, bytes });
+            return Ok(Done { units: 1, bytes, write: true });
         };
         let key = keys.mixed(bytes, self.id, number);
         if dice < MIXED_GET {
             client.get(&key, None, bytes, None).await?;
-            return Ok(Done { units: 1, bytes });
+            return Ok(Done { units: 1, bytes, write: false });
         }
         if dice < MIXED_HEAD {
             client.head(&key, bytes).await?;
@@ -249,7 +252,7 @@ impl Stepper {
             self.objects.live.swap_remove(place);
             client.delete(&key).await?;
         }
-        Ok(Done { units: 1, bytes: 0 })
+        Ok(Done { units: 1, bytes: 0, write: false })
     }
 }
 

@@ -57,6 +57,8 @@ fn right_answers_are_counted_and_nothing_else_is() {
         assert!(round.requests > 0 && round.units >= round.requests, "{verb}: {round:?}");
         let moves = matches!(verb, Verb::Put | Verb::Get | Verb::Mixed | Verb::Multipart);
         assert_eq!(round.bytes > 0, moves || verb == Verb::Range, "{verb}");
+        let writes = matches!(verb, Verb::Put | Verb::Mixed | Verb::Multipart);
+        assert_eq!(round.write_percentile(50.0) > Duration::ZERO, writes, "{verb}");
     }
 }
 

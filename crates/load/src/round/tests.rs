@@ -21,6 +21,17 @@ fn a_percentile_is_the_latency_that_requests_do_not_exceed() {
 }
 
 #[test]
+fn writes_have_percentiles_of_their_own() {
+    let mut all = micros([10; 100]);
+    assert_eq!(all.write_percentile(50.0), Duration::ZERO, "no writes");
+    let mut other = micros([900]);
+    other.add_write(Duration::from_micros(900));
+    all.merge(other);
+    let near = |found: Duration, micros: u128| found.as_micros().abs_diff(micros) <= 1;
+    assert!(near(all.write_percentile(50.0), 900) && near(all.percentile(50.0), 10));
+}
+
+#[test]
 fn latencies_beyond_the_bounds_count_as_the_longest() {
     assert!(micros([u64::MAX]).percentile(50.0) >= Duration::from_mins(10));
 }
