@@ -10,6 +10,7 @@
 //! Rates of a busy machine vary, so each row also has the round trips to the database for one
 //! operation, which do not.
 
+mod both;
 mod budget;
 mod figure;
 mod ground;

@@ -65,6 +65,17 @@ impl Counters {
         self.reads + self.commits
     }
 
+    /// Returns the sums with the counters of another process.
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            block_requests: self.block_requests + other.block_requests,
+            block_bytes: self.block_bytes + other.block_bytes,
+            reads: self.reads + other.reads,
+            commits: self.commits + other.commits,
+            cached: self.cached + other.cached,
+        }
+    }
+
     /// Returns the difference to `before`.
     pub(super) fn since(self, before: Self) -> Self {
         Self {

@@ -104,6 +104,19 @@ impl CompanyFigure {
         self.middle(0, all) / self.middle(state, all)
     }
 
+    /// Returns the median over the rounds of a state of the median latency in milliseconds, if each
+    /// round has one.
+    pub(super) fn median_latency(&self, state: usize) -> Option<f64> {
+        self.latency(state, 0)
+    }
+
+    /// Returns the median of one of the two latencies of a [`Sample`].
+    fn latency(&self, state: usize, place: usize) -> Option<f64> {
+        let rounds = self.states[state].1.iter();
+        let all: Option<Vec<f64>> = rounds.map(|it| it.latency.map(|it| it[place])).collect();
+        all.map(median)
+    }
+
     /// The values of all states, for the progress line of a row.
     pub(super) fn sides(&self) -> String {
         let texts = self.states.iter().enumerate().map(|(state, (name, _))| {
@@ -156,9 +169,8 @@ impl CompanyFigure {
         let row = |state: usize| {
             let middle = |of: fn(&Sample) -> f64| self.middle(state, of);
             let latency = |place: usize| {
-                let all = self.states[state].1.iter();
-                let all: Option<Vec<f64>> = all.map(|it| it.latency.map(|it| it[place])).collect();
-                all.map_or_else(|| "–".to_owned(), |all| format!("{:.2}", median(all)))
+                let middle = self.latency(state, place);
+                middle.map_or_else(|| "–".to_owned(), |middle| format!("{middle:.2}"))
             };
             format!(
                 "| {} | {} | {:.3} | {:.3} | {:.3} | {:.0} | {:.0} | {:.0} | {:.2} | {} | {} |",

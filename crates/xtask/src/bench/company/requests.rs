@@ -5,24 +5,20 @@
 //! idle, writing, alone; writing, alone, idle.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use load::{Verb, Workload, median};
 use serde_json::{Value, json};
 
 use super::super::rows::{self, Row, Wanted};
+use super::both::{self, BOTH};
 use super::figure::{CompanyFigure, Sample};
 use super::ground::Ground;
 use super::killed::{KILLED, Killed};
 use super::report::print;
-use super::scene::Scene;
+use super::scene::{LEAD_IN, Scene};
 use super::writer;
 use crate::progress::Mark;
-
-/// The load before each measured round, which is not measured. A gateway beside peers needs some
-/// requests before it knows that it serves reads, and both kinds of rounds have the same lead-in.
-const LEAD_IN: Duration = Duration::from_millis(300);
 
 /// The targets of reads and of the mixed load.
 const READS: Wanted = Wanted { must: 0.8, goal: 0.9 };
@@ -72,7 +68,7 @@ impl State {
 pub(super) fn measure(ground: &Ground<'_>) -> Result<Value> {
     let options = ground.options;
     let rows = || table_rows().filter(|(row, _)| options.wants(row.name));
-    if rows().next().is_none() && !options.wants(KILLED) {
+    if rows().next().is_none() && ![BOTH, KILLED].into_iter().any(|name| options.wants(name)) {
         bail!("no row has a name that contains {}", options.only.join(" or "));
     }
     let mut scene = Scene::begin(ground)?;
@@ -80,6 +76,7 @@ pub(super) fn measure(ground: &Ground<'_>) -> Result<Value> {
     for (row, wanted) in rows() {
         figures.push(scene.row(&row, wanted)?);
     }
+    let both = if options.wants(BOTH) { Some(scene.both()?) } else { None };
     // The killed peers come last: the others regard a killed session as running for half a minute.
     let mut kills = Vec::new();
     if options.wants(KILLED) {
@@ -100,11 +97,21 @@ pub(super) fn measure(ground: &Ground<'_>) -> Result<Value> {
         )
     };
     let remark = format!("Medians of {rounds} interleaved rounds of {seconds} s.{written}");
-    print(ground, "Requests", &remark, &figures);
+    if !figures.is_empty() {
+        print(ground, "Requests", &remark, &figures);
+    }
+    if let Some(figure) = &both {
+        print(
+            ground,
+            "Requests to both gateways",
+            &both::sentence(figure),
+            std::slice::from_ref(figure),
+        );
+    }
     if !kills.is_empty() {
         println!("{}", Killed::table(&kills));
     }
-    let figures: Vec<Value> = figures.iter().map(CompanyFigure::json).collect();
+    let figures: Vec<Value> = figures.iter().chain(&both).map(CompanyFigure::json).collect();
     Ok(json!({
         "engine": ground.engine.name(),
         "redis_fsync": options.redis_fsync.name(),

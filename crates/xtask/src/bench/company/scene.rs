@@ -22,6 +22,10 @@ use crate::servers::Server;
 /// less than a second ago change the state of the others.
 const SETTLE: Duration = Duration::from_secs(2);
 
+/// The load before each measured round, which is not measured. A gateway beside peers needs some
+/// requests before it knows that it serves reads, and both kinds of rounds have the same lead-in.
+pub(super) const LEAD_IN: Duration = Duration::from_millis(300);
+
 /// The measured gateway of one volume, the load on it, and its peers. The order of the fields is the
 /// order in which they end.
 pub(super) struct Side<'a> {

@@ -27,6 +27,13 @@ fn earlier_counts_are_subtracted() {
 }
 
 #[test]
+fn counters_of_two_processes_are_added() {
+    let one = Counters { block_requests: 1, block_bytes: 2, reads: 3, commits: 4, cached: 5 };
+    assert_eq!(one.plus(one).since(one), one);
+    assert_eq!(one.plus(one).trips(), 14);
+}
+
+#[test]
 fn the_address_of_metrics_is_found_in_the_log() {
     let line = "INFO serving endpoint=\"http://127.0.0.1:1\" admin=\"http://127.0.0.1:2\" meta=x";
     assert_eq!(admin_in(line), Some("127.0.0.1:2"));
