@@ -2,12 +2,12 @@
 //!
 //! Work on files takes as long as it takes, unlike rounds of requests. So the number of rounds
 //! depends on the machine: another round begins if it is expected to end in time, and no work begins
-//! after the limit. For example, if a round takes 100 s, a limit of 330 s allows three.
+//! after the limit. For example, if a round takes 90 s, a limit of 270 s allows three.
 
 use std::time::{Duration, Instant};
 
-/// The time after which no more work begins.
-pub(super) const ROUNDS_TIME_MAX: Duration = Duration::from_secs(330);
+/// The time after which no more work begins. The longest work takes a minute on each mount.
+pub(super) const ROUNDS_TIME_MAX: Duration = Duration::from_secs(270);
 
 /// The rounds of a measurement, and the time that they take.
 #[derive(Clone, Copy, Debug)]

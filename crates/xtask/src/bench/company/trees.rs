@@ -98,6 +98,12 @@ impl Step {
         }
     }
 
+    /// Returns true if the step is measured on the null file system, too. That one cannot be cold,
+    /// and Python takes most of the time of its environment, so the result would say little.
+    fn runs_on_null(self) -> bool {
+        !matches!(self, Self::ListCold | Self::Environment)
+    }
+
     /// The program that the step needs and that not each machine has.
     fn program(self) -> Option<&'static str> {
         match self {
@@ -132,15 +138,15 @@ fn steps(options: &Options) -> Vec<Step> {
 }
 
 /// Returns the places of a step in their order, which changes from step to step and from round to
-/// round. The null file system is measured in the first round only: it shows the size of a result
-/// and is not compared.
-fn places(round: u32, step: usize) -> Vec<Place> {
-    let swapped = (usize::try_from(round).unwrap_or(0) + step) % 2 == 1;
+/// round. `index` is the number of the step. The null file system is measured in the first round
+/// only: it shows the size of a result and is not compared.
+fn places(round: u32, index: usize, step: Step) -> Vec<Place> {
+    let swapped = (usize::try_from(round).unwrap_or(0) + index) % 2 == 1;
     let mut places = vec![Place::Alone, Place::Company];
     if swapped {
         places.reverse();
     }
-    places.extend((round == 0).then_some(Place::Null));
+    places.extend((round == 0 && step.runs_on_null()).then_some(Place::Null));
     places
 }
 
@@ -260,15 +266,14 @@ impl<'a> Work<'a> {
                 break;
             }
             let step = self.steps[index].0;
-            for place in places(round, index) {
+            for place in places(round, index, step) {
                 running.show(&format!("round {}, {step}", round + 1));
                 let measured = self.measured(step, place, round);
                 let sample = measured.with_context(|| format!("{step}, {place:?}"))?;
-                match (place, sample) {
-                    (Place::Null, None) => {}
-                    (Place::Null, Some(sample)) => self.steps[index].2 = Some(sample.value),
-                    (Place::Alone, sample) => self.steps[index].1[0].extend(sample),
-                    (Place::Company, sample) => self.steps[index].1[1].extend(sample),
+                match place {
+                    Place::Null => self.steps[index].2 = Some(sample.value),
+                    Place::Alone => self.steps[index].1[0].push(sample),
+                    Place::Company => self.steps[index].1[1].push(sample),
                 }
             }
         }
@@ -276,22 +281,18 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Measures a step at a place, and returns its seconds and its costs for one file. `None` if the
-    /// step has no meaning at the place.
-    fn measured(&mut self, step: Step, place: Place, round: u32) -> Result<Option<Sample>> {
-        if (step, place) == (Step::ListCold, Place::Null) {
-            return Ok(None);
-        }
+    /// Measures a step at a place, and returns its seconds and its costs for one file.
+    fn measured(&mut self, step: Step, place: Place, round: u32) -> Result<Sample> {
         self.prepare(step, place, round)?;
         self.mounts.calm()?;
         let before = self.mounts.spent(place)?;
         let seconds = self.act(step, place, round)?.as_secs_f64();
         let after = self.mounts.spent(place)?;
         let operations = if step == Step::Environment { 1 } else { self.files };
-        Ok(Some(match after.zip(before) {
+        Ok(match after.zip(before) {
             Some((after, before)) => after.sample(before, operations, seconds),
             None => Sample { value: seconds, ..Sample::default() },
-        }))
+        })
     }
 
     /// The folder of a round at a place.

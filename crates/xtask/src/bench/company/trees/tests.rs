@@ -30,8 +30,10 @@ fn needs_come_earlier_and_are_complete() {
 #[test]
 fn each_step_begins_at_the_other_place_and_null_runs_once() {
     use Place::{Alone, Company, Null};
-    assert_eq!(places(0, 0), [Alone, Company, Null]);
-    assert_eq!(places(0, 1), [Company, Alone, Null]);
-    assert_eq!(places(1, 0), [Company, Alone]);
-    assert_eq!(places(1, 1), [Alone, Company]);
+    let list = Step::ListAgain;
+    assert_eq!(places(0, 0, list), [Alone, Company, Null]);
+    assert_eq!(places(0, 1, list), [Company, Alone, Null]);
+    assert_eq!(places(1, 0, list), [Company, Alone]);
+    assert_eq!(places(1, 1, list), [Alone, Company]);
+    assert_eq!(places(0, 0, Step::ListCold), [Alone, Company], "null has no cold listing");
 }
