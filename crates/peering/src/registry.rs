@@ -138,6 +138,16 @@ impl Registry {
         Ok(Admission { registry: Arc::clone(self), link, queue: Some(queue), previous, done })
     }
 
+    /// Removes a link that has reported its end, unless a later one has its place.
+    fn forget(&self, link: &Link, done: &CancellationToken) {
+        let mut table = self.lock();
+        if table.links.get(&link.peer()).is_some_and(|entry| entry.link.id() == link.id()) {
+            table.links.remove(&link.peer());
+        }
+        drop(table);
+        done.cancel();
+    }
+
     /// Returns the token that the peer's link cancels when it has reported its end, or `None` if
     /// there is no link.
     pub(crate) fn link_of(&self, peer: Nonce) -> Option<CancellationToken> {
@@ -241,23 +251,21 @@ impl Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         self.link.end();
-        let mut table = self.registry.lock();
-        // A later link of the peer may have taken the place.
-        let peer = self.link.peer();
-        if table.links.get(&peer).is_some_and(|entry| entry.link.id() == self.link.id()) {
-            table.links.remove(&peer);
-        }
-        drop(table);
         match self.previous.take() {
-            // Cancelled before its turn: the next link waits for the earlier one instead.
+            // It gave up before its turn. It keeps its place until the earlier link has reported
+            // its end, so that the next link waits for that one too.
             Some(previous) if !previous.is_cancelled() => {
-                let done = self.done.clone();
+                let registry = Arc::clone(&self.registry);
+                let (link, done) = (self.link.clone(), self.done.clone());
                 self.registry.tasks.spawn("end of a replaced peer link", async move {
                     previous.cancelled().await;
-                    done.cancel();
+                    registry.forget(&link, &done);
                 });
             }
-            Some(_) | None => self.done.cancel(),
+            Some(_) | None => self.registry.forget(&self.link, &self.done),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
