@@ -46,9 +46,8 @@ use crate::meters;
 use crate::slots::IdempotencySlots;
 use crate::times::COMMIT_DEADLINE;
 
-pub(crate) use context::CommitContext;
-pub(crate) use context::CommittedFor;
 pub use context::Outcome;
+pub(crate) use context::{CommitContext, CommittedFor, Operations, RunningOperation};
 
 /// Most plans that wait for a batch. Further callers wait for room in the queue.
 pub const QUEUE_PLANS_MAX: usize = 1_024;
@@ -76,6 +75,12 @@ impl Committer {
     /// store's list of changed keys, has not reported yet.
     pub(crate) fn self_writes(&self) -> Arc<SelfWrites> {
         Arc::clone(&self.context.self_writes)
+    }
+
+    /// Counts an operation as running until the returned value is dropped. The queue task uses the
+    /// number to decide whether more plans are about to come.
+    pub(crate) fn begin_operation(&self) -> RunningOperation<'_> {
+        self.context.operations.begin()
     }
 
     /// Fences the session, that is, lets it acknowledge no more changes, because the store has lost

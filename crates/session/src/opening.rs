@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::coalesce::ReadCoalescer;
-use crate::commit::{CommitContext, Committer};
+use crate::commit::{CommitContext, Committer, Operations};
 use crate::epoch::Epochs;
 use crate::error::VolumeError;
 use crate::feed::Listener;
@@ -116,6 +116,7 @@ impl Session {
             records: Arc::clone(&records),
             self_writes: Arc::default(),
             meters: Arc::clone(&meters),
+            operations: Operations::default(),
             watches: Arc::clone(&watches),
             tasks: tasks.clone(),
             closing: closing.clone(),

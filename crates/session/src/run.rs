@@ -214,6 +214,7 @@ impl Session {
         O::Output: Send,
     {
         self.meters.served.add(1);
+        let _running = self.committer.begin_operation();
         // The pin covers planning, too: a planner may name blocks that it found in hints.
         let reading = self.reading();
         self.commit_planned(operation, reading, staged, committed_for, note, contender).await

@@ -4,6 +4,7 @@
 //! stores the record that the guard found as a hint.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ledger::Note;
 use namespace::FsError;
@@ -134,6 +135,33 @@ pub(super) struct SentPlan {
     pub(super) slot: TakenSlot,
 }
 
+/// The number of operations of callers that run now, that is, that plan, read or commit.
+#[derive(Debug, Default)]
+pub(crate) struct Operations(AtomicUsize);
+
+impl Operations {
+    /// Counts an operation until the returned value is dropped.
+    pub(super) fn begin(&self) -> RunningOperation<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        RunningOperation(&self.0)
+    }
+
+    /// Returns the number of operations that run now. It is a moment's estimate.
+    pub(super) fn running(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// An operation that runs and is counted.
+#[derive(Debug)]
+pub(crate) struct RunningOperation<'a>(&'a AtomicUsize);
+
+impl Drop for RunningOperation<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The state that all batches of a session share.
 #[derive(Debug)]
 pub(crate) struct CommitContext {
@@ -144,6 +172,7 @@ pub(crate) struct CommitContext {
     pub(crate) records: Arc<RecordCache>,
     pub(crate) self_writes: Arc<SelfWrites>,
     pub(crate) meters: Arc<Meters>,
+    pub(crate) operations: Operations,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
     /// Cancelled when the volume closes: queued plans are still sent, and later ones are refused.

@@ -11,14 +11,16 @@ use tokio::time::Instant;
 
 use super::batch;
 use super::context::{
-    ADDED_BYTES, ADDED_ITEMS, CommitAnswer, CommitContext, Outcome, QueuedPlan, SentPlan,
+    ADDED_BYTES, ADDED_ITEMS, CommitAnswer, CommitContext, CommittedFor, Outcome, QueuedPlan,
+    SentPlan,
 };
 use crate::error::VolumeError;
 use crate::slots::TakenSlot;
 
 /// Yields to other tasks before a batch is closed. Tasks that waited for the same pack or commit as
 /// the first plan's caller are about to add plans of their own, and so are requests that have just
-/// arrived. More yields collect hardly more plans, and they cost nothing while the runtime is idle.
+/// arrived. More yields collect hardly more plans. Each yield of an idle runtime wakes another of its
+/// threads, so [`wait_for_ready_tasks`] skips them where no plan can come.
 const YIELDS_BEFORE_BATCH: usize = 4;
 
 /// The size of a batch of plans so far.
@@ -52,9 +54,6 @@ pub(super) async fn serve(context: Arc<CommitContext>, mut queue: mpsc::Receiver
     let batches_allowed = Arc::new(Semaphore::new(context.limits.commits_in_flight.max(1)));
     let mut carried_over: Option<QueuedPlan> = None;
     loop {
-        // The permit comes before the first plan. While all permits are taken, plans collect in the
-        // queue and share the next batch.
-        let permit = Arc::clone(&batches_allowed).acquire_owned().await;
         let first = match carried_over.take() {
             Some(queued) => queued,
             None => match next(&context, &mut queue).await {
@@ -62,9 +61,11 @@ pub(super) async fn serve(context: Arc<CommitContext>, mut queue: mpsc::Receiver
                 None => return,
             },
         };
-        for _ in 0..YIELDS_BEFORE_BATCH {
-            tokio::task::yield_now().await;
-        }
+        // While all permits are taken, further plans collect in the queue and share the batch. The
+        // permit comes after the first plan, so that the end of a batch does not wake this task
+        // while no plan waits.
+        let permit = Arc::clone(&batches_allowed).acquire_owned().await;
+        wait_for_ready_tasks(&context, &first, &queue).await;
         let mut load = Load::default();
         let mut batch = Vec::new();
         // A plan without a slot cannot be sent: without it a lost answer would leave the outcome
@@ -90,6 +91,24 @@ pub(super) async fn serve(context: Arc<CommitContext>, mut queue: mpsc::Receiver
             batch::commit(batch_context, batch).await;
             drop(permit);
         }));
+    }
+}
+
+/// Lets ready tasks add their plans to the batch of `first`. Does not wait if all running operations
+/// have their plans in the queue, so that a program on a mount that makes one change at a time gets
+/// its answer earlier.
+async fn wait_for_ready_tasks(
+    context: &CommitContext,
+    first: &QueuedPlan,
+    queue: &mpsc::Receiver<QueuedPlan>,
+) {
+    for _ in 0..YIELDS_BEFORE_BATCH {
+        let is_last = context.operations.running() <= 1 + queue.len();
+        // An S3 request runs no operation yet while it waits for its pack, together with others.
+        if is_last && first.committed_for != CommittedFor::Client {
+            return;
+        }
+        tokio::task::yield_now().await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Costs of commits, and outcomes of plans when the store fails.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::MemoryBlocks;
@@ -90,6 +90,39 @@ async fn plans_of_ready_tasks_share_a_round_trip() {
     let commits = store.commits.load(Ordering::SeqCst) - before;
     let most = TURNS + TURNS / 4;
     assert!(commits <= most, "{commits} commits, though one is enough for each of {TURNS} turns");
+}
+
+/// A program on a mount that makes one change after the other has no plan to share a commit with, so
+/// its change must not wait for other ready tasks.
+#[tokio::test]
+async fn a_single_change_of_a_mount_does_not_wait_for_other_tasks() {
+    let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
+    let volume = open(store.clone(), blocks).await;
+    let bucket = make_bucket(&volume).await;
+    let (turns, until) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (counted, last, of) = (Arc::clone(&turns), Arc::clone(&until), Arc::clone(&store));
+    // A task that is always ready. It has a turn whenever another task yields, and counts those
+    // before the commit with the number `until`.
+    let other = volume.session.tasks().spawn("other", async move {
+        while last.load(Ordering::SeqCst) < u64::MAX {
+            let is_before = of.commits.load(Ordering::SeqCst) < last.load(Ordering::SeqCst);
+            counted.fetch_add(u64::from(is_before), Ordering::SeqCst);
+            tokio::task::yield_now().await;
+        }
+    });
+    let mut fewest = u64::MAX;
+    for _ in 0..20 {
+        publish(&volume, b"one", 3).await.unwrap();
+        let name = NodeName { directory: bucket, name: b"one".to_vec() };
+        let before = turns.load(Ordering::SeqCst);
+        until.store(store.commits.load(Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let remove = RemoveName { name: &name };
+        volume.session.run_journaled(&remove, None, &Note::none()).await.unwrap();
+        fewest = fewest.min(turns.load(Ordering::SeqCst) - before);
+    }
+    until.store(u64::MAX, Ordering::SeqCst);
+    other.await.unwrap();
+    assert!(fewest <= 2, "others had {fewest} turns: one for the queue and one for the batch");
 }
 
 #[tokio::test(start_paused = true)]
