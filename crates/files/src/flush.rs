@@ -50,6 +50,11 @@ impl Files {
         flushed.and(earlier)
     }
 
+    /// Returns true if [`Files::flush`] of a handle may have to wait for a commit. Does not wait.
+    pub fn needs_flush(&self, handle: HandleId) -> bool {
+        self.open.handle(handle).is_ok_and(|handle| !handle.file.is_flushed())
+    }
+
     /// Asks the background flusher to commit the dirty data of a file soon. Does not wait.
     pub(crate) fn flush_soon(&self, file: &Arc<OpenFile>) {
         file.flush_requested.store(true, Ordering::Relaxed);
@@ -196,6 +201,19 @@ impl Files {
         {
             self.seen_versions.insert(now.ino, version);
         }
+    }
+}
+
+impl OpenFile {
+    /// Returns true if the file certainly has no dirty data and no flush of it runs. Does not wait:
+    /// a file that another request uses now counts as dirty.
+    pub(crate) fn is_flushed(&self) -> bool {
+        let Ok(_no_flush) = self.flush_lock.try_lock() else { return false };
+        let is_clean = self.state.try_lock().is_ok_and(|state| !state.is_dirty());
+        if is_clean {
+            self.flush_requested.store(false, Ordering::Relaxed);
+        }
+        is_clean
     }
 }
 

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use files::{OpenMode, XattrWrite};
+use files::{OpenMode, SetNode, XattrWrite};
+use futures::FutureExt;
 use maintained::MaintainedVolume;
+use record::Timestamp;
 use rustix::io::Errno;
 use tokio::sync::oneshot;
-use volume::{Coherence, NodeChanges, NodeWatch, RenameMode, SessionOptions, VolumeOptions};
+use volume::{
+    AttributeChange, Coherence, NodeChanges, NodeWatch, RenameMode, SessionOptions, SetTime,
+    VolumeOptions,
+};
 
 use super::{BLOCK_BYTES, Bench, by};
 
@@ -108,6 +113,58 @@ async fn each_change_costs_one_commit_and_each_lookup_one_read() {
 #[tokio::test]
 async fn lookup_in_a_sole_session_costs_no_round_trip() {
     life_of_a_file(&bench(true).await, 0).await;
+}
+
+/// Most files that programs close have nothing to flush. Then close and release end at once, and
+/// need no task.
+#[tokio::test]
+async fn close_of_a_clean_file_waits_for_nothing() {
+    let bench = bench(true).await;
+    let files = &bench.files;
+    let opened = files.create(bench.bucket, b"f", by()).await.unwrap();
+    assert!(!files.needs_flush(opened.handle), "an empty new file");
+    assert_eq!(files.flush(opened.handle).now_or_never(), Some(Ok(())), "of an empty new file");
+    files.write(opened.handle, 0, b"abc", false, false).await.unwrap();
+    assert!(files.needs_flush(opened.handle), "a written file");
+    assert_eq!(files.flush(opened.handle).now_or_never(), None, "a commit takes time");
+    assert!(files.needs_flush(opened.handle), "a file that is being flushed");
+    files.flush(opened.handle).await.unwrap();
+    assert_eq!(files.flush(opened.handle).now_or_never(), Some(Ok(())), "of a flushed file");
+    assert_eq!(files.release(opened.handle).now_or_never(), Some(()), "of a flushed file");
+    assert_eq!(bench.cat("f").await.unwrap(), b"abc");
+}
+
+/// `tar` and `cp -p` set times, owner and mode before they close a file. These go with its content,
+/// in one commit.
+#[tokio::test]
+async fn attributes_that_are_set_before_close_cost_no_commit() {
+    let bench = bench(true).await;
+    let files = &bench.files;
+    let directory = files.make_directory(bench.bucket, b"d", by()).await.unwrap().ino;
+    let mut meter = Meter::new(&bench);
+    let opened = files.create(directory, b"f", by()).await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "create");
+    let ino = opened.attributes.ino;
+    files.write(opened.handle, 0, &[7; 3_000], false, false).await.unwrap();
+    let time = SetTime::At(Timestamp(1_700_000_000_000_000_000));
+    let times = AttributeChange {
+        modified: Some(time),
+        accessed: Some(time),
+        ..AttributeChange::default()
+    };
+    let owner = AttributeChange { uid: Some(7), gid: Some(8), ..AttributeChange::default() };
+    let mode = AttributeChange { mode: Some(0o640), ..AttributeChange::default() };
+    for attributes in [times, owner, mode] {
+        files.set(ino, None, SetNode { attributes, size: None }).await.unwrap();
+    }
+    assert_eq!(meter.trips(), (0, 0), "times, owner and mode");
+    files.flush(opened.handle).await.unwrap();
+    assert_eq!(meter.trips(), (0, 1), "close");
+    files.release(opened.handle).await;
+    let shown = files.look_up(directory, b"f").await.unwrap();
+    assert_eq!((shown.uid, shown.gid, shown.mode & 0o777, shown.size), (7, 8, 0o640, 3_000));
+    assert_eq!(SetTime::At(shown.modified), time);
+    assert_eq!(meter.trips(), (0, 0), "nothing is committed later");
 }
 
 #[tokio::test]
