@@ -14,6 +14,7 @@ mod locks;
 mod ranges;
 mod removed;
 mod replay;
+mod start;
 mod virtual_files;
 mod writes;
 mod xattrs;
@@ -22,7 +23,6 @@ use std::ffi::OsStr;
 use std::io::IoSlice;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use files::{CreateOptions, DirectoryEntry, Files, HandleId, NodeStat, OpenMode, OpenedFile};
@@ -107,7 +107,9 @@ impl FileSystem for Glue {
         let cache_validity = files.cache_validity();
         let context = Arc::clone(&self.context);
         let call = Call { files, cache_validity, gone, request, context };
-        self.start(call.execute_once(self.ledger.clone(), reply));
+        let commits = call.commits();
+        let answering = call.execute_once(self.ledger.clone(), reply);
+        if commits { self.start_task(answering) } else { self.start(answering) }
     }
 
     fn forget(&self, _forgotten: fuse::Forgotten<'_>) {
@@ -116,20 +118,6 @@ impl FileSystem for Glue {
 
     fn destroyed(&self) {
         self.gone.cancel();
-    }
-}
-
-impl Glue {
-    /// Polls an operation once on this thread. Most operations complete then, because their data is
-    /// cached, and a task would cost more than the operation. The others continue in a task.
-    fn start(&self, answering: impl Future<Output = ()> + Send + 'static) {
-        let mut answering = Box::pin(answering);
-        let _runtime = self.runtime.enter();
-        // No waker is needed: if the operation is pending, the task polls it again with its own.
-        let mut context = Context::from_waker(Waker::noop());
-        if answering.as_mut().poll(&mut context).is_pending() {
-            self.tasks.spawn_on(answering, &self.runtime);
-        }
     }
 }
 

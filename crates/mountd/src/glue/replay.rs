@@ -17,7 +17,7 @@ use super::{Answer, Call, errno};
 
 /// Returns true if a second execution of the operation would have another result, for example
 /// `EEXIST`.
-fn needs_journal(operation: &FileOperation<'_>) -> bool {
+pub(super) fn needs_journal(operation: &FileOperation<'_>) -> bool {
     match operation {
         FileOperation::MkNod { .. }
         | FileOperation::MkDir { .. }
