@@ -155,7 +155,10 @@ impl Arrival {
             let Some(source) = &mut self.source else { continue };
             // The source is kept in `self`, so a dropped call loses no bytes.
             match source.next().await {
-                Ok(Some(frame)) => self.push(frame, &mut seen)?,
+                Ok(Some(frame)) => {
+                    self.push(frame, &mut seen)?;
+                    self.push_arrived(&mut seen)?;
+                }
                 Ok(None) => {
                     let error = self.corrupt("the block is shorter than in its record".to_owned());
                     self.retry_damaged(error)?;
@@ -190,6 +193,17 @@ impl Arrival {
                 self.retry_damaged(error)
             }
         }
+    }
+
+    /// Adds the bytes that have arrived together with the last ones. A call that waits costs more
+    /// than the verification of some bytes, and a bare block comes in two pieces for each
+    /// sub-block.
+    fn push_arrived(&mut self, mut seen: impl FnMut(&VerifiedSubBlock)) -> Result<(), BlockError> {
+        // A damaged sub-block drops the source.
+        while let Some(frame) = self.source.as_mut().and_then(|source| source.arrived()) {
+            self.push(frame, &mut seen)?;
+        }
+        Ok(())
     }
 
     /// Drops a response whose bytes have all arrived. Its end is read first, so that the connection

@@ -16,6 +16,13 @@ pub trait ByteSource: Send {
     /// As [`BlockStore::get`](crate::BlockStore::get). After an error or the end, the stream must
     /// not be used.
     async fn next(&mut self) -> Result<Option<Bytes>, BlockError>;
+
+    /// Returns the next bytes of the requested range, at least one, if they have arrived already.
+    /// Returns `None` if the caller has to wait for them with [`next`](ByteSource::next), and at the
+    /// end. A source that returns `None` always is slower and correct.
+    fn arrived(&mut self) -> Option<Bytes> {
+        None
+    }
 }
 
 /// The bytes of a range that were read at once, as a stream. `None` after they were returned.

@@ -132,6 +132,12 @@ impl ByteSource for Counted {
         }
         next
     }
+
+    fn arrived(&mut self) -> Option<Bytes> {
+        let bytes = self.source.arrived()?;
+        self.meters.get.bytes.add(bytes.len() as u64);
+        Some(bytes)
+    }
 }
 
 #[async_trait]

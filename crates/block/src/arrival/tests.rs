@@ -29,6 +29,8 @@ enum SourceFault {
 struct Scripted {
     inner: MemoryBlocks,
     frame_bytes: usize,
+    /// The frames that arrive together with each frame that was waited for.
+    together: usize,
     /// One for each source, from the first; further sources have no fault.
     faults: Mutex<VecDeque<SourceFault>>,
     asked: Mutex<Vec<Range<u64>>>,
@@ -37,7 +39,17 @@ struct Scripted {
 struct Source {
     bytes: Bytes,
     frame_bytes: usize,
+    together: usize,
+    /// The frames that have arrived and were not returned.
+    arrived: usize,
     lost: bool,
+}
+
+impl Source {
+    fn frame(&mut self) -> Bytes {
+        let length = self.frame_bytes.min(self.bytes.len());
+        self.bytes.split_to(length)
+    }
 }
 
 #[async_trait]
@@ -50,8 +62,14 @@ impl ByteSource for Source {
                 Ok(None)
             };
         }
-        let length = self.frame_bytes.min(self.bytes.len());
-        Ok(Some(self.bytes.split_to(length)))
+        assert_eq!(self.arrived, 0, "what has arrived is taken before the next wait");
+        self.arrived = self.together;
+        Ok(Some(self.frame()))
+    }
+
+    fn arrived(&mut self) -> Option<Bytes> {
+        self.arrived = self.arrived.checked_sub(1)?;
+        Some(self.frame()).filter(|frame| !frame.is_empty())
     }
 }
 
@@ -93,7 +111,8 @@ impl BlockStore for Scripted {
             None => {}
         }
         let lost = matches!(fault, Some(SourceFault::Lost(_)));
-        Ok(Box::new(Source { bytes, frame_bytes: self.frame_bytes, lost }))
+        let Scripted { frame_bytes, together, .. } = *self;
+        Ok(Box::new(Source { bytes, frame_bytes, together, arrived: 0, lost }))
     }
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
@@ -202,6 +221,31 @@ async fn long_range_arrives_with_one_request_for_every_frame_size() {
             assert_eq!(bench.asked().len(), 1);
         }
     }
+}
+
+#[tokio::test]
+async fn bytes_that_have_arrived_together_need_one_wait() {
+    let mut bench = Bench::new(65_540, &[]).await;
+    bench.direct = UncachedReader::new(Scripted {
+        inner: MemoryBlocks::default(),
+        frame_bytes: 32 << 10,
+        together: 7,
+        ..Scripted::default()
+    });
+    let mut sealer = Sealer::new(bench.block.id, LENGTH);
+    sealer.push_copy(&bench.content);
+    bench.direct.inner().put(&sealer.finish()).await.unwrap();
+    let mut arrival = bench.direct.arrival(bench.block, 0..LENGTH).expect("it is long enough");
+    let (mut waits, mut found) = (0, Vec::new());
+    while bench.direct.advance(&mut arrival).await.expect("sound") {
+        waits += 1;
+        while let Some(piece) = arrival.take() {
+            found.extend_from_slice(&piece);
+        }
+    }
+    assert!(found == bench.content);
+    // Eight frames of 32 KiB arrive at a time.
+    assert_eq!(waits, LENGTH.div_ceil(8 * (32 << 10)));
 }
 
 #[tokio::test]

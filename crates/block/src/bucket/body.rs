@@ -109,4 +109,8 @@ impl ByteSource for Zipped {
         }
         Ok(self.ready.pop_front())
     }
+
+    fn arrived(&mut self) -> Option<Bytes> {
+        self.ready.pop_front()
+    }
 }
