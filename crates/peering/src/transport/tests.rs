@@ -1,5 +1,7 @@
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
 use record::Nonce;
 use runtime::Tasks;
@@ -196,14 +198,41 @@ async fn the_end_of_a_local_peer_is_recognized() {
     assert!(!side.link.peer_has_left(), "the peer may still exist");
 }
 
+/// Counts the writes and their bytes.
+#[derive(Clone, Default)]
+struct Writes(Arc<(AtomicUsize, AtomicUsize)>);
+
+impl AsyncWrite for Writes {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.0.fetch_add(1, Ordering::SeqCst);
+        self.0.1.fetch_add(bytes.len(), Ordering::SeqCst);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 #[tokio::test]
 async fn messages_of_one_moment_leave_in_one_write() {
-    let mut side = start(1 << 16, None);
-    (0..100).for_each(|number| assert!(side.link.send(Message::Ask { number })));
-    // The current runtime has one thread, so the writer has not run yet.
-    let mut chunk = vec![0; 1 << 16];
-    let length = side.other.read(&mut chunk).await.unwrap();
-    assert_eq!(length, 100 * 22);
+    let (stream, _other) = duplex(64);
+    let writes = Writes::default();
+    let connection = Connection { writer: Box::new(writes.clone()), ..connection(stream) };
+    let (link, queue) = Link::channel(Nonce([1; 10]), true);
+    (0..100).for_each(|number| assert!(link.send(Message::Ask { number })));
+    link.close();
+    run(link, queue, connection, keys().0, Arc::new(Counter::default())).await;
+    assert_eq!(writes.0.1.load(Ordering::SeqCst), 100 * 22);
+    assert_eq!(writes.0.0.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
