@@ -30,6 +30,8 @@ use crate::dirty::FrozenExtents;
 use crate::files::Files;
 use crate::open::{FlushingData, OpenFile, retention};
 use crate::sequential::{SequentialSums, crc64nvme};
+#[cfg(doc)]
+use crate::tail::TAIL_BYTES_MAX;
 use crate::zeros::zeros;
 
 /// The default of
@@ -86,9 +88,9 @@ struct Commit<'a> {
     found: &'a File,
     /// The dirty bytes to commit, at their final positions.
     extents: FrozenExtents,
-    /// True for appends: extent positions are relative to the file size that was read, so they must
-    /// be recomputed if another client changed it.
-    is_append: bool,
+    /// For appends: the position at which the appended bytes begin. It depends on the file size
+    /// that was read, so it must be recomputed if another client changed that.
+    tail_start: Option<u64>,
     /// The size up to which the committed content of `found` stays visible, in bytes. It is less
     /// than the size of `found` if the flush truncates the file.
     base_end: u64,
@@ -107,6 +109,8 @@ struct Batches<'a> {
     /// True if each batch is guarded by the data version of the one before it, so that no other
     /// client can write in between.
     in_order: bool,
+    /// For appends: the position at which the appended bytes begin. One batch has all of them.
+    tail_start: Option<u64>,
 }
 
 impl Files {
@@ -154,8 +158,15 @@ impl Files {
                 (None, None) => (found.size, flushing.size.max(found.size)),
             };
             let changes_content = commit_changes_content(&extents, found, base_end, size);
-            let commit =
-                Commit { write, found, extents, is_append: tail.is_some(), base_end, size, sums };
+            let commit = Commit {
+                write,
+                found,
+                extents,
+                tail_start: tail.map(|(_, at)| at),
+                base_end,
+                size,
+                sums,
+            };
             match self.commit_onto(commit).await {
                 Ok((node, sums)) => {
                     let version = node.inode.file().map(|file| file.data_version);
@@ -221,7 +232,7 @@ impl Files {
         commit: Commit<'_>,
         extents: &FrozenExtents,
     ) -> Result<Committed, VolumeError> {
-        let Commit { write, found, size, is_append, .. } = commit;
+        let Commit { write, found, size, tail_start, .. } = commit;
         // A long content map has more blocks than one plan may delete, so shorten it first.
         let write = self.truncate_in_steps(write, found, 0).await?;
         if size <= self.options.full_rewrite_bytes_max {
@@ -229,23 +240,28 @@ impl Files {
         }
         let sums = SequentialSums::new().extended_with(extents, size).await;
         let all: Vec<Extent> = extents.iter().cloned().collect();
-        let (first, rest) = first_batch(&all, &[]);
+        let (first, rest) = first_batch(&all, &[], tail_start);
+        // Before the appended bytes are committed, the file ends where they begin. A flush that is
+        // repeated appends them there.
+        let first_size = tail_start.filter(|_| !rest.is_empty()).unwrap_or(size);
         let complete = sums.as_ref().filter(|_| rest.is_empty());
         let (body, runs) = self.stage_runs(first).await?;
         let tag_and_sums = tag_and_sums(complete)?;
         // The journal entry goes with the last commit: before it, the flush has not happened.
         let final_note = write.note;
         let write = FileWrite { note: final_note.filter(|_| rest.is_empty()), ..write };
-        let mut node = self.volume.replace_runs(write, body, &runs, size, tag_and_sums).await?;
+        let mut node =
+            self.volume.replace_runs(write, body, &runs, first_size, tag_and_sums).await?;
         if !rest.is_empty() {
-            let in_order = is_append || sums.is_some();
+            let in_order = tail_start.is_some() || sums.is_some();
             let expected_data_version =
                 node.inode.file().map(|file| file.data_version).filter(|_| in_order);
             let own_retention = retention(&node);
             let write =
                 FileWrite { expected_data_version, note: final_note, own_retention, ..write };
             let content = Content::Slices(Vec::new());
-            let batches = Batches { extents: rest, shape: Resize::default(), in_order };
+            let shape = Resize { cut: None, end: size };
+            let batches = Batches { extents: rest, shape, in_order, tail_start };
             node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
         }
         Ok((node, sums))
@@ -254,7 +270,7 @@ impl Files {
     /// Lays the extents over content that is stored in blocks, and truncates it if necessary. Takes
     /// one commit, or several if the extents do not fit into one plan.
     async fn overlay(&self, commit: Commit<'_>) -> Result<Committed, VolumeError> {
-        let Commit { mut write, found, extents, is_append, base_end, size, sums } = commit;
+        let Commit { mut write, found, extents, tail_start, base_end, size, sums } = commit;
         write = self.truncate_in_steps(write, found, base_end).await?;
         let cut = (base_end < found.size).then_some(base_end);
         let shape = Resize { cut, end: size };
@@ -272,12 +288,12 @@ impl Files {
         };
         // Other clients may have written elsewhere in the file. That conflicts only with the
         // checksums, which cover the whole file, and with appends, which depend on its size.
-        let in_order = is_append || sums.is_some();
+        let in_order = tail_start.is_some() || sums.is_some();
         if !in_order && cut.is_none() {
             write.expected_data_version = None;
         }
         let all: Vec<Extent> = extents.iter().cloned().collect();
-        let batches = Batches { extents: &all, shape, in_order };
+        let batches = Batches { extents: &all, shape, in_order, tail_start };
         let node = self.write_batches(write, batches, &found.content, sums.as_ref()).await?;
         Ok((node, sums))
     }
@@ -295,10 +311,10 @@ impl Files {
             Content::Pages(pages) => pages,
             Content::Inline(_) | Content::Slices(_) => &[],
         };
-        let Batches { mut extents, shape, in_order } = batches;
+        let Batches { mut extents, shape, in_order, tail_start } = batches;
         let (mut cut, final_note) = (shape.cut, write.note);
         loop {
-            let (first, rest) = first_batch(extents, pages);
+            let (first, rest) = first_batch(extents, pages, tail_start);
             let (body, runs) = self.stage_runs(first).await?;
             // Checksums and size are set by the last batch: only then are they true.
             let tag_and_sums = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
@@ -416,7 +432,15 @@ fn tag_and_sums(sums: Option<&SequentialSums>) -> Result<(Tag, Vec<Sum>), Volume
 /// Splits off as many extents as one plan (one conditional commit) can apply to a file with these
 /// pages of its content map. Returns them and the rest. Each extent may become a slice (an entry of
 /// the map), and each page that it touches is rewritten. The first part is never empty.
-fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &'a [Extent]) {
+///
+/// If bytes were appended at `tail_start`, the last part has all of them: if a commit had only some,
+/// and the next one failed, a repeated flush would append these again. They are one range behind
+/// the last page, at most about two [`TAIL_BYTES_MAX`] long, so one plan can apply them.
+fn first_batch<'a>(
+    extents: &'a [Extent],
+    pages: &[PageRef],
+    tail_start: Option<u64>,
+) -> (&'a [Extent], &'a [Extent]) {
     let (mut count, mut touched, mut last) = (0, 0, None);
     for (position, bytes) in extents {
         let page = |at: u64| pages.partition_point(|page| page.start <= at);
@@ -427,6 +451,12 @@ fn first_batch<'a>(extents: &'a [Extent], pages: &[PageRef]) -> (&'a [Extent], &
             break;
         }
         count += 1;
+    }
+    let before_tail = |start| extents.partition_point(|(position, _)| *position < start);
+    match tail_start.map(before_tail) {
+        Some(0) => count = extents.len(),
+        Some(fixed) if count < extents.len() => count = count.min(fixed),
+        Some(_) | None => {}
     }
     extents.split_at(count)
 }

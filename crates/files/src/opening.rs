@@ -47,7 +47,7 @@ impl Files {
             return Err(Errno::TXTBSY);
         }
         if let Some(opened) = self.reopened_handle().await {
-            return self.apply_mode(opened, mode).await;
+            return self.applied_mode(opened, mode).await;
         }
         let reading = self.volume.reading();
         let found = self.find_to_open(ino).await?;
@@ -58,7 +58,17 @@ impl Files {
             return Err(Errno::PERM);
         }
         let opened = self.add_handle_of(found.node, reading, found.kept).await?;
-        self.apply_mode(opened, mode).await
+        self.applied_mode(opened, mode).await
+    }
+
+    /// Applies the flags of an open to its new handle. If that fails, the kernel never sends a
+    /// release, so the handle is closed here.
+    async fn applied_mode(&self, opened: OpenedFile, mode: OpenMode) -> Result<OpenedFile, Errno> {
+        let applied = self.apply_mode(opened, mode).await;
+        if applied.is_err() {
+            self.release(opened.handle).await;
+        }
+        applied
     }
 
     /// Finds the node with number `ino` for an open. Fails with `ESTALE` if its name is bound to

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::change_log::FileChange;
 use crate::files::Files;
 use crate::open::{DELETED_FILE_BYTES_MAX, HandleId, OpenFile, OpenMode};
+use crate::tail::TAIL_BYTES_MAX;
 
 /// The size of a file's dirty data, in bytes, at which a write requests a flush in the background.
 const FLUSH_BYTES: u64 = 32 << 20;
@@ -85,6 +86,11 @@ impl Files {
         }
         handle.failure()?;
         let mut state = file.state.lock().await;
+        if appends && state.tail.is_some_and(|tail| state.size - tail.start >= TAIL_BYTES_MAX) {
+            drop(state);
+            self.flush_file(&file).await?;
+            state = file.state.lock().await;
+        }
         // The kernel may assume another end of the file than the present one.
         let end_differs = appends && position != state.size;
         let position = if appends { state.size } else { position };

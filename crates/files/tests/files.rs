@@ -2,6 +2,8 @@
 //! objects.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "files/append_batches.rs"]
+mod append_batches;
 #[path = "files/appending.rs"]
 mod appending;
 #[path = "files/attributes.rs"]
@@ -24,6 +26,8 @@ mod names;
 mod numbers;
 #[path = "files/open.rs"]
 mod open;
+#[path = "files/opening.rs"]
+mod opening;
 #[path = "files/ranges.rs"]
 mod ranges;
 #[path = "files/reading.rs"]
