@@ -174,4 +174,7 @@ impl DirtyLog {
     }
 }
 
+// No page belongs to two regions, so each can be freed.
+const _: () = assert!(LOGS_AT.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(LOG_BYTES_MAX.is_multiple_of(PAGE_BYTES));
 const _: () = assert!(LOGS_AT + (LOGS_MAX as u64) * LOG_BYTES_MAX < i64::MAX as u64);

@@ -70,7 +70,9 @@ impl Ledger {
     pub fn trim_log(&self, log: &mut DirtyLog, end: u64) -> io::Result<()> {
         // The table first: memory must not be freed while the log still begins in it.
         self.dirty.table.put(log.region, [log.ino.0, end, log.generation, 0])?;
-        self.free_range(log.region, log.start..end);
+        // The page at the new start also has the first bytes of the next change, so it stays. The
+        // page at the old start has only trimmed changes before it, so it goes.
+        self.free_pages(log.region, log.start / PAGE_BYTES..end / PAGE_BYTES);
         log.start = end;
         Ok(())
     }
@@ -81,26 +83,22 @@ impl Ledger {
         // Small regions keep their memory: most files write little, and freeing costs a system
         // call.
         if log.end > REGION_BYTES_KEPT {
-            self.free_range(log.region, log.start..log.end);
+            let pages = log.start / PAGE_BYTES..log.end.div_ceil(PAGE_BYTES);
+            self.free_pages(log.region, pages);
         }
         if let Err(error) = self.dirty.table.clear(log.region) {
             warn!(%error, "cannot remove the log of a clean file from the ledger");
         }
     }
 
-    /// Frees the memory of a range of a region, in whole pages. The bytes read as zeros afterwards.
-    fn free_range(&self, region: u32, range: std::ops::Range<u64>) {
-        // Only whole pages can be freed. The page at the end also has the first bytes of the next
-        // change.
-        let start = range.start.next_multiple_of(PAGE_BYTES);
-        let end = range.end / PAGE_BYTES * PAGE_BYTES;
-        if start >= end {
+    /// Frees the memory of pages of a region, by their numbers. The bytes read as zeros afterwards.
+    fn free_pages(&self, region: u32, pages: std::ops::Range<u64>) {
+        if pages.is_empty() {
             return;
         }
+        let (start, length) = (pages.start * PAGE_BYTES, (pages.end - pages.start) * PAGE_BYTES);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if let Err(error) =
-            fallocate(&*self.dirty.file, flags, region_at(region) + start, end - start)
-        {
+        if let Err(error) = fallocate(&*self.dirty.file, flags, region_at(region) + start, length) {
             warn!(%error, "cannot free memory of the ledger");
         }
     }

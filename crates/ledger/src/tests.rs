@@ -187,6 +187,28 @@ fn log_contains_uncommitted_changes() {
     assert_eq!(changes(&file), [(Ino(10), vec![(4, b"x".to_vec())])]);
 }
 
+/// Trims end within pages. The log always has one change, so it needs two pages at most.
+#[test]
+fn trimmed_log_keeps_no_pages() {
+    use std::os::unix::fs::MetadataExt;
+    let file = Ledger::make().unwrap();
+    let ledger = next_worker(&file);
+    let kibibytes = || file.metadata().unwrap().blocks() / 2;
+    let change = vec![1; 3_000];
+    let mut log = ledger.begin_log(Ino(9)).unwrap();
+    ledger.log(&mut log, 1, 2, [0; CHANGE_WORDS], &change).unwrap();
+    let before = kibibytes();
+    for _ in 0..100 {
+        let flushed = log.end();
+        ledger.log(&mut log, 1, 2, [0; CHANGE_WORDS], &change).unwrap();
+        ledger.trim_log(&mut log, flushed).unwrap();
+    }
+    assert!(kibibytes() <= before + 8, "{before} KiB became {} KiB", kibibytes());
+    assert_eq!(changes(&file), [(Ino(9), vec![(1, change)])]);
+    ledger.end_log(&log);
+    assert!(kibibytes() < before, "{before} KiB became {} KiB", kibibytes());
+}
+
 #[test]
 fn incomplete_change_is_ignored() {
     use std::os::unix::fs::FileExt;
