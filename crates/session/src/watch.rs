@@ -179,11 +179,12 @@ impl Watches {
         *self.watch.write().unwrap_or_else(PoisonError::into_inner) = watch;
     }
 
-    /// Returns the registered watch and the latest time until which it may let data be cached, if
-    /// that has not passed.
-    fn granted(&self) -> Option<(Arc<dyn NodeWatch>, Moment)> {
+    /// Returns the registered watch and the latest time until which a watch may let data be cached,
+    /// if that has not passed. The caches of a watch that was removed still keep their data until
+    /// then.
+    fn granted(&self) -> Option<(Option<Arc<dyn NodeWatch>>, Moment)> {
         let until = self.times().granted.filter(|until| !until.has_passed())?;
-        Some((self.watch()?.watch, until))
+        Some((self.watch().map(|watch| watch.watch), until))
     }
 
     /// Returns the time until which the watch may let data be cached that is read from now on.
@@ -229,14 +230,18 @@ impl Watches {
         let (done, completed) = oneshot::channel();
         // The watch is called before the change is answered, so that a reader after the answer
         // cannot meet old data.
-        watch.changed(&changes, Some(done));
+        match watch {
+            Some(watch) => watch.changed(&changes, Some(done)),
+            // Nothing invalidates the caches of a removed watch: the change waits for their end.
+            None => drop(done),
+        }
         Some(PendingInvalidation { done: completed, until })
     }
 
     /// Invalidates the names and nodes in the records of these keys, which other sessions have
     /// changed.
     pub(crate) fn notified<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
-        let Some((watch, _until)) = self.granted() else { return };
+        let Some((Some(watch), _until)) = self.granted() else { return };
         let changes = NodeChanges::from_keys(keys);
         if !changes.is_empty() {
             watch.changed(&changes, None);
@@ -246,7 +251,7 @@ impl Watches {
     /// Invalidates all cached names and nodes, because other sessions may have changed any record.
     pub(crate) fn all_changed(&self) {
         self.times().feed_checked = None;
-        if let Some((watch, _until)) = self.granted() {
+        if let Some((Some(watch), _until)) = self.granted() {
             watch.all_changed();
         }
     }

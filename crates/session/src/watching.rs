@@ -17,7 +17,8 @@ impl Session {
     }
 
     /// Removes the registered watch, the component that invalidates outside caches. It gets no
-    /// notifications any more, and must drop its cached data or let it expire.
+    /// notifications any more, and must drop its cached data or let it expire. Changes wait until
+    /// the times that were granted to it have passed, half a second or a second at most.
     pub fn unwatch_nodes(&self) {
         self.watches.set(None);
     }

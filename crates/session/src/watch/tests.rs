@@ -118,6 +118,20 @@ async fn an_unconfirmed_invalidation_waits_until_caches_expire() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_after_the_watch_is_removed_wait_until_its_caches_expire() {
+    let (watches, recorder) = watched(Coherence::Strict);
+    let _trust: CacheValidity = watches.cache_validity(Some(soon()));
+    watches.set(None);
+    let invalidation = watches.committed(&plan()).expect("something was given out");
+    let began = Instant::now();
+    invalidation.completed().await;
+    assert!(began.elapsed() >= Duration::from_millis(350), "{:?}", began.elapsed());
+    assert!(recorder.changes.lock().unwrap().is_empty(), "it is removed");
+    tokio::time::advance(Duration::from_millis(100)).await;
+    assert!(watches.committed(&plan()).is_none(), "it has run out");
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_of_other_sessions_are_invalidated_without_waiting() {
     let (watches, recorder) = watched(Coherence::Pushed);
     watches.feed_checked(Moment::now());
