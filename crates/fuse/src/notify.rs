@@ -183,6 +183,28 @@ pub enum Notice {
 /// A function that is called with the result when the kernel has processed a notification.
 type Done = Box<dyn FnOnce(Result<(), Errno>) + Send>;
 
+/// Calls a [`Done`] exactly once. If the mount ends, the queue is dropped with the notifications in
+/// it, and each of them reports `ENODEV`: their callers would otherwise wait for a kernel that has
+/// no cache of the mount any more.
+struct Completion(Option<Done>);
+
+impl Completion {
+    fn call(mut self, sent: Result<(), Errno>) {
+        self.0.take().into_iter().for_each(|done| done(sent));
+    }
+
+    /// Drops the function without a call, because the notification was refused.
+    fn cancel(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(|done| done(Err(Errno::ENODEV)));
+    }
+}
+
 /// The reason why a notification to the kernel was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoticeRefused {
@@ -199,7 +221,7 @@ pub enum NoticeRefused {
 /// A bounded queue of notifications, which a thread sends to the kernel in order. Clones share the
 /// queue; the thread ends when all are dropped.
 #[derive(Clone)]
-pub struct NoticeQueue(SyncSender<(Notice, Option<Done>)>);
+pub struct NoticeQueue(SyncSender<(Notice, Option<Completion>)>);
 
 impl NoticeQueue {
     /// Starts the thread that sends the queued notifications. Returns the queue and the thread, to
@@ -220,14 +242,15 @@ impl NoticeQueue {
     }
 
     /// Queues a notification for the kernel, and calls `done` after the kernel has processed it and
-    /// all before it. The sending thread makes the call, so `done` must not wait. Does not wait
+    /// all before it. The sending thread makes the call, so `done` must not wait. If the mount ends
+    /// first, `done` gets `ENODEV`; if the notification is refused, there is no call. Does not wait
     /// itself.
     pub fn push_with(
         &self,
         notice: Notice,
         done: impl FnOnce(Result<(), Errno>) + Send + 'static,
     ) -> result::Result<(), NoticeRefused> {
-        self.queue(notice, Some(Box::new(done)))
+        self.queue(notice, Some(Completion(Some(Box::new(done)))))
     }
 
     /// Queues a notification for the kernel. Waits while the queue is full. Fails with
@@ -236,10 +259,14 @@ impl NoticeQueue {
         self.0.send((notice, None)).map_err(|_| NoticeRefused::Gone)
     }
 
-    fn queue(&self, notice: Notice, done: Option<Done>) -> result::Result<(), NoticeRefused> {
-        self.0.try_send((notice, done)).map_err(|error| match error {
-            TrySendError::Full(_) => NoticeRefused::Full,
-            TrySendError::Disconnected(_) => NoticeRefused::Gone,
+    fn queue(&self, notice: Notice, done: Option<Completion>) -> result::Result<(), NoticeRefused> {
+        self.0.try_send((notice, done)).map_err(|error| {
+            let (refused, (_notice, done)) = match error {
+                TrySendError::Full(message) => (NoticeRefused::Full, message),
+                TrySendError::Disconnected(message) => (NoticeRefused::Gone, message),
+            };
+            done.into_iter().for_each(Completion::cancel);
+            refused
         })
     }
 }
@@ -252,7 +279,7 @@ impl fmt::Debug for NoticeQueue {
 
 /// Sends the queued notifications to the kernel in order, until all clones of the queue are dropped
 /// or the mount has ended.
-fn send_all(notifier: &Notifier, receiver: &Receiver<(Notice, Option<Done>)>) {
+fn send_all(notifier: &Notifier, receiver: &Receiver<(Notice, Option<Completion>)>) {
     for (notice, done) in receiver {
         let sent = match &notice {
             Notice::InvalEntry { parent, name } => notifier.inval_entry(*parent, name),
@@ -264,13 +291,17 @@ fn send_all(notifier: &Notifier, receiver: &Receiver<(Notice, Option<Done>)>) {
             Notice::IncreaseEpoch => notifier.increase_epoch(),
         };
         match (sent, done) {
-            (sent, Some(done)) => done(sent),
+            (sent, Some(done)) => done.call(sent),
             (Ok(()), None) => {}
             (Err(error), None) => tracing::warn!(?notice, %error, "the kernel refused a notice"),
         }
-        // The mount has ended, and its cache with it. Later pushes fail with `Gone`.
+        // The mount has ended, and its cache with it. The queued notifications are dropped, and
+        // later pushes fail with `Gone`.
         if matches!(sent, Err(Errno::ENODEV | Errno::ENOTCONN)) {
             return;
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

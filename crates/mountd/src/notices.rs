@@ -40,9 +40,9 @@ impl NodeWatch for Notices {
             nodes.map(|ino| Notice::InvalInode { node: self.node(*ino), offset: 0, length: 0 });
         let mut notices: Vec<Notice> = names.chain(nodes).collect();
         let Some(last) = notices.pop() else { return };
-        // `done` is signalled when the kernel has taken the last notification. If the queue is
-        // full, `done` is dropped, so the caller does not wait, and the cached entries time out
-        // within a second.
+        // `done` is signalled when the kernel has taken the last notification, or when the mount
+        // has ended. If the queue is full, `done` is dropped, so the caller waits until the cached
+        // entries have timed out, within a second.
         if notices.into_iter().all(|notice| self.queue.push(notice).is_ok()) {
             let _full_or_gone = self.queue.push_with(last, move |_taken| {
                 let _caller_gone = done.map(|done| done.send(()));
