@@ -219,11 +219,13 @@ impl CompleteMultipartUpload {
 }
 
 fn object_size(text: &str) -> Result<u64, Fault> {
-    text.parse().map_err(|_| {
+    // `parse` also accepts a plus sign, which S3 does not.
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits).ok_or_else(|| {
         let why = match text.parse::<i64>() {
             // S3 has different messages for negative numbers and for text.
-            Ok(_negative) => "less than zero",
-            Err(_) => "invalid",
+            Ok(..0) => "less than zero",
+            Ok(0..) | Err(_) => "invalid",
         };
         Fault::because(
             Code::InvalidRequest,

@@ -193,6 +193,8 @@ fn s3_m9_complete_reads_the_checksum_of_the_object() {
     assert_eq!(size("-1").expect_err("no size").message, why);
     let why = "Value for x-amz-mp-object-size header is invalid: '1x'";
     assert_eq!(size("1x").expect_err("no size").message, why);
+    let why = "Value for x-amz-mp-object-size header is invalid: '+5'";
+    assert_eq!(size("+5").expect_err("no size").message, why);
 }
 
 #[test]
