@@ -3,8 +3,10 @@
 //! For example, `ashlar status` shows the durability of the store and the hosts of all open
 //! sessions.
 
+use std::collections::HashMap;
+
 use record::key::{self, space};
-use record::{Nonce, SessionRecord, Timestamp, VolumeRecord};
+use record::{HeartbeatRecord, Nonce, SessionRecord, Timestamp, VolumeRecord};
 use session::{entries, session_in_key, value};
 use store::{Durability, Read};
 
@@ -35,6 +37,11 @@ pub struct OpenSession {
     pub place: String,
     /// The time at which the session began, by its own clock.
     pub began: Timestamp,
+    /// The place from which it answered reads when it last wrote its heartbeat. For example,
+    /// `leased (2 peers)`. Empty if it has not written one since it began, as a command.
+    pub reads: String,
+    /// The addresses at which other sessions reach it.
+    pub reach: Vec<String>,
 }
 
 impl Admin {
@@ -52,20 +59,32 @@ impl Admin {
         let at = key::volume();
         let (start, end) = key::partition(space::SESSION, 0);
         let limit = SESSIONS_LISTED_MAX.min(self.store.limits().range_records);
-        // One read takes both, so that they are of one snapshot.
+        let (beats, beats_end) = key::partition(space::HEARTBEAT, 0);
+        // One read takes all, so that they are of one snapshot.
         let reads = [
             Read::Record { key: at.clone(), follow: None },
             Read::Range { start, end, limit, follow: None },
+            Read::Range { start: beats, end: beats_end, limit, follow: None },
         ];
         let mut found = self.read(&reads).await?.into_iter();
         let volume = value(found.next().as_ref()).ok_or(AdminError::NoVolume)?;
         let volume = VolumeRecord::decode(&at, &volume).map_err(|error| corrupt(&at, &error))?;
-        let sessions = entries(found.next()).into_iter().map(|entry| {
+        let sessions = entries(found.next());
+        let beats: HashMap<Option<Nonce>, String> = entries(found.next())
+            .iter()
+            .filter_map(|entry| {
+                let beat = HeartbeatRecord::decode(&entry.key, &entry.value).ok()?;
+                Some((session_in_key(&entry.key), beat.reads))
+            })
+            .collect();
+        let sessions = sessions.into_iter().map(|entry| {
             let nonce = session_in_key(&entry.key)
                 .ok_or_else(|| AdminError::Corrupt(format!("{:?} names no session", entry.key)))?;
-            let SessionRecord { began, place } = SessionRecord::decode(&entry.key, &entry.value)
-                .map_err(|error| corrupt(&entry.key, &error))?;
-            Ok(OpenSession { nonce, place, began })
+            let record = SessionRecord::decode(&entry.key, &entry.value);
+            let SessionRecord { began, place, reach } =
+                record.map_err(|error| corrupt(&entry.key, &error))?;
+            let reads = beats.get(&Some(nonce)).cloned().unwrap_or_default();
+            Ok(OpenSession { nonce, place, began, reads, reach })
         });
         let sessions = sessions.collect::<Result<_, AdminError>>()?;
         // The store learns of changed server settings when it reads, so its durability comes after

@@ -81,21 +81,33 @@ pub struct SessionRecord {
     pub began: Timestamp,
     /// The host and process, for operators.
     pub place: String,
+    /// The addresses at which other sessions reach this one, the fastest first: `unix:PATH` or
+    /// `tcp:HOST:PORT`. None if the session neither gives nor takes leases.
+    pub reach: Vec<String>,
 }
 
 record!(
     SessionRecord,
     1,
     |this, to| {
-        to.signed(this.began.0).bytes(this.place.as_bytes());
+        to.signed(this.began.0).bytes(this.place.as_bytes()).varint(this.reach.len() as u64);
+        for address in &this.reach {
+            to.bytes(address.as_bytes());
+        }
     },
     |from| {
-        SessionRecord { began: Timestamp(from.signed("began")?), place: from.string("place")? }
+        let (began, place) = (Timestamp(from.signed("began")?), from.string("place")?);
+        // No capacity is reserved by a number that may be damaged.
+        let mut reach = Vec::new();
+        for _ in 0..from.varint("addresses")? {
+            reach.push(from.string("reach")?);
+        }
+        SessionRecord { began, place, reach }
     }
 );
 
 /// The sign of life of a session, which it writes again and again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatRecord {
     /// The number of heartbeats so far. If it does not change, the session may be dead.
     pub count: u64,
@@ -103,15 +115,24 @@ pub struct HeartbeatRecord {
     /// operations of the session that started before this epoch have ended, so they read no block
     /// any more.
     pub passed: u64,
+    /// The place from which the session answers reads, for operators. For example, `leased (2
+    /// peers)`.
+    pub reads: String,
 }
 
 record!(
     HeartbeatRecord,
     1,
     |this, to| {
-        to.varint(this.count).varint(this.passed);
+        to.varint(this.count).varint(this.passed).bytes(this.reads.as_bytes());
     },
-    |from| { HeartbeatRecord { count: from.varint("count")?, passed: from.varint("passed")? } }
+    |from| {
+        HeartbeatRecord {
+            count: from.varint("count")?,
+            passed: from.varint("passed")?,
+            reads: from.string("reads")?,
+        }
+    }
 );
 
 /// A session's protection of a file's content from deletion, although the file may have no name any

@@ -92,6 +92,12 @@ impl Moment {
         Moment { run: self.run + wait, booted: self.booted + wait }
     }
 
+    /// Returns the earlier of two instants by each of the two clocks.
+    #[must_use]
+    pub fn earlier_of(self, other: Moment) -> Moment {
+        Moment { run: self.run.min(other.run), booted: self.booted.min(other.booted) }
+    }
+
     /// Returns the time until this instant, by the clock that reaches it first; 0 if it has passed.
     pub fn remaining(self) -> Duration {
         // The earlier of both, because a caller that sleeps for this time must not sleep past the

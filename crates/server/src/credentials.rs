@@ -157,6 +157,16 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
     }
 }
 
+/// Returns the master key of a mount, or `None` if there is none. A mount needs it only for leases.
+pub(crate) fn master_key_of_mount(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
+    let folder = settings.master_key_file.parent();
+    let is_given = variable("ASHLAR_MASTER_KEY")?.is_some() || settings.master_key_file.exists();
+    if !is_given && folder.is_some_and(|folder| !folder.is_dir()) {
+        return Ok(None);
+    }
+    known_master_key(settings)
+}
+
 /// Creates a master key in its file. Fails if `users` is true, that is, if the volume has access
 /// keys already: their secrets are encrypted with another key, and a new key could not decrypt
 /// them.

@@ -22,6 +22,7 @@ mod operator;
 mod outcome;
 mod output;
 mod passes;
+mod peer_reads;
 mod private;
 mod reports;
 mod safe_name;

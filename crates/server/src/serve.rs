@@ -33,7 +33,7 @@ use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::passes::Passes;
 use crate::reports::mount_source;
-use crate::{credentials, metrics_listener, private, web_roles};
+use crate::{credentials, metrics_listener, peer_reads, private, web_roles};
 use problem::Problem;
 use s3_service::S3;
 use shutdown::{Phase, Shutdown};
@@ -71,10 +71,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let random = credentials::random_u64()?;
 
     let backend = backend::open(&volume, &open, random, None, existing).await?;
-    let master = match known {
-        Some(known) => known,
-        None => first_master_key(&volume, &backend).await?,
-    };
+    let master = master_key(known, (&volume, &open), &backend).await?;
     let (shared, metrics) = (Arc::clone(&backend.volume), Arc::new(Metrics::new()));
     observe::register(&metrics, &backend);
     let identity = Identity::root(&root.user, root.password.clone());
@@ -221,14 +218,26 @@ async fn stop_when_lost<S: Service>(
     }
 }
 
-/// Creates the master key of a volume that has none. If that fails, closes the backend, which ends
-/// the session.
-async fn first_master_key(
-    settings: &VolumeSettings,
+/// Returns the master key, which is created for a volume that has none, and connects the session
+/// with its peers, which know the same key. If a step fails, closes the backend, which ends the
+/// session.
+async fn master_key(
+    known: Option<MasterKey>,
+    (settings, open): (&VolumeSettings, &OpenSettings),
     backend: &Backend,
 ) -> Result<MasterKey, Problem> {
-    let users = backend.volume.users().await.map_err(unreadable);
-    let made = users.and_then(|users| credentials::fresh_master_key(settings, !users.is_empty()));
+    let made = async {
+        let master = match known {
+            Some(known) => known,
+            None => {
+                let users = backend.volume.users().await.map_err(unreadable)?;
+                credentials::fresh_master_key(settings, !users.is_empty())?
+            }
+        };
+        peer_reads::connect(settings, open, backend, Some(&master)).await?;
+        Ok(master)
+    };
+    let made = made.await;
     if made.is_err() {
         backend.close().await;
     }

@@ -167,7 +167,7 @@ impl Listener {
                     debug!(%error, "cannot read the change feed");
                     // A store that comes back may have lost commits that it had acknowledged, for
                     // example those of a session's record.
-                    self.peers.assume_peers();
+                    self.peers.assume_unknown_peers();
                     failing = true;
                 }
             }
@@ -208,7 +208,7 @@ impl Listener {
             Changes::Gap { next } => {
                 warn!("gap in the change feed: all cached records are dropped");
                 self.position = next;
-                self.peers.assume_peers();
+                self.peers.assume_unknown_peers();
                 self.sessions.notify_one();
                 self.self_writes.clear();
                 self.records.clear();

@@ -26,8 +26,10 @@
 //! it.
 
 mod backoff;
+mod cached_store;
 mod coalesce;
 mod commit;
+mod connecting;
 mod contention;
 mod epoch;
 mod error;
@@ -35,6 +37,7 @@ mod feed;
 mod holding;
 mod holds;
 mod inode_allocator;
+mod leases;
 mod lock_notices;
 mod meters;
 mod opening;
@@ -48,6 +51,8 @@ pub mod scan;
 mod session;
 mod short;
 mod slots;
+#[cfg(test)]
+mod slow_store;
 mod state;
 mod throttle;
 mod times;
@@ -60,9 +65,11 @@ pub use epoch::{Epochs, ReaderGuard};
 pub use error::{VolumeError, closing, corrupt};
 pub use holds::{Holds, ReadPin};
 pub use inode_allocator::{INODES_LEASED, INODES_PER_OPERATION_MAX, InodeAllocator};
+pub use leases::{ReadsFrom, WhyAsks};
 pub use lock_notices::{LockNotices, LockWatch};
 pub use meters::{Meters, RoundTrips, count_round_trips};
 pub use options::SessionOptions;
+pub use peering::PeeringOptions;
 pub use planning::dry_run;
 pub use records::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX, RECORD_CACHE_BYTES_DEFAULT};
 pub use session::Session;
@@ -75,7 +82,7 @@ pub use state::{
 pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};
 pub use times::{
     AUTHORITY_DURATION, CLOSE_PATIENCE, COMMIT_DEADLINE, CONTENTION_DEADLINE, FEED_INTERVAL,
-    HEARTBEAT_INTERVAL, HOLD_AFTER, JOIN_PATIENCE, META_READ_DEADLINE, PUSHED_CACHE_DURATION,
-    SESSION_SILENCE, SHORT_CONTENTION_DEADLINE,
+    HEARTBEAT_INTERVAL, HOLD_AFTER, JOIN_PATIENCE, LEASE_INTERVAL, LEASE_PROMISE,
+    META_READ_DEADLINE, PUSHED_CACHE_DURATION, SESSION_SILENCE, SHORT_CONTENTION_DEADLINE,
 };
 pub use watch::{CacheValidity, Coherence, NodeChanges, NodeWatch};

@@ -9,6 +9,7 @@ use store::MetaStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::cached_store::CachedStore;
 use crate::coalesce::ReadCoalescer;
 use crate::commit::{CommitContext, Committer, Operations};
 use crate::epoch::Epochs;
@@ -17,12 +18,13 @@ use crate::feed::Listener;
 use crate::holding::maintain_holds;
 use crate::holds::Holds;
 use crate::inode_allocator::InodeAllocator;
+use crate::leases::Leases;
 use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
 use crate::options::SessionOptions;
 use crate::peers::{self, Peers};
 use crate::random_bits::RandomBits;
-use crate::records::{CachedStore, RecordCache};
+use crate::records::RecordCache;
 use crate::session::Session;
 use crate::slots::IdempotencySlots;
 use crate::state::{self, Heartbeat, OpenSettings, Resumed, SessionState};
@@ -61,7 +63,12 @@ impl Session {
             None => None,
         };
         let resumed = match resumed {
-            Some(resumed) => resumed,
+            Some(resumed) => {
+                // The previous process may have promised notice of changes to peers, and this one
+                // does not know of it.
+                peers::join(&*store, resumed.started.nonce, options.join_patience).await?;
+                resumed
+            }
             None => {
                 let started = state::start(&*store, volume, &options.place, now).await?;
                 // The ledger names the session before its first change, so that a crash in between
@@ -106,7 +113,9 @@ impl Session {
         let records = RecordCache::new(options.record_cache_bytes, options.authoritative_reads);
         // All parts use the store behind the record cache, so that none of them can miss what
         // another one has learned.
-        let store: Arc<dyn MetaStore> = Arc::new(CachedStore::new(store, Arc::clone(&records)));
+        let leases = Leases::new(&records);
+        let cached = CachedStore::new(store, Arc::clone(&records), Arc::clone(&leases));
+        let store: Arc<dyn MetaStore> = Arc::new(cached);
         let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
         let context = CommitContext {
             store: Arc::clone(&store),
@@ -130,6 +139,7 @@ impl Session {
             &store,
             &state,
             &epochs,
+            &leases,
             options.heartbeat_interval,
             options.session_silence,
             started.beat,
@@ -148,6 +158,7 @@ impl Session {
             reservations: Arc::default(),
             coalescer,
             records,
+            leases,
             inode_allocator,
             epochs,
             holds: Holds::inherited(holds),
@@ -175,7 +186,7 @@ impl Session {
         Listener {
             store: Arc::clone(&self.store),
             records: Arc::clone(&self.records),
-            peers: Peers::new(self.state.nonce, &self.records),
+            peers: Peers::new(self.state.nonce, &self.leases),
             self_writes: self.committer.self_writes(),
             meters: Arc::clone(&self.meters),
             watches: Arc::clone(&self.watches),

@@ -1,9 +1,7 @@
-//! Detects if this session has *peers* (other sessions of the volume), and until when it may act as
-//! the only one.
+//! Finds the *peers* of this session (the other sessions of the volume), so that [`crate::leases`]
+//! knows whose changes it must learn of before it answers reads from the cache.
 //!
-//! While a session has no peers it is *authoritative*: it may answer from its cache, because every
-//! change is its own. Authority is a lease in time. Two rules make it safe, without a comparison of
-//! clocks:
+//! Two rules make sure that no unknown session changes records, without a comparison of clocks:
 //!
 //! 1. A process that begins a session while another one exists changes nothing for
 //!    [`crate::JOIN_PATIENCE`] (1 s) after its session record was committed. Only processes with a session
@@ -18,103 +16,105 @@
 //!
 //! For example, session A is the only one. At 10.0 s it asks the feed, and learns of no new
 //! session: it is authoritative until 10.5 s. Session B commits its record at 10.01 s and changes
-//! nothing before 11.01 s. A's next answer from the feed reports B, and A ends its authority. If A
-//! gets no answer, or its process is stopped, its authority ends at 10.5 s by itself, before B's
-//! first change.
+//! nothing before 11.01 s. A's next answer from the feed reports B, and A ends its authority until
+//! it has a lease of B. If A gets no answer, or its process is stopped, its authority ends at 10.5 s
+//! by itself, before B's first change.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use record::{Nonce, key, key::space};
+use peering::Peer;
+use record::{Nonce, SessionRecord, key, key::space};
 use runtime::Moment;
-use store::{Key, MetaStore, Read, StoreError};
+use store::{Entry, Key, MetaStore, Read, StoreError};
 use tracing::debug;
 
-use crate::records::RecordCache;
+use crate::leases::Leases;
 use crate::state;
-use crate::times::AUTHORITY_DURATION;
 
-/// Interval at which a session that has peers (other sessions of the volume) checks if it still has
-/// some.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause after a list of sessions before the next one. A session record changes seldom, and each
+/// change ends the authority, so many lists in a row would gain nothing.
+const LIST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Detects peers (other sessions of the volume). Starts and ends the authority of the record cache:
-/// its right to answer reads without the store.
+/// Finds the other sessions of the volume.
 #[derive(Debug)]
 pub(crate) struct Peers {
     nonce: Nonce,
-    records: Arc<RecordCache>,
-    /// True if a list of the sessions has shown no other one, and the change feed has reported none
-    /// since.
-    is_sole: bool,
+    leases: Arc<Leases>,
     /// The time of the next list of sessions; `None` before the first one.
-    next_check: Option<Moment>,
+    next_list: Option<Moment>,
 }
 
 impl Peers {
-    /// Creates the detector of other sessions. It assumes that there are some until it has listed
-    /// the sessions.
-    pub(crate) fn new(nonce: Nonce, records: &Arc<RecordCache>) -> Peers {
-        Peers { nonce, records: Arc::clone(records), is_sole: false, next_check: None }
+    /// Creates the finder of other sessions.
+    pub(crate) fn new(nonce: Nonce, leases: &Arc<Leases>) -> Peers {
+        Peers { nonce, leases: Arc::clone(leases), next_list: None }
     }
 
     /// Handles a notification that the record of `key` changed. If it is the record of another
     /// session, ends the authority (the right to answer reads from the cache) and returns true.
-    pub(crate) fn notified(&mut self, key: &Key) -> bool {
+    pub(crate) fn notified(&self, key: &Key) -> bool {
         let other = key.space() == space::SESSION && key.suffix() != self.nonce.0;
         if other {
-            self.assume_peers();
+            self.leases.sessions_changed();
         }
         other
     }
 
-    /// Ends the authority, the right to answer reads from the cache, because other sessions may
+    /// Ends the authority, the right to answer reads from the cache, because unknown sessions may
     /// exist or the change feed has a gap.
-    pub(crate) fn assume_peers(&mut self) {
-        if self.is_sole {
-            debug!("this session may have peers");
-        }
-        self.is_sole = false;
-        self.records.end_authority();
+    pub(crate) fn assume_unknown_peers(&self) {
+        self.leases.sessions_changed();
     }
 
-    /// Extends the authority, the right to answer reads from the cache, because the change feed has
-    /// delivered all changes up to the time `asked`. Does nothing while other sessions are assumed.
+    /// Extends the authority, because the change feed has delivered all changes up to the time
+    /// `asked`.
     pub(crate) fn feed_checked(&self, asked: Moment) {
-        if self.is_sole {
-            self.records.extend_authority(asked.after(AUTHORITY_DURATION));
-        }
+        self.leases.feed_checked(asked);
     }
 
-    /// Lists the sessions, if other sessions are assumed and [`CHECK_INTERVAL`] has passed. If
-    /// there are none, the authority can begin. The position of the change feed was taken before
-    /// this, so the feed reports every session that begins after the list.
+    /// Lists the sessions, if unknown ones may exist. The position of the change feed was taken
+    /// before this, so the feed reports every session that begins after the list.
     pub(crate) async fn check(&mut self, store: &dyn MetaStore) {
-        let waits = self.next_check.is_some_and(|at| !at.has_passed());
-        if self.is_sole || waits || !self.records.is_authoritative() {
+        let waits = self.next_list.is_some_and(|at| !at.has_passed());
+        if waits || !self.leases.wants_list() {
             return;
         }
         // The time before the question counts: a session may begin while the answer is on its way.
         let asked = Moment::now();
-        self.next_check = Some(asked.after(CHECK_INTERVAL));
-        match has_others(store, self.nonce).await {
-            Ok(false) => {
-                debug!("this session is the only one of its volume");
-                self.is_sole = true;
-                self.feed_checked(asked);
+        self.next_list = Some(asked.after(LIST_PAUSE));
+        match list(store, self.nonce).await {
+            Ok(Some(others)) => {
+                debug!(peers = others.len(), "the sessions of the volume are listed");
+                self.leases.sessions_listed(asked, others);
             }
-            Ok(true) => {}
+            Ok(None) => debug!("this session's record is missing"),
             Err(error) => debug!(%error, "cannot read the sessions"),
         }
     }
 }
 
-/// Returns true if a session other than `own` exists, or the record of `own` is missing.
-async fn has_others(store: &dyn MetaStore, own: Nonce) -> Result<bool, StoreError> {
+/// Returns all sessions but `own`, with their addresses; `None` if the record of `own` is missing,
+/// there are more sessions than one read returns, or a key names no session.
+async fn list(store: &dyn MetaStore, own: Nonce) -> Result<Option<Vec<Peer>>, StoreError> {
     let (start, end) = key::partition(space::SESSION, 0);
-    let found = store.read(&[Read::Range { start, end, limit: 2, follow: None }]).await?;
+    let limit = state::SESSIONS_MAX.min(store.limits().range_records);
+    let found = store.read(&[Read::Range { start, end, limit, follow: None }]).await?;
     let sessions = state::entries(found.into_iter().next());
-    Ok(!matches!(&sessions[..], [only] if only.key == key::session(own)))
+    let own = key::session(own);
+    let is_whole = sessions.len() < usize::try_from(limit).unwrap_or(usize::MAX);
+    if !is_whole || !sessions.iter().any(|entry| entry.key == own) {
+        return Ok(None);
+    }
+    Ok(sessions.iter().filter(|entry| entry.key != own).map(peer).collect())
+}
+
+/// Returns the session of a record. If the record cannot be read, the session has no address, so no
+/// lease can be had of it.
+fn peer(entry: &Entry) -> Option<Peer> {
+    let nonce = state::session_in_key(&entry.key)?;
+    let record = SessionRecord::decode(&entry.key, &entry.value);
+    Some(Peer { nonce, reach: record.map(|record| record.reach).unwrap_or_default() })
 }
 
 /// Waits, after the record of session `own` was committed, until every other session has stopped
@@ -125,7 +125,8 @@ pub(crate) async fn join(
     own: Nonce,
     patience: Duration,
 ) -> Result<(), StoreError> {
-    if has_others(store, own).await? {
+    let is_alone = list(store, own).await?.is_some_and(|others| others.is_empty());
+    if !is_alone {
         tokio::time::sleep(patience).await;
     }
     Ok(())

@@ -6,7 +6,7 @@
 //! write too. Only [`currency`] decides which.
 //!
 //! - Planners use both as hints: the guards of a commit check each record that a plan relied on.
-//! - A read is answered from current entries, without a round trip. [`CachedStore`] is a
+//! - A read is answered from current entries, without a round trip. [`crate::cached_store`] has a
 //!   `MetaStore` that does so. It passes the same conformance suite as the engines.
 //! - Counters of directories are cached only while they are current. The cache computes the new
 //!   value from the additions of each committed plan.
@@ -15,12 +15,14 @@
 //!
 //! For example, a sole gateway gets a PUT of `a/b` and then a HEAD of `a/b`. The verdict of the PUT
 //! makes the new dentry and inode current, so the HEAD costs no round trip. If a second gateway
-//! starts, both entries become hints at once, and the next HEAD reads the store.
+//! starts, both entries become hints at once, and the next HEAD reads the store. When the first
+//! gateway has a lease of the second one, the records that it reads are current again.
 
-mod cached;
 mod complete_directories;
 mod currency;
+mod demand;
 mod entries;
+mod peer_batches;
 mod without_xattrs;
 
 use std::collections::{HashMap, HashSet};
@@ -39,10 +41,11 @@ use currency::{Currency, Generation, InFlight, Observation};
 use without_xattrs::InodesWithoutXattrs;
 
 use complete_directories::CompleteDirectories;
-pub(crate) use currency::SeqlockRead;
+pub(crate) use currency::{Basis, SeqlockRead};
+pub(crate) use demand::DEMAND_MIN;
+use demand::Demand;
 use entries::{Entries, NAMES, Remembered, complete_directories_bytes};
 
-pub(crate) use cached::CachedStore;
 pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
 
 /// Default bytes of the record cache, keys and overhead included.
@@ -74,37 +77,46 @@ pub(crate) struct RecordCache {
     complete_directories: CompleteDirectories,
     without_xattrs: InodesWithoutXattrs,
     currency: Currency,
+    demand: Demand,
 }
 
 impl RecordCache {
     /// Creates a cache of about `bytes`. If `authoritative`, reads are answered from the cache
-    /// while the session has no peers, that is, no other session changes the volume.
+    /// while the session is alone or has leases of all its peers.
     pub(crate) fn new(bytes: u64, authoritative: bool) -> Arc<RecordCache> {
         Arc::new(RecordCache {
             entries: Entries::new(bytes),
             complete_directories: CompleteDirectories::new(complete_directories_bytes(bytes)),
             without_xattrs: InodesWithoutXattrs::default(),
             currency: Currency::new(authoritative && bytes > 0),
+            demand: Demand::default(),
         })
     }
 
-    /// Returns true if this cache answers reads while the session has no peers. If false, its
-    /// entries only save round trips of planners.
+    /// Returns true if this cache ever answers reads. If false, its entries only save round trips of
+    /// planners.
     pub(crate) fn is_authoritative(&self) -> bool {
         self.currency.is_enabled()
     }
 
-    /// Sets the time until which no other session changes records, so that entries may be current
-    /// (certainly equal to the store's records). The caller guarantees that no other session has
-    /// changed a record since the first such call after [`RecordCache::end_authority`].
-    pub(crate) fn extend_authority(&self, until: Moment) {
-        self.currency.extend_authority(until);
+    /// Sets the time until which no other session changes records without notice, so that entries
+    /// may be current (certainly equal to the store's records). The caller guarantees that no other
+    /// session has changed a record without notice since the first such call after
+    /// [`RecordCache::end_authority`].
+    pub(crate) fn extend_authority(&self, until: Moment, basis: Basis) {
+        self.currency.extend_authority(until, basis);
     }
 
-    /// Returns the time until which no other session changes records, and the state of the cache,
-    /// for [`RecordCache::is_unchanged`]. `None` if other sessions may change records now.
-    pub(crate) fn authority_until(&self) -> Option<(Moment, SeqlockRead)> {
-        self.currency.authority_until()
+    /// Returns the time until which no other session exists that changes records, and the state of
+    /// the cache, for [`RecordCache::is_unchanged`]. `None` if the session may have peers.
+    pub(crate) fn alone_until(&self) -> Option<(Moment, SeqlockRead)> {
+        self.currency.alone_until()
+    }
+
+    /// Returns the reason for which reads are answered from the cache now; `None` if each read asks
+    /// the store.
+    pub(crate) fn basis(&self) -> Option<Basis> {
+        self.currency.basis()
     }
 
     /// Returns true if no entry has stopped being current (certainly equal to the store's record)
@@ -134,20 +146,6 @@ impl RecordCache {
         self.without_xattrs.clear();
     }
 
-    /// Drops the entry of a record that another session has changed.
-    pub(crate) fn forget(&self, key: &Key) {
-        let mut in_flight = self.currency.in_flight();
-        self.entries.remove(key);
-        self.entries.remove_name(key);
-        self.complete_directories.forget(key);
-        self.without_xattrs.forget(key);
-        // For reads in flight this change is like a batch that ends now: they may have read the old
-        // record.
-        self.currency.demoted(&mut in_flight);
-        in_flight.batch_ended();
-        in_flight.note_written(key.clone());
-    }
-
     /// Stores the record that a failed guard found, as a hint: an entry that may become old at any
     /// time. `None` if the guard found no record.
     pub(crate) fn note_refusal(&self, key: &Key, value: Option<&Value>) {
@@ -172,6 +170,7 @@ impl RecordCache {
         if !reads.iter().all(is_single) {
             return None;
         }
+        self.demand.count();
         for _ in 0..OPTIMISTIC_READS {
             let seen = self.currency.begin_read()?;
             let found = self.current_answers(reads, seen.generation)?;
@@ -238,42 +237,50 @@ impl RecordCache {
 
     /// Registers a read that is about to be sent, so that batches which end before its answer are
     /// noticed.
-    fn begin_read(self: &Arc<Self>) -> ReadInFlight {
+    pub(crate) fn begin_read(self: &Arc<Self>) -> ReadInFlight {
         ReadInFlight { sent_at: self.currency.in_flight().read_sent(), cache: Arc::clone(self) }
     }
 
     /// Registers a batch of plans that is about to be sent. The entries of records that it writes
     /// become hints, which may be old, until its verdict.
-    fn begin_batch(self: &Arc<Self>, plans: &[Plan]) -> BatchInFlight {
-        let writes = plans.iter().flat_map(remembered_writes);
-        let mut keys: HashSet<Key> = writes.map(|(key, _)| key.clone()).collect();
+    pub(crate) fn begin_batch(self: &Arc<Self>, plans: &[Plan]) -> BatchInFlight {
+        let written = plans.iter().flat_map(|plan| remembered_writes(plan).map(|(key, _)| key));
+        let counted: HashSet<&Key> = plans.iter().flat_map(changed_counters).collect();
+        // Peers may hold counters as current, also if this session does not.
+        let keys: HashSet<&Key> = written.chain(counted.iter().copied()).collect();
+        let keys: Arc<[Key]> = keys.into_iter().cloned().collect();
         let mut counters = HashMap::new();
         let mut in_flight = self.currency.in_flight();
         // Only an authoritative session uses counters and complete directories.
         if self.is_authoritative() {
-            let counted: HashSet<Key> = plans.iter().flat_map(changed_counters).cloned().collect();
             counters = self.known_counters(&counted);
-            keys.extend(counted);
             self.complete_directories.sending(plans);
         }
         let sent_at = in_flight.batch_sent(&keys);
-        if !self.currency.has_peers() && !keys.is_empty() {
-            for key in &keys {
-                self.entries.demote(key);
-                self.without_xattrs.forget(key);
-            }
-            self.currency.demoted(&mut in_flight);
-        }
+        self.demote(&mut in_flight, &keys);
         BatchInFlight { cache: Arc::clone(self), keys, counters, sent_at }
+    }
+
+    /// Makes the entries of these records hints, which may differ from the store's records.
+    fn demote(&self, in_flight: &mut InFlight, keys: &[Key]) {
+        // Without the authority no entry is current.
+        if self.currency.has_unknown_changes() || keys.is_empty() {
+            return;
+        }
+        for key in keys {
+            self.entries.demote(key);
+            self.without_xattrs.forget(key);
+        }
+        self.currency.demoted(in_flight);
     }
 
     /// Returns the values of those counters whose entries are current, that is, certainly equal to
     /// the store's.
-    fn known_counters(&self, counters: &HashSet<Key>) -> HashMap<Key, i64> {
+    fn known_counters(&self, counters: &HashSet<&Key>) -> HashMap<Key, i64> {
         let generation = self.currency.generation();
-        let known = |key: &Key| {
+        let known = |key: &&Key| {
             let known = self.entries.get(key).filter(|known| known.current_in == generation)?;
-            Some((key.clone(), counter_number(&known.value?)?))
+            Some(((*key).clone(), counter_number(&known.value?)?))
         };
         counters.iter().filter_map(known).collect()
     }
@@ -453,7 +460,7 @@ fn counter_number(value: &Value) -> Option<i64> {
 
 /// A read in flight, registered so that batches which end before its answer are noticed.
 #[derive(Debug)]
-struct ReadInFlight {
+pub(crate) struct ReadInFlight {
     cache: Arc<RecordCache>,
     sent_at: u64,
 }
@@ -461,7 +468,7 @@ struct ReadInFlight {
 impl ReadInFlight {
     /// Stores the results of the read. A record's entry is current (certainly equal to the store's)
     /// if no batch that wrote the record ended since the read was sent.
-    fn found(self, reads: &[Read], found: &[ReadResult]) {
+    pub(crate) fn found(self, reads: &[Read], found: &[ReadResult]) {
         let currency = &self.cache.currency;
         let in_flight = currency.in_flight();
         let observation = currency.observation(&in_flight, self.sent_at);
@@ -478,9 +485,10 @@ impl Drop for ReadInFlight {
 /// A batch of plans in flight. If it is dropped without a verdict, its outcome stays unknown, and
 /// the entries of records that it writes are never current again.
 #[derive(Debug)]
-struct BatchInFlight {
+pub(crate) struct BatchInFlight {
     cache: Arc<RecordCache>,
-    keys: HashSet<Key>,
+    /// The cached records and counters that the batch writes; none after it has ended.
+    keys: Arc<[Key]>,
     /// The current values of the counters that the batch changes, as of when it was sent.
     counters: HashMap<Key, i64>,
     sent_at: u64,
@@ -488,7 +496,7 @@ struct BatchInFlight {
 
 impl BatchInFlight {
     /// Stores the writes of the plans that were committed, by the store's verdicts.
-    fn decided(mut self, plans: &[Plan], verdicts: &[Verdict]) {
+    pub(crate) fn decided(mut self, plans: &[Plan], verdicts: &[Verdict]) {
         if self.keys.is_empty() {
             return;
         }
@@ -502,21 +510,31 @@ impl BatchInFlight {
         let mut last: HashMap<&Key, Option<&Value>> = HashMap::with_capacity(self.keys.len());
         last.extend(committed().flat_map(remembered_writes));
         last.extend(counters.iter().map(|(key, number)| (key, Some(number))));
-        let keys = std::mem::take(&mut self.keys);
+        let keys = self.take_keys();
         let RecordCache { currency, .. } = &*self.cache;
         let mut in_flight = currency.in_flight();
         let observation = currency.observation(&in_flight, self.sent_at);
         in_flight.batch_ended();
-        for key in keys {
-            let raced = in_flight.write_ended(&key);
+        for key in &*keys {
+            let raced = in_flight.write_ended(key);
             let mut known_in = Generation::NONE;
-            if let Some(value) = last.get(&key) {
-                known_in = in_flight.generation_of_verdict(observation, &key, raced);
-                self.cache.note(&in_flight, &key, *value, known_in);
+            if let Some(value) = last.get(key) {
+                known_in = in_flight.generation_of_verdict(observation, key, raced);
+                self.cache.note(&in_flight, key, *value, known_in);
             }
-            self.cache.complete_directories.decided(&key, known_in);
-            in_flight.note_written(key);
+            self.cache.complete_directories.decided(key, known_in);
+            in_flight.note_written(key.clone());
         }
+    }
+
+    /// Returns the cached records and counters that the batch writes.
+    pub(crate) fn keys(&self) -> &Arc<[Key]> {
+        &self.keys
+    }
+
+    /// Returns the keys of the batch, and leaves none, so that the batch counts as ended.
+    fn take_keys(&mut self) -> Arc<[Key]> {
+        std::mem::replace(&mut self.keys, Arc::new([]))
     }
 
     /// Returns the values of the counters that were known when the batch was sent, after the
@@ -536,28 +554,28 @@ impl BatchInFlight {
 
     /// Ends a batch that certainly did not commit and never will, so that its records may be cached
     /// as before.
-    fn not_committed(mut self) {
-        let keys = std::mem::take(&mut self.keys);
+    pub(crate) fn not_committed(mut self) {
+        let keys = self.take_keys();
         let mut in_flight = self.cache.currency.in_flight();
-        for key in keys {
-            self.cache.complete_directories.decided(&key, Generation::NONE);
-            in_flight.write_ended(&key);
+        for key in &*keys {
+            self.cache.complete_directories.decided(key, Generation::NONE);
+            in_flight.write_ended(key);
         }
     }
 }
 
 impl Drop for BatchInFlight {
     fn drop(&mut self) {
-        let keys = std::mem::take(&mut self.keys);
+        let keys = self.take_keys();
         if keys.is_empty() {
             return;
         }
         let currency = &self.cache.currency;
         let mut in_flight = currency.in_flight();
-        for key in keys {
-            self.cache.complete_directories.decided(&key, Generation::NONE);
-            in_flight.write_ended(&key);
-            if !in_flight.note_unknown_outcome(key) {
+        for key in &*keys {
+            self.cache.complete_directories.decided(key, Generation::NONE);
+            in_flight.write_ended(key);
+            if !in_flight.note_unknown_outcome(key.clone()) {
                 currency.disable(&mut in_flight);
             }
         }

@@ -17,6 +17,7 @@ use crate::epoch::{Epochs, ReaderGuard};
 use crate::error::VolumeError;
 use crate::holds::{Holds, ReadPin};
 use crate::inode_allocator::InodeAllocator;
+use crate::leases::{Leases, ReadsFrom};
 use crate::lock_notices::LockNotices;
 use crate::meters::{Meters, current_charge, with_charge};
 use crate::random_bits::RandomBits;
@@ -44,6 +45,7 @@ pub struct Session {
     pub(crate) reservations: Arc<Reservations>,
     pub(crate) coalescer: ReadCoalescer,
     pub(crate) records: Arc<RecordCache>,
+    pub(crate) leases: Arc<Leases>,
     pub(crate) inode_allocator: Arc<InodeAllocator>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) holds: Arc<Holds>,
@@ -130,7 +132,7 @@ impl Session {
         }
         // The listener has stopped, so the session does not learn of new peers. From now on no read
         // may be answered from the cache.
-        self.records.disable();
+        self.leases.close();
         Some(matches!(heartbeat, Ok(Ok(_))))
     }
 
@@ -345,6 +347,18 @@ impl Metered for Session {
             "Age of the oldest read that delays all deletions of the volume, 0 if none does.";
         let oldest = self.epochs().oldest_pin().unwrap_or_default();
         visit(Metric::gauge(name, help, oldest.as_secs()));
+        let name = "ashlar_session_reads_from";
+        let help = "1 for the place from which reads of known records are answered, or the reason \
+                    why the store is asked; 0 for the others.";
+        let now = self.reads_from();
+        for label in ReadsFrom::LABELS {
+            let is_now = u64::from(now.label() == label);
+            visit(Metric::gauge(name, help, is_now).with_label("from", label));
+        }
+        let name = "ashlar_session_leases_given";
+        let help = "Sessions that hold a lease of this one.";
+        let given = u64::try_from(self.leases.lessees()).unwrap_or(u64::MAX);
+        visit(Metric::gauge(name, help, given));
         let name = "ashlar_volume_task_panics_total";
         let help = "Background tasks that ended in a panic.";
         visit(Metric::counter(name, help, self.tasks().panics()));

@@ -7,12 +7,19 @@
 use std::time::Duration;
 
 /// Time for which a session is authoritative (may answer reads from its cache) after it asked the
-/// store and learned of no other session.
+/// store and learned of no other session, or asked a peer and got a lease.
 pub const AUTHORITY_DURATION: Duration = Duration::from_millis(500);
 
 /// Time that a new session waits before its first change if there are other sessions: at least
 /// twice the time for which they may still answer reads from their caches.
 pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time for which a session promises notice to a peer, before it sends batches to the store: at
+/// least twice the time for which the peer relies on it, which is [`AUTHORITY_DURATION`].
+pub const LEASE_PROMISE: Duration = Duration::from_secs(1);
+
+/// Interval at which a session asks its peers to extend their leases, while reads gain from them.
+pub const LEASE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Interval at which the store is asked for changes.
 pub const FEED_INTERVAL: Duration = Duration::from_millis(100);
@@ -58,6 +65,15 @@ const fn ms(time: Duration) -> u128 {
 
 // No clocks are compared, but a second of one machine must be shorter than two of another.
 const _: () = assert!(2 * ms(AUTHORITY_DURATION) <= ms(JOIN_PATIENCE));
+
+// A lease ends before the promise that it rests on, also if both clocks differ that much.
+const _: () = assert!(2 * ms(AUTHORITY_DURATION) <= ms(LEASE_PROMISE));
+
+// A new process of a session waits until the promises of the process before it have ended.
+const _: () = assert!(ms(LEASE_PROMISE) <= ms(JOIN_PATIENCE));
+
+// A few late answers of a peer do not end the authority.
+const _: () = assert!(4 * ms(LEASE_INTERVAL) < ms(AUTHORITY_DURATION));
 
 // Each answer of the feed extends the authority. A few late answers do not end it.
 const _: () = assert!(4 * ms(FEED_INTERVAL) < ms(AUTHORITY_DURATION));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use block::{BlockErrorKind, BlockStore};
 use content::{Reading, Staging, Traffic, Writers};
 use record::{Ino, Inode, Timestamp, VolumeRecord};
-use session::{CacheValidity, Coherence, NodeWatch, Session, VolumeError};
+use session::{CacheValidity, Coherence, NodeWatch, PeeringOptions, Session, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
 
@@ -180,6 +180,15 @@ impl Volume {
     /// is not fenced, the future never completes.
     pub async fn lost(&self) {
         self.session.lost().await;
+    }
+
+    /// Lets the session give leases to the other sessions of the volume and take leases of them:
+    /// see [`Session::connect_peers`].
+    ///
+    /// # Errors
+    /// The errors of [`Session::connect_peers`].
+    pub async fn connect_peers(&self, options: PeeringOptions) -> Result<(), VolumeError> {
+        self.session.connect_peers(options).await
     }
 
     /// Finishes running operations, with waits of at most [`session::CLOSE_PATIENCE`], and ends the

@@ -104,13 +104,19 @@ async fn the_status_lists_the_open_sessions() {
     let gateway = open(&store, &blocks).await;
     let (nonce, place) = (Nonce([7; Nonce::BYTES]), "elsewhere:9".to_owned());
     let at = key::session(nonce);
-    let session = SessionRecord { began: Timestamp(5), place: place.clone() };
+    let session = SessionRecord { began: Timestamp(5), place: place.clone(), reach: Vec::new() };
     let writes = vec![Write::Put(at.clone(), session.encode(&at))];
     store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
     let status = admin.status().await.unwrap();
     assert_eq!((&status.volume, status.durability), (gateway.record(), Durability::None));
     assert_eq!(status.sessions.len(), 2);
-    assert!(status.sessions.contains(&OpenSession { nonce, place, began: Timestamp(5) }));
+    assert!(status.sessions.contains(&OpenSession {
+        nonce,
+        place,
+        began: Timestamp(5),
+        reads: String::new(),
+        reach: Vec::new(),
+    }));
     gateway.close().await;
 }
 

@@ -10,6 +10,8 @@ use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Key, Nonce};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 
 /// A secret key. It is never printed; code must call [`Secret::expose`] for the text.
 #[derive(Clone, PartialEq, Eq)]
@@ -79,6 +81,14 @@ impl MasterKey {
     /// Returns the key as 64 hexadecimal digits, for a file that only its owner can read.
     pub fn expose(&self) -> String {
         hex::encode(self.0)
+    }
+
+    /// Returns a key that is derived from this one for a single purpose. Other purposes have other
+    /// keys, and no key reveals the master key.
+    pub fn derive(&self, purpose: &str) -> [u8; MasterKey::BYTES] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any size");
+        mac.update(purpose.as_bytes());
+        mac.finalize().into_bytes().into()
     }
 
     /// Seals a secret for an access key, that is, encrypts it so that it opens only with this

@@ -36,7 +36,8 @@ fn commit(store: &MemoryStore, guards: Vec<Guard>, writes: Vec<Write>) -> bool {
 
 fn begin(store: &MemoryStore, session: Nonce) {
     let at = key::session(session);
-    let record = SessionRecord { began: Timestamp(1), place: String::new() }.encode(&at);
+    let record =
+        SessionRecord { began: Timestamp(1), place: String::new(), reach: Vec::new() }.encode(&at);
     assert!(commit(store, Vec::new(), vec![Write::Put(at, record)]));
 }
 

@@ -95,8 +95,8 @@ proptest! {
         round_trips(&key, &config);
         prop_assert_eq!(config.tags(), Ok(tags));
         round_trips(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
-        round_trips(&key, &SessionRecord { began: at, place: one.clone() });
-        round_trips(&key, &HeartbeatRecord { count: a, passed: b });
+        round_trips(&key, &SessionRecord { began: at, place: one.clone(), reach: vec![one.clone(), String::new()] });
+        round_trips(&key, &HeartbeatRecord { count: a, passed: b, reads: one.clone() });
         round_trips(&key, &record::Hold { since: at, what: record::HoldScope::File });
         let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));
         let kind = if opaque_tags { RangeLockKind::Shared } else { RangeLockKind::Exclusive };

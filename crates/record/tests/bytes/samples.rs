@@ -345,12 +345,14 @@ fn locks() -> Vec<Sample> {
 }
 
 fn sessions() -> Vec<Sample> {
-    let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned() };
+    let reach = vec!["unix:/var/lib/ashlar/peer-7.sock".into(), "tcp:10.0.0.5:9703".into()];
+    let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned(), reach };
+    let beat = HeartbeatRecord { count: 300, passed: 5, reads: "leased (2 peers)".to_owned() };
     let block = BlockId::new(NONCE, 7);
     vec![
         sample("session", key::session(NONCE), &session),
         sample("hold", key::hold(INO, NONCE), &Hold { since: NOW, what: HoldScope::Versions }),
-        sample("heartbeat", key::heartbeat(NONCE), &HeartbeatRecord { count: 300, passed: 5 }),
+        sample("heartbeat", key::heartbeat(NONCE), &beat),
         sample(
             "idempotency-slot",
             key::idempotency_slot(NONCE, 3),

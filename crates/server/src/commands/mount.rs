@@ -25,7 +25,7 @@ use crate::metrics::Metrics;
 use crate::passes::Passes;
 use crate::reports::mount_source;
 use crate::serve::observe;
-use crate::{backend, credentials, logging};
+use crate::{backend, credentials, logging, peer_reads};
 use problem::Problem;
 
 /// The flags, which no user types, of the keeper in the background and of a worker.
@@ -154,7 +154,13 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
         (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
     let seed = credentials::random_u64()?;
     let meta = founding::admit(&volume, Intent::Mount).await?;
+    let master = credentials::master_key_of_mount(&volume)?;
     let backend = backend::open(&volume, &open, seed, Some(link.ledger()), meta).await?;
+    if let Err(problem) = peer_reads::connect(&volume, &open, &backend, master.as_ref()).await {
+        // The session stays open, because the keeper may start another worker for it.
+        backend.hand_over().await;
+        return Err(problem);
+    }
     let metrics = Arc::new(Metrics::new());
     observe::register(&metrics, &backend);
     let mounted = match link.mount() {

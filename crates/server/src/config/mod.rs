@@ -19,6 +19,7 @@ mod umask;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -145,6 +146,12 @@ pub(crate) struct OpenSettings {
     pub(crate) staged_inline_bytes: Size,
     pub(crate) record_cache_bytes: Size,
     pub(crate) authoritative_reads: bool,
+    /// True: the process gives leases to other processes of the volume, and takes leases of them.
+    pub(crate) peer_reads: bool,
+    /// The address for processes on other machines; `None` for none.
+    pub(crate) peer_listen: Option<SocketAddr>,
+    /// The address that other machines use instead of `peer_listen`.
+    pub(crate) peer_address: Option<String>,
     pub(crate) cache_memory: Size,
     /// `None` is the folder `cache` in the data directory.
     pub(crate) cache_dir: Option<PathBuf>,
@@ -299,6 +306,9 @@ impl Opening {
                 .record_cache_bytes
                 .unwrap_or(Size(RECORD_CACHE_BYTES_DEFAULT)),
             authoritative_reads: opening.authoritative_reads.unwrap_or(true),
+            peer_reads: opening.peer_reads.unwrap_or(true),
+            peer_listen: opening.peer_listen,
+            peer_address: text(opening.peer_address),
             cache_memory: opening.cache_memory.unwrap_or_else(memory::cache_default),
             cache_dir: opening.cache_dir.filter(present),
             cache_disk: opening.cache_disk.unwrap_or(Size::mebibytes(0)),
@@ -489,6 +499,9 @@ pub(crate) fn in_force(
         staged_inline_bytes: Some(open.staged_inline_bytes),
         record_cache_bytes: Some(open.record_cache_bytes),
         authoritative_reads: Some(open.authoritative_reads),
+        peer_reads: Some(open.peer_reads),
+        peer_listen: open.peer_listen,
+        peer_address: open.peer_address.clone(),
         cache_memory: Some(open.cache_memory),
         cache_dir: open.cache_dir.clone(),
         cache_disk: Some(open.cache_disk),

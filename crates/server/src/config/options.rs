@@ -6,6 +6,7 @@
 
 #![expect(clippy::doc_markdown, reason = "the texts are shown on terminals, as they are")]
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use edge::Network;
@@ -137,9 +138,22 @@ options! {
         #[arg(value_name = "SIZE")]
         record_cache_bytes: Size = "ASHLAR_RECORD_CACHE_BYTES",
         /// Answer reads from the record cache without a round trip to the metadata store while this
-        /// is the only gateway of the volume [default: true]
+        /// is the only process of the volume, or has leases of all others [default: true]
         #[arg(value_name = "BOOL")]
         authoritative_reads: bool = "ASHLAR_AUTHORITATIVE_READS",
+        /// Give leases to the other gateways and mounts of the volume, and take leases of them, so
+        /// that all answer reads from their record caches. Needs the same master key in all
+        /// [default: true]
+        #[arg(value_name = "BOOL")]
+        peer_reads: bool = "ASHLAR_PEER_READS",
+        /// The address for connections of gateways and mounts on other machines, for example
+        /// 0.0.0.0:9703. Processes of one machine need none
+        #[arg(value_name = "ADDRESS")]
+        peer_listen: SocketAddr = "ASHLAR_PEER_LISTEN",
+        /// The host and port that other machines connect to, if they differ from --peer-listen, for
+        /// example behind NAT
+        #[arg(value_name = "HOST:PORT")]
+        peer_address: String = "ASHLAR_PEER_ADDRESS",
         /// The memory for cached blocks; 0 disables the memory cache
         /// [default: 1/16 of the machine's or container's memory, at least 128MiB, at most 1GiB]
         #[arg(value_name = "SIZE")]

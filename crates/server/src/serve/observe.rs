@@ -128,10 +128,16 @@ async fn buckets(admin: &Admin) -> Option<serde_json::Value> {
 /// within `CHECK_DEADLINE`.
 async fn sessions(admin: &Admin) -> Option<Vec<serde_json::Value>> {
     let status = tokio::time::timeout(CHECK_DEADLINE, admin.status()).await.ok()?.ok()?;
-    let shown = |OpenSession { nonce, place, began }: OpenSession| {
+    let shown = |OpenSession { nonce, place, began, reads, reach }: OpenSession| {
         let since = Duration::from_nanos(u64::try_from(began.0).unwrap_or_default());
         let began = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
-        json!({ "session": nonce.to_string(), "place": place, "began": began })
+        json!({
+            "session": nonce.to_string(),
+            "place": place,
+            "began": began,
+            "reads_from_memory": reads,
+            "reach": reach,
+        })
     };
     Some(status.sessions.into_iter().map(shown).collect())
 }

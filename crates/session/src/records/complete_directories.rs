@@ -1,8 +1,8 @@
 //! Directories of which the cache knows all names that may exist.
 //!
 //! A directory that this session has created is empty at first, since its inode number was never
-//! used before. While no other session changes anything, names enter it only by batches of this
-//! session, and each batch is registered here before it is sent. So the directory is *complete*: a
+//! used before. While the session is authoritative, names enter it only by batches of this session
+//! and by batches of which a peer gave notice, and each is registered here before it is sent. So the directory is *complete*: a
 //! name that was never registered is absent, and no read is needed. For example, `tar`, `git` and
 //! `npm` look up each file that they are about to create.
 //!
@@ -111,6 +111,21 @@ impl CompleteDirectories {
                     _ => {}
                 }
             }
+        }
+        known.evict_to(self.bytes_max);
+    }
+
+    /// Registers the names among these keys, which a batch of a peer writes. A complete directory
+    /// stays complete, because a registered name may exist or not.
+    pub(super) fn add_names(&self, keys: &[Key]) {
+        let is_name = |key: &&Key| key.space() == space::DENTRY;
+        let mut names = keys.iter().filter(is_name).peekable();
+        if names.peek().is_none() {
+            return;
+        }
+        let mut known = self.changed();
+        for key in names {
+            known.add(Ino(key.partition()), self.hasher.hash_one(key.suffix()));
         }
         known.evict_to(self.bytes_max);
     }

@@ -1,9 +1,11 @@
 //! Decides which cache entries are current, that is, certainly equal to the record in the store.
 //!
-//! A session without peers knows every change to a record, because it made the change itself. It is
-//! then *authoritative*, and an answer from memory is as good as one from the store: it contains
-//! every commit that was acknowledged before the question, and it is true as of one instant.
-//! [`crate::peers`] finds out if the session has peers, and until when it is authoritative.
+//! A session without peers knows every change to a record, because it made the change itself. A
+//! session with leases of all its peers knows every change as well, because each peer gives notice
+//! of a batch before it sends the batch to the store. In both cases the session is *authoritative*,
+//! and an answer from memory is as good as one from the store: it contains every commit that was
+//! acknowledged before the question, and it is true as of one instant. [`crate::peers`] finds the
+//! peers, and [`crate::leases`] decides until when the session is authoritative.
 //!
 //! An entry is current only if all of these hold; otherwise it is a hint:
 //!
@@ -14,8 +16,11 @@
 //! - No such batch has an unknown outcome. It may still commit at any time, so the entry is a hint
 //!   for ever.
 //! - If it came from a read: no such batch ended between the sending of the read and its answer.
-//! - The session has no peers. An entry is current in one *generation*, and the arrival of peers
-//!   begins a new generation. So no entry has to be visited.
+//! - The session is authoritative. An entry is current in one *generation*. A change of the set of
+//!   peers begins a new generation, and so does a batch of a peer without notice. So no entry has to
+//!   be visited.
+//!
+//! A batch of a peer counts as in flight from its notice until the peer reports its end.
 //!
 //! In a formula: `current(e) = authoritative && e.current_in == generation`. The first four rules
 //! decide if `current_in` is set to the generation or to [`Generation::NONE`].
@@ -53,13 +58,25 @@ impl Generation {
     pub(super) const NONE: Generation = Generation(0);
 }
 
-/// The authority of this session: its right to answer reads from the cache, because no other
-/// session exists.
+/// The reason for which a session is authoritative, that is, may answer reads from its cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// No other session exists.
+    Alone,
+    /// Each other session gives notice before it changes records.
+    Leases,
+}
+
+/// The authority of this session: its right to answer reads from the cache, because it knows of
+/// every change before the change can happen.
 #[derive(Clone, Copy, Debug)]
 struct Authority {
     generation: Generation,
-    /// Time until which no other session can have changed a record; `None` while one may have.
+    /// Time until which no other session can have changed a record without notice; `None` while one
+    /// may have.
     until: Option<Moment>,
+    /// The reason, if `until` is set.
+    basis: Basis,
 }
 
 /// The state of the cache when a lookup without the mutex began.
@@ -132,7 +149,7 @@ pub(super) struct Observation {
 impl Currency {
     /// Creates the state of a session that is authoritative at times, if `enabled`.
     pub(super) fn new(enabled: bool) -> Currency {
-        let authority = Authority { generation: Generation(1), until: None };
+        let authority = Authority { generation: Generation(1), until: None, basis: Basis::Alone };
         Currency {
             enabled,
             authority: RwLock::new(authority),
@@ -165,10 +182,11 @@ impl Currency {
         self.authority().generation
     }
 
-    /// Begins a lookup without the mutex. Returns `None` while the session may have peers.
+    /// Begins a lookup without the mutex. Returns `None` while other sessions may change records
+    /// without notice.
     pub(super) fn begin_read(&self) -> Option<SeqlockRead> {
         let demotions = self.demotions.load(Ordering::Acquire);
-        let Authority { generation, until } = self.authority();
+        let Authority { generation, until, .. } = self.authority();
         until.map(|_| SeqlockRead { generation, demotions })
     }
 
@@ -177,7 +195,7 @@ impl Currency {
     // The reverse order of `begin_read`: the counter is loaded last, so a demotion during the
     // lookup is always seen.
     pub(super) fn is_valid(&self, seen: SeqlockRead) -> bool {
-        let Authority { generation, until } = self.authority();
+        let Authority { generation, until, .. } = self.authority();
         let demotions = self.demotions.load(Ordering::Acquire);
         seen == SeqlockRead { generation, demotions }
             && until.is_some_and(|until| !until.has_passed())
@@ -189,28 +207,29 @@ impl Currency {
         self.demotions.fetch_add(1, Ordering::Release);
     }
 
-    /// Sets the time until which no other session changes records. The caller guarantees that no
-    /// other session has changed a record since the first such call after
-    /// [`Currency::end_authority`].
-    pub(super) fn extend_authority(&self, until: Moment) {
+    /// Sets the time until which no other session changes records without notice. The caller
+    /// guarantees that no other session has changed a record without notice since the first such
+    /// call after [`Currency::end_authority`].
+    pub(super) fn extend_authority(&self, until: Moment, basis: Basis) {
         let mut in_flight = self.in_flight();
         if !self.enabled || in_flight.disabled {
             return;
         }
-        let Authority { generation, until: before } = self.authority();
+        let Authority { generation, until: before, .. } = self.authority();
         // Reads that were sent before the authority began may have missed a change of another
         // session.
         if before.is_none() {
             in_flight.demote_in_flight();
         }
-        self.set_authority(Authority { generation, until: Some(until) });
+        self.set_authority(Authority { generation, until: Some(until), basis });
     }
 
     /// Makes all entries hints, which may differ from the store's records, because other sessions
     /// may change records from now on.
     pub(super) fn end_authority(&self, in_flight: &mut InFlight) {
-        let Generation(number) = self.generation();
-        self.set_authority(Authority { generation: Generation(number + 1), until: None });
+        let Authority { generation: Generation(number), basis, .. } = self.authority();
+        let generation = Generation(number + 1);
+        self.set_authority(Authority { generation, until: None, basis });
         in_flight.demote_in_flight();
     }
 
@@ -220,22 +239,39 @@ impl Currency {
         self.end_authority(in_flight);
     }
 
-    /// Returns the time until which no other session can have changed a record, and the state of
-    /// the cache. `None` if the session is not authoritative.
-    pub(super) fn authority_until(&self) -> Option<(Moment, SeqlockRead)> {
+    /// Returns the time until which no other session exists that changes records, and the state of
+    /// the cache. `None` if the session may have peers, also if it has their leases: caches outside
+    /// of this process are not invalidated by a notice.
+    pub(super) fn alone_until(&self) -> Option<(Moment, SeqlockRead)> {
         let seen = self.begin_read()?;
-        let Authority { generation, until } = self.authority();
-        until.filter(|_| generation == seen.generation).map(|until| (until, seen))
+        let Authority { generation, until, basis } = self.authority();
+        let is_alone = generation == seen.generation && basis == Basis::Alone;
+        until.filter(|_| is_alone).map(|until| (until, seen))
     }
 
-    /// Returns true if the session may have peers. Then no entry is current.
-    pub(super) fn has_peers(&self) -> bool {
+    /// Returns true if other sessions may change records without notice. Then no entry is current.
+    pub(super) fn has_unknown_changes(&self) -> bool {
         self.authority().until.is_none()
+    }
+
+    /// Returns the generation in which entries are current now because all peers give notice of
+    /// their changes; `None` if the session is alone, or if a peer may change records without
+    /// notice.
+    pub(super) fn leased_generation(&self) -> Option<Generation> {
+        let Authority { generation, until, basis } = self.authority();
+        let is_leased = basis == Basis::Leases && until.is_some_and(|until| !until.has_passed());
+        is_leased.then_some(generation)
+    }
+
+    /// Returns the reason for which the session is authoritative now; `None` if it is not.
+    pub(super) fn basis(&self) -> Option<Basis> {
+        let Authority { until, basis, .. } = self.authority();
+        until.filter(|until| !until.has_passed()).map(|_| basis)
     }
 
     /// Returns the facts for the result of a read or batch that was sent at `sent_at`.
     pub(super) fn observation(&self, in_flight: &InFlight, sent_at: u64) -> Observation {
-        let Authority { generation, until } = self.authority();
+        let Authority { generation, until, .. } = self.authority();
         let teaches = until.is_some() && sent_at >= in_flight.facts_from;
         Observation { sent_at, generation: if teaches { generation } else { Generation::NONE } }
     }
@@ -266,7 +302,7 @@ impl InFlight {
 
     /// Registers a batch of plans that writes `keys` and is sent. Returns the number of batches
     /// that have ended, for its result.
-    pub(super) fn batch_sent(&mut self, keys: &HashSet<Key>) -> u64 {
+    pub(super) fn batch_sent(&mut self, keys: &[Key]) -> u64 {
         for key in keys {
             match self.writes.get_mut(key) {
                 Some(sent) => *sent = KeyInFlight { batches: sent.batches + 1, raced: true },

@@ -17,6 +17,7 @@ use super::observe::{SESSIONS_MAX, SilenceTracker};
 use super::start::commit_once;
 use super::{ObservedSession, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
+use crate::leases::Leases;
 use crate::times::{COMMIT_DEADLINE, META_READ_DEADLINE};
 
 /// Pause before an extra beat, which is sent when the passed epoch grows. Readers that end within
@@ -33,12 +34,17 @@ pub(crate) struct Heartbeat {
     silence: Duration,
     /// The last beat that is certainly in the store, and its encoded value.
     beat: (HeartbeatRecord, Value),
+    leases: Arc<Leases>,
     /// Later beats whose outcome is unknown. One of them may have replaced `beat`.
     unconfirmed: Vec<(HeartbeatRecord, Value)>,
     silence_tracker: SilenceTracker,
     /// Notified when another session was ended. It may have left blocks and records to clean up.
     pub(crate) session_ended: Arc<tokio::sync::Notify>,
 }
+
+/// Longest text about reads in a heartbeat, in bytes. A longer one, with the long address of a peer,
+/// is cut.
+const READS_BYTES_MAX: usize = 240;
 
 /// Limit of `unconfirmed`. Each failed try adds one, so more than this means that the store has
 /// failed for a long time.
@@ -51,6 +57,7 @@ impl Heartbeat {
         store: &Arc<dyn MetaStore>,
         state: &Arc<SessionState>,
         epochs: &Arc<Epochs>,
+        leases: &Arc<Leases>,
         interval: Duration,
         silence: Duration,
         beat: (HeartbeatRecord, Value),
@@ -59,6 +66,7 @@ impl Heartbeat {
             store: Arc::clone(store),
             state: Arc::clone(state),
             epochs: Arc::clone(epochs),
+            leases: Arc::clone(leases),
             interval,
             silence,
             beat,
@@ -149,7 +157,8 @@ impl Heartbeat {
     async fn beat(&mut self) {
         let key = key::heartbeat(self.state.nonce);
         let count = self.unconfirmed.last().map_or(self.beat.0.count, |(beat, _)| beat.count) + 1;
-        let beat = HeartbeatRecord { count, passed: self.epochs.passed() };
+        let reads = bounded(self.leases.reads_from().to_string());
+        let beat = HeartbeatRecord { count, passed: self.epochs.passed(), reads };
         let value = beat.encode(&key);
         let plan = Plan {
             guards: vec![self.state.guard(), Guard::Equals(key.clone(), self.beat.1.clone())],
@@ -196,6 +205,12 @@ impl Heartbeat {
             self.unconfirmed.push((beat, value));
         }
     }
+}
+
+/// Cuts a text after [`READS_BYTES_MAX`].
+fn bounded(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(READS_BYTES_MAX));
+    text
 }
 
 impl Heartbeat {

@@ -115,7 +115,7 @@ async fn take_heartbeat(
     for _ in 0..ATTEMPTS_MAX {
         let Some(current) = read_one(store, &at).await? else { return Ok(None) };
         let last = HeartbeatRecord::decode(&at, &current).map_err(|error| corrupt(&at, &error))?;
-        let beat = HeartbeatRecord { count: last.count + 1, passed: last.passed };
+        let beat = HeartbeatRecord { count: last.count + 1, ..last };
         let encoded = beat.encode(&at);
         let plan = Plan {
             guards: vec![

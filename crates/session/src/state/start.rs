@@ -299,9 +299,10 @@ pub(crate) async fn begin(
     // A random name needs no coordination, and no later session can have it.
     let nonce = Nonce(random()?);
     let (session_key, beat_key) = (key::session(nonce), key::heartbeat(nonce));
-    let record = SessionRecord { began: now, place: place.to_owned() }.encode(&session_key);
+    let record = SessionRecord { began: now, place: place.to_owned(), reach: Vec::new() };
+    let record = record.encode(&session_key);
     // The passed epoch is the one that was just read. Readers of this session begin in it or later.
-    let beat = HeartbeatRecord { count: 0, passed: epoch };
+    let beat = HeartbeatRecord { count: 0, passed: epoch, reads: String::new() };
     let beat_value = beat.encode(&beat_key);
     // A name that was fenced before stays unusable. A store without a volume gets no session.
     let plan = Plan {

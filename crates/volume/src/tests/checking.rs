@@ -218,7 +218,8 @@ async fn damaged_ownership_is_found() {
         let key = key::fenced(Nonce([4; 10]));
         write(store, Write::Put(key.clone(), Mark.encode(&key))).await;
         let key = key::heartbeat(Nonce([5; 10]));
-        let beat = record::HeartbeatRecord { count: 1, passed: 1 }.encode(&key);
+        let beat =
+            record::HeartbeatRecord { count: 1, passed: 1, reads: String::new() }.encode(&key);
         write(store, Write::Put(key.clone(), beat)).await;
     });
     assert!(matches!(token.await[..], [Finding::StraySession(..)]));

@@ -183,7 +183,8 @@ async fn a_foreign_beat_ends_the_session() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = open(store.clone(), blocks).await;
     let at = key::heartbeat(volume.session.nonce());
-    let foreign = record::HeartbeatRecord { count: 99, passed: 0 }.encode(&at);
+    let foreign =
+        record::HeartbeatRecord { count: 99, passed: 0, reads: String::new() }.encode(&at);
     let plan = Plan { guards: Vec::new(), writes: vec![Write::Put(at, foreign)] };
     store.commit(&[plan]).await.unwrap();
     tokio::time::sleep(HEARTBEAT_INTERVAL * 2).await;

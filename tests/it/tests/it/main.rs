@@ -30,6 +30,7 @@ mod full_disk;
 mod history;
 mod killed;
 mod lapse;
+mod leased;
 mod linear;
 mod listing;
 mod load;

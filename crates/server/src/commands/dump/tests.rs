@@ -45,7 +45,10 @@ async fn make_volume(settings: &VolumeSettings) {
     let writes = vec![
         Change::Put(at.clone(), volume.encode(&at)),
         Change::Put(epoch.clone(), Sequence(1).encode(&epoch)),
-        Change::Put(beat.clone(), HeartbeatRecord { count: 0, passed: 1 }.encode(&beat)),
+        Change::Put(
+            beat.clone(),
+            HeartbeatRecord { count: 0, passed: 1, reads: String::new() }.encode(&beat),
+        ),
         Change::Put(session, b"a session".as_slice().into()),
         Change::Set(counter, 12),
     ];

@@ -7,15 +7,17 @@ use faulty::Faulty;
 use record::{Dentry, Ino, Kind, key};
 use store::{Guard, Key, MetaStore, Plan, Read, ReadResult, Write};
 
-use super::super::{CachedStore, RecordCache};
+use super::super::{Basis, RecordCache};
+use super::behind;
 use super::currency::for_long;
+use crate::cached_store::CachedStore;
 
 const ROOT: Ino = Ino(1);
 
 fn bench(bytes: u64) -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
     let (store, cache) = (Faulty::new(), RecordCache::new(bytes, true));
-    cache.extend_authority(for_long());
-    let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
+    cache.extend_authority(for_long(), Basis::Alone);
+    let cached = behind(&cache, store.clone());
     (store, cache, cached)
 }
 
@@ -124,7 +126,7 @@ async fn directories_are_not_complete_with_peers() {
     let sending = cache.begin_batch(&plans);
     cache.end_authority();
     assert_eq!(known(&cache, made, "a"), None);
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     sending.decided(&plans, &[store::Verdict::Committed]);
     assert_eq!(known(&cache, made, "a"), None, "another session existed in between");
     assert_eq!(known(&cache, later, "a"), None, "another session existed when it was created");

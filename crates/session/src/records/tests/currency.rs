@@ -15,7 +15,9 @@ use store::{
 };
 
 use super::super::currency::{UNKNOWN_KEYS_MAX, WRITTEN_KEYS_MAX};
-use super::super::{CURRENT_VALUE_BYTES_MAX, CachedStore, RecordCache};
+use super::super::{Basis, CURRENT_VALUE_BYTES_MAX, RecordCache};
+use super::behind;
+use crate::cached_store::CachedStore;
 
 /// The suite that every engine passes.
 mod conformance {
@@ -23,7 +25,8 @@ mod conformance {
 
     use store::{MemoryStore, MetaStore};
 
-    use super::super::super::{CachedStore, RecordCache};
+    use super::super::super::{Basis, RecordCache};
+    use super::behind;
 
     fn run(case: impl Future<Output = ()>) {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -32,8 +35,8 @@ mod conformance {
 
     async fn fresh() -> (Arc<dyn MetaStore>, ()) {
         let cache = RecordCache::new(1 << 20, true);
-        cache.extend_authority(super::for_long());
-        (Arc::new(CachedStore::new(Arc::new(MemoryStore::new()), cache)), ())
+        cache.extend_authority(super::for_long(), Basis::Alone);
+        (Arc::new(behind(&cache, Arc::new(MemoryStore::new()))), ())
     }
 
     store::conformance!(run, fresh);
@@ -46,8 +49,8 @@ pub(super) fn for_long() -> Moment {
 /// A memory that is authoritative, over a store that counts and fails.
 fn authoritative() -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
     let (store, cache) = (Faulty::new(), RecordCache::new(1 << 20, true));
-    cache.extend_authority(for_long());
-    let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
+    cache.extend_authority(for_long(), Basis::Alone);
+    let cached = behind(&cache, store.clone());
     (store, cache, cached)
 }
 
@@ -86,11 +89,11 @@ async fn written_and_read_records_are_answered_from_the_cache() {
 async fn authority_ends_by_itself() {
     let (_store, cache, cached) = authoritative();
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
-    cache.extend_authority(Moment::now().after(Duration::from_millis(500)));
+    cache.extend_authority(Moment::now().after(Duration::from_millis(500)), Basis::Alone);
     assert!(knows(&cache, &at(1)));
     tokio::time::advance(Duration::from_millis(500)).await;
     assert!(!knows(&cache, &at(1)));
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     assert!(knows(&cache, &at(1)), "it listened on without a gap");
 }
 
@@ -102,11 +105,11 @@ async fn peers_make_all_entries_hints() {
     assert!(!knows(&cache, &at(1)));
     assert_eq!(cache.record(&at(1)), Some(Some(Bytes::from_static(b"one"))));
     store.commit_now(&[put(&at(1), "theirs")]).await;
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     assert!(!knows(&cache, &at(1)));
     assert_eq!(get(&cached, &at(1)).await.unwrap(), "theirs");
     cache.disable();
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     get(&cached, &at(1)).await;
     assert!(!knows(&cache, &at(1)), "its time is over");
 }
@@ -121,7 +124,7 @@ async fn results_sent_while_peers_existed_are_hints() {
     let sending = cache.begin_batch(&[put(&at(2), "ours")]);
     let verdicts = store.commit(&[put(&at(2), "ours")]).await.unwrap();
     store.commit_now(&[put(&at(1), "theirs"), put(&at(2), "theirs")]).await;
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     reading.found(&asks(&at(1)), &found);
     sending.decided(&[put(&at(2), "ours")], &verdicts);
     for number in [1, 2] {
@@ -280,7 +283,7 @@ async fn too_many_unknown_outcomes_disable_current_entries() {
     cached.commit(&[put(&at(1), "two")]).await.unwrap();
     get(&cached, &at(1)).await;
     cache.end_authority();
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     get(&cached, &at(1)).await;
     assert!(!knows(&cache, &at(1)));
 }
@@ -308,8 +311,8 @@ async fn keys_written_during_reads_are_bounded() {
 async fn without_a_cache_every_read_asks_the_store() {
     let cache = RecordCache::new(0, true);
     let store = Arc::new(MemoryStore::new());
-    let cached = CachedStore::new(store, Arc::clone(&cache));
-    cache.extend_authority(for_long());
+    let cached = behind(&cache, store);
+    cache.extend_authority(for_long(), Basis::Alone);
     cached.commit(&[put(&at(1), "one")]).await.unwrap();
     get(&cached, &at(1)).await.unwrap();
     assert!(!knows(&cache, &at(1)));

@@ -8,7 +8,8 @@ use record::{
 use runtime::Moment;
 use store::{Entry, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, Value, Write};
 
-use super::super::{CachedStore, HINT_VALUE_BYTES_MAX, RecordCache};
+use super::super::{Basis, HINT_VALUE_BYTES_MAX, RecordCache};
+use super::behind;
 
 fn dentry(name: &[u8]) -> (Key, Value) {
     let key = key::dentry(Ino(9), name);
@@ -141,8 +142,8 @@ fn a_cache_of_zero_bytes_stores_nothing() {
 #[tokio::test]
 async fn current_entries_become_hints_when_peers_come() {
     let cache = RecordCache::new(1 << 20, true);
-    cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
-    let store = CachedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&cache));
+    cache.extend_authority(Moment::now().after(Duration::from_mins(1)), Basis::Alone);
+    let store = behind(&cache, Arc::new(MemoryStore::new()));
     let (key, value) = dentry(b"a");
     let (large, absent) = (key::inode(Ino(10)), key::dentry(Ino(9), b"gone"));
     let content = Value::from(vec![0; HINT_VALUE_BYTES_MAX + 1]);
@@ -161,7 +162,7 @@ async fn current_entries_become_hints_when_peers_come() {
         assert_eq!(cache.record(&large), None, "it is too large for a hint");
         assert_eq!(cache.record(&absent), None, "absence is guessed");
         assert_eq!(cache.sibling(Ino(9), b"b"), Some(key.clone()));
-        cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
+        cache.extend_authority(Moment::now().after(Duration::from_mins(1)), Basis::Alone);
     }
     let reads = [Read::Record { key: key.clone(), follow: None }];
     assert_eq!(cache.answer(&reads), None, "it is of an earlier time");
@@ -176,8 +177,8 @@ async fn current_entries_become_hints_when_peers_come() {
 #[tokio::test]
 async fn records_in_flight_are_hints() {
     let cache = RecordCache::new(1 << 20, true);
-    cache.extend_authority(Moment::now().after(Duration::from_mins(1)));
-    let store = CachedStore::new(Arc::new(MemoryStore::new()), Arc::clone(&cache));
+    cache.extend_authority(Moment::now().after(Duration::from_mins(1)), Basis::Alone);
+    let store = behind(&cache, Arc::new(MemoryStore::new()));
     let (key, value) = dentry(b"a");
     store.commit(&[put((key.clone(), value.clone()))]).await.unwrap();
     let removal = [Plan { guards: Vec::new(), writes: vec![Write::Delete(key.clone())] }];

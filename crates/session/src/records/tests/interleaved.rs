@@ -1,24 +1,23 @@
 //! Random concurrent reads and batches over a slow store: a read sees the commits that were
 //! acknowledged before it, no value that was never written, and one instant.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use record::key::CounterKind;
 use record::{Ino, key};
 use runtime::Tasks;
-use store::{
-    Changes, CounterKey, CounterPage, Durability, Key, Limits, MemoryStore, MetaStore, Page, Plan,
-    Position, Read, ReadResult, Snapshot, Space, StoreError, StoreErrorKind, Verdict, Write,
-};
+use store::{CounterKey, Key, MetaStore, Plan, Read, ReadResult, Verdict, Write};
 
-use super::super::{CachedStore, RecordCache};
+use super::super::{Basis, RecordCache};
+use super::behind;
 use super::complete_directories::{self as names, adds, makes};
 use super::currency::for_long;
+use crate::cached_store::CachedStore;
+use crate::slow_store::Slow;
 use crate::state::value;
 
 /// Pairs of records that are always written together.
@@ -31,97 +30,6 @@ const TASKS: u64 = 6;
 
 /// How often a pair is written while it is looked up.
 const WRITES: u64 = 20_000;
-
-/// A store whose calls yield to the scheduler a few times before and after they happen. Some of its
-/// batches commit much later than their callers get `Unknown`.
-#[derive(Debug)]
-struct Slow {
-    inner: Arc<MemoryStore>,
-    random: Mutex<SmallRng>,
-    tasks: Tasks,
-}
-
-impl Slow {
-    fn dice(&self, sides: u32) -> u32 {
-        self.random.lock().unwrap().random_range(0..sides)
-    }
-
-    async fn dawdle(&self) {
-        for _ in 0..self.dice(6) {
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
-#[async_trait]
-impl MetaStore for Slow {
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn durability(&self) -> Durability {
-        self.inner.durability()
-    }
-
-    fn shortage(&self) -> Option<String> {
-        self.inner.shortage()
-    }
-
-    async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, StoreError> {
-        self.dawdle().await;
-        let found = self.inner.read(reads).await;
-        self.dawdle().await;
-        found
-    }
-
-    async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
-        self.dawdle().await;
-        match self.dice(200) {
-            0 => {
-                let (inner, plans, turns) = (self.inner.clone(), plans.to_vec(), self.dice(500));
-                let late = self.tasks.spawn("late", async move {
-                    for _ in 0..turns {
-                        tokio::task::yield_now().await;
-                    }
-                    inner.commit(&plans).await
-                });
-                drop(late);
-                Err(StoreError::new(StoreErrorKind::Unknown, "losing an answer"))
-            }
-            1 => Err(StoreError::new(StoreErrorKind::Unavailable, "refusing a connection")),
-            _ => {
-                let verdicts = self.inner.commit(plans).await;
-                self.dawdle().await;
-                verdicts
-            }
-        }
-    }
-
-    async fn walk(&self, _: Space, _: Option<Bytes>, _: u32) -> Result<Page, StoreError> {
-        unreachable!("no test walks")
-    }
-
-    async fn walk_counters(
-        &self,
-        _: Space,
-        _: Option<Bytes>,
-        _: u32,
-    ) -> Result<CounterPage, StoreError> {
-        unreachable!("no test walks")
-    }
-
-    async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
-        self.inner.changes(since).await
-    }
-
-    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
-        self.inner.snapshot().await
-    }
-
-    async fn close(&self) {
-        self.inner.close().await;
-    }
-}
 
 /// A pair, its counters, and the greatest number that its writes were acknowledged with.
 struct Pair {
@@ -211,14 +119,12 @@ async fn write(pair: &Pair, cached: &CachedStore) {
 
 /// Answers how many reads were answered from memory.
 async fn play(seed: u64) -> u64 {
-    let random = Mutex::new(SmallRng::seed_from_u64(seed));
-    let tasks = Tasks::new();
-    let spawner = tasks.clone();
-    let store = Arc::new(Slow { inner: Arc::new(MemoryStore::new()), random, tasks });
+    let spawner = Tasks::new();
+    let store = Arc::new(Slow::new(seed, spawner.clone()));
     // Room for some of the records only, in some of the games.
     let cache = RecordCache::new(if seed.is_multiple_of(3) { 1_200 } else { 1 << 20 }, true);
-    cache.extend_authority(for_long());
-    let cached = Arc::new(CachedStore::new(store, Arc::clone(&cache)));
+    cache.extend_authority(for_long(), Basis::Alone);
+    let cached = Arc::new(behind(&cache, store));
     let pairs: Arc<Vec<Pair>> = Arc::new((0..PAIRS).map(Pair::new).collect());
     let tasks = (0..TASKS).map(|task| {
         let (pairs, cached, cache) = (pairs.clone(), cached.clone(), cache.clone());
@@ -232,7 +138,7 @@ async fn play(seed: u64) -> u64 {
                     2 => cache.forget(&pair.keys[0]),
                     3 if random.random_bool(0.1) => {
                         cache.end_authority();
-                        cache.extend_authority(for_long());
+                        cache.extend_authority(for_long(), Basis::Alone);
                     }
                     _ => known += read(pair, &cached, &cache).await,
                 }
@@ -268,7 +174,7 @@ async fn reads_on_two_threads_see_acknowledged_commits() {
 #[test]
 fn answers_of_several_records_are_of_one_instant() {
     let cache = RecordCache::new(1 << 20, true);
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     let pair = Pair::new(1);
     let over = AtomicBool::new(false);
     for counter in &pair.counters {
@@ -305,13 +211,11 @@ const NAMES: usize = 12;
 
 /// Answers how often the memory said that a name is not there.
 async fn play_with_names(seed: u64) -> u64 {
-    let random = Mutex::new(SmallRng::seed_from_u64(seed));
     let spawner = Tasks::new();
-    let tasks = spawner.clone();
-    let store = Arc::new(Slow { inner: Arc::new(MemoryStore::new()), random, tasks });
+    let store = Arc::new(Slow::new(seed, spawner.clone()));
     let cache = RecordCache::new(if seed.is_multiple_of(3) { 12_000 } else { 1 << 20 }, true);
-    cache.extend_authority(for_long());
-    let cached = Arc::new(CachedStore::new(store, Arc::clone(&cache)));
+    cache.extend_authority(for_long(), Basis::Alone);
+    let cached = Arc::new(behind(&cache, store));
     let acknowledged: Arc<Vec<[AtomicBool; NAMES]>> =
         Arc::new((0..DIRECTORIES).map(|_| [const { AtomicBool::new(false) }; NAMES]).collect());
     let tasks = (0..TASKS).map(|task| {
@@ -338,7 +242,7 @@ async fn play_with_names(seed: u64) -> u64 {
                     }
                     2 if random.random_bool(0.02) => {
                         cache.end_authority();
-                        cache.extend_authority(for_long());
+                        cache.extend_authority(for_long(), Basis::Alone);
                     }
                     _ => {
                         let was_there = is_there.load(Ordering::SeqCst);

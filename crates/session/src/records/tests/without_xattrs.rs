@@ -8,16 +8,18 @@ use record::{
 };
 use store::{MetaStore, Plan, Read, Write};
 
-use super::super::{CachedStore, RecordCache};
+use super::super::{Basis, RecordCache};
+use super::behind;
 use super::currency::for_long;
+use crate::cached_store::CachedStore;
 
 const LISTED: Ino = Ino(2);
 
 fn bench() -> (Arc<Faulty>, Arc<RecordCache>, CachedStore) {
     let (store, cache) = (Faulty::new(), RecordCache::new(1 << 20, true));
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     cache.track_xattrs();
-    let cached = CachedStore::new(store.clone(), Arc::clone(&cache));
+    let cached = behind(&cache, store.clone());
     (store, cache, cached)
 }
 
@@ -97,7 +99,7 @@ async fn xattrs_are_unknown_with_peers() {
     cache.end_authority();
     assert!(!cache.has_no_xattrs(Ino(11)));
     store.commit_now(&change(11)).await;
-    cache.extend_authority(for_long());
+    cache.extend_authority(for_long(), Basis::Alone);
     assert!(!cache.has_no_xattrs(Ino(11)), "another session existed in between");
     drop(cache.begin_batch(&change(13)));
     cached.read(&page()).await.unwrap();

@@ -1,5 +1,6 @@
 //! A metadata store behind the record cache: it answers a read from current entries, and asks the
-//! engine if any record of the read is not current.
+//! engine if any record of the read is not current. Before it commits plans it gives notice to the
+//! sessions that hold a lease of this one.
 //!
 //! For example, a read of one current and one unknown record goes to the engine as a whole, because
 //! the answer must be one snapshot.
@@ -13,18 +14,24 @@ use store::{
     Snapshot, Space, StoreError, StoreErrorKind, Verdict,
 };
 
-use super::RecordCache;
+use crate::leases::Leases;
+use crate::records::RecordCache;
 
-/// A store and its record cache.
+/// A store, its record cache, and the leases that this session has given.
 #[derive(Debug)]
 pub(crate) struct CachedStore {
     store: Arc<dyn MetaStore>,
     cache: Arc<RecordCache>,
+    leases: Arc<Leases>,
 }
 
 impl CachedStore {
-    pub(crate) fn new(store: Arc<dyn MetaStore>, cache: Arc<RecordCache>) -> CachedStore {
-        CachedStore { store, cache }
+    pub(crate) fn new(
+        store: Arc<dyn MetaStore>,
+        cache: Arc<RecordCache>,
+        leases: Arc<Leases>,
+    ) -> CachedStore {
+        CachedStore { store, cache, leases }
     }
 }
 
@@ -55,16 +62,22 @@ impl MetaStore for CachedStore {
 
     async fn commit(&self, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
         let batch = self.cache.begin_batch(plans);
+        // From the acknowledgement on no peer answers reads of these records from its cache, so no
+        // client can read the old value after another one has read the new value.
+        let notice = self.leases.give_notice(batch.keys());
+        notice.acknowledged().await;
         match self.store.commit(plans).await {
             Ok(verdicts) => {
                 batch.decided(plans, &verdicts);
+                notice.done();
                 Ok(verdicts)
             }
             Err(error) => {
                 if error.kind() == StoreErrorKind::Unknown {
-                    drop(batch);
+                    drop((batch, notice));
                 } else {
                     batch.not_committed();
+                    notice.done();
                 }
                 Err(error)
             }

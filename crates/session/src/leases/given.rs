@@ -1,0 +1,69 @@
+//! The lease that this session has given to a peer, and the batches of which lessees have notice.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use record::Nonce;
+use runtime::Moment;
+use store::Key;
+use tokio::sync::Notify;
+
+/// The lease that this session has given to a peer.
+#[derive(Debug)]
+pub(super) struct Given {
+    /// Time until which this session gives notice before it changes records. The lease of the peer
+    /// ends earlier. `None` if nothing was promised, or the peer has given its lease up.
+    pub(super) promised_until: Option<Moment>,
+    /// True if a batch was sent without notice since the last grant over this link.
+    pub(super) is_stale: bool,
+    /// The batches of which the peer has notice over this link.
+    pub(super) noticed: HashSet<u64>,
+}
+
+impl Default for Given {
+    fn default() -> Given {
+        Given { promised_until: None, is_stale: true, noticed: HashSet::new() }
+    }
+}
+
+impl Given {
+    /// Returns the time until which this session must give notice, if that has not passed.
+    pub(super) fn promised_until(&self) -> Option<Moment> {
+        self.promised_until.filter(|until| !until.has_passed())
+    }
+
+    /// Returns true if no promise runs.
+    pub(super) fn is_over(&self) -> bool {
+        self.promised_until().is_none()
+    }
+
+    /// A new link begins: the peer knows nothing of this session's batches.
+    pub(super) fn begin_link(&mut self) {
+        self.is_stale = true;
+        self.noticed.clear();
+    }
+
+    pub(super) fn end_link(&mut self) {
+        self.begin_link();
+    }
+}
+
+/// A batch of this session that is in flight or has an unknown outcome.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) keys: Arc<[Key]>,
+    /// The peers that have not acknowledged the notice, each with the end of the promise that ran
+    /// when the batch was registered. A later promise was given after a notice of this batch.
+    pub(super) waits: HashMap<Nonce, Moment>,
+    /// Notified when no peer is left in `waits`.
+    pub(super) acknowledged: Arc<Notify>,
+}
+
+impl Batch {
+    /// Stops waiting for a peer.
+    pub(super) fn end_wait(&mut self, peer: Nonce) {
+        if self.waits.remove(&peer).is_some() && self.waits.is_empty() {
+            self.acknowledged.notify_one();
+        }
+    }
+}
