@@ -36,11 +36,7 @@ impl LinkEvents for Session {
         match message {
             Message::Notice { batch, .. } => _ = link.send(Message::Ack { batch }),
             Message::Ack { batch } => _ = self.acks.send(batch),
-            Message::Ask { .. }
-            | Message::Grant { .. }
-            | Message::Done { .. }
-            | Message::Doubt { .. }
-            | Message::Bye => {}
+            Message::Ask { .. } | Message::Grant { .. } | Message::Done { .. } | Message::Bye => {}
         }
     }
 

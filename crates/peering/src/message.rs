@@ -71,20 +71,13 @@ pub enum Message {
         /// The number of the notice.
         batch: u64,
     },
-    /// The outcome of the batch is known.
+    /// The outcome of the batch is known. A batch whose outcome stays unknown is never done, so its
+    /// records stay hints at the reader.
     Done {
         /// The number of the notice.
         batch: u64,
     },
-    /// The outcome of the batch stays unknown: the reader keeps these records as hints.
-    Doubt {
-        /// The number of the notice.
-        batch: u64,
-        /// The keys of the records and counters of the batch, in any order.
-        keys: Arc<[Key]>,
-    },
-    /// The sender gives up its leases, or has settled all its batches and removed its session
-    /// record.
+    /// The sender has given up its leases.
     Bye,
 }
 
@@ -107,8 +100,7 @@ mod kind {
     pub(super) const NOTICE: u8 = 3;
     pub(super) const ACK: u8 = 4;
     pub(super) const DONE: u8 = 5;
-    pub(super) const DOUBT: u8 = 6;
-    pub(super) const BYE: u8 = 7;
+    pub(super) const BYE: u8 = 6;
 }
 
 impl Message {
@@ -130,7 +122,7 @@ impl Message {
 
     fn keys(&self) -> &[Key] {
         match self {
-            Message::Notice { keys, .. } | Message::Doubt { keys, .. } => keys,
+            Message::Notice { keys, .. } => keys,
             Message::Ask { .. }
             | Message::Grant { .. }
             | Message::Ack { .. }
@@ -153,10 +145,6 @@ impl Message {
             }
             Message::Ack { batch } => head(to, kind::ACK, *batch),
             Message::Done { batch } => head(to, kind::DONE, *batch),
-            Message::Doubt { batch, keys } => {
-                head(to, kind::DOUBT, *batch);
-                put_keys(to, keys);
-            }
             Message::Bye => to.push(kind::BYE),
         }
     }
@@ -181,7 +169,6 @@ impl Message {
             kind::NOTICE => Message::Notice { batch: from.varint("batch")?, keys: from.keys()? },
             kind::ACK => Message::Ack { batch: from.varint("batch")? },
             kind::DONE => Message::Done { batch: from.varint("batch")? },
-            kind::DOUBT => Message::Doubt { batch: from.varint("batch")?, keys: from.keys()? },
             kind::BYE => Message::Bye,
             unknown => return Err(MessageError::Kind(unknown)),
         };

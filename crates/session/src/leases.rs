@@ -231,8 +231,6 @@ impl LinkEvents for Leases {
             Message::Bye => state.promise_ended(link.peer()),
             Message::Grant { number, fresh } => self.granted(state, link.peer(), number, fresh),
             Message::Notice { batch, keys } => self.noticed(state, link.peer(), batch, keys),
-            // A batch that is never done stays registered, so its records stay hints.
-            Message::Doubt { .. } => {}
             Message::Done { batch } => self.peer_batch_done(state, link.peer(), batch),
         }
     }

@@ -19,7 +19,7 @@ fn encoded(message: &Message) -> Vec<u8> {
 #[test]
 fn each_kind_has_its_golden_bytes() {
     let keys: Arc<[Key]> = [key(7, b"dir1/a"), key(7, b"dir1/b"), key(0x1_00, b"")].into();
-    let golden: [(Message, &[u8]); 7] = [
+    let golden: [(Message, &[u8]); 6] = [
         (Message::Ask { number: 300 }, b"\x01\xac\x02"),
         (Message::Grant { number: 5, fresh: true }, b"\x02\x05\x01"),
         (
@@ -31,11 +31,7 @@ fn each_kind_has_its_golden_bytes() {
         ),
         (Message::Ack { batch: u64::MAX }, b"\x04\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
         (Message::Done { batch: 0 }, b"\x05\x00"),
-        (
-            Message::Doubt { batch: 2, keys: [key(1, b"x")].into() },
-            b"\x06\x02\x01\x00\x0ad\0\0\0\0\0\0\0\x01x",
-        ),
-        (Message::Bye, b"\x07"),
+        (Message::Bye, b"\x06"),
     ];
     for (message, bytes) in golden {
         assert_eq!(encoded(&message), bytes, "{message:?}");
@@ -49,13 +45,12 @@ fn messages() -> impl Strategy<Value = Message> {
     let suffix = prop_oneof![vec(b'a'..b'c', 0..12), vec(b'a'..b'b', 250..400)];
     let one = (0..3_u64, suffix).prop_map(|(partition, suffix)| key(partition, &suffix));
     let keys = vec(one, 0..40).prop_map(Arc::<[Key]>::from);
-    (0..7, number, any::<bool>(), keys).prop_map(|(kind, number, fresh, keys)| match kind {
+    (0..6, number, any::<bool>(), keys).prop_map(|(kind, number, fresh, keys)| match kind {
         0 => Message::Ask { number },
         1 => Message::Grant { number, fresh },
         2 => Message::Notice { batch: number, keys },
         3 => Message::Ack { batch: number },
         4 => Message::Done { batch: number },
-        5 => Message::Doubt { batch: number, keys },
         _ => Message::Bye,
     })
 }
@@ -102,7 +97,7 @@ fn the_largest_message_fits_and_a_larger_one_does_not() {
     assert_eq!(Message::decode(&encoded(&message)), Err(MessageError::Field("key")));
     keys[0] = first;
     let few: Arc<[Key]> = (0..=MESSAGE_KEYS_MAX as u64).map(|it| key(it, b"")).collect();
-    let message = Message::Doubt { batch: 1, keys: few };
+    let message = Message::Notice { batch: 1, keys: few };
     assert!(!message.fits());
     assert_eq!(Message::decode(&encoded(&message)), Err(MessageError::Field("keys")));
 }
@@ -113,7 +108,7 @@ fn damaged_messages_are_refused() {
     let cases: [(Vec<u8>, MessageError); 9] = [
         (vec![], MessageError::Field("kind")),
         (vec![0], MessageError::Kind(0)),
-        (vec![8], MessageError::Kind(8)),
+        (vec![7], MessageError::Kind(7)),
         (b"\x02\x05\x02".to_vec(), MessageError::Field("fresh")),
         (b"\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02".to_vec(), MessageError::Field("batch")),
         // More keys than bytes.

@@ -16,13 +16,16 @@ pub(super) struct Given {
     pub(super) promised_until: Option<Moment>,
     /// True if a batch was sent without notice since the last grant over this link.
     pub(super) is_stale: bool,
+    /// True if the peer did not acknowledge a notice before the promise ended, and has acknowledged
+    /// none since.
+    pub(super) is_silent: bool,
     /// The batches of which the peer has notice over this link.
     pub(super) noticed: HashSet<u64>,
 }
 
 impl Default for Given {
     fn default() -> Given {
-        Given { promised_until: None, is_stale: true, noticed: HashSet::new() }
+        Given { promised_until: None, is_stale: true, is_silent: false, noticed: HashSet::new() }
     }
 }
 
@@ -40,6 +43,7 @@ impl Given {
     /// A new link begins: the peer knows nothing of this session's batches.
     pub(super) fn begin_link(&mut self) {
         self.is_stale = true;
+        self.is_silent = false;
         self.noticed.clear();
     }
 

@@ -24,7 +24,8 @@ pub(super) const LESSEES_MAX: usize = 16;
 pub(super) const UNKNOWN_KEYS_MAX: usize = 65_536;
 
 impl State {
-    /// Gives a lease to a peer, or extends it. Gives none if too many sessions hold one.
+    /// Gives a lease to a peer, or extends it. Gives none if too many sessions hold one, or if the
+    /// peer asks but does not acknowledge notices: each batch would wait for it.
     pub(super) fn grant(&mut self, nonce: Nonce, number: u64) {
         let holds =
             |(other, peer): (&Nonce, &super::Peer)| *other != nonce && !peer.given.is_over();
@@ -35,6 +36,9 @@ impl State {
         let Some(super::Peer { link: Some(link), given, .. }) = self.peers.get_mut(&nonce) else {
             return;
         };
+        if given.is_silent {
+            return;
+        }
         // The link keeps the order, so the peer has these notices before it has the lease.
         for (batch, Batch { keys, .. }) in &self.batches {
             if given.noticed.insert(*batch) {
@@ -48,6 +52,9 @@ impl State {
 
     /// Handles a peer's acknowledgement of the notice of a batch.
     pub(super) fn acknowledged(&mut self, nonce: Nonce, batch: u64) {
+        if let Some(peer) = self.peers.get_mut(&nonce) {
+            peer.given.is_silent = false;
+        }
         if let Some(batch) = self.batches.get_mut(&batch) {
             batch.end_wait(nonce);
         }
@@ -97,6 +104,7 @@ impl State {
                 debug!(peer = %nonce, "a peer did not acknowledge a notice in time");
                 if let Some(peer) = peers.get_mut(nonce) {
                     peer.given.is_stale = true;
+                    peer.given.is_silent = peer.link.is_some();
                 }
             }
             waits

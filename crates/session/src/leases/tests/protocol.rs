@@ -126,6 +126,7 @@ async fn a_silent_lessee_delays_one_batch_until_the_promise_ends() {
     assert_eq!(began.elapsed(), waited, "the next batch does not wait");
     notice.done();
     bench.sent();
+    bench.receive(Message::Ack { batch: 1 });
     assert_eq!(bench.asked(2), [Message::Grant { number: 2, fresh: true }]);
 }
 
@@ -147,6 +148,34 @@ async fn an_extended_promise_does_not_extend_the_wait() {
     }
     assert!(began.elapsed() <= LEASE_PROMISE + Duration::from_millis(100));
     notice.done();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_asks_without_acknowledging_gets_no_further_lease() {
+    let mut bench = bench(false);
+    bench.asked(1);
+    let notice = bench.leases.give_notice(&keys([5]));
+    let asks = async {
+        for number in 2.. {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            bench.receive(Message::Ask { number });
+        }
+    };
+    tokio::select! {
+        () = notice.acknowledged() => {}
+        () = asks => {}
+    }
+    notice.done();
+    tokio::time::sleep(LEASE_PROMISE).await;
+    bench.sent();
+    assert_eq!(bench.asked(50), []);
+    let began = Instant::now();
+    let notice = bench.leases.give_notice(&keys([6]));
+    notice.acknowledged().await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    notice.done();
+    bench.receive(Message::Ack { batch: 1 });
+    assert_eq!(bench.asked(51), [Message::Grant { number: 51, fresh: true }]);
 }
 
 #[tokio::test(start_paused = true)]
