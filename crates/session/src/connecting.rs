@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use peering::{LinkEvents, Peering, PeeringOptions};
 use record::{SessionRecord, key};
+use runtime::Tasks;
 use store::{Guard, Plan, Read, Write};
 
 use crate::error::{VolumeError, corrupt};
@@ -33,7 +34,9 @@ impl Session {
         let record = SessionRecord { reach: peering.reach().to_vec(), ..record };
         // Before the record names the addresses, so that a peer that dials at once is heard.
         let events: Arc<dyn LinkEvents> = self.leases.clone();
-        self.leases.connect(peering.start(self.nonce(), &self.tasks, events));
+        // In a set of their own: the close of a session waits for its tasks, and their last commits
+        // still give notice over the links.
+        self.leases.connect(peering.start(self.nonce(), &Tasks::new(), events));
         let plan = Plan {
             guards: vec![Guard::Equals(at.clone(), found)],
             writes: vec![Write::Put(at.clone(), record.encode(&at))],
