@@ -111,6 +111,9 @@ enum Phase {
     Stopping,
 }
 
+/// The response to a request for another program while an earlier one is not finished.
+const NOT_NOW: &str = "the worker is starting or stopping; try again soon";
+
 /// The state of a keeper, the process that holds a mount and starts its workers.
 #[derive(Debug)]
 struct Keeper {
@@ -339,7 +342,7 @@ impl Keeper {
                 self.deadline = Some(Instant::now() + STOP_TIMEOUT);
             }
             Phase::Starting | Phase::Serving(_) | Phase::Stopping => {
-                request.refuse("the worker is starting or stopping; try again soon");
+                request.refuse(NOT_NOW);
             }
         }
     }
@@ -427,16 +430,26 @@ impl Keeper {
             match events.recv_timeout(rest.min(CHECK_INTERVAL)) {
                 Ok(Event::Signal) => self.unmount(),
                 Ok(Event::Replace(request)) => {
-                    // No worker serves, so the new program starts next.
-                    self.replacing = Some((self.program.clone(), request));
-                    if let Some((_, request)) = &self.replacing {
-                        self.program = request.program().to_owned();
+                    if self.replace_between_workers(request) {
+                        return false;
                     }
-                    return false;
                 }
                 Ok(_) | Err(_) => {}
             }
         }
+    }
+
+    /// Takes the program of a request for the next worker, while no worker serves. Returns true if
+    /// it is taken. Refuses the request if another one is not finished: after a worker that failed
+    /// during a handover, the program of that request starts next, and its sender waits.
+    fn replace_between_workers(&mut self, request: ReplaceRequest) -> bool {
+        if self.replacing.is_some() {
+            request.refuse(NOT_NOW);
+            return false;
+        }
+        let previous = std::mem::replace(&mut self.program, request.program().to_owned());
+        self.replacing = Some((previous, request));
+        true
     }
 
     /// Starts the next worker, and tries again until it starts. Returns true if the mount has ended
@@ -482,3 +495,6 @@ fn exit_text(status: &std::io::Result<ExitStatus>) -> String {
         Err(error) => format!("its exit status is unknown: {error}"),
     }
 }
+
+#[cfg(test)]
+mod tests;

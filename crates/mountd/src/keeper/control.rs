@@ -105,7 +105,7 @@ impl ControlSocket {
 
 impl ReplaceRequest {
     /// Reads a request from a connection.
-    fn read(socket: UnixStream) -> io::Result<ReplaceRequest> {
+    pub(super) fn read(socket: UnixStream) -> io::Result<ReplaceRequest> {
         socket.set_read_timeout(Some(REQUEST_TIMEOUT))?;
         let mut program = Vec::new();
         let mut input = BufReader::new(io::Read::take(&socket, REQUEST_BYTES_MAX));
