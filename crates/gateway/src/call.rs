@@ -74,6 +74,23 @@ pub(crate) struct RequestHost<'a> {
     pub(crate) names_bucket: bool,
 }
 
+impl RequestHost<'_> {
+    /// Returns the URL of an object on this host, with `https` if `tls` is true. `key` is
+    /// percent-encoded.
+    fn url(&self, tls: bool, bucket: &BucketName, key: &str) -> String {
+        let scheme = if tls { "https" } else { "http" };
+        // A `Host` header with characters that no host name has is not copied into the response.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+        let host = self.name.as_deref().filter(|host| host.bytes().all(plain));
+        let host = host.unwrap_or("localhost");
+        if self.names_bucket {
+            format!("{scheme}://{host}/{key}")
+        } else {
+            format!("{scheme}://{host}/{bucket}/{key}")
+        }
+    }
+}
+
 /// The characters of an object key that remain unescaped in the path of a URL; all others are
 /// percent-encoded.
 const KEY_KEEPS: &AsciiSet =
@@ -88,18 +105,15 @@ impl<'a> Call<'a> {
     /// Returns the URL of the object that the request names, in the style of the request.
     pub(crate) fn location(&self) -> Result<String, Fault> {
         let (bucket, key) = self.object()?;
+        let key = utf8_percent_encode(key.as_str(), KEY_KEEPS).to_string();
+        Ok(self.location_of(bucket, &key))
+    }
+
+    /// Returns the URL of an object of the request's bucket, in the style of the request. `key` is
+    /// percent-encoded.
+    pub(crate) fn location_of(&self, bucket: &BucketName, key: &str) -> String {
         let tls = self.sender.origin.client.is_some_and(|client| client.tls.is_some());
-        let scheme = if tls { "https" } else { "http" };
-        let key = utf8_percent_encode(key.as_str(), KEY_KEEPS);
-        // A `Host` header with characters that no host name has is not copied into the response.
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-        let host = self.host.name.as_deref().filter(|host| host.bytes().all(plain));
-        let host = host.unwrap_or("localhost");
-        Ok(if self.host.names_bucket {
-            format!("{scheme}://{host}/{key}")
-        } else {
-            format!("{scheme}://{host}/{bucket}/{key}")
-        })
+        self.host.url(tls, bucket, key)
     }
 
     /// Fails with `AccessDenied` if the client lacks one of these permissions, if it is anonymous
@@ -501,3 +515,6 @@ fn check_owner(expected: &str, account: &str) -> Result<(), Fault> {
 
 /// The user and group that own files of anonymous clients.
 const NOBODY: u32 = 65_534;
+
+#[cfg(test)]
+mod tests;

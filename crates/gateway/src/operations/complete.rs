@@ -7,7 +7,6 @@
 //! A missing upload takes precedence over errors in the list of parts.
 
 use http::StatusCode;
-use http::header::HOST;
 use record::{Sum, SumAlgorithm, SumKind, Tag, Upload};
 use s3::checksum::{Combined, checksum_mismatch, combine, composite};
 use s3::request::{
@@ -15,7 +14,7 @@ use s3::request::{
     UploadIdText,
 };
 use s3::response::CompleteMultipartUploadOutput;
-use s3::{BucketName, Code, Fault, ObjectKey, S3Resource};
+use s3::{Code, Fault};
 use volume::{
     CompletePart, CompleteUpload, FoundPart, FsError, ObjectDigests, PART_BYTES_MIN, VolumeError,
 };
@@ -79,7 +78,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
         Err(Refusal::Volume(error)) => return Err(refused(error, &request)),
     };
     let output = CompleteMultipartUploadOutput {
-        location: location(call, bucket, key),
+        location: call.location_of(bucket, &s3::xml::url_encode(key.as_str())),
         bucket: bucket.to_string(),
         key: key.to_string(),
         etag: etag(&completed.tag),
@@ -119,20 +118,6 @@ fn invalid_part(request: &CompleteMultipartUpload, part: &CompletedPart) -> Faul
         .with("UploadId", request.upload.as_str())
         .with("PartNumber", part.number.get().to_string())
         .with("ETag", &part.etag)
-}
-
-/// Returns the object's URL, with the host name and the scheme of the request.
-fn location(call: &Call<'_>, bucket: &BucketName, key: &ObjectKey) -> String {
-    let key = s3::xml::url_encode(key.as_str());
-    let Some(host) = call.headers.get(HOST).and_then(|host| host.to_str().ok()) else {
-        return format!("/{bucket}/{key}");
-    };
-    let secure = call.sender.origin.client.is_some_and(|client| client.tls.is_some());
-    let scheme = if secure { "https" } else { "http" };
-    match S3Resource::parse(Some(host), "/", &call.settings.domains) {
-        Ok(S3Resource::Bucket(named)) if named == *bucket => format!("{scheme}://{host}/{key}"),
-        _ => format!("{scheme}://{host}/{bucket}/{key}"),
-    }
 }
 
 /// Returns the parts in the client's list.
