@@ -291,10 +291,11 @@ fn cached_content_is_read_from_memory_and_after_a_restart_from_disk() {
 }
 
 /// The labels that metrics may have. `le` is the upper bound of a histogram's bucket.
-const LABELS: [&str; 11] = [
+const LABELS: [&str; 12] = [
     "bucket",
     "code",
     "direction",
+    "from",
     "kind",
     "le",
     "limit",

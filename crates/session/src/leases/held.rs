@@ -59,7 +59,7 @@ impl Held {
 
     /// Forgets the questions, and returns true, if the last one was sent long ago.
     pub(super) fn give_up_asking(&mut self, patience: Duration) -> bool {
-        let is_old = self.asked.back().is_none_or(|(_, asked)| asked.elapsed() >= patience);
+        let is_old = self.asked.back().is_none_or(|(_, asked)| asked.after(patience).has_passed());
         if is_old {
             self.asked.clear();
         }

@@ -245,7 +245,9 @@ async fn the_number_of_lessees_is_limited() {
         links.push((link, sent));
     }
     assert_eq!(bench.asked(1), []);
-    bench.leases.closed(&links[0].0);
+    let (ended, queue) = links.remove(0);
+    queue.end_by_peer();
+    bench.leases.closed(&ended);
     assert_eq!(bench.asked(2), [Message::Grant { number: 2, fresh: true }]);
 }
 
