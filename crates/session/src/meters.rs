@@ -15,7 +15,7 @@ runtime::counters! {
         /// Round trips that committed a batch of plans.
         commits: "ashlar_metadata_round_trips_total" { operation: "commit" },
         /// Metadata reads that the record cache answered without a round trip, because the session
-        /// was the only one.
+        /// was the only one or had leases of all others.
         remembered: "ashlar_metadata_cached_reads_total",
         /// Plans sent to the metadata store.
         ///
