@@ -213,7 +213,7 @@ impl LinkEvents for Leases {
         let peer = state.peers.entry(link.peer()).or_default();
         // The session at the other end may be a new process of the same name.
         self.end_lease(peer);
-        peer.given.begin_link();
+        peer.given.forget_link();
         peer.link = Some(link.clone());
     }
 
@@ -244,7 +244,7 @@ impl LinkEvents for Leases {
         }
         peer.link = None;
         self.end_lease(peer);
-        peer.given.end_link();
+        peer.given.forget_link();
         // The peer gives up its lease before it closes a link, and on one machine no network can end
         // the link. So a link that the peer has ended proves that the lease has.
         if link.peer_has_left() {

@@ -1,8 +1,9 @@
 //! Converts the changes of a batch into statements.
 //!
 //! Tables are written in one order (new records, other records, deletions, counters), and each in
-//! the order of its keys. Ranges that must be empty are looked at between deletions and counters. So batches wait for each other without deadlocks. For example, two
-//! batches that put `a` and `b` both lock `a` first.
+//! the order of its keys. Ranges that must be empty are looked at between deletions and counters.
+//! So batches wait for each other without deadlocks. For example, two batches that put `a` and `b`
+//! both lock `a` first.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -40,15 +40,11 @@ impl Given {
         self.promised_until().is_none()
     }
 
-    /// A new link begins: the peer knows nothing of this session's batches.
-    pub(super) fn begin_link(&mut self) {
+    /// A link begins or ends: from now on the peer knows nothing of this session's batches.
+    pub(super) fn forget_link(&mut self) {
         self.is_stale = true;
         self.is_silent = false;
         self.noticed.clear();
-    }
-
-    pub(super) fn end_link(&mut self) {
-        self.begin_link();
     }
 }
 

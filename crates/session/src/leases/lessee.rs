@@ -39,7 +39,7 @@ impl Leases {
             self.records.end_authority();
             held.release(&self.records);
             if let Some(link) = peer.link.take() {
-                peer.given.end_link();
+                peer.given.forget_link();
                 link.close();
             }
             return;
