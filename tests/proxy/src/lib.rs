@@ -1,5 +1,5 @@
-//! A TCP proxy between a client and a server, for tests. It counts round trips, and it cuts or
-//! holds connections at chosen moments.
+//! A TCP proxy between a client and a server, for tests. It counts round trips, and it cuts, resets,
+//! delays or holds connections at chosen moments.
 //!
 //! It knows no protocol. A request is everything that the client sends until the server replies. So
 //! the count of round trips is exact for clients that wait for each reply, and a lower bound for
@@ -14,6 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+mod unreliable;
+
+use unreliable::{Pieces, Unreliable};
 
 /// The time limit of a connection to the server.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -48,6 +52,7 @@ struct Shared {
     changed: Condvar,
     trips: AtomicU64,
     cuts: AtomicU64,
+    unreliable: Unreliable,
 }
 
 #[derive(Debug)]
@@ -117,6 +122,7 @@ impl Proxy {
             changed: Condvar::new(),
             trips: AtomicU64::new(0),
             cuts: AtomicU64::new(0),
+            unreliable: Unreliable::default(),
         });
         let accepting = Arc::clone(&shared);
         named("proxy").spawn(move || {
@@ -142,7 +148,30 @@ impl Proxy {
         self.shared.trips.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of faults by [`Proxy::cut`] so far.
+    /// Delays everything that arrives, in both directions, by a random time up to `longest`. Bytes
+    /// of one direction keep their order. Zero ends the delays.
+    pub fn delay(&self, longest: Duration) {
+        self.shared.unreliable.set_delay(longest);
+    }
+
+    /// Returns the number of delays so far.
+    pub fn delays(&self) -> u64 {
+        self.shared.unreliable.delays()
+    }
+
+    /// Resets each connection that begins from now on: the first one when its first piece of bytes
+    /// arrives, the next one at its second piece, and so on. A piece is what one read returns, in
+    /// either direction. So a peer that connects again is interrupted at every step of its protocol.
+    pub fn reset_at_each_step(&self) {
+        self.shared.unreliable.begin_resets();
+    }
+
+    /// Ends the resets of [`Proxy::reset_at_each_step`], also those of present connections.
+    pub fn end_resets(&self) {
+        self.shared.unreliable.end_resets();
+    }
+
+    /// Returns the number of faults by [`Proxy::cut`] and [`Proxy::reset_at_each_step`] so far.
     pub fn cuts(&self) -> u64 {
         self.shared.cuts.load(Ordering::SeqCst)
     }
@@ -218,7 +247,8 @@ fn serve(client: TcpStream, shared: &Arc<Shared>) -> io::Result<()> {
     state.connections.retain(|(client, _)| client.peer_addr().is_ok());
     state.connections.push((client.try_clone()?, server.try_clone()?));
     drop(state);
-    let marks = Arc::new(Marks::default());
+    let pieces = shared.unreliable.pieces();
+    let marks = Arc::new(Marks { pieces, ..Marks::default() });
     let there = Passing { shared: Arc::clone(shared), marks: Arc::clone(&marks) };
     let back = Passing { shared: Arc::clone(shared), marks };
     let (from_client, to_client) = (client.try_clone()?, client);
@@ -237,6 +267,7 @@ struct Marks {
     swallow: AtomicBool,
     /// True if everything is held when the next reply comes.
     hold: AtomicBool,
+    pieces: Pieces,
 }
 
 struct Passing {
@@ -245,10 +276,25 @@ struct Passing {
 }
 
 impl Passing {
+    /// Delays a piece of bytes, if the proxy delays. Returns false, after it has reset both
+    /// connections, if the piece is the one at which the connection ends.
+    fn passes(&self, streams: [&TcpStream; 2]) -> bool {
+        self.shared.unreliable.wait();
+        let ends = self.shared.unreliable.ends_at(&self.marks.pieces);
+        if ends {
+            unreliable::reset(streams);
+            self.shared.count_cut();
+        }
+        !ends
+    }
+
     fn requests(&self, mut client: TcpStream, mut server: TcpStream) {
         let mut piece = vec![0; PIECE_BYTES];
         while let Ok(length @ 1..) = client.read(&mut piece) {
             self.shared.wait();
+            if !self.passes([&client, &server]) {
+                return;
+            }
             match self.shared.take_cut(&piece[..length]) {
                 Some(Cut::BeforeRequest) => {
                     self.shared.count_cut();
@@ -271,6 +317,9 @@ impl Passing {
         let mut piece = vec![0; PIECE_BYTES];
         while let Ok(length @ 1..) = server.read(&mut piece) {
             self.shared.wait();
+            if !self.passes([&client, &server]) {
+                return;
+            }
             if self.marks.asked.swap(false, Ordering::SeqCst) {
                 self.shared.trips.fetch_add(1, Ordering::SeqCst);
             }

@@ -94,3 +94,42 @@ fn held_bytes_pass_later_and_closed_connections_end() {
     proxy.close(false);
     assert_eq!(ask(&mut connect(&proxy), 1), Some(2));
 }
+
+#[test]
+fn delays_keep_the_order() {
+    let (address, _) = server();
+    let proxy = Proxy::start(address).expect("a proxy");
+    proxy.delay(Duration::from_millis(30));
+    let mut stream = connect(&proxy);
+    let began = std::time::Instant::now();
+    for turn in 0..10 {
+        assert_eq!(ask(&mut stream, turn), Some(turn + 1));
+    }
+    assert!(began.elapsed() > Duration::from_millis(60), "20 delays of 15 ms on average");
+    assert_eq!(proxy.delays(), 20);
+    proxy.delay(Duration::ZERO);
+    assert_eq!(ask(&mut stream, 1), Some(2));
+    assert_eq!(proxy.delays(), 20);
+}
+
+#[test]
+fn connections_are_reset_one_piece_later_each_time() {
+    let (address, reached) = server();
+    let proxy = Proxy::start(address).expect("a proxy");
+    proxy.reset_at_each_step();
+    // A request and its reply are two pieces.
+    for (replies, sent) in [(0, 0), (0, 1), (1, 1), (1, 2)] {
+        let before = reached.load(Ordering::SeqCst);
+        let mut stream = connect(&proxy);
+        for turn in 0..replies {
+            assert_eq!(ask(&mut stream, turn), Some(turn + 1));
+        }
+        stream.write_all(&[9]).expect("it is sent");
+        let error = stream.read(&mut [0]).expect_err("it is reset");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        assert_eq!(reached.load(Ordering::SeqCst) - before, sent);
+    }
+    assert_eq!(proxy.cuts(), 4);
+    proxy.end_resets();
+    assert_eq!(ask(&mut connect(&proxy), 1), Some(2));
+}
