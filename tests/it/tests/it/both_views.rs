@@ -6,7 +6,7 @@
 //! S3 may show a change in flight a moment before the mount does. With a peer, the kernel caches
 //! nothing.
 
-mod load;
+pub(crate) mod load;
 mod values;
 
 use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine, on_the_drawn_server};

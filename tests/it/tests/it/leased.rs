@@ -1,10 +1,16 @@
 //! Gateways beside each other answer from their caches by leases, and show each change at once.
 
+mod company;
+mod faults;
+mod histories;
+mod network;
+
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_server};
+use crate::client::{Line, Request};
+use crate::fleet::{BlockKind, Engine, Fleet, clients, on_each_server, on_the_drawn_server};
 use crate::load::{Load, Planted};
 use crate::servers::{Gateway, wait_for};
 
@@ -13,9 +19,10 @@ on_each_server!(
     a_lessee_that_is_stopped_or_killed_delays_a_write_briefly,
     histories_with_leases_are_linearizable,
 );
+on_the_drawn_server!(a_write_without_notice_is_seen_after_the_next_grant);
 
-/// The time limit until gateways have connected, on a busy machine.
-const CONNECTED: Duration = Duration::from_secs(20);
+/// The time limit until sessions have connected and hold leases, on a busy machine.
+const CONNECTED: Duration = Duration::from_secs(60);
 
 const READS: u64 = 200;
 
@@ -107,6 +114,41 @@ fn a_lessee_that_is_stopped_or_killed_delays_a_write_briefly(engine: Engine) {
     assert!(killed < STOPPED_WRITE_MAX, "{killed:?}");
     assert_eq!(writer.client.get("/box/key").expect(200).text(), "last");
     fleet.stop_and_check(vec![writer]);
+}
+
+/// Rounds of a write between two leases.
+const LAPSES: u64 = 5;
+
+/// The time after the last read until no promise of notice runs: one second of reads that still
+/// count as demand, and one of the promise.
+const LAPSED: Duration = Duration::from_millis(2_300);
+
+/// A gateway that serves no reads for a while has no lease, and its peer writes without notice. The
+/// next lease begins before the change feed reports the write.
+fn a_write_without_notice_is_seen_after_the_next_grant(engine: Engine) {
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
+    let [reader, writer] = [fleet.first.start(), fleet.second().start()];
+    reader.client.put("/box", b"").expect(200);
+    reader.client.put("/box/key", b"0").expect(200);
+    reader.client.put("/box/other", b"").expect(200);
+    let mut line = Line::new(&reader.client);
+    let mut get = |key: &str| line.send(&Request::new("GET", key)).expect("an answer").expect(200);
+    take_lease(&reader, "/box/other");
+    let mut from_cache = 0;
+    for round in 1..=LAPSES {
+        get("/box/key");
+        std::thread::sleep(LAPSED);
+        assert_eq!(given(&writer), 0, "the idle gateway still has a lease");
+        writer.client.put("/box/key", round.to_string().as_bytes()).expect(200);
+        let before = remembered(&reader);
+        for _ in 0..40 {
+            get("/box/other");
+        }
+        from_cache += remembered(&reader) - before;
+        assert_eq!(get("/box/key").text(), round.to_string(), "it was written without notice");
+    }
+    assert!(from_cache > LAPSES, "only {from_cache} reads were answered under the next leases");
+    fleet.stop_and_check(vec![reader, writer]);
 }
 
 fn histories_with_leases_are_linearizable(engine: Engine) {

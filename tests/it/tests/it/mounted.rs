@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::servers::{Gateway, Program, Setup};
+use crate::servers::{Gateway, Program, Setup, wait_for};
 
 /// The time limit of a mount to appear, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -100,6 +100,30 @@ impl LoneMount {
             std::thread::sleep(Duration::from_millis(20));
         }
         mount
+    }
+
+    /// Returns the process that serves the mount, a child of the keeper.
+    pub(crate) fn worker(&self) -> Option<Pid> {
+        let keeper = self.keeper.pid().as_raw_nonzero();
+        let children = format!("/proc/{keeper}/task/{keeper}/children");
+        let children = std::fs::read_to_string(children).ok()?;
+        // A killed worker that hangs in the kernel is listed before the next one.
+        Pid::from_raw(children.split_whitespace().last()?.parse().ok()?)
+    }
+
+    /// Kills the worker by SIGKILL, and waits until the keeper has started another one.
+    #[track_caller]
+    pub(crate) fn kill_worker(&self) {
+        let worker = self.worker().expect("the mount is served");
+        kill_process(worker, Signal::KILL).expect("a process can be killed");
+        let next = || self.worker().is_some_and(|next| next != worker);
+        assert!(wait_for(PATIENCE, next), "no other worker follows");
+    }
+
+    /// Returns the metrics of the worker.
+    pub(crate) fn metrics(&self) -> String {
+        let stats = self.folder.join(".ashlar/stats");
+        std::fs::read_to_string(stats).expect("the mount has metrics")
     }
 
     /// Stops the mount by SIGTERM, and fails unless its keeper ends successfully.

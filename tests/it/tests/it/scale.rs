@@ -7,6 +7,8 @@
 //! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, on each engine |
 //! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server, and of a process with a mount |
 //! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | seconds of each outage of the stores below a mount |
+//! | `ASHLAR_TEST_STOP_SECONDS` | 5 | 40 | seconds of the longest stop of a session with leases |
+//! | `ASHLAR_TEST_RESETS` | 12 | 60 | resets of connections between sessions |
 //! | `ASHLAR_TEST_LAPSES` | 1 | 5 | gateways stopped and killed until their sessions are ended |
 //! | `ASHLAR_TEST_ROLLBACKS` | 2 | 50 | restores of a metadata store to an earlier state, on each engine |
 //! | `ASHLAR_TEST_STEPS` | 400 | 100000 | operations on versions, in memory, on `SQLite` and the drawn engine |
@@ -81,6 +83,16 @@ pub(crate) fn view_steps(plain: u64) -> u64 {
 /// Kills of a database server, or of a process with a mount.
 pub(crate) fn kills() -> u64 {
     number("ASHLAR_TEST_KILLS", 3, 50)
+}
+
+/// The longest stop of a session that holds leases and has given some.
+pub(crate) fn longest_stop() -> Duration {
+    Duration::from_secs(number("ASHLAR_TEST_STOP_SECONDS", 5, 40))
+}
+
+/// Resets of connections between sessions.
+pub(crate) fn resets() -> u64 {
+    number("ASHLAR_TEST_RESETS", 12, 60)
 }
 
 /// Rounds in which gateways pause until their sessions are ended.

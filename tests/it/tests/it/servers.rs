@@ -45,6 +45,8 @@ pub(crate) struct Setup {
     options: Vec<String>,
     /// Environment variables that shift its clock.
     clock: Vec<(&'static str, String)>,
+    /// True if no other process sees its data folder, as on another machine.
+    is_apart: bool,
 }
 
 impl Setup {
@@ -53,7 +55,8 @@ impl Setup {
         let options = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let (folder, shared) = (folder.to_owned(), folder.to_owned());
-        Setup { folder, shared, meta: None, blocks, listen: None, options, clock: Vec::new() }
+        let (meta, listen, clock) = (None, None, Vec::new());
+        Setup { folder, shared, meta, blocks, listen, options, clock, is_apart: false }
     }
 
     /// The same with metadata in the store at this URL.
@@ -96,16 +99,41 @@ impl Setup {
         self
     }
 
-    fn command(&self, command: &str) -> Command {
+    /// The same with more options.
+    pub(crate) fn more_options(mut self, options: &[&str]) -> Setup {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self
+    }
+
+    /// The same in a mount namespace in which the data folder is empty and its own. So no other
+    /// process sees its socket, as if it ran on another machine. Needs root.
+    pub(crate) fn apart(self) -> Setup {
+        Setup { is_apart: true, ..self }
+    }
+
+    /// Returns the command that runs the program, without arguments.
+    fn program(&self) -> Command {
         let program = std::env::var_os("ASHLAR_BIN")
             .unwrap_or_else(|| env!("CARGO_BIN_EXE_ashlar-under-test").into());
+        if !self.is_apart {
+            return Command::new(program);
+        }
+        let data = self.folder.join("data");
+        std::fs::create_dir_all(&data).expect("a data folder");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\""]);
+        command.arg(data).arg(program);
+        command
+    }
+
+    fn command(&self, command: &str) -> Command {
         let blocks = match &self.blocks {
             Blocks::Folder => format!("file:{}", self.block_folder().display()),
             Blocks::Bucket(address) => {
                 format!("s3://{BLOCK_BUCKET}/volume?endpoint=http://{address}&region=us-east-1")
             }
         };
-        let mut command_line = Command::new(program);
+        let mut command_line = self.program();
         command_line
             .args(["--blocks", &blocks, "--data-dir"])
             .arg(self.folder.join("data"))
@@ -246,6 +274,11 @@ impl Program {
         self.0.try_wait().expect("a child can be asked")
     }
 
+    /// Returns the process's id.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
     /// Returns the peak resident memory so far, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))
@@ -296,13 +329,15 @@ impl Gateway {
         admin.exchange("GET", &wire).expect("operators are answered").expect(200).text()
     }
 
+    /// Returns the address of its S3 listener.
+    pub(crate) fn address(&self) -> &str {
+        &self.client.address
+    }
+
     /// Returns the value of a counter, given as `name{label="value"}`.
     #[track_caller]
     pub(crate) fn counter(&self, name: &str) -> u64 {
-        let metrics = self.admin_page("/metrics");
-        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
-        let value = line.and_then(|value| value.trim().parse().ok());
-        value.unwrap_or_else(|| panic!("no {name} in\n{metrics}"))
+        metric(&self.admin_page("/metrics"), name)
     }
 
     /// Fails if the gateway logged an error or a panic.
@@ -321,6 +356,14 @@ impl Gateway {
         let status = self.child.wait();
         assert!(status.success(), "{status}\n{}", self.log());
     }
+}
+
+/// Returns the value of a metric, given as `name{label="value"}`, in the metrics of a process.
+#[track_caller]
+pub(crate) fn metric(metrics: &str, name: &str) -> u64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.and_then(|value| value.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in\n{metrics}"))
 }
 
 fn spawn(mut command: Command, log: &Path) -> Child {

@@ -3,10 +3,11 @@
 mod program;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::values;
 use crate::client::{Answer, Client, Line, Request};
@@ -14,6 +15,7 @@ use crate::history::register::{self, Invocation, Operation, Response};
 use crate::history::{Call, SequentialSpec as _, Value};
 use crate::load::{Figures, Progress};
 use crate::mounted::Mount;
+use crate::servers::Gateway;
 use program::Program;
 
 /// Number of files that all of them share.
@@ -22,9 +24,12 @@ const KEYS: usize = 12;
 /// Number of clients of each gateway, and of programs on each mount.
 const EACH: usize = 4;
 
+/// The pause of a client after a request that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// The caching of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KernelCache {
+pub(crate) enum KernelCache {
     /// No caching: each call reaches the file system.
     Off,
     /// Names and their absence are cached until a change of them is acknowledged.
@@ -34,16 +39,21 @@ pub(super) enum KernelCache {
     Pushed,
 }
 
-/// A process with both views.
+/// A gateway and a mount of one volume: one process with both views, or two processes.
 #[derive(Clone, Debug)]
-pub(super) struct ViewPair {
+pub(crate) struct ViewPair {
     client: Client,
     folder: PathBuf,
 }
 
 impl ViewPair {
     pub(super) fn new(mount: &Mount) -> ViewPair {
-        ViewPair { client: mount.gateway().client.clone(), folder: mount.folder.join("box") }
+        ViewPair::of(mount.gateway(), &mount.folder)
+    }
+
+    /// Returns the views of a gateway and of a mount on `folder`.
+    pub(crate) fn of(gateway: &Gateway, folder: &Path) -> ViewPair {
+        ViewPair { client: gateway.client.clone(), folder: folder.join("box") }
     }
 }
 
@@ -71,7 +81,7 @@ struct Worker {
 
 /// A load and its history. The load runs several times.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     origin: Instant,
     written: AtomicU64,
     /// One lock for each file. If two mounts write to a file that is still empty, both contents
@@ -82,10 +92,13 @@ pub(super) struct Load {
     /// reads a file that another one writes in place. S3 clients may read it.
     rewriting: Vec<RwLock<()>>,
     workers: Vec<Worker>,
+    /// True if gateways may fail while the load runs. Then a request without a response has an
+    /// unknown outcome.
+    gateways_fail: bool,
 }
 
 impl Load {
-    pub(super) fn new(seed: u64) -> Load {
+    pub(crate) fn new(seed: u64) -> Load {
         let worker = |name: usize| Worker {
             name,
             numbers: (seed + name as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
@@ -99,12 +112,17 @@ impl Load {
         let locks = || (0..KEYS).map(|_| RwLock::default()).collect();
         let (making, rewriting) = (locks(), locks());
         let (origin, written) = (Instant::now(), AtomicU64::new(0));
-        Load { origin, written, making, rewriting, workers }
+        Load { origin, written, making, rewriting, workers, gateways_fail: false }
+    }
+
+    /// The same with gateways that the test stops or kills.
+    pub(crate) fn with_failing_gateways(self) -> Load {
+        Load { gateways_fail: true, ..self }
     }
 
     /// Runs clients and programs in these places, whose kernels cache as `kernel_cache` says, while
     /// `meanwhile` runs.
-    pub(super) fn run<T>(
+    pub(crate) fn run<T>(
         &mut self,
         places: &[ViewPair],
         kernel_cache: KernelCache,
@@ -113,13 +131,15 @@ impl Load {
         let (stop, progress) = (&AtomicBool::new(false), &Progress::default());
         let (written, origin) = (&self.written, self.origin);
         let locks = (&self.making[..], &self.rewriting[..]);
+        let may_fail = self.gateways_fail;
         std::thread::scope(|scope| {
             for (at, worker) in self.workers.iter_mut().enumerate() {
                 let Some(place) = places.get(at / (2 * EACH)) else { break };
                 let notes = Notes { worker, written, origin };
                 scope.spawn(move || {
                     if at % 2 == 0 {
-                        let mut client = OfGateway { notes, line: Line::new(&place.client) };
+                        let line = Line::new(&place.client);
+                        let mut client = OfGateway { notes, line, may_fail };
                         client.until(stop, progress);
                     } else {
                         Program { notes, place, locks, kernel_cache }.until(stop, progress);
@@ -136,12 +156,13 @@ impl Load {
     }
 
     /// Reads each file once more in both views of each place.
-    pub(super) fn read_all(&mut self, places: &[ViewPair]) {
+    pub(crate) fn read_all(&mut self, places: &[ViewPair]) {
         let (written, origin) = (&self.written, self.origin);
         let locks = (&self.making[..], &self.rewriting[..]);
         for (worker, place) in self.workers.iter_mut().zip(places) {
             let notes = Notes { worker, written, origin };
-            let mut client = OfGateway { notes, line: Line::new(&place.client) };
+            let line = Line::new(&place.client);
+            let mut client = OfGateway { notes, line, may_fail: false };
             for key in 0..KEYS {
                 client.invocation(key, Invocation::Get);
             }
@@ -158,7 +179,7 @@ impl Load {
 
     /// Fails unless the load did enough and its history is linearizable for each file.
     #[track_caller]
-    pub(super) fn is_linearizable(&self) -> Figures {
+    pub(crate) fn is_linearizable(&self) -> Figures {
         let mut histories: Vec<Vec<Call<Operation>>> = vec![Vec::new(); KEYS];
         for (key, call) in self.workers.iter().flat_map(|worker| &worker.calls) {
             histories[*key].push(*call);
@@ -311,6 +332,8 @@ fn key_of(name: &str) -> usize {
 struct OfGateway<'a> {
     notes: Notes<'a>,
     line: Line,
+    /// True if the gateway may be killed or stopped meanwhile.
+    may_fail: bool,
 }
 
 impl OfGateway<'_> {
@@ -353,8 +376,24 @@ impl OfGateway<'_> {
             _ => ("get", Request::new("GET", &path)),
         };
         let began = self.notes.now();
-        let answer = self.line.send(&request).expect("the gateway answers");
+        let answer = self.line.send(&request);
         let ended = self.notes.now();
+        let answer = match answer {
+            Ok(answer) if self.may_fail && answer.status >= 500 => Err(is_refused(&answer)),
+            Ok(answer) => Ok(answer),
+            Err(error) if self.may_fail => Err(error.kind() == ErrorKind::ConnectionRefused),
+            Err(error) => panic!("the gateway does not answer: {error}"),
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(has_no_effect) => {
+                if !has_no_effect {
+                    self.notes.note(key, invocation, Response::Unknown, began, ended);
+                }
+                self.notes.count(if has_no_effect { "turned away" } else { "unknown" });
+                return std::thread::sleep(PAUSE);
+            }
+        };
         if answer.status == 409 && answer.code() == "ConditionalRequestConflict" {
             return self.notes.count("conflict");
         }
@@ -366,7 +405,12 @@ impl OfGateway<'_> {
     fn list(&mut self) {
         let request = Request::new("GET", "/box?list-type=2&prefix=hot/key-");
         let began = self.notes.now();
-        let answer = self.line.send(&request).expect("the gateway answers").expect(200);
+        let answer = self.line.send(&request);
+        if self.may_fail && !answer.as_ref().is_ok_and(|answer| answer.status == 200) {
+            self.notes.count("turned away");
+            return std::thread::sleep(PAUSE);
+        }
+        let answer = answer.expect("the gateway answers").expect(200);
         let ended = self.notes.now();
         let mut tags = vec![None; KEYS];
         let sizes = answer.elements("Size");
@@ -380,6 +424,11 @@ impl OfGateway<'_> {
         self.notes.worker.listed.push(Listed { tags, began, ended });
         self.notes.count("list");
     }
+}
+
+/// Returns true if an error of the gateway says that the request had no effect.
+fn is_refused(answer: &Answer) -> bool {
+    answer.status == 503 && !answer.text().contains("outcome of the request is unknown")
 }
 
 /// Returns the outcome of a response.
