@@ -1,10 +1,10 @@
-//! Planted faults: proof that the model of both views finds faults.
+//! Planted faults: proof that the model of both views, and the tests of leases, find faults.
 //!
 //! Each patch in `tests/it/planted` plants one fault. The variable `ASHLAR_TEST_PLANTED` turns the
 //! fault on by the name of the patch. A plain run checks that the patches apply. The proof copies
 //! the checkout, applies all patches to the copy, and builds the tests of the copy once. Then the
-//! model must pass without a fault, and it must fail with each fault. For example, with
-//! `page-of-one-entry` a lifecycle pass stays at a page that has one entry, and the model must
+//! [`Prover`]s must pass without a fault, and the one of a fault must fail with it. For example,
+//! with `page-of-one-entry` a lifecycle pass stays at a page that has one entry, and the model must
 //! report it.
 //!
 //! A crash of the product, a build that fails or a patch that does not apply proves nothing, so
@@ -24,15 +24,6 @@ use crate::workspace::{Workspace, stdout};
 /// The folder of the patches, below the root.
 const PATCHES: &str = "tests/it/planted";
 
-/// The test that runs the model. It must fail with each planted fault and pass without one.
-const MODEL: &str = "views_model::both_views_match_the_model_memory";
-
-/// The beginning of a panic in the model's own files, by which the model reports a fault.
-const COMPLAINT: &str = "panicked at tests/it/tests/it/views_model";
-
-/// A text that the model prints with each failure.
-const REPEATED_BY: &str = "again with ASHLAR_TEST_SEED=";
-
 /// The seed of the model's choices.
 const SEED: u64 = 1;
 
@@ -42,14 +33,55 @@ const STEPS_MAX: u64 = 12_000;
 /// The number of acts that the model must pass without a fault.
 const STEPS_SOUND: u64 = 2_000;
 
+/// A text that the model prints with each failure.
+const REPEATED_BY: &str = "again with ASHLAR_TEST_SEED=";
+
 /// The time limit for building the copy.
 const BUILD_LIMIT: Duration = Duration::from_mins(40);
 
-/// The time limit of one run of the model.
-const MODEL_LIMIT: Duration = Duration::from_mins(15);
+/// The time limit of one run of a prover.
+const PROVER_LIMIT: Duration = Duration::from_mins(15);
 
-/// A planted fault: a patch that adds it to the product, so that the model can prove that it finds
-/// it.
+/// A test that must pass without a fault and fail with each fault that it proves.
+#[derive(Debug, PartialEq, Eq)]
+struct Prover {
+    test: &'static str,
+    /// The beginning of a panic in the test's own files, by which it reports a fault.
+    complaint: &'static str,
+}
+
+/// The model of both views.
+const MODEL: Prover = Prover {
+    test: "views_model::both_views_match_the_model_memory",
+    complaint: "panicked at tests/it/tests/it/views_model",
+};
+
+/// The tests of leases, each with the names of its faults.
+const LEASES: [(&[&str], Prover); 3] = [
+    (
+        &["lease-deaf"],
+        Prover {
+            test: "leased::histories::files_and_objects_with_leases_are_linearizable::redis",
+            complaint: "panicked at tests/it/tests/it/leased/histories",
+        },
+    ),
+    (
+        &["lease-stale-grant"],
+        Prover {
+            test: "leased::a_write_without_notice_is_seen_after_the_next_grant::drawn",
+            complaint: "panicked at tests/it/tests/it/leased.rs",
+        },
+    ),
+    (
+        &["lease-late", "lease-impatient"],
+        Prover {
+            test: "leased::network::histories_are_linearizable_over_a_network_that_fails::drawn",
+            complaint: "panicked at tests/it/tests/it/leased/network",
+        },
+    ),
+];
+
+/// A planted fault: a patch that adds it to the product, so that a test can prove that it finds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     /// The value of `ASHLAR_TEST_PLANTED` that turns it on.
@@ -86,7 +118,7 @@ pub(super) fn check(run: &Run<'_>) -> Result<StepOutcome> {
     Ok(outcome)
 }
 
-/// Builds the tests with all faults, and runs the model with each of the wanted ones and without
+/// Builds the tests with all faults, and runs the provers with each of the wanted ones and without
 /// any.
 pub(super) fn prove(steps: &mut Steps<'_>, wanted: &[Fault]) -> Result<()> {
     let mut copy = None;
@@ -99,9 +131,23 @@ pub(super) fn prove(steps: &mut Steps<'_>, wanted: &[Fault]) -> Result<()> {
     })?;
     // Without a build, the steps of the faults would fail for another reason than the model.
     let Some(copy) = copy else { return Ok(()) };
-    // A model that always complains would find each fault, so it must pass without faults first.
+    // A test that always complains would find each fault, so it must pass without faults first.
+    let mut provers: Vec<&Prover> = Vec::new();
+    for prover in wanted.iter().map(Fault::prover) {
+        if !provers.contains(&prover) {
+            provers.push(prover);
+        }
+    }
     steps.step("planted nothing", |run| {
-        run.watch_for(copy.model("", STEPS_SOUND), "planted-nothing", MODEL_LIMIT)
+        let mut outcome = StepOutcome::default();
+        for prover in provers {
+            let command = copy.prover(prover, "", STEPS_SOUND);
+            outcome = run.watch_for(command, "planted-nothing", PROVER_LIMIT)?;
+            if outcome.failed {
+                break;
+            }
+        }
+        Ok(outcome)
     })?;
     for fault in wanted {
         steps.step(&fault.step(), |run| run.finds(&copy, fault))?;
@@ -110,14 +156,14 @@ pub(super) fn prove(steps: &mut Steps<'_>, wanted: &[Fault]) -> Result<()> {
 }
 
 impl Run<'_> {
-    /// Runs the model with a fault. The step fails if the model does not find the fault.
+    /// Runs the prover of a fault with it. The step fails if the prover does not find the fault.
     fn finds(&self, copy: &Copy, fault: &Fault) -> Result<StepOutcome> {
         let name = format!("planted-{}", fault.name);
         let log = self.log(&name);
-        let command = copy.model(&fault.name, STEPS_MAX);
-        let status = Child::spawn(command, &name, &log)?.wait(self.stop, MODEL_LIMIT)?;
+        let command = copy.prover(fault.prover(), &fault.name, STEPS_MAX);
+        let status = Child::spawn(command, &name, &log)?.wait(self.stop, PROVER_LIMIT)?;
         let text = fs::read_to_string(&log).context("cannot read the log")?;
-        Ok(match complaint(status.success(), &text) {
+        Ok(match complaint(fault.prover(), status.success(), &text) {
             Ok(complaint) => StepOutcome { remark: complaint, ..StepOutcome::default() },
             Err(reason) => {
                 let remark = format!("{reason}\n{}", tail(&log, TAIL_LINES));
@@ -128,9 +174,15 @@ impl Run<'_> {
 }
 
 impl Fault {
-    /// Returns the name of the step that proves that the model finds this fault.
+    /// Returns the name of the step that proves that a test finds this fault.
     fn step(&self) -> String {
         format!("planted {}", self.name)
+    }
+
+    /// Returns the test that must find the fault.
+    fn prover(&self) -> &'static Prover {
+        let of_leases = LEASES.iter().find(|(names, _)| names.contains(&self.name.as_str()));
+        of_leases.map_or(&MODEL, |(_, prover)| prover)
     }
 }
 
@@ -150,11 +202,14 @@ impl Copy {
         command
     }
 
-    /// Returns the command that runs the model with a fault, or without one if `fault` is empty.
-    fn model(&self, fault: &str, steps: u64) -> Command {
-        let mut command = self.tests(&["--", "--exact", MODEL, "--nocapture"]);
+    /// Returns the command that runs a prover with a fault, or without one if `fault` is empty.
+    fn prover(&self, prover: &Prover, fault: &str, steps: u64) -> Command {
+        let mut command = self.tests(&["--", "--exact", prover.test, "--nocapture"]);
         command
             .env("ASHLAR_TEST_PLANTED", fault)
+            // The processes of a test of leases must have the fault too.
+            .env_remove("ASHLAR_BIN")
+            .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
             .env("ASHLAR_TEST_SEED", SEED.to_string())
             .env("ASHLAR_TEST_VIEW_STEPS", steps.to_string());
         command
@@ -258,19 +313,22 @@ fn git(folder: &Path) -> Command {
     command
 }
 
-/// Returns the complaint, the panic text with which the model reports a fault, from the log of its
-/// run, with the act before it. `passed` is true if the run had no failed test. Fails with the
-/// reason if the log does not show that the model has found the fault.
-fn complaint(passed: bool, log: &str) -> Result<String, &'static str> {
+/// Returns the complaint, the panic text with which a prover reports a fault, from the log of its
+/// run, with the act before it if the prover is the model. `passed` is true if the run had no failed
+/// test. Fails with the reason if the log does not show that the prover has found the fault.
+fn complaint(prover: &Prover, passed: bool, log: &str) -> Result<String, &'static str> {
     if passed {
-        return Err("the model passes with the fault");
+        return Err("the test passes with the fault");
     }
     // The text of a panic is in the line behind the line with its place.
     let mut lines = log.lines();
-    if !lines.any(|line| line.contains(COMPLAINT)) {
-        return Err("the test fails, and not by a complaint of the model");
+    if !lines.any(|line| line.contains(prover.complaint)) {
+        return Err("the test fails, and not by a complaint of its own");
     }
     let complaint = lines.next().unwrap_or_default().to_owned();
+    if *prover != MODEL {
+        return Ok(complaint);
+    }
     if !log.contains(REPEATED_BY) {
         return Err("the test fails outside of the model's steps");
     }
