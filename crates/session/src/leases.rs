@@ -78,6 +78,8 @@ struct State {
     /// The batches of this session that are in flight or have an unknown outcome, by number.
     batches: BTreeMap<u64, Batch>,
     last_batch: u64,
+    /// Notices that were sent.
+    notices_sent: u64,
     /// Keys of batches with an unknown outcome.
     unknown_keys: usize,
     /// True if this session gives no lease any more.

@@ -359,6 +359,9 @@ impl Metered for Session {
         let help = "Sessions that hold a lease of this one.";
         let given = u64::try_from(self.leases.lessees()).unwrap_or(u64::MAX);
         visit(Metric::gauge(name, help, given));
+        let name = "ashlar_session_notices_total";
+        let help = "Notices of changes that were sent to sessions that hold a lease of this one.";
+        visit(Metric::counter(name, help, self.leases.notices_sent()));
         let name = "ashlar_volume_task_panics_total";
         let help = "Background tasks that ended in a panic.";
         visit(Metric::counter(name, help, self.tasks().panics()));

@@ -42,6 +42,7 @@ impl State {
         // The link keeps the order, so the peer has these notices before it has the lease.
         for (batch, Batch { keys, .. }) in &self.batches {
             if given.noticed.insert(*batch) {
+                self.notices_sent += 1;
                 link.send(Message::Notice { batch: *batch, keys: Arc::clone(keys) });
             }
         }
@@ -85,6 +86,7 @@ impl State {
             waits.insert(*nonce, until);
             if let Some(link) = &peer.link {
                 peer.given.noticed.insert(number);
+                self.notices_sent += 1;
                 link.send(Message::Notice { batch: number, keys: Arc::clone(keys) });
             }
         }

@@ -119,6 +119,11 @@ impl Leases {
         }
     }
 
+    /// Returns the number of notices that this session has sent to others.
+    pub(crate) fn notices_sent(&self) -> u64 {
+        self.state().notices_sent
+    }
+
     /// Returns the number of sessions that hold a lease of this one.
     pub(crate) fn lessees(&self) -> usize {
         self.state().peers.values().filter(|peer| !peer.given.is_over()).count()
