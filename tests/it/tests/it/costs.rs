@@ -2,15 +2,17 @@
 //! where that is possible. The gateway logs it for each request. Tests of the engines' crates check
 //! that a call is one round trip to the server (two for a commit with MariaDB).
 
-use crate::client::Request;
-use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine};
-use crate::servers::Gateway;
+use crate::client::{Line, Request};
+use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine, on_each_server};
+use crate::mounted::{LoneMount, can_mount};
+use crate::servers::{Gateway, metric, wait_for};
 use crate::sole::is_sole;
 
 on_each_engine!(
     requests_cost_the_same_round_trips,
     a_gateway_without_peers_reads_without_round_trips
 );
+on_each_server!(idle_peers_cost_a_busy_gateway_nothing);
 
 /// Returns the reads and commits of the latest request of an operation.
 #[track_caller]
@@ -115,4 +117,59 @@ fn a_gateway_without_peers_reads_without_round_trips(engine: Engine) {
     let (reads, commits) = trips(&gateway, "GetObject");
     assert!(reads <= 1 && commits == 0, "a missing key: {reads} reads");
     fleet.stop_and_check(vec![gateway]);
+}
+
+/// Number of reads and of writes beside idle peers.
+const BESIDE: usize = 60;
+
+/// The time limit until a gateway has leases of its peers.
+const LEASED_WITHIN: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// A gateway and a mount that are idle cost a busy gateway no round trip of a read and no message
+/// of a write.
+fn idle_peers_cost_a_busy_gateway_nothing(engine: Engine) {
+    if !can_mount() {
+        return;
+    }
+    let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
+    let busy = fleet.first.clone().more_options(&["--log", "info,access=debug"]).start();
+    let idle = fleet.second().start();
+    let third = fleet.first.sibling("third");
+    let mount = LoneMount::start(&third, &third.folder.join("mount"), &[]);
+    busy.client.put("/box", b"").expect(200);
+    busy.client.put("/box/a/key", b"x").expect(200);
+    let mut line = Line::new(&busy.client);
+    let mut send = |request: &Request| line.send(request).expect("an answer").expect(200);
+    let get = Request::new("GET", "/box/a/key");
+    let leased = || {
+        (0..30).for_each(|_| drop(send(&get)));
+        busy.counter("ashlar_session_reads_from{from=\"leased\"}") == 1
+    };
+    assert!(wait_for(LEASED_WITHIN, leased), "no lease:\n{}", busy.admin_page("/status"));
+    let trips_of = |operation: &str| {
+        busy.counter(&format!("ashlar_metadata_round_trips_total{{operation=\"{operation}\"}}"))
+    };
+    let notices = || busy.counter("ashlar_session_notices_total ");
+    let before = (trips_of("read"), notices());
+    let mut free = 0;
+    for _ in 0..BESIDE {
+        send(&get);
+        free += usize::from(trips(&busy, "GetObject") == (0, 0));
+    }
+    assert!(free > BESIDE * 9 / 10, "{free} of {BESIDE} warm GETs cost no round trip");
+    for idle in [idle.admin_page("/metrics"), mount.metrics()] {
+        assert_eq!(metric(&idle, "ashlar_session_reads_from{from=\"leased\"}"), 0);
+        assert_eq!(metric(&idle, "ashlar_session_leases_given "), 1, "the busy gateway has one");
+    }
+    for n in 0..BESIDE {
+        send(&Request::new("PUT", &format!("/box/a/{n}")).body("small"));
+        assert_eq!(trips(&busy, "PutObject"), (0, 1), "reads and commits of PUT {n}");
+    }
+    // Background work reads sometimes.
+    let reads = trips_of("read") - before.0;
+    assert!(reads < BESIDE as u64 / 2, "{reads} reads went to the store");
+    assert_eq!(notices() - before.1, 0, "an idle peer got notices");
+    assert_eq!(busy.counter("ashlar_session_leases_given "), 0);
+    mount.stop();
+    fleet.stop_and_check(vec![busy, idle]);
 }
