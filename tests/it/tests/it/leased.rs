@@ -1,7 +1,9 @@
 //! Gateways beside each other answer from their caches by leases, and show each change at once.
 
+mod clock;
 mod company;
 mod faults;
+mod gap;
 mod histories;
 mod network;
 
@@ -22,7 +24,7 @@ on_each_server!(
 on_the_drawn_server!(a_write_without_notice_is_seen_after_the_next_grant);
 
 /// The time limit until sessions have connected and hold leases, on a busy machine.
-const CONNECTED: Duration = Duration::from_secs(60);
+const CONNECTED: Duration = Duration::from_mins(1);
 
 const READS: u64 = 200;
 

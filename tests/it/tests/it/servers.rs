@@ -78,18 +78,33 @@ impl Setup {
     /// The same with a clock that is `seconds` late. Returns `None`, and prints the reason, if
     /// libfaketime is not installed; where services are required, that is a failure.
     pub(crate) fn clock_behind(&self, seconds: i64) -> Option<Setup> {
+        self.with_clock(&[("FAKETIME", format!("-{seconds}s"))])
+    }
+
+    /// The same with a clock that [`set_clock`] of this file sets while the program runs.
+    pub(crate) fn clock_in(&self, file: &Path) -> Option<Setup> {
+        set_clock(file, 0);
+        let file = file.display().to_string();
+        self.with_clock(&[
+            ("FAKETIME_TIMESTAMP_FILE", file),
+            // Otherwise it reads the file again after ten seconds.
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+        ])
+    }
+
+    fn with_clock(&self, variables: &[(&'static str, String)]) -> Option<Setup> {
         let Some(library) = faketime() else {
             let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
             assert!(!required, "there is no libfaketime: install the package faketime");
             eprintln!("not run: there is no libfaketime, which the package faketime brings");
             return None;
         };
-        let clock = vec![
+        let mut clock = vec![
             ("LD_PRELOAD", library.display().to_string()),
-            ("FAKETIME", format!("-{seconds}s")),
             // The monotonic clock stays: it measures waiting times, and no two machines share it.
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
         ];
+        clock.extend_from_slice(variables);
         Some(Setup { clock, ..self.clone() })
     }
 
@@ -452,6 +467,14 @@ fn launch(program: &Path, folder: &Path, address: &str) -> Program {
         // Without it, MinIO refuses a folder on the root disk.
         .env("MINIO_CI_CD", "1");
     Program(spawn(command, &folder.join("log")))
+}
+
+/// Sets the clock of the programs of [`Setup::clock_in`] to this difference from the machine's.
+pub(crate) fn set_clock(file: &Path, seconds: i64) {
+    // A rename, so that no program reads half of it.
+    let next = file.with_extension("next");
+    std::fs::write(&next, format!("{seconds:+}s\n")).expect("a file");
+    std::fs::rename(next, file).expect("it is renamed");
 }
 
 /// Returns the path of libfaketime, which gives a program another wall-clock time, if it is

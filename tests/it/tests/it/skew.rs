@@ -15,7 +15,7 @@ const BEHIND: i64 = 20;
 const SIZE: usize = 30_000;
 
 /// Returns the time of day of a gateway's clock, in seconds.
-fn clock(client: &Client) -> i64 {
+pub(crate) fn clock(client: &Client) -> i64 {
     client.put("/box/clock", b"now").expect(200);
     let head = client.send(&Request::new("HEAD", "/box/clock")).expect(200);
     let words: Vec<String> = head.header("last-modified").split(' ').map(str::to_owned).collect();

@@ -28,6 +28,15 @@ const RESETS_WITHIN: Duration = Duration::from_mins(10);
 /// Responses and calls during and after each fault.
 const AFTER: u64 = 60;
 
+/// Returns two gateways on machines of their own, and the proxies through which others reach them.
+pub(super) fn remotes(fleet: &Fleet) -> ([Setup; 2], Vec<Proxy>) {
+    // The first gateway of the volume makes the master key.
+    fleet.first.start().stop();
+    let [(first, one), (second, other)] =
+        ["fifth", "sixth"].map(|name| remote(fleet.first.sibling(name)));
+    ([first, second], vec![one, other])
+}
+
 /// A gateway on a machine of its own, and the proxy through which others reach it.
 fn remote(setup: Setup) -> (Setup, Proxy) {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
@@ -43,10 +52,7 @@ fn histories_are_linearizable_over_a_network_that_fails(engine: Engine) {
         return;
     }
     let Some(fleet) = Fleet::new(engine, BlockKind::Folder) else { return };
-    // It makes the master key.
-    fleet.first.start().stop();
-    let (setups, proxies): (Vec<_>, Vec<_>) =
-        ["fifth", "sixth"].map(|name| remote(fleet.first.sibling(name))).into_iter().unzip();
+    let (setups, proxies) = remotes(&fleet);
     let company = Company::start_as(fleet, &setups);
     let mut load = Load::new(scale::seed()).with_failing_gateways();
     let places = company.places();
@@ -84,7 +90,8 @@ fn delays(company: &Company, proxies: &[Proxy], progress: &Progress) {
 }
 
 /// Cuts the gateways off from each other and from some mounts for a while.
-fn is_cut_off(company: &Company, progress: &Progress, cut: &dyn Fn(bool)) {
+#[track_caller]
+pub(super) fn is_cut_off(company: &Company, progress: &Progress, cut: &dyn Fn(bool)) {
     cut(true);
     std::thread::sleep(CUT_OFF);
     let is_leased = [0, 1].map(|at| company.reads_of_gateway(at).is_leased);
