@@ -123,8 +123,19 @@ pub(crate) async fn open(
     blocks: &Arc<MemoryBlocks>,
     clock: &Arc<SetClock>,
 ) -> MaintainedVolume {
+    open_with(store, blocks, clock, false).await
+}
+
+/// The same; if `authoritative_reads`, the session answers reads from its cache when it may.
+pub(crate) async fn open_with(
+    store: &Arc<dyn MetaStore>,
+    blocks: &Arc<MemoryBlocks>,
+    clock: &Arc<SetClock>,
+    authoritative_reads: bool,
+) -> MaintainedVolume {
     let session = SessionOptions {
         clock: Arc::<SetClock>::clone(clock),
+        authoritative_reads,
         // The reaper waits until each session has confirmed a newer epoch, which it does in
         // heartbeats.
         heartbeat_interval: Duration::from_millis(50),

@@ -1,6 +1,8 @@
 //! Versions, trash and locks in both views. Two mounts and a gateway over one store execute random
 //! operations one after another. Each is compared with a [`model`] that is a list for each key.
 //!
+//! All three sessions have leases of each other, so most reads are answered from their caches.
+//!
 //! A mount here is a volume with the file layer over it, which receives the requests that a kernel
 //! would send; there is no kernel. Descriptors stay open while their files change. The test checks
 //! these laws:
@@ -28,21 +30,24 @@ mod tree;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use block::MemoryBlocks;
 use files::{Files, FilesOptions};
 use maintained::MaintainedVolume;
+use peering::{PeeringKey, PeeringOptions};
 use record::{BucketConfig, Ino, RetentionDefault, RetentionMode, Timestamp, Versioning};
 use store::{MemoryStore, MetaStore};
+use tempfile::TempDir;
 use volume::{BucketChange, FsError, NewBucket, SetClock, VolumeError};
 
 use crate::deep::driver::store;
 use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
 use crate::scale;
 use crate::versions::dice::{Dice, HOUR};
-use crate::versions::{BEGINNING, open, owner};
+use crate::versions::{BEGINNING, open_with, owner};
 use descriptors::Open;
 use model::{BUCKETS, HELD, KEPT, Model, PLAIN, TRASH};
 use upkeep::{NoProgress, fsck};
@@ -136,6 +141,8 @@ struct Counts {
     returned: u64,
     /// Blocks that were deleted.
     reaped: u64,
+    /// Reads of metadata that a session answered from its cache, by leases of the two others.
+    from_cache: u64,
 }
 
 /// The volume of a mount, and the file layer over it.
@@ -160,14 +167,37 @@ struct World {
     counts: Counts,
     /// True if each lifecycle pass also expires items of the trash.
     trash_has_days: bool,
+    /// Reads that the gateway answered from its cache before the mounts began.
+    alone: u64,
+    _sockets: TempDir,
+}
+
+/// Opens the volume in a session that takes leases of the others, and gives leases to them.
+async fn open(
+    store: &Arc<dyn MetaStore>,
+    blocks: &Arc<MemoryBlocks>,
+    clock: &Arc<SetClock>,
+    sockets: &Path,
+) -> MaintainedVolume {
+    let volume = open_with(store, blocks, clock, true).await;
+    let options = PeeringOptions {
+        volume: volume.record().id,
+        key: PeeringKey::new([7; PeeringKey::BYTES]),
+        socket_dir: Some(sockets.to_owned()),
+        listen: None,
+        address: None,
+    };
+    volume.connect_peers(options).await.expect("the sessions connect");
+    volume
 }
 
 async fn mount(
     store: &Arc<dyn MetaStore>,
     blocks: &Arc<MemoryBlocks>,
     clock: &Arc<SetClock>,
+    sockets: &Path,
 ) -> Mount {
-    let volume = open(store, blocks, clock).await;
+    let volume = open(store, blocks, clock, sockets).await;
     let options = FilesOptions {
         root: Ino::ROOT,
         read_only: false,
@@ -185,8 +215,13 @@ impl World {
     async fn new(store: Arc<dyn MetaStore>, seed: u64, log: Log) -> World {
         let blocks = Arc::new(MemoryBlocks::new());
         let clock = Arc::new(SetClock::new(BEGINNING));
-        let gateway = open(&store, &blocks, &clock).await;
-        let mounts = [mount(&store, &blocks, &clock).await, mount(&store, &blocks, &clock).await];
+        let sockets = tempfile::tempdir().expect("a folder");
+        let gateway = open(&store, &blocks, &clock, sockets.path()).await;
+        let mounts = [
+            mount(&store, &blocks, &clock, sockets.path()).await,
+            mount(&store, &blocks, &clock, sockets.path()).await,
+        ];
+        let alone = gateway.counters().session.remembered;
         for bucket in BUCKETS {
             let made = gateway.create_bucket(bucket, &NewBucket::owned_by(&owner())).await;
             made.expect("a bucket");
@@ -208,6 +243,8 @@ impl World {
             step: 0,
             counts,
             trash_has_days: false,
+            alone,
+            _sockets: sockets,
         };
         // An object from before versioning is the null version of its key.
         world.model.buckets[KEPT].versioning = Versioning::Off;
@@ -358,6 +395,9 @@ impl World {
             self.reap().await;
         }
         self.check().await;
+        let remembered = |volume: &MaintainedVolume| volume.counters().session.remembered;
+        self.counts.from_cache = self.volumes().iter().map(remembered).sum::<u64>() - self.alone;
+        assert!(self.counts.from_cache > self.step, "few reads were answered by leases");
         for volume in self.volumes() {
             volume.close().await;
         }
