@@ -16,6 +16,10 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// The time limit until the gateway notices that MinIO is back.
 const RECOVERY: Duration = Duration::from_secs(30);
 
+/// The time limit until the blocks of refused uploads are deleted. If MinIO does not answer the
+/// first deletions of a block, the gateway deletes it again a minute later.
+const CLEANED: Duration = Duration::from_secs(100);
+
 /// Length of an object that is too large for a record, so that it needs the bucket, in bytes.
 const LARGE: usize = 300_000;
 
@@ -94,7 +98,7 @@ impl Scene {
         for path in ["large", "again"] {
             self.client.delete(&format!("/box/{path}")).expect(204);
         }
-        let empty = wait_for(RECOVERY, || self.minio.blocks().is_empty());
+        let empty = wait_for(CLEANED, || self.minio.blocks().is_empty());
         assert!(empty, "blocks are left over: {:?}", self.minio.blocks());
         self.gateway.stop();
     }
@@ -163,7 +167,7 @@ fn no_acknowledged_upload_is_lost_when_minio_is_killed() {
     for key in scene.client.keys("box", "", 1000) {
         scene.client.delete(&format!("/box/{key}")).expect(204);
     }
-    let empty = wait_for(RECOVERY, || scene.minio.blocks().is_empty());
+    let empty = wait_for(CLEANED, || scene.minio.blocks().is_empty());
     assert!(empty, "blocks are left over: {:?}", scene.minio.blocks());
     scene.gateway.stop();
 }
