@@ -26,18 +26,22 @@ impl Leases {
         let mut ticks = tokio::time::interval(LEASE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut counts: VecDeque<u64> = VecDeque::with_capacity(DEMAND_INTERVALS);
+        let mut asks = false;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
-                // Reads that begin suddenly do not wait for the next interval.
-                () = self.records.demand_began() => {}
+                // Reads that begin suddenly do not wait for the next interval. A session that asks
+                // already is not woken, because its reads reach the minimum thousands of times a
+                // second.
+                () = self.records.demand_began(), if !asks => {}
                 () = closing.cancelled() => return,
             }
             counts.push_back(self.records.take_demand());
             if counts.len() > DEMAND_INTERVALS {
                 counts.pop_front();
             }
-            if counts.iter().sum::<u64>() >= DEMAND_MIN {
+            asks = counts.iter().sum::<u64>() >= DEMAND_MIN;
+            if asks {
                 self.ask_peers();
             }
         }

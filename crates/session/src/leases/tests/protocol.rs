@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout};
 use crate::leases::held::ASKS_MAX;
 use crate::leases::lessor::{LESSEES_MAX, UNKNOWN_KEYS_MAX};
 use crate::leases::{Leases, ReadsFrom, WhyAsks};
-use crate::records::RecordCache;
-use crate::times::{AUTHORITY_DURATION, LEASE_PROMISE};
+use crate::records::{DEMAND_MIN, RecordCache};
+use crate::times::{AUTHORITY_DURATION, LEASE_INTERVAL, LEASE_PROMISE};
 
 const PEER: Nonce = Nonce([7; 10]);
 
@@ -365,4 +365,30 @@ async fn a_peer_that_does_not_answer_is_asked_less_often() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     bench.leases.ask_peers();
     assert_eq!(bench.sent().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_with_many_reads_asks_once_an_interval() {
+    let mut bench = bench(true);
+    let closing = tokio_util::sync::CancellationToken::new();
+    let asker = tokio::spawn(Arc::clone(&bench.leases).ask(closing.clone()));
+    let intervals = 5;
+    let end = Instant::now() + LEASE_INTERVAL * intervals;
+    let mut asked = Vec::new();
+    while Instant::now() < end {
+        for _ in 0..DEMAND_MIN {
+            bench.answers(1);
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for message in bench.sent() {
+            let Message::Ask { number } = message else { panic!("{message:?}") };
+            asked.push(number);
+            bench.receive(Message::Grant { number, fresh: false });
+        }
+    }
+    closing.cancel();
+    asker.await.expect("the asker ends");
+    // One question comes from the beginning of the reads.
+    let most = usize::try_from(intervals).unwrap_or(0) + 2;
+    assert!((2..=most).contains(&asked.len()), "{} questions", asked.len());
 }
