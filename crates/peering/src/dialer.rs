@@ -1,4 +1,12 @@
-//! The task that keeps a link to one peer with a smaller nonce.
+//! The task that keeps a link to one peer.
+//!
+//! Both sessions of a pair have such a task, because the machine of one of them may be unreachable
+//! from the other one. The session with the larger nonce dials first. The other one dials if there is
+//! no link for [`SECOND_DIAL_PAUSE`]. For example, a gateway in a container cannot be reached, but it
+//! reaches the mount on the machine.
+//!
+//! If both dial at the same time, each of the two connections may end the other one. The next attempts
+//! of the two sessions are at different times.
 //!
 //! It tries the addresses of the peer in their order, and again after a back-off that grows from
 //! [`BACKOFF_MIN`] to [`BACKOFF_MAX`]. For example, a peer that restarts is reached about 50 ms
@@ -30,20 +38,30 @@ pub const BACKOFF_MIN: Duration = Duration::from_millis(50);
 /// attempt after its end begins with the first wait.
 pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
+/// The time without a link after which the session with the smaller nonce dials.
+pub(crate) const SECOND_DIAL_PAUSE: Duration = Duration::from_secs(1);
+
+/// The order in which the two sessions of a pair dial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// This session has the larger nonce, and dials at once.
+    First,
+    /// This session has the smaller nonce, and dials if the other one has not reached it.
+    Second,
+}
+
 /// Keeps a link to `peer` until the sender of its addresses is dropped or the session closes.
 pub(crate) async fn keep_linked(
     registry: Arc<Registry>,
     peer: Nonce,
+    precedence: Precedence,
     mut reach: watch::Receiver<Vec<String>>,
 ) {
     let mut backoff = Backoff::new();
     loop {
         let addresses = reach.borrow_and_update().clone();
         let attempt = async {
-            // A link of an earlier task for this peer is still in use.
-            if let Some(link) = registry.link_of(peer) {
-                link.cancelled().await;
-            }
+            until_due(&registry, peer, precedence).await;
             connect(&registry, peer, &addresses).await
         };
         let connected = tokio::select! {
@@ -78,6 +96,23 @@ pub(crate) async fn keep_linked(
             () = sleep(backoff.next()) => {}
         }
         // The addresses of the next attempt are read at its start.
+    }
+}
+
+/// Waits until there is no link to the peer, and it is this session's turn to dial.
+async fn until_due(registry: &Registry, peer: Nonce, precedence: Precedence) {
+    loop {
+        // The peer has dialled, or a link of an earlier task is still in use.
+        while let Some(link) = registry.link_of(peer) {
+            link.cancelled().await;
+        }
+        match precedence {
+            Precedence::First => return,
+            Precedence::Second => sleep(SECOND_DIAL_PAUSE).await,
+        }
+        if registry.link_of(peer).is_none() {
+            return;
+        }
     }
 }
 

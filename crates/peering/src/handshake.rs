@@ -8,7 +8,7 @@
 //! listener → dialer   verdict one encrypted byte                                    21 bytes
 //! ```
 //!
-//! Roles: the session with the larger nonce dials, the other one listens. A proof is the
+//! Roles: one session dials, the other one listens. A proof is the
 //! HMAC-SHA256 of the role's label, the hello and the answer without its proof. It therefore covers
 //! the volume, both sessions, both challenges and the role. For example, a stranger who repeats a
 //! recorded proof fails at the listener's new challenge, and a stranger who sends the listener's
@@ -104,9 +104,9 @@ pub enum HandshakeError {
     /// The address belongs to another session, for example to a later one on the same machine.
     #[error("another session has this address")]
     Session,
-    /// The dialer's nonce is not larger than the listener's.
-    #[error("the session with the smaller name dialled")]
-    Order,
+    /// The session has dialled itself.
+    #[error("this session has this address itself")]
+    Itself,
     /// The peer does not know the key of the volume, or its messages were changed on their way.
     #[error("it does not have the master key of this volume")]
     Proof,
@@ -193,8 +193,8 @@ impl Prover {
         if Nonce(taken(&mut rest)?) != self.own {
             return Err(HandshakeError::Session);
         }
-        if dialer <= self.own {
-            return Err(HandshakeError::Order);
+        if dialer == self.own {
+            return Err(HandshakeError::Itself);
         }
         let proof = self.proof(DIALER_PROVES, hello, claim);
         let (theirs, ours) = self.keys(hello, claim);

@@ -1,7 +1,7 @@
 //! Authenticated, encrypted and ordered connections between the sessions of one volume.
 //!
 //! - [`Peering`] makes the listeners of a session before the session begins, and [`Links`] keeps at
-//!   most one connection to each peer. The session with the larger nonce dials.
+//!   most one connection to each peer. Both sessions may dial, the one with the larger nonce first.
 //! - A [`Link`] is one connection to a peer session: [`Link::send`] queues a [`Message`], and
 //!   [`LinkEvents`] reports received messages and the end of the link.
 //! - [`handshake`] and [`frame`] are the bytes on a connection.

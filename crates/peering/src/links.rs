@@ -12,7 +12,7 @@ use record::Nonce;
 use tokio::sync::watch;
 
 use crate::LinkState;
-use crate::dialer::keep_linked;
+use crate::dialer::{Precedence, keep_linked};
 use crate::listener::{Listener, listen};
 use crate::registry::{LINKS_MAX, Registry};
 use crate::socket_file::SocketFile;
@@ -30,7 +30,7 @@ pub struct Peer {
 #[derive(Debug)]
 pub struct Links {
     registry: Arc<Registry>,
-    /// The addresses of each peer that this session dials. A dropped sender ends the dialer.
+    /// The addresses of each peer. A dropped sender ends the peer's dialer.
     dialed: Mutex<HashMap<Nonce, watch::Sender<Vec<String>>>>,
     file: Mutex<Option<SocketFile>>,
 }
@@ -48,9 +48,9 @@ impl Links {
         Links { registry, dialed: Mutex::default(), file: Mutex::new(file) }
     }
 
-    /// Sets the peers of this session. It dials those with smaller nonces, and expects the others to
-    /// dial. The peers behind the first [`LINKS_MAX`] count as not named. This session's own nonce is
-    /// ignored.
+    /// Sets the peers of this session, and dials each without a link: one with a smaller nonce at
+    /// once, and one with a larger nonce after it had time to dial this session. The peers behind the
+    /// first [`LINKS_MAX`] count as not named. This session's own nonce is ignored.
     ///
     /// A link whose peer is missing in two lists in a row closes. A new peer, or one with changed
     /// addresses and without a link, is dialled at once.
@@ -65,7 +65,7 @@ impl Links {
             return;
         }
         dialed.retain(|nonce, _| names.contains(nonce));
-        for Peer { nonce, reach } in peers.into_iter().filter(|peer| peer.nonce < own) {
+        for Peer { nonce, reach } in peers {
             match dialed.get(&nonce) {
                 Some(known) => {
                     known.send_if_modified(|before| {
@@ -77,7 +77,10 @@ impl Links {
                 None => {
                     let (sender, addresses) = watch::channel(reach);
                     dialed.insert(nonce, sender);
-                    let keeping = keep_linked(Arc::clone(&self.registry), nonce, addresses);
+                    let precedence =
+                        if nonce < own { Precedence::First } else { Precedence::Second };
+                    let registry = Arc::clone(&self.registry);
+                    let keeping = keep_linked(registry, nonce, precedence, addresses);
                     self.registry.tasks.spawn("dialer of a peer", keeping);
                 }
             }

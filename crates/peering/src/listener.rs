@@ -1,4 +1,4 @@
-//! The listeners of a session, which its peers with larger nonces dial.
+//! The listeners of a session, which its peers dial.
 //!
 //! A stranger costs little: a connection without a proof has fixed buffers and a deadline, and at
 //! most [`HANDSHAKES_MAX`] of them exist at one listener. For example, if a stranger opens a

@@ -36,13 +36,12 @@ pub enum LinkState {
         /// True if it is a Unix socket.
         local: bool,
     },
-    /// No attempt has ended yet. This is also the state of a peer that dials this session, that is,
-    /// of one with a larger nonce, until it does.
+    /// No attempt has ended yet.
     Connecting,
     /// The last attempt failed, and the next one follows. The text is for the operator: the
     /// address and the cause.
     Failed(String),
-    /// This session should dial, and the peer has no address that this machine can use.
+    /// The peer has no address that this machine can use, and has not dialled this session.
     Unreachable,
 }
 

@@ -7,6 +7,7 @@ use store::{Key, Space};
 use tokio::time::{Instant, sleep};
 
 use super::fixture::*;
+use crate::dialer::SECOND_DIAL_PAUSE;
 use crate::{CLOSE_DRAIN_MAX, LinkState, Message, Peer};
 
 fn notice(batch: u64, keys: usize) -> Message {
@@ -219,14 +220,31 @@ async fn a_peer_may_connect_before_a_list_names_it() {
 }
 
 #[tokio::test]
-async fn only_the_session_with_the_larger_nonce_dials() {
+async fn the_session_with_the_smaller_nonce_dials_if_the_other_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
-    let dialer = Session::start(2, local(folder.path())).await;
+    let mut other = Session::start(2, local(folder.path())).await;
+    let mut session = Session::start(1, local(folder.path())).await;
+    session.links.set_peers(vec![other.peer(), session.peer()]);
+    sleep(SECOND_DIAL_PAUSE / 5).await;
+    session.quiet();
+    assert_eq!(session.links.states(), [(nonce(2), LinkState::Connecting)]);
+    assert_eq!(session.opened().await.peer(), nonce(2));
+    assert_eq!(other.opened().await.peer(), nonce(1));
+    other.links.set_peers(vec![session.peer()]);
+    sleep(SECOND_DIAL_PAUSE + Duration::from_millis(200)).await;
+    other.quiet();
+    session.quiet();
+}
+
+#[tokio::test]
+async fn a_session_with_a_link_is_not_dialled_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut dialer = Session::start(2, local(folder.path())).await;
     let mut listener = Session::start(1, local(folder.path())).await;
-    listener.links.set_peers(vec![dialer.peer(), listener.peer()]);
-    sleep(Duration::from_millis(200)).await;
+    connected(&mut dialer, &mut listener).await;
+    sleep(SECOND_DIAL_PAUSE + Duration::from_millis(200)).await;
+    dialer.quiet();
     listener.quiet();
-    assert_eq!(listener.links.states(), [(nonce(2), LinkState::Connecting)]);
 }
 
 #[tokio::test]

@@ -371,7 +371,7 @@ async fn a_peer_that_does_not_answer_is_asked_less_often() {
 async fn a_session_with_many_reads_asks_once_an_interval() {
     let mut bench = bench(true);
     let closing = tokio_util::sync::CancellationToken::new();
-    let asker = tokio::spawn(Arc::clone(&bench.leases).ask(closing.clone()));
+    let asking = Arc::clone(&bench.leases).ask(closing.clone());
     let intervals = 5;
     let end = Instant::now() + LEASE_INTERVAL * intervals;
     let mut asked = Vec::new();
