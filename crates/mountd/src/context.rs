@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use files::{Files, NodeStat};
 use record::Ino;
 
+use crate::recent_nodes::RecentNodes;
 use crate::reports::{MountState, Reports};
 use crate::shape::ShownAs;
 use crate::space::Space;
@@ -26,6 +27,8 @@ pub(super) struct MountContext {
     pub(super) reports: Arc<dyn Reports>,
     /// The last known attributes of the mount's root, for [`MountContext::last_root`].
     pub(super) root: Mutex<Option<NodeStat>>,
+    /// The nodes of which the kernel may have answers in its caches.
+    pub(super) recent_nodes: Arc<RecentNodes>,
 }
 
 impl MountContext {

@@ -8,6 +8,7 @@
 //! module keeps no state of nodes: their numbers are those of the volume.
 
 mod answer;
+mod caching;
 mod interruptible;
 mod killed;
 mod locks;
@@ -104,8 +105,11 @@ impl FileSystem for Glue {
         let (files, gone) = (self.files.for_thread(request.pid()), self.gone.clone());
         // Before the read of the volume, so that the kernel caches the result no longer than it is
         // valid.
-        let cache_validity = files.cache_validity();
         let context = Arc::clone(&self.context);
+        let is_cacheable = caching::register(&context.recent_nodes, files.root(), &request);
+        let cache_validity = files.cache_validity();
+        let cache_validity =
+            if is_cacheable { cache_validity } else { cache_validity.without_leases() };
         let call = Call { files, cache_validity, gone, request, context };
         let commits = call.commits();
         let answering = call.execute_once(self.ledger.clone(), reply);
@@ -185,27 +189,6 @@ impl Call {
         CreateOptions { mode, umask, uid, gid }
     }
 
-    /// Returns a node's entry, with the times for which the kernel may cache it.
-    fn entry(&self, stat: &NodeStat) -> NodeEntry {
-        NodeEntry {
-            node: self.node_id(stat.ino),
-            generation: 0,
-            attributes: self.context.shown.attributes(stat),
-            entry_timeout: if stat.volatile_name {
-                Duration::ZERO
-            } else {
-                self.cache_validity.remaining()
-            },
-            attributes_timeout: self.timeout(stat),
-        }
-    }
-
-    /// Returns the time for which the kernel may cache attributes. 0 if they may change without a
-    /// notification, for example while the file has dirty data.
-    fn timeout(&self, stat: &NodeStat) -> Duration {
-        if stat.volatile_attributes { Duration::ZERO } else { self.cache_validity.remaining() }
-    }
-
     /// Returns the attributes of a node. If the stores do not answer in time, those of the root are
     /// the last known ones, because df(1) reads the root of each mount of a machine, and would
     /// hang.
@@ -228,13 +211,6 @@ impl Call {
             Some(stat) => Ok(NodeStat { volatile_attributes: true, ..stat }),
             None => finding.await,
         }
-    }
-
-    /// Returns the entry of a node that the kernel may already know. The kernel would overwrite
-    /// newer attributes with those of this reply, also after a notification that they have changed,
-    /// so it must not cache them.
-    fn known_entry(&self, stat: &NodeStat) -> NodeEntry {
-        NodeEntry { attributes_timeout: Duration::ZERO, ..self.entry(stat) }
     }
 
     /// Returns the reply to OPEN. `flags` are those of open(2).
@@ -552,8 +528,9 @@ impl Call {
             let (inode, name) = (self.node_id(*ino).0, OsStr::from_bytes(name));
             let name = DirectoryName { inode, cookie: *next, kind: kind_bits(*kind) >> 12, name };
             if plus {
-                // One value, so that the name and the attributes expire together.
-                let left = cache_validity.remaining();
+                // One value, so that the name and the attributes expire together. The kernel may
+                // apply both after a notification that they have changed.
+                let left = cache_validity.remaining_if_unordered();
                 let entry = attributes.as_ref().map(|stat| NodeEntry {
                     entry_timeout: left,
                     attributes_timeout: left,

@@ -45,6 +45,7 @@ mod keeper;
 mod mounted;
 mod notices;
 mod parameters;
+mod recent_nodes;
 mod reports;
 mod shape;
 mod space;

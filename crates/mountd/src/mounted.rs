@@ -27,6 +27,7 @@ use crate::context::MountContext;
 use crate::glue::Glue;
 use crate::notices::Notices;
 use crate::parameters::MountParameters;
+use crate::recent_nodes::RecentNodes;
 use crate::reports::Reports;
 use crate::shape::ShownAs;
 use crate::space::Space;
@@ -180,12 +181,14 @@ impl Mounted {
             gid: parameters.gid.number(gid.as_raw(), uid.is_root()),
             umask: parameters.umask,
         };
+        let recent_nodes = Arc::new(RecentNodes::new());
         let context = MountContext {
             space: Space::new(volume, bucket, blocks_folder),
             shown,
             stats: Stats::new(Arc::clone(&reports)),
             reports,
             root: Mutex::default(),
+            recent_nodes: Arc::clone(&recent_nodes),
         };
         let (gone, tasks) = (CancellationToken::new(), TaskTracker::new());
         let glue = Arc::new(Glue {
@@ -205,8 +208,8 @@ impl Mounted {
         let session = start_session(folder, device, kernel, glue, ledger.clone()).await?;
         let session = Arc::new(session);
         // After the start of the session, which carries the notifications.
-        let (queue, _thread) = session.notice_queue().map_err(|error| serving(folder, error))?;
-        let notices = Notices { queue, root: files.root() };
+        let notices = Notices::start(&session, files.root(), recent_nodes, &tasks);
+        let notices = notices.map_err(|error| serving(folder, error))?;
         files.watch(Arc::new(notices), parameters.coherence);
         // Three background tasks: flush of dirty data, commits of access times, handover of pages
         // to other mounts.

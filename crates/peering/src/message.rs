@@ -48,6 +48,9 @@ pub enum Message {
     Ask {
         /// A number of the reader's choice, which the grant repeats.
         number: u64,
+        /// True if answers of the reader may be cached outside of its process, for example by the
+        /// kernel of a mount. Then the end of the link does not prove that the lease has ended.
+        outlives_link: bool,
     },
     /// The writer promises to notify the reader before it changes a record. Notices of the batches
     /// that are in flight precede it.
@@ -134,7 +137,10 @@ impl Message {
     /// Appends the bytes of the message to `to`.
     pub fn encode(&self, to: &mut Vec<u8>) {
         match self {
-            Message::Ask { number } => head(to, kind::ASK, *number),
+            Message::Ask { number, outlives_link } => {
+                head(to, kind::ASK, *number);
+                to.push(u8::from(*outlives_link));
+            }
             Message::Grant { number, fresh } => {
                 head(to, kind::GRANT, *number);
                 to.push(u8::from(*fresh));
@@ -156,15 +162,12 @@ impl Message {
         let (&kind, rest) = bytes.split_first().ok_or(MessageError::Field("kind"))?;
         let mut from = Fields { rest };
         let message = match kind {
-            kind::ASK => Message::Ask { number: from.varint("number")? },
+            kind::ASK => Message::Ask {
+                number: from.varint("number")?,
+                outlives_link: from.flag("outlives_link")?,
+            },
             kind::GRANT => {
-                let number = from.varint("number")?;
-                let fresh = match from.byte("fresh")? {
-                    0 => false,
-                    1 => true,
-                    2.. => return Err(MessageError::Field("fresh")),
-                };
-                Message::Grant { number, fresh }
+                Message::Grant { number: from.varint("number")?, fresh: from.flag("fresh")? }
             }
             kind::NOTICE => Message::Notice { batch: from.varint("batch")?, keys: from.keys()? },
             kind::ACK => Message::Ack { batch: from.varint("batch")? },
@@ -215,6 +218,14 @@ impl<'a> Fields<'a> {
         let (&byte, rest) = self.rest.split_first().ok_or(MessageError::Field(field))?;
         self.rest = rest;
         Ok(byte)
+    }
+
+    fn flag(&mut self, field: &'static str) -> Result<bool, MessageError> {
+        match self.byte(field)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            2.. => Err(MessageError::Field(field)),
+        }
     }
 
     fn take(&mut self, length: usize, field: &'static str) -> Result<&'a [u8], MessageError> {

@@ -53,6 +53,7 @@ use tracing::debug;
 
 use crate::records::{Basis, RecordCache};
 use crate::times::AUTHORITY_DURATION;
+use crate::watch::Watches;
 use given::{Batch, Given};
 use held::Held;
 
@@ -63,6 +64,8 @@ pub use reads_from::{ReadsFrom, WhyAsks};
 #[derive(Debug)]
 pub(crate) struct Leases {
     records: Arc<RecordCache>,
+    /// Caches outside of this process, which notices of peers invalidate.
+    watches: Arc<Watches>,
     /// The links to other sessions; empty if this session neither gives nor takes leases.
     links: OnceLock<Links>,
     state: Mutex<State>,
@@ -106,9 +109,10 @@ impl Peer {
 impl Leases {
     /// Creates the leases of a session, which holds none and has given none. Until the first call of
     /// [`Leases::sessions_listed`] it assumes that there are other sessions.
-    pub(crate) fn new(records: &Arc<RecordCache>) -> Arc<Leases> {
+    pub(crate) fn new(records: &Arc<RecordCache>, watches: &Arc<Watches>) -> Arc<Leases> {
         let (links, state) = (OnceLock::new(), Mutex::default());
-        Arc::new(Leases { records: Arc::clone(records), links, state })
+        let (records, watches) = (Arc::clone(records), Arc::clone(watches));
+        Arc::new(Leases { records, watches, links, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -149,7 +153,7 @@ impl Leases {
             for (nonce, peer) in &mut state.peers {
                 // No batch of an ended session can commit any more.
                 if !nonces.contains(nonce) {
-                    peer.held.release(&self.records);
+                    peer.held.release(&self.records, &self.watches);
                 }
             }
             state.others = Some(nonces);
@@ -197,7 +201,7 @@ impl Leases {
             state.others = None;
             self.records.disable();
             for peer in state.peers.values_mut() {
-                peer.held.release(&self.records);
+                peer.held.release(&self.records, &self.watches);
                 if let Some(link) = &peer.link {
                     link.send(Message::Bye);
                 }
@@ -228,7 +232,9 @@ impl LinkEvents for Leases {
             return;
         }
         match message {
-            Message::Ask { number } => state.grant(link.peer(), number),
+            Message::Ask { number, outlives_link } => {
+                state.grant(link.peer(), number, outlives_link);
+            }
             Message::Ack { batch } => state.acknowledged(link.peer(), batch),
             Message::Bye => state.promise_ended(link.peer()),
             Message::Grant { number, fresh } => self.granted(state, link.peer(), number, fresh),
@@ -248,7 +254,8 @@ impl LinkEvents for Leases {
         self.end_lease(peer);
         peer.given.forget_link();
         // The peer gives up its lease before it closes a link, and on one machine no network can end
-        // the link. So a link that the peer has ended proves that the lease has.
+        // the link. So a link that the peer has ended proves that the lease has, unless caches outside
+        // of the peer's process rely on it.
         if link.peer_has_left() {
             state.promise_ended(link.peer());
         }
@@ -261,7 +268,7 @@ impl Leases {
     fn end_lease(&self, peer: &mut Peer) {
         if !peer.held.is_empty() {
             self.records.end_authority();
-            peer.held.release(&self.records);
+            peer.held.release(&self.records, &self.watches);
         }
     }
 }

@@ -85,4 +85,4 @@ pub use times::{
     HEARTBEAT_INTERVAL, HOLD_AFTER, JOIN_PATIENCE, LEASE_INTERVAL, LEASE_PROMISE,
     META_READ_DEADLINE, PUSHED_CACHE_DURATION, SESSION_SILENCE, SHORT_CONTENTION_DEADLINE,
 };
-pub use watch::{CacheValidity, Coherence, NodeChanges, NodeWatch};
+pub use watch::{Acknowledge, CacheValidity, Coherence, NodeChanges, NodeWatch};

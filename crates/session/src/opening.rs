@@ -113,7 +113,7 @@ impl Session {
         let records = RecordCache::new(options.record_cache_bytes, options.authoritative_reads);
         // All parts use the store behind the record cache, so that none of them can miss what
         // another one has learned.
-        let leases = Leases::new(&records);
+        let leases = Leases::new(&records, &watches);
         let cached = CachedStore::new(store, Arc::clone(&records), Arc::clone(&leases));
         let store: Arc<dyn MetaStore> = Arc::new(cached);
         let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());

@@ -107,10 +107,11 @@ impl RecordCache {
         self.currency.extend_authority(until, basis);
     }
 
-    /// Returns the time until which no other session exists that changes records, and the state of
-    /// the cache, for [`RecordCache::is_unchanged`]. `None` if the session may have peers.
-    pub(crate) fn alone_until(&self) -> Option<(Moment, SeqlockRead)> {
-        self.currency.alone_until()
+    /// Returns the time until which no other session changes records without notice, the state of the
+    /// cache, for [`RecordCache::is_unchanged`], and the reason. `None` if a peer may change records
+    /// without notice.
+    pub(crate) fn relied_on(&self) -> Option<(Moment, SeqlockRead, Basis)> {
+        self.currency.relied_on()
     }
 
     /// Returns the reason for which reads are answered from the cache now; `None` if each read asks

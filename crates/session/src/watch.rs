@@ -4,13 +4,17 @@
 //! registers a [`NodeWatch`] here. Two rules keep the cached data true:
 //!
 //! - **Time.** Before a read, [`crate::Session::cache_validity`] returns how long its result may be
-//!   cached: until the authority of a session without peers ends, half a second at most (see
-//!   [`crate::peers`]). With peers it is zero, or with [`Coherence::Pushed`] it is
-//!   [`PUSHED_CACHE_DURATION`].
+//!   cached: until the authority of the session ends, half a second at most (see [`crate::peers`]
+//!   and [`crate::leases`]). If a peer may change records without notice it is zero, or with
+//!   [`Coherence::Pushed`] it is [`PUSHED_CACHE_DURATION`].
 //! - **Invalidation.** A change of this session is invalidated before its caller gets the answer.
 //!   The [`NodeWatch`] is notified of each committed plan, and the answer waits until the watch has
-//!   invalidated its caches, or until everything that was granted has expired. A change of another
-//!   session is invalidated when the feed reports it.
+//!   invalidated its caches, or until everything that was granted has expired. A change of a peer
+//!   that gives notice is invalidated before the notice is acknowledged, thus before the change. With
+//!   [`Coherence::Pushed`], a change of another session is invalidated when the feed reports it.
+//!
+//! While a batch of a peer is in flight, no result may be cached: it may be of before the batch, and
+//! no second invalidation follows.
 //!
 //! For example, a program has called `stat` on a file, and the kernel may cache the size for 0.4 s.
 //! An S3 client overwrites the file. The PUT is answered after the kernel has dropped the
@@ -29,8 +33,8 @@ use runtime::Moment;
 use store::{Key, Plan, Write};
 use tokio::sync::oneshot;
 
-use crate::records::SeqlockRead;
-use crate::times::PUSHED_CACHE_DURATION;
+use crate::records::{Basis, SeqlockRead};
+use crate::times::{AUTHORITY_DURATION, PUSHED_CACHE_DURATION};
 
 /// Consistency of caches outside of this process, such as the kernel's, while the session has peers
 /// (other sessions of the volume).
@@ -50,14 +54,29 @@ pub enum Coherence {
 pub struct CacheValidity {
     until: Option<Moment>,
     /// The state of the record cache when this was granted, if no other session could change
-    /// records then.
+    /// records without notice then.
     pub(crate) seen: Option<SeqlockRead>,
+    /// True if peers may change the data, and give notice before they do.
+    pub(crate) is_leased: bool,
 }
 
 impl CacheValidity {
-    /// Returns the remaining time; zero if the data may not be cached.
+    /// Returns the remaining time; zero if the data may not be cached. It holds for a cache that
+    /// does not store a result if it was invalidated after the request for the result.
     pub fn remaining(self) -> Duration {
         self.until.map_or(Duration::ZERO, Moment::remaining)
+    }
+
+    /// Returns the remaining time for a cache that may store a result although it was invalidated
+    /// after the request for the result. This is zero if peers may change the data.
+    pub fn remaining_if_unordered(self) -> Duration {
+        if self.is_leased { Duration::ZERO } else { self.remaining() }
+    }
+
+    /// Returns the validity for data of which peers give no notice: zero if peers may change it.
+    #[must_use]
+    pub fn without_leases(self) -> CacheValidity {
+        if self.is_leased { CacheValidity::default() } else { self }
     }
 
     /// Returns true if other sessions may change the cached data before it is invalidated.
@@ -120,9 +139,18 @@ pub trait NodeWatch: fmt::Debug + Send + Sync {
     /// granted times have expired. Must not block.
     fn changed(&self, changes: &NodeChanges, done: Option<oneshot::Sender<()>>);
 
+    /// Invalidates these names and nodes, which a peer is going to change. Calls `done` when no
+    /// cache answers with them any more, and none stores a result that was requested before. If
+    /// `done` is dropped instead, the peer waits until all granted times have expired. Must not
+    /// block.
+    fn peer_changes(&self, changes: &NodeChanges, done: Acknowledge);
+
     /// Invalidates all cached names and nodes, because any record may have changed. Must not block.
     fn all_changed(&self);
 }
+
+/// Acknowledges the notice of a peer.
+pub type Acknowledge = Box<dyn FnOnce() + Send>;
 
 /// An invalidation for which the answer to a change waits.
 #[derive(Debug)]
@@ -164,6 +192,17 @@ struct Times {
     feed_checked: Option<Moment>,
     /// The latest time until which the watch was permitted to let data be cached.
     granted: Option<Moment>,
+    /// The number of batches of peers that are in flight or have an unknown outcome.
+    peer_batches: usize,
+    /// The time from which each lease was asked for with the mark that it may outlive its link.
+    leases_outlive_links: Option<Moment>,
+}
+
+impl Times {
+    /// Returns true if data may be cached that is read from now on under leases of all peers.
+    fn may_grant_under_leases(&self) -> bool {
+        self.peer_batches == 0 && self.leases_outlive_links.is_none_or(Moment::has_passed)
+    }
 }
 
 impl Watches {
@@ -176,7 +215,15 @@ impl Watches {
     }
 
     pub(crate) fn set(&self, watch: Option<Watch>) {
+        // Leases that were asked for before have ended then.
+        self.times().leases_outlive_links = Some(Moment::now().after(AUTHORITY_DURATION));
         *self.watch.write().unwrap_or_else(PoisonError::into_inner) = watch;
+    }
+
+    /// Returns true if caches outside of this process may keep data that this session reads under a
+    /// lease, also after the end of the process.
+    pub(crate) fn may_outlive_links(&self) -> bool {
+        self.watch().is_some() || self.granted().is_some()
     }
 
     /// Returns the registered watch and the latest time until which a watch may let data be cached,
@@ -188,12 +235,22 @@ impl Watches {
     }
 
     /// Returns the time until which the watch may let data be cached that is read from now on.
-    /// `authority` is the time until which no other session changes records, and the state of the
-    /// record cache; `None` if another session may change records now.
-    pub(crate) fn cache_validity(&self, authority: Option<(Moment, SeqlockRead)>) -> CacheValidity {
+    /// `authority` is the time until which no other session changes records without notice, the state
+    /// of the record cache, and the reason; `None` if another session may change records now.
+    pub(crate) fn cache_validity(
+        &self,
+        authority: Option<(Moment, SeqlockRead, Basis)>,
+    ) -> CacheValidity {
         let Some(Watch { coherence, .. }) = self.watch() else { return CacheValidity::default() };
-        let (authority, seen) = authority.unzip();
         let mut times = self.times();
+        let authority = authority.filter(|(_, _, basis)| match (basis, coherence) {
+            (Basis::Alone, _) => true,
+            (Basis::Leases, Coherence::Strict) => times.may_grant_under_leases(),
+            // Peers do not wait for these caches.
+            (Basis::Leases, Coherence::Pushed) => false,
+        });
+        let is_leased = authority.is_some_and(|(_, _, basis)| basis == Basis::Leases);
+        let (authority, seen) = authority.map(|(until, seen, _)| (until, seen)).unzip();
         let until = match coherence {
             Coherence::Strict => authority,
             Coherence::Pushed => authority.or(times.feed_checked),
@@ -204,7 +261,31 @@ impl Watches {
         {
             times.granted = Some(until);
         }
-        CacheValidity { until, seen }
+        CacheValidity { until, seen, is_leased }
+    }
+
+    /// Handles the notice of a peer's batch, which writes the records of these keys and is not sent
+    /// to the store before `done` was called. Until [`Watches::peer_batches_ended`] no data may be
+    /// cached.
+    pub(crate) fn peer_batch_sent(&self, keys: &[Key], done: Acknowledge) {
+        // Before the grants are read: a later grant sees the batch.
+        self.times().peer_batches += 1;
+        let Some((watch, _until)) = self.granted() else { return done() };
+        let coherence = self.watch().map(|watch| watch.coherence);
+        let changes = NodeChanges::from_keys(keys.iter());
+        match (watch, coherence) {
+            _ if changes.is_empty() => done(),
+            (Some(_), Some(Coherence::Pushed)) => done(),
+            (Some(watch), _) => watch.peer_changes(&changes, done),
+            // Nothing invalidates the caches of a removed watch: the peer waits for their end.
+            (None, _) => drop(done),
+        }
+    }
+
+    /// Handles the end of `count` batches of peers.
+    pub(crate) fn peer_batches_ended(&self, count: usize) {
+        let mut times = self.times();
+        times.peer_batches = times.peer_batches.saturating_sub(count);
     }
 
     /// Extends the time until which data may be cached while other sessions exist, because the
@@ -239,8 +320,13 @@ impl Watches {
     }
 
     /// Invalidates the names and nodes in the records of these keys, which other sessions have
-    /// changed.
+    /// changed. With [`Coherence::Strict`] no cache has them: the times of a session without peers
+    /// end before the first change of a new session, and other changes were noticed before.
     pub(crate) fn notified<'k>(&self, keys: impl Iterator<Item = &'k Key>) {
+        let is_pushed = |watch: &Watch| watch.coherence == Coherence::Pushed;
+        if !self.watch().as_ref().is_some_and(is_pushed) {
+            return;
+        }
         let Some((Some(watch), _until)) = self.granted() else { return };
         let changes = NodeChanges::from_keys(keys);
         if !changes.is_empty() {

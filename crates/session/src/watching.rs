@@ -26,7 +26,7 @@ impl Session {
     /// Returns how long the registered watch may let outside caches keep data that it reads from
     /// now on. Call it before the read.
     pub fn cache_validity(&self) -> CacheValidity {
-        self.watches.cache_validity(self.records.alone_until())
+        self.watches.cache_validity(self.records.relied_on())
     }
 
     /// Returns how long outside caches may keep data that the watch read while `before` was valid

@@ -47,9 +47,10 @@ pub use options::VolumeOptions;
 pub use record::VersionRef;
 pub use runtime::{SetClock, SystemClock};
 pub use session::{
-    Backoff, COMMIT_DEADLINE, CONTENTION_DEADLINE, CacheValidity, Coherence, LockNotices,
-    LockWatch, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION, RECORD_CACHE_BYTES_DEFAULT,
-    ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions, VolumeError, count_round_trips,
+    Acknowledge, Backoff, COMMIT_DEADLINE, CONTENTION_DEADLINE, CacheValidity, Coherence,
+    LockNotices, LockWatch, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION,
+    RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions,
+    VolumeError, count_round_trips,
 };
 pub use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 

@@ -25,6 +25,10 @@ impl NodeWatch for Unheeding {
         let _gone = done.map(|done| done.send(()));
     }
 
+    fn peer_changes(&self, _changes: &volume::NodeChanges, done: volume::Acknowledge) {
+        done();
+    }
+
     fn all_changed(&self) {}
 }
 

@@ -395,6 +395,10 @@ impl volume::NodeWatch for Forgets {
         let _gone = done.map(|done| done.send(()));
     }
 
+    fn peer_changes(&self, _changes: &volume::NodeChanges, done: volume::Acknowledge) {
+        done();
+    }
+
     fn all_changed(&self) {}
 }
 

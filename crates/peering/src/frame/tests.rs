@@ -16,7 +16,7 @@ fn sealed(sealer: &mut FrameSealer, message: &Message) -> Vec<u8> {
 fn frames_open_in_their_order() {
     let (mut sealer, mut opener) = pair();
     for number in 0..300 {
-        let message = Message::Ask { number };
+        let message = Message::Ask { number, outlives_link: false };
         let mut frame = sealed(&mut sealer, &message);
         assert_eq!(FrameOpener::frame_bytes(&frame), Ok(Some(frame.len())));
         assert_eq!(opener.open(&mut frame), Ok(message));
@@ -26,10 +26,10 @@ fn frames_open_in_their_order() {
 
 #[test]
 fn a_frame_with_any_changed_bit_does_not_open() {
-    let length = sealed(&mut pair().0, &Message::Ask { number: 300 }).len();
+    let length = sealed(&mut pair().0, &Message::Ask { number: 300, outlives_link: true }).len();
     for bit in 0..8 * length {
         let (mut sealer, mut opener) = pair();
-        let mut frame = sealed(&mut sealer, &Message::Ask { number: 300 });
+        let mut frame = sealed(&mut sealer, &Message::Ask { number: 300, outlives_link: true });
         frame[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(opener.open(&mut frame), Err(FrameError::Forged), "bit {bit}");
     }
@@ -38,8 +38,8 @@ fn a_frame_with_any_changed_bit_does_not_open() {
 #[test]
 fn a_repeated_missing_or_moved_frame_does_not_open() {
     let (mut sealer, mut opener) = pair();
-    let first = sealed(&mut sealer, &Message::Ask { number: 1 });
-    let second = sealed(&mut sealer, &Message::Ask { number: 2 });
+    let first = sealed(&mut sealer, &Message::Ask { number: 1, outlives_link: false });
+    let second = sealed(&mut sealer, &Message::Ask { number: 2, outlives_link: false });
     assert_eq!(opener.open(&mut second.clone()), Err(FrameError::Forged), "the first is missing");
 
     let (_, mut opener) = pair();

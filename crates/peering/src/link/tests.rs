@@ -9,7 +9,7 @@ use crate::MESSAGE_KEYS_MAX;
 const PEER: Nonce = Nonce([7; Nonce::BYTES]);
 
 fn ask(number: u64) -> Message {
-    Message::Ask { number }
+    Message::Ask { number, outlives_link: false }
 }
 
 fn notice(keys: usize, bytes: usize) -> Message {

@@ -20,7 +20,7 @@ fn encoded(message: &Message) -> Vec<u8> {
 fn each_kind_has_its_golden_bytes() {
     let keys: Arc<[Key]> = [key(7, b"dir1/a"), key(7, b"dir1/b"), key(0x1_00, b"")].into();
     let golden: [(Message, &[u8]); 6] = [
-        (Message::Ask { number: 300 }, b"\x01\xac\x02"),
+        (Message::Ask { number: 300, outlives_link: true }, b"\x01\xac\x02\x01"),
         (Message::Grant { number: 5, fresh: true }, b"\x02\x05\x01"),
         (
             Message::Notice { batch: 1, keys: Arc::clone(&keys) },
@@ -46,7 +46,7 @@ fn messages() -> impl Strategy<Value = Message> {
     let one = (0..3_u64, suffix).prop_map(|(partition, suffix)| key(partition, &suffix));
     let keys = vec(one, 0..40).prop_map(Arc::<[Key]>::from);
     (0..6, number, any::<bool>(), keys).prop_map(|(kind, number, fresh, keys)| match kind {
-        0 => Message::Ask { number },
+        0 => Message::Ask { number, outlives_link: fresh },
         1 => Message::Grant { number, fresh },
         2 => Message::Notice { batch: number, keys },
         3 => Message::Ack { batch: number },

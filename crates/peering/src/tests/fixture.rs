@@ -186,7 +186,7 @@ pub(super) async fn connected(dialer: &mut Session, listener: &mut Session) -> (
 }
 
 pub(super) fn ask(number: u64) -> Message {
-    Message::Ask { number }
+    Message::Ask { number, outlives_link: false }
 }
 
 pub(super) fn prover(number: u8) -> Prover {

@@ -85,7 +85,8 @@ impl Side {
 async fn a_write_without_progress_ends_the_link() {
     let side = start(64, None);
     let began = Instant::now();
-    (0..100).for_each(|number| assert!(side.link.send(Message::Ask { number })));
+    (0..100)
+        .for_each(|number| assert!(side.link.send(Message::Ask { number, outlives_link: false })));
     side.task.await.unwrap();
     assert_eq!(began.elapsed().as_secs(), WRITE_STALL_MAX.as_secs());
     assert_eq!(side.events.closed.load(Ordering::SeqCst), 1);
@@ -96,7 +97,8 @@ async fn a_write_without_progress_ends_the_link() {
 async fn a_slow_reader_keeps_its_link() {
     let mut side = start(64, None);
     let count = 40;
-    (0..count).for_each(|number| assert!(side.link.send(Message::Ask { number })));
+    (0..count)
+        .for_each(|number| assert!(side.link.send(Message::Ask { number, outlives_link: false })));
     let mut received = Vec::new();
     let mut number = 0;
     let began = Instant::now();
@@ -110,7 +112,7 @@ async fn a_slow_reader_keeps_its_link() {
                 break;
             }
             let message = side.keys.opener.open(&mut received[..length]);
-            assert_eq!(message, Ok(Message::Ask { number }));
+            assert_eq!(message, Ok(Message::Ask { number, outlives_link: false }));
             received.drain(..length);
             number += 1;
         }
@@ -228,7 +230,7 @@ async fn messages_of_one_moment_leave_in_one_write() {
     let writes = Writes::default();
     let connection = Connection { writer: Box::new(writes.clone()), ..connection(stream) };
     let (link, queue) = Link::channel(Nonce([1; 10]), true);
-    (0..100).for_each(|number| assert!(link.send(Message::Ask { number })));
+    (0..100).for_each(|number| assert!(link.send(Message::Ask { number, outlives_link: false })));
     link.close();
     run(link, queue, connection, keys().0, Arc::new(Counter::default())).await;
     assert_eq!(writes.0.1.load(Ordering::SeqCst), 100 * 22);

@@ -52,6 +52,7 @@ impl Leases {
         let mut state = self.state();
         let state = &mut *state;
         let Some(others) = &state.others else { return };
+        let outlives_link = self.watches.may_outlive_links();
         let is_linked = |nonce| state.peers.get(nonce).is_some_and(|peer| peer.link.is_some());
         if !others.iter().all(is_linked) {
             return;
@@ -64,7 +65,7 @@ impl Leases {
             let asks = peer.held.ask(number)
                 || (peer.held.give_up_asking(UNANSWERED_PAUSE) && peer.held.ask(number));
             if asks {
-                link.send(Message::Ask { number });
+                link.send(Message::Ask { number, outlives_link });
             }
         }
     }

@@ -19,13 +19,26 @@ pub(super) struct Given {
     /// True if the peer did not acknowledge a notice before the promise ended, and has acknowledged
     /// none since.
     pub(super) is_silent: bool,
+    /// True if caches outside of the peer's process may rely on the lease, so that only time ends the
+    /// promise.
+    pub(super) outlives_link: bool,
+    /// The end of the last promise over an ended link on which caches outside of the peer's process
+    /// may rely. A new process of the peer may not know them, so it cannot acknowledge for them.
+    pub(super) unlinked_until: Option<Moment>,
     /// The batches of which the peer has notice over this link.
     pub(super) noticed: HashSet<u64>,
 }
 
 impl Default for Given {
     fn default() -> Given {
-        Given { promised_until: None, is_stale: true, is_silent: false, noticed: HashSet::new() }
+        Given {
+            promised_until: None,
+            is_stale: true,
+            is_silent: false,
+            outlives_link: false,
+            unlinked_until: None,
+            noticed: HashSet::new(),
+        }
     }
 }
 
@@ -45,6 +58,9 @@ impl Given {
         self.is_stale = true;
         self.is_silent = false;
         self.noticed.clear();
+        if self.outlives_link && !self.is_over() {
+            self.unlinked_until = self.promised_until;
+        }
     }
 }
 
@@ -55,6 +71,8 @@ pub(super) struct Batch {
     /// The peers that have not acknowledged the notice, each with the end of the promise that ran
     /// when the batch was registered. A later promise was given after a notice of this batch.
     pub(super) waits: HashMap<Nonce, Moment>,
+    /// Time before which the batch may not be sent, whatever the peers acknowledge.
+    pub(super) not_before: Option<Moment>,
     /// Notified when no peer is left in `waits`.
     pub(super) acknowledged: Arc<Notify>,
 }

@@ -8,6 +8,7 @@ use runtime::Moment;
 use store::Key;
 
 use crate::records::RecordCache;
+use crate::watch::Watches;
 
 /// Most questions to one peer without an answer.
 pub(super) const ASKS_MAX: usize = 8;
@@ -37,10 +38,12 @@ impl Held {
 
     /// Gives up the lease, and ends the registration of the peer's batches. The caller has ended
     /// the authority.
-    pub(super) fn release(&mut self, records: &RecordCache) {
-        for keys in std::mem::take(self).noticed.into_values() {
-            records.peer_batch_ended(&keys);
+    pub(super) fn release(&mut self, records: &RecordCache, watches: &Watches) {
+        let noticed = std::mem::take(self).noticed;
+        for keys in noticed.values() {
+            records.peer_batch_ended(keys);
         }
+        watches.peer_batches_ended(noticed.len());
     }
 
     /// Returns true if as many questions have no answer as may be sent.

@@ -37,7 +37,7 @@ impl Leases {
         if held.noticed_keys > NOTICED_KEYS_MAX {
             warn!(peer = %nonce, "a peer has too many changes in flight: its lease is given up");
             self.records.end_authority();
-            held.release(&self.records);
+            held.release(&self.records, &self.watches);
             if let Some(link) = peer.link.take() {
                 peer.given.forget_link();
                 link.close();
@@ -45,10 +45,14 @@ impl Leases {
             return;
         }
         self.records.peer_batch_sent(&keys);
+        let link = peer.link.clone();
+        let acknowledge = move || {
+            if let Some(link) = link {
+                link.send(Message::Ack { batch });
+            }
+        };
+        self.watches.peer_batch_sent(&keys, Box::new(acknowledge));
         held.noticed.insert(batch, keys);
-        if let Some(link) = &peer.link {
-            link.send(Message::Ack { batch });
-        }
     }
 
     /// Handles the end of a peer's batch: its records may be read and cached again.
@@ -57,6 +61,7 @@ impl Leases {
         if let Some(keys) = peer.held.noticed.remove(&batch) {
             peer.held.noticed_keys -= keys.len();
             self.records.peer_batch_ended(&keys);
+            self.watches.peer_batches_ended(1);
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) const UNKNOWN_KEYS_MAX: usize = 65_536;
 impl State {
     /// Gives a lease to a peer, or extends it. Gives none if too many sessions hold one, or if the
     /// peer asks but does not acknowledge notices: each batch would wait for it.
-    pub(super) fn grant(&mut self, nonce: Nonce, number: u64) {
+    pub(super) fn grant(&mut self, nonce: Nonce, number: u64, outlives_link: bool) {
         let holds =
             |(other, peer): (&Nonce, &super::Peer)| *other != nonce && !peer.given.is_over();
         let lessees = self.peers.iter().filter(|peer| holds(*peer)).count();
@@ -47,6 +47,7 @@ impl State {
             }
         }
         let fresh = std::mem::replace(&mut given.is_stale, false);
+        given.outlives_link = outlives_link || (given.outlives_link && !given.is_over());
         given.promised_until = Some(Moment::now().after(LEASE_PROMISE));
         link.send(Message::Grant { number, fresh });
     }
@@ -61,9 +62,13 @@ impl State {
         }
     }
 
-    /// Ends the promise to a peer, which has certainly given up its lease.
+    /// Ends the promise to a peer, which has certainly given up its lease, unless caches outside of
+    /// its process may still rely on it.
     pub(super) fn promise_ended(&mut self, nonce: Nonce) {
         if let Some(peer) = self.peers.get_mut(&nonce) {
+            if peer.given.outlives_link {
+                return;
+            }
             peer.given.promised_until = None;
             // Batches that leave now have no notice.
             peer.given.is_stale = true;
@@ -77,13 +82,15 @@ impl State {
     fn register(&mut self, keys: &Arc<[Key]>) -> u64 {
         self.last_batch += 1;
         let number = self.last_batch;
-        let mut waits = HashMap::new();
+        let (mut waits, mut not_before) = (HashMap::new(), None::<Moment>);
         for (nonce, peer) in &mut self.peers {
             let Some(until) = peer.given.promised_until() else {
                 peer.given.is_stale = true;
                 continue;
             };
             waits.insert(*nonce, until);
+            let unlinked = peer.given.unlinked_until.filter(|until| !until.has_passed());
+            not_before = not_before.into_iter().chain(unlinked).max_by_key(|at| at.remaining());
             if let Some(link) = &peer.link {
                 peer.given.noticed.insert(number);
                 self.notices_sent += 1;
@@ -91,7 +98,7 @@ impl State {
             }
         }
         let (keys, acknowledged) = (Arc::clone(keys), Arc::default());
-        self.batches.insert(number, Batch { keys, waits, acknowledged });
+        self.batches.insert(number, Batch { keys, waits, not_before, acknowledged });
         number
     }
 
@@ -111,7 +118,9 @@ impl State {
             }
             waits
         });
-        let longest = batch.waits.values().map(|until| until.remaining()).max()?;
+        let not_before = batch.not_before.filter(|until| !until.has_passed());
+        let waits = batch.waits.values().chain(&not_before).map(|until| until.remaining());
+        let longest = waits.max()?;
         Some((longest, Arc::clone(&batch.acknowledged)))
     }
 

@@ -239,14 +239,12 @@ impl Currency {
         self.end_authority(in_flight);
     }
 
-    /// Returns the time until which no other session exists that changes records, and the state of
-    /// the cache. `None` if the session may have peers, also if it has their leases: caches outside
-    /// of this process are not invalidated by a notice.
-    pub(super) fn alone_until(&self) -> Option<(Moment, SeqlockRead)> {
+    /// Returns the time until which no other session changes records without notice, the state of the
+    /// cache, and the reason. `None` if a peer may change records without notice.
+    pub(super) fn relied_on(&self) -> Option<(Moment, SeqlockRead, Basis)> {
         let seen = self.begin_read()?;
         let Authority { generation, until, basis } = self.authority();
-        let is_alone = generation == seen.generation && basis == Basis::Alone;
-        until.filter(|_| is_alone).map(|until| (until, seen))
+        until.filter(|_| generation == seen.generation).map(|until| (until, seen, basis))
     }
 
     /// Returns true if other sessions may change records without notice. Then no entry is current.

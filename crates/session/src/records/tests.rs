@@ -16,5 +16,5 @@ use crate::leases::Leases;
 
 /// Puts a store behind a cache, in a session without peers.
 fn behind(cache: &Arc<RecordCache>, store: Arc<dyn MetaStore>) -> CachedStore {
-    CachedStore::new(store, Arc::clone(cache), Leases::new(cache))
+    CachedStore::new(store, Arc::clone(cache), Leases::new(cache, &Arc::default()))
 }

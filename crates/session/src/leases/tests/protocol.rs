@@ -8,11 +8,12 @@ use record::{Ino, Nonce, key};
 use runtime::Moment;
 use store::{Key, Read, ReadResult};
 use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::leases::held::ASKS_MAX;
 use crate::leases::lessor::{LESSEES_MAX, UNKNOWN_KEYS_MAX};
 use crate::leases::{Leases, ReadsFrom, WhyAsks};
-use crate::records::{DEMAND_MIN, RecordCache};
+use crate::records::{Basis, DEMAND_MIN, RecordCache};
 use crate::times::{AUTHORITY_DURATION, LEASE_INTERVAL, LEASE_PROMISE};
 
 const PEER: Nonce = Nonce([7; 10]);
@@ -27,7 +28,7 @@ struct Bench {
 
 fn bench(is_local: bool) -> Bench {
     let records = RecordCache::new(1 << 20, true);
-    let leases = Leases::new(&records);
+    let leases = Leases::new(&records, &Arc::default());
     leases.sessions_listed(Moment::now(), vec![Peer { nonce: PEER, reach: Vec::new() }]);
     let (link, sent) = Link::channel(PEER, is_local);
     leases.opened(&link);
@@ -53,7 +54,7 @@ impl Bench {
 
     /// Lets the peer ask, and returns the messages that it gets.
     fn asked(&mut self, number: u64) -> Vec<Message> {
-        self.receive(Message::Ask { number });
+        self.receive(Message::Ask { number, outlives_link: false });
         self.sent()
     }
 
@@ -61,7 +62,7 @@ impl Bench {
     fn take_lease(&mut self, fresh: bool) {
         self.leases.feed_checked(Moment::now());
         self.leases.ask_peers();
-        let Some(Message::Ask { number }) = self.sent().pop() else { panic!("it did not ask") };
+        let Some(Message::Ask { number, .. }) = self.sent().pop() else { panic!("it did not ask") };
         self.receive(Message::Grant { number, fresh });
     }
 
@@ -139,7 +140,7 @@ async fn an_extended_promise_does_not_extend_the_wait() {
     let asks = async {
         for number in 2.. {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            bench.receive(Message::Ask { number });
+            bench.receive(Message::Ask { number, outlives_link: false });
         }
     };
     tokio::select! {
@@ -158,7 +159,7 @@ async fn a_peer_that_asks_without_acknowledging_gets_no_further_lease() {
     let asks = async {
         for number in 2.. {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            bench.receive(Message::Ask { number });
+            bench.receive(Message::Ask { number, outlives_link: false });
         }
     };
     tokio::select! {
@@ -240,7 +241,7 @@ async fn the_number_of_lessees_is_limited() {
         let nonce = Nonce([u8::try_from(n).expect("few") + 100; 10]);
         let (link, mut sent) = Link::channel(nonce, true);
         bench.leases.opened(&link);
-        bench.leases.received(&link, Message::Ask { number: 1 });
+        bench.leases.received(&link, Message::Ask { number: 1, outlives_link: false });
         assert_eq!(sent.try_next().is_some(), n < LESSEES_MAX, "lessee {n}");
         links.push((link, sent));
     }
@@ -271,7 +272,8 @@ async fn a_lessee_answers_from_memory_until_its_lease_ends() {
     bench.learn(1);
     assert!(bench.answers(1));
     assert_eq!(bench.leases.reads_from(), ReadsFrom::MemoryLeased(1));
-    assert_eq!(bench.records.alone_until(), None, "the kernel may not remember");
+    let basis = bench.records.relied_on().map(|(_, _, basis)| basis);
+    assert_eq!(basis, Some(Basis::Leases));
     tokio::time::sleep(AUTHORITY_DURATION).await;
     bench.leases.feed_checked(Moment::now());
     assert!(!bench.answers(1), "the lease has ended");
@@ -286,7 +288,7 @@ async fn a_lessee_answers_from_memory_until_its_lease_ends() {
 async fn a_lease_counts_from_before_the_question() {
     let mut bench = bench(true);
     bench.leases.ask_peers();
-    let Some(Message::Ask { number }) = bench.sent().pop() else { panic!("it did not ask") };
+    let Some(Message::Ask { number, .. }) = bench.sent().pop() else { panic!("it did not ask") };
     tokio::time::sleep(AUTHORITY_DURATION).await;
     bench.leases.feed_checked(Moment::now());
     bench.receive(Message::Grant { number, fresh: true });
@@ -370,25 +372,60 @@ async fn a_peer_that_does_not_answer_is_asked_less_often() {
 #[tokio::test(start_paused = true)]
 async fn a_session_with_many_reads_asks_once_an_interval() {
     let mut bench = bench(true);
-    let closing = tokio_util::sync::CancellationToken::new();
-    let asking = Arc::clone(&bench.leases).ask(closing.clone());
+    let asking = Arc::clone(&bench.leases).ask(CancellationToken::new());
     let intervals = 5;
     let end = Instant::now() + LEASE_INTERVAL * intervals;
-    let mut asked = Vec::new();
-    while Instant::now() < end {
-        for _ in 0..DEMAND_MIN {
-            bench.answers(1);
+    let reading = async {
+        let mut count = 0;
+        while Instant::now() < end {
+            for _ in 0..DEMAND_MIN {
+                bench.answers(1);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            for message in bench.sent() {
+                let Message::Ask { number, .. } = message else { panic!("{message:?}") };
+                count += 1;
+                bench.receive(Message::Grant { number, fresh: false });
+            }
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        for message in bench.sent() {
-            let Message::Ask { number } = message else { panic!("{message:?}") };
-            asked.push(number);
-            bench.receive(Message::Grant { number, fresh: false });
-        }
-    }
-    closing.cancel();
-    asker.await.expect("the asker ends");
+        count
+    };
+    let count = tokio::select! {
+        () = asking => panic!("the session is open"),
+        count = reading => count,
+    };
     // One question comes from the beginning of the reads.
-    let most = usize::try_from(intervals).unwrap_or(0) + 2;
-    assert!((2..=most).contains(&asked.len()), "{} questions", asked.len());
+    assert!((2..=intervals + 2).contains(&count), "{count} questions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_outlives_its_link_ends_by_time_alone() {
+    let mut bench = bench(true);
+    bench.receive(Message::Ask { number: 1, outlives_link: true });
+    assert_eq!(bench.sent(), [Message::Grant { number: 1, fresh: true }]);
+    let asked = Moment::now();
+    // The next process of the same session knows nothing of the kernel's caches.
+    bench.receive(Message::Bye);
+    bench.link.close();
+    bench.leases.closed(&bench.link);
+    let (link, sent) = Link::channel(PEER, true);
+    bench.leases.opened(&link);
+    (bench.link, bench.sent) = (link, sent);
+    bench.receive(Message::Ask { number: 2, outlives_link: true });
+    assert_eq!(bench.sent(), [Message::Grant { number: 2, fresh: true }]);
+    let notice = bench.leases.give_notice(&keys([5]));
+    bench.receive(Message::Ack { batch: 1 });
+    notice.acknowledged().await;
+    assert!(
+        asked.after(LEASE_PROMISE).has_passed(),
+        "the kernel may still rely on the first lease"
+    );
+    notice.done();
+    // From now on acknowledgements count.
+    let notice = bench.leases.give_notice(&keys([6]));
+    bench.receive(Message::Ack { batch: 2 });
+    let began = Instant::now();
+    notice.acknowledged().await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    notice.done();
 }

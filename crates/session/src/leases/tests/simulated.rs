@@ -76,7 +76,7 @@ impl World {
         let store = Arc::new(Slow::with_pauses(seed, tasks.clone(), pause));
         let session = |n: usize| {
             let records = RecordCache::new(1 << 20, true);
-            let leases = Leases::new(&records);
+            let leases = Leases::new(&records, &Arc::default());
             let nonce = Nonce([u8::try_from(n).expect("few"); 10]);
             let store = CachedStore::new(store.clone(), records.clone(), leases.clone());
             Session { nonce, leases, records, store }
