@@ -17,8 +17,8 @@ use record::Ino;
 const THREADS_MAX: usize = 1_024;
 
 /// The time for which the retry of a thread that got `ESTALE` is expected. The kernel looks up the
-/// path in between.
-pub(crate) const RETRY_WITHIN: Duration = Duration::from_secs(5);
+/// path in between, and the process may be stopped for some seconds.
+pub(crate) const RETRY_WITHIN: Duration = Duration::from_secs(10);
 
 /// An `ESTALE` that a thread got for a node, after which it is expected to try again.
 #[derive(Clone, Copy, Debug)]

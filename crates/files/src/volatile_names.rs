@@ -31,7 +31,7 @@ const KEPT_MAX: usize = 64;
 
 /// The time for which a name stays watched after the last `ESTALE` or retry concerned it, and a
 /// node stays pinned after a watched name last led to it.
-const KEPT_MAX_AGE: Duration = Duration::from_secs(5);
+const KEPT_MAX_AGE: Duration = Duration::from_secs(10);
 
 // The node of a watched name is still pinned when the thread that got `ESTALE` tries again.
 const _: () = assert!(RETRY_WITHIN.as_millis() <= KEPT_MAX_AGE.as_millis());

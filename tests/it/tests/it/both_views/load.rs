@@ -142,7 +142,9 @@ impl Load {
                         let mut client = OfGateway { notes, line, may_fail };
                         client.until(stop, progress);
                     } else {
-                        Program { notes, place, locks, kernel_cache }.until(stop, progress);
+                        let may_be_killed = may_fail;
+                        Program { notes, place, locks, kernel_cache, may_be_killed }
+                            .until(stop, progress);
                     }
                 });
             }
@@ -167,8 +169,13 @@ impl Load {
                 client.invocation(key, Invocation::Get);
             }
             client.list();
-            let mut program =
-                Program { notes: client.notes, place, locks, kernel_cache: KernelCache::Off };
+            let mut program = Program {
+                notes: client.notes,
+                place,
+                locks,
+                kernel_cache: KernelCache::Off,
+                may_be_killed: false,
+            };
             for key in 0..KEYS {
                 program.read(key);
                 program.stat(key);

@@ -21,6 +21,9 @@ pub(super) struct Program<'a> {
     /// The locks of each file: during its creation, and during a write in place.
     pub(super) locks: (&'a [RwLock<()>], &'a [RwLock<()>]),
     pub(super) kernel_cache: KernelCache,
+    /// True if the process of the mount is killed. Then an open that is under way may fail with
+    /// `ESTALE`, because the next process does not know that the kernel has tried before.
+    pub(super) may_be_killed: bool,
 }
 
 /// The way in which a program publishes a file that it has written under another name.
@@ -69,7 +72,11 @@ impl Program<'_> {
         let path = self.path(key);
         let _shared = self.locks.1[key].read().unwrap_or_else(PoisonError::into_inner);
         let began = self.notes.now();
-        let found = if_there(fs::read(&path), &path);
+        let found = fs::read(&path);
+        if self.may_be_killed && found.as_ref().is_err_and(is_stale) {
+            return self.notes.count("read, stale");
+        }
+        let found = if_there(found, &path);
         let ended = self.notes.now();
         let value = found.map(|found| values::of_content(&found, &shown(&path)));
         // Each open verifies the content of the file with the gateway, so only an absence can be
@@ -178,6 +185,9 @@ impl Program<'_> {
         let began = self.notes.now();
         let file = OpenOptions::new().write(true).truncate(true).open(&path);
         let opened = self.notes.now();
+        if self.may_be_killed && file.as_ref().is_err_and(is_stale) {
+            return self.notes.count("fill, stale");
+        }
         let Some(file) = if_there(file, &path) else {
             self.note(key, (Invocation::Open(value), Response::Missing), true, (began, opened));
             return self.notes.count("fill, absent");
@@ -250,6 +260,10 @@ fn if_there<T>(found: io::Result<T>, path: &Path) -> Option<T> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         Err(error) => panic!("{}: {error}", shown(path)),
     }
+}
+
+fn is_stale(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::StaleNetworkFileHandle
 }
 
 /// Returns the end of a path: the mount and the file.
