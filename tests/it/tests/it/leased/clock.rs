@@ -1,13 +1,14 @@
 //! The same histories while the wall clock of a gateway jumps. Leases are measured by clocks that no
 //! operator can set, so they end as early as without a jump if the network is cut off.
 
+use super::CONNECTED;
 use super::company::Company;
 use super::network::{is_cut_off, remotes};
 use crate::both_views::load::{KernelCache, Load};
 use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_server};
 use crate::mounted::can_mount;
 use crate::scale;
-use crate::servers::set_clock;
+use crate::servers::{set_clock, wait_for};
 use crate::skew::clock;
 
 on_the_drawn_server!(histories_are_linearizable_while_a_clock_jumps);
@@ -40,6 +41,9 @@ fn histories_are_linearizable_while_a_clock_jumps(engine: Engine) {
                     set_clock(&file, jump);
                 }
             };
+            // Without a lease at this moment the jump could not extend one.
+            let is_leased = || company.reads_of_gateway(1).is_leased;
+            assert!(wait_for(CONNECTED, is_leased), "the gateway has no lease");
             is_cut_off(&company, progress, &hold_and_jump);
             let day = 24 * 60 * 60;
             let off = (differ() - jump + day / 2).rem_euclid(day) - day / 2;
