@@ -85,11 +85,13 @@ impl Files {
 
     /// Reads entries of an open directory from a position on, and passes each to `take`, until
     /// `take` returns false. Passes none at the end of the directory, and not always all that
-    /// remain.
+    /// remain. `with_attributes` is true if the program is expected to ask for the attributes of
+    /// the entries next.
     pub async fn read_directory(
         &self,
         handle: HandleId,
         position: u64,
+        with_attributes: bool,
         mut take: impl FnMut(&DirectoryEntry) -> bool,
     ) -> Result<(), Errno> {
         let cursor = {
@@ -119,7 +121,7 @@ impl Files {
             // A program that reads from the beginning sees the present names.
             *pages = Pages::default();
         }
-        self.seek_page(&cursor, &mut pages, wanted).await?;
+        self.seek_page(&cursor, &mut pages, wanted, with_attributes).await?;
         let Some(page) = &pages.page else { return Ok(()) };
         let skip = usize::try_from(wanted - page.position).unwrap_or(usize::MAX);
         // The page may have been read for an earlier reply, so its validity is shorter now.
@@ -166,6 +168,7 @@ impl Files {
         cursor: &Cursor,
         pages: &mut Pages,
         wanted: u64,
+        with_attributes: bool,
     ) -> Result<(), Errno> {
         loop {
             let (position, from) = match &pages.page {
@@ -185,7 +188,8 @@ impl Files {
             let cache_validity = self.cache_validity();
             let listed = self
                 .retry_until_deadline(|| {
-                    self.volume.read_names(cursor.ino, from.as_deref(), PAGE_NAMES)
+                    let from = from.as_deref();
+                    self.volume.read_names(cursor.ino, from, PAGE_NAMES, with_attributes)
                 })
                 .await;
             let listed = match listed {

@@ -541,7 +541,7 @@ impl Call {
                 buffer.push(name)
             }
         };
-        self.files.read_directory(HandleId(handle.0), offset, put).await?;
+        self.files.read_directory(HandleId(handle.0), offset, plus, put).await?;
         Ok(buffer)
     }
 }

@@ -12,16 +12,21 @@
 //!   value from the additions of each committed plan.
 //! - The absence of a record is cached only while it is current. As a hint it would have no use,
 //!   since planners guess absence anyway.
+//! - A page of a directory is answered while all names of the directory are known, and while the
+//!   entry of each name on the page and of its inode is current: see [`complete_directories`] and
+//!   [`pages`].
 //!
 //! For example, a sole gateway gets a PUT of `a/b` and then a HEAD of `a/b`. The verdict of the PUT
 //! makes the new dentry and inode current, so the HEAD costs no round trip. If a second gateway
 //! starts, both entries become hints at once, and the next HEAD reads the store. When the first
 //! gateway has a lease of the second one, the records that it reads are current again.
 
+mod answers;
 mod complete_directories;
 mod currency;
 mod demand;
 mod entries;
+mod pages;
 mod peer_batches;
 mod without_xattrs;
 
@@ -54,10 +59,6 @@ pub const RECORD_CACHE_BYTES_DEFAULT: u64 = 128 << 20;
 /// Spaces (kinds) of records that are cached: those that lookups and locks read.
 const SPACES: [Space; 6] =
     [space::DENTRY, space::INODE, space::BUCKET, space::UPLOAD, space::LOCKS, space::LOCK_KEEPING];
-
-/// Tries to answer a read from the cache without the mutex, while other tasks change entries. After
-/// these the mutex is taken.
-const OPTIMISTIC_READS: usize = 2;
 
 /// Returns true if records of this space are cached.
 pub(crate) fn is_cached_space(space: Space) -> bool {
@@ -163,29 +164,6 @@ impl RecordCache {
         }
     }
 
-    /// Answers reads of single records and counters from current entries (those certainly equal to
-    /// the store's records), all as of one instant. Returns `None` if one of them is not current,
-    /// or if `reads` has a range.
-    pub(crate) fn answer(&self, reads: &[Read]) -> Option<Vec<ReadResult>> {
-        let is_single = |read: &Read| matches!(read, Read::Record { .. } | Read::Counter(_));
-        if !reads.iter().all(is_single) {
-            return None;
-        }
-        self.demand.count();
-        for _ in 0..OPTIMISTIC_READS {
-            let seen = self.currency.begin_read()?;
-            let found = self.current_answers(reads, seen.generation)?;
-            if self.currency.is_valid(seen) {
-                return Some(found);
-            }
-        }
-        // While the mutex is held no entry changes, so this try succeeds unless the authority ends.
-        let _in_flight = self.currency.in_flight();
-        let seen = self.currency.begin_read()?;
-        let found = self.current_answers(reads, seen.generation)?;
-        self.currency.is_valid(seen).then_some(found)
-    }
-
     /// Begins to track inodes without extended attributes, for `has_no_xattrs`.
     pub(crate) fn track_xattrs(&self) {
         self.without_xattrs.begin();
@@ -197,43 +175,6 @@ impl RecordCache {
         self.currency.begin_read().is_some_and(|seen| {
             self.without_xattrs.has_no_xattrs(ino, seen.generation) && self.currency.is_valid(seen)
         })
-    }
-
-    /// Returns the answers to these reads if all their records are current in `generation`, that
-    /// is, certainly equal to the store's; `None` otherwise.
-    fn current_answers(&self, reads: &[Read], generation: Generation) -> Option<Vec<ReadResult>> {
-        let value = |key: &Key| {
-            let entry = self.entries.get(key).filter(|entry| entry.current_in == generation);
-            // No entry does not mean that the record is absent, unless its directory is complete.
-            match entry {
-                Some(entry) => Some(entry.value),
-                None => self.complete_directories.lacks(key, generation).then_some(None),
-            }
-        };
-        // A read that follows a value must find both records current, since its answer is of one
-        // instant.
-        let target = |record: &Value, follow: &Follow| match follow.target(record) {
-            Some(target) => Some(follow.to_target(value(&target)?)),
-            None => Some(Target::Absent),
-        };
-        let found = |read: &Read| {
-            let (key, follow) = match read {
-                Read::Record { key, follow } => (key, follow),
-                Read::Counter(CounterKey(key)) if is_counter(key) => {
-                    // An unknown counter is not 0, so the read goes to the store.
-                    return Some(ReadResult::Counter(counter_number(&value(key)??)?));
-                }
-                // The cache does not know if it has every record of a range.
-                Read::Counter(_) | Read::Range { .. } => return None,
-            };
-            let Some(value) = value(key)? else { return Some(ReadResult::Record(None)) };
-            let target = match follow {
-                Some(follow) => target(&value, follow)?,
-                None => Target::Absent,
-            };
-            Some(ReadResult::Record(Some(Entry { key: key.clone(), value, target })))
-        };
-        reads.iter().map(found).collect()
     }
 
     /// Registers a read that is about to be sent, so that batches which end before its answer are
@@ -255,7 +196,7 @@ impl RecordCache {
         // Only an authoritative session uses counters and complete directories.
         if self.is_authoritative() {
             counters = self.known_counters(&counted);
-            self.complete_directories.sending(plans);
+            self.complete_directories.sending(plans, &in_flight);
         }
         let sent_at = in_flight.batch_sent(&keys);
         self.demote(&mut in_flight, &keys);
@@ -522,6 +463,9 @@ impl BatchInFlight {
             if let Some(value) = last.get(key) {
                 known_in = in_flight.generation_of_verdict(observation, key, raced);
                 self.cache.note(&in_flight, key, *value, known_in);
+                if value.is_none() && known_in != Generation::NONE {
+                    self.cache.complete_directories.removed(key);
+                }
             }
             self.cache.complete_directories.decided(key, known_in);
             in_flight.note_written(key.clone());

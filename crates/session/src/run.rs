@@ -33,8 +33,20 @@ const ABORTS_MAX: u32 = 2;
 #[derive(Debug)]
 struct Inputs<'a> {
     session: &'a Session,
-    /// True for background work: its records would displace those of clients in the cache.
-    in_background: bool,
+    /// The use of the record cache.
+    caching: Caching,
+}
+
+/// The use of the record cache by an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caching {
+    /// Reads records from the cache, and keeps those that it reads. Of a range it keeps a few names.
+    Records,
+    /// As `Records`, and keeps the pages of directories, so that reads of their names and inodes
+    /// need no round trip.
+    Pages,
+    /// Neither: its records would displace those of clients in the cache.
+    Nothing,
 }
 
 impl PlanInputs for Inputs<'_> {
@@ -43,14 +55,19 @@ impl PlanInputs for Inputs<'_> {
     }
 
     fn hints(&self) -> &dyn Hints {
-        if self.in_background { &NoHints } else { &*self.session.records }
+        match self.caching {
+            Caching::Records | Caching::Pages => &*self.session.records,
+            Caching::Nothing => &NoHints,
+        }
     }
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
-        if self.in_background {
-            return complete(reads, self.session.store.read(reads).await?);
+        match self.caching {
+            Caching::Records => self.session.read_coalesced(reads).await,
+            // Boxed, because this future is a part of that of each operation.
+            Caching::Pages => Box::pin(self.session.read_pages(reads)).await,
+            Caching::Nothing => complete(reads, self.session.store.read(reads).await?),
         }
-        self.session.read_coalesced(reads).await
     }
 }
 
@@ -128,6 +145,27 @@ impl Session {
         self.run_journaled(operation, staged, &Note::none()).await
     }
 
+    /// Runs an operation that lists a directory for the registered [`crate::NodeWatch`], for example
+    /// of a mount, and changes nothing. The pages that it reads are kept in the record cache with
+    /// all their names and inodes, because the reader of a page asks for these next. A directory
+    /// that takes too much of the cache is not kept.
+    pub async fn run_listing<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
+        self.meters.served.add(1);
+        let _running = self.committer.begin_operation();
+        let _reading = self.reading();
+        let inputs = Inputs { session: self, caching: Caching::Pages };
+        match plan(&inputs, operation, &mut None).await? {
+            Planned::Done(answer) => answer.map_err(VolumeError::from),
+            Planned::Commit(..) => {
+                Err(VolumeError::Corrupt("a listing would change the volume".to_owned()))
+            }
+        }
+    }
+
     /// As [`Session::run`], for a plan that names the staged blocks in `staged`. The blocks are
     /// kept if the plan was committed or its outcome is unknown, and deleted if it certainly was
     /// not committed.
@@ -183,17 +221,36 @@ impl Session {
     /// [`VolumeError::Fenced`] if the session is fenced, [`VolumeError::Unavailable`] after
     /// [`crate::META_READ_DEADLINE`], and the store's errors.
     pub async fn read_coalesced(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
-        if self.is_fenced() {
-            return Err(VolumeError::Fenced);
-        }
-        // Current entries need no round trip, because no other session can have changed them.
-        if let Some(found) = self.records.answer(reads) {
-            self.meters.remembered.add(1);
+        if let Some(found) = self.remembered(reads)? {
             return Ok(found);
         }
         meters::charge_read();
         let found = self.coalescer.read(reads).await?;
         complete(reads, found)
+    }
+
+    /// As [`Session::read_coalesced`], and keeps pages of directories with all their records.
+    async fn read_pages(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
+        if let Some(found) = self.remembered(reads)? {
+            return Ok(found);
+        }
+        let reading = self.records.begin_read();
+        let found = self.read_coalesced(reads).await?;
+        reading.found_pages(reads, &found);
+        Ok(found)
+    }
+
+    /// Returns the answer of the record cache, if it has one. Current entries need no round trip,
+    /// because no other session can have changed them without notice.
+    fn remembered(&self, reads: &[Read]) -> Result<Option<Vec<ReadResult>>, VolumeError> {
+        if self.is_fenced() {
+            return Err(VolumeError::Fenced);
+        }
+        let found = self.records.answer(reads);
+        if found.is_some() {
+            self.meters.remembered.add(1);
+        }
+        Ok(found)
     }
 
     fn contender(&self) -> Contender<'_> {
@@ -235,7 +292,8 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
-        let inputs = Inputs { session: self, in_background: contender.is_background() };
+        let caching = if contender.is_background() { Caching::Nothing } else { Caching::Records };
+        let inputs = Inputs { session: self, caching };
         let (mut run, mut aborts) = (None, 0);
         loop {
             match plan(&inputs, operation, &mut run).await? {

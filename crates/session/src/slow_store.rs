@@ -36,6 +36,11 @@ impl Slow {
         Slow { inner: Arc::default(), random, tasks, pause }
     }
 
+    /// Decides plans without a pause and with a certain outcome.
+    pub(crate) async fn commit_at_once(&self, plans: &[Plan]) -> Vec<Verdict> {
+        self.inner.commit(plans).await.expect("the memory commits")
+    }
+
     fn dice(&self, sides: u32) -> u32 {
         self.random.lock().unwrap().random_range(0..sides)
     }

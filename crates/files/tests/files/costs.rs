@@ -6,7 +6,7 @@ use std::time::Duration;
 use files::{OpenMode, SetNode, XattrWrite};
 use futures::FutureExt;
 use maintained::MaintainedVolume;
-use record::Timestamp;
+use record::{Ino, Timestamp};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 use volume::{
@@ -190,7 +190,7 @@ async fn a_thousand_names_are_listed_with_their_attributes_in_one_read() {
             }
             room
         };
-        bench.files.read_directory(handle, position, take).await.unwrap();
+        bench.files.read_directory(handle, position, true, take).await.unwrap();
         position = next;
         if seen == before {
             break;
@@ -199,6 +199,71 @@ async fn a_thousand_names_are_listed_with_their_attributes_in_one_read() {
     assert_eq!(seen, 1_000);
     let (reads, _) = meter.trips();
     assert!(reads <= 3, "{reads}: the page, its last name, and that there is nothing behind it");
+}
+
+/// Opens the volume in a new session, which is alone and has read nothing.
+async fn reopened(made: Bench) -> Bench {
+    made.volume.close().await;
+    let (store, blocks) = (made.store.clone(), made.blocks.clone());
+    let session = SessionOptions { authoritative_reads: true, ..SessionOptions::default() };
+    let options = VolumeOptions { session, ..super::options(None) };
+    let volume = MaintainedVolume::open_without_tasks(options, None, store.clone(), blocks.clone())
+        .await
+        .unwrap();
+    let bench = Bench::over(volume, (store, blocks), None).await;
+    bench.files.watch(Arc::new(Unheeding), Coherence::Strict);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    bench
+}
+
+/// Lists the bucket, as `ls -l` does. Returns the names and inodes.
+async fn list(bench: &Bench) -> Vec<(Vec<u8>, Ino)> {
+    let handle = bench.files.open_directory(bench.bucket).await.unwrap();
+    let (mut position, mut seen) = (0, Vec::new());
+    loop {
+        let before = position;
+        let take = |entry: &files::DirectoryEntry| {
+            position = entry.next;
+            seen.extend(entry.attributes.map(|stat| (entry.name.clone(), stat.ino)));
+            true
+        };
+        bench.files.read_directory(handle, before, true, take).await.unwrap();
+        if position == before {
+            bench.files.release_directory(handle);
+            return seen;
+        }
+    }
+}
+
+/// A program that lists a directory looks up each name, and a later program lists it again.
+#[tokio::test]
+async fn names_of_a_listed_directory_cost_no_round_trip() {
+    let made = bench(true).await;
+    for at in 0..1_200 {
+        made.files.make_file(made.bucket, format!("{at:04}").as_bytes(), by()).await.unwrap();
+    }
+    made.write("small", &[1; 4_000]).await;
+    let bench = reopened(made).await;
+    let files = &bench.files;
+    let mut meter = Meter::new(&bench);
+    let listed = list(&bench).await;
+    assert_eq!(listed.len(), 1_201);
+    let (reads, _) = meter.trips();
+    assert!(reads <= 4, "{reads}: the directory with its counters, and two pages");
+    for (name, ino) in &listed {
+        assert_eq!(files.look_up(bench.bucket, name).await.unwrap().ino, *ino);
+        assert_eq!(files.attributes(*ino).await.unwrap().ino, *ino);
+    }
+    assert_eq!(files.look_up(bench.bucket, b"missing").await, Err(Errno::NOENT));
+    assert_eq!(list(&bench).await, listed);
+    assert_eq!(meter.trips(), (0, 0), "all names are known");
+    files.make_file(bench.bucket, b"new", by()).await.unwrap();
+    files.unlink(bench.bucket, b"0007").await.unwrap();
+    meter.trips();
+    let changed: Vec<_> = list(&bench).await.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(meter.trips(), (0, 0), "this session's changes are known, too");
+    assert_eq!(changed.len(), 1_201);
+    assert!(changed.contains(&b"new".to_vec()) && !changed.contains(&b"0007".to_vec()));
 }
 
 /// A program that lists a directory asks for labels and access control lists of each file.
@@ -210,23 +275,14 @@ async fn missing_attributes_of_listed_files_are_known_from_the_listing() {
     }
     let with = made.write("with", b"").await;
     made.files.set_xattr(with, b"user.a", b"v", XattrWrite::Set, false).await.unwrap();
-    made.volume.close().await;
-    let (store, blocks) = (made.store.clone(), made.blocks.clone());
-    let session = SessionOptions { authoritative_reads: true, ..SessionOptions::default() };
-    let options = VolumeOptions { session, ..super::options(None) };
-    let volume = MaintainedVolume::open_without_tasks(options, None, store.clone(), blocks.clone())
-        .await
-        .unwrap();
-    let bench = Bench::over(volume, (store, blocks), None).await;
+    let bench = reopened(made).await;
     let files = &bench.files;
-    files.watch(Arc::new(Unheeding), Coherence::Strict);
-    tokio::time::sleep(Duration::from_millis(300)).await;
     let (handle, mut inodes) = (files.open_directory(bench.bucket).await.unwrap(), Vec::new());
     let take = |entry: &files::DirectoryEntry| {
         inodes.extend(entry.attributes.map(|stat| stat.ino));
         true
     };
-    files.read_directory(handle, 0, take).await.unwrap();
+    files.read_directory(handle, 0, true, take).await.unwrap();
     assert_eq!(inodes.len(), 101);
     let mut meter = Meter::new(&bench);
     for ino in inodes {

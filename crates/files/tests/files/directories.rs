@@ -15,7 +15,7 @@ async fn answer(bench: &Bench, handle: HandleId, position: u64) -> Vec<Directory
         }
         entries.len() < 100
     };
-    bench.files.read_directory(handle, position, take).await.unwrap();
+    bench.files.read_directory(handle, position, true, take).await.unwrap();
     entries
 }
 

@@ -411,7 +411,7 @@ async fn directory_reading_continues_after_takeover() {
     let kept = kept.killed().await;
     assert_eq!(listed(&kept, handle, position).await, rest);
     kept.bench.files.release_directory(handle);
-    let unknown = kept.bench.files.read_directory(handle, 0, |_| true).await;
+    let unknown = kept.bench.files.read_directory(handle, 0, true, |_| true).await;
     assert_eq!(unknown, Err(Errno::BADF));
 }
 
@@ -422,7 +422,7 @@ async fn listed(kept: &Kept, handle: HandleId, position: u64) -> Vec<(Vec<u8>, u
         entries.push((entry.name.clone(), entry.next));
         true
     };
-    kept.bench.files.read_directory(handle, position, take).await.unwrap();
+    kept.bench.files.read_directory(handle, position, true, take).await.unwrap();
     entries
 }
 

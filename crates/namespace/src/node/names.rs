@@ -3,13 +3,20 @@
 //! For example, a bucket with the keys `a` and `a/b` has a file `a` and a directory `a`. A listing
 //! shows the directory only.
 
-use record::{Dentry, Ino, InodeHead, Kind, SortKey, key};
-use store::{Entry, Key, Read};
+use record::{Dentry, INLINE_PERMANENT_MAX, Ino, InodeHead, Kind, SortKey, key};
+use store::{Entry, Follow, Key, Read};
 
 use crate::Halt;
 use crate::run::{Env, Planner, Step};
 use crate::view::after;
 use crate::view::{View, decode};
+
+/// The most bytes of an inode's record that a page with [`ReadNames::whole_inodes`] reads. It is
+/// enough for the whole record of most files, also if their content is in the record permanently.
+/// Longer records are cut.
+const LISTED_INODE_BYTES_MAX: u32 = 5 << 10;
+
+const _: () = assert!(LISTED_INODE_BYTES_MAX as usize >= INLINE_PERMANENT_MAX + (1 << 10));
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +53,10 @@ pub struct ReadNames<'a> {
     pub from: Option<&'a [u8]>,
     /// The most dentries to read. The page may have fewer names, because some are left out.
     pub limit: u32,
+    /// True if the caller asks for the inodes of the page next. Then the page reads the records of
+    /// most inodes whole, so that a cache of records can answer the caller. Otherwise it reads their
+    /// heads, which take fewer bytes.
+    pub whole_inodes: bool,
 }
 
 impl Planner for ReadNames<'_> {
@@ -54,7 +65,12 @@ impl Planner for ReadNames<'_> {
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<ListedNames>, Halt> {
         let (first, end) = key::dentries(self.directory);
         let start = self.from.map_or(first, |from| key::dentry(self.directory, from));
-        let follow = Some(key::dentry_to_head());
+        let follow = if self.whole_inodes {
+            Follow { bytes_max: Some(LISTED_INODE_BYTES_MAX), ..key::dentry_to_inode() }
+        } else {
+            key::dentry_to_head()
+        };
+        let follow = Some(follow);
         let range = Read::Range { start, end, limit: self.limit, follow };
         let entries = view.ranges(&[range])?.into_iter().flatten().collect::<Vec<_>>();
         let full = entries.len() >= self.limit as usize;

@@ -187,7 +187,8 @@ impl Prepared {
             Act::Find(name) => body(&mut Steps::new(&FindName { name }, env, hints)),
             Act::Look(ino) => body(&mut Steps::new(&FindNode { ino: *ino }, env, hints)),
             Act::Names(directory) => {
-                let read = ReadNames { directory: *directory, from: None, limit: 2 };
+                let read =
+                    ReadNames { directory: *directory, from: None, limit: 2, whole_inodes: true };
                 body(&mut Steps::new(&read, env, hints))
             }
             Act::Put { .. } => {

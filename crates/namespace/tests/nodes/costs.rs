@@ -77,7 +77,7 @@ fn lookup_takes_one_read_and_two_for_an_uncached_directory() {
     assert_eq!([warm, cold.cold(&absent).1], costs((1, 0), (1, 0)));
     assert_eq!(volume.costs(&FindNode { ino: file }), costs((1, 0), (1, 0)));
     assert_eq!(volume.costs(&FindNode { ino: directory }), costs((1, 0), (2, 0)));
-    let names = ReadNames { directory: B, from: None, limit: 10 };
+    let names = ReadNames { directory: B, from: None, limit: 10, whole_inodes: true };
     assert_eq!(volume.costs(&names), costs((1, 0), (1, 0)));
 }
 
@@ -89,7 +89,7 @@ fn page_that_ends_between_a_file_and_its_directory_takes_two_reads() {
     }
     let volume = Remembered::of(&world, &[]);
     for (limit, reads) in [(1, 2), (2, 2), (3, 1)] {
-        let names = ReadNames { directory: B, from: None, limit };
+        let names = ReadNames { directory: B, from: None, limit, whole_inodes: true };
         let [_, cold] = volume.costs(&names);
         assert_eq!(cold, Cost { reads, commits: 0 }, "{limit}");
     }

@@ -187,7 +187,9 @@ fn compare(world: &World, model: &Model) {
 fn names(world: &World, directory: Ino, limit: u32) -> Vec<(Vec<u8>, Ino, Kind)> {
     let (mut names, mut from) = (Vec::new(), None);
     loop {
-        let page = look(world, &ReadNames { directory, from: from.as_deref(), limit }).unwrap();
+        let page =
+            look(world, &ReadNames { directory, from: from.as_deref(), limit, whole_inodes: true })
+                .unwrap();
         names.extend(page.names.into_iter().map(|name| (name.name, name.ino, name.kind)));
         from = page.next;
         if from.is_none() {

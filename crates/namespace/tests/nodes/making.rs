@@ -285,7 +285,7 @@ fn dot_and_empty_names_are_not_listed() {
 fn listed_name_has_the_head_of_its_inode() {
     let world = World::new();
     let ino = world.file(B, "f", 9);
-    let read = namespace::ReadNames { directory: B, from: None, limit: 10 };
+    let read = namespace::ReadNames { directory: B, from: None, limit: 10, whole_inodes: true };
     let page = world.run(&read).unwrap();
     let [name] = &page.names[..] else { panic!("{page:?}") };
     assert_eq!(name.inode.as_ref(), Some(&world.node(ino).unwrap().inode.head()));

@@ -309,7 +309,7 @@ impl World {
     pub(crate) fn names(&self, directory: Ino, limit: u32) -> Vec<(Vec<u8>, Ino, Kind)> {
         let (mut names, mut from) = (Vec::new(), None);
         loop {
-            let read = ReadNames { directory, from: from.as_deref(), limit };
+            let read = ReadNames { directory, from: from.as_deref(), limit, whole_inodes: true };
             let page = self.run(&read).unwrap();
             names.extend(page.names.into_iter().map(|name| (name.name, name.ino, name.kind)));
             from = page.next;

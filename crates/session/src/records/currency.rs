@@ -275,6 +275,14 @@ impl Currency {
     }
 }
 
+impl Observation {
+    /// Returns the generation in which its records are current, unless a batch raced;
+    /// [`Generation::NONE`] if they are hints.
+    pub(super) fn generation(&self) -> Generation {
+        self.generation
+    }
+}
+
 impl InFlight {
     /// Makes the results of all reads and batches in flight hints: entries that may differ from the
     /// store's records.
@@ -358,6 +366,26 @@ impl InFlight {
             && !self.unknown.contains(key)
             && self.written_during_reads.get(key).is_none_or(|ended| *ended <= observation.sent_at);
         if unchanged { observation.generation } else { Generation::NONE }
+    }
+
+    /// Returns the keys in `start..end` that batches write which are in flight or have an unknown
+    /// outcome.
+    pub(super) fn unsettled_keys<'k>(
+        &'k self,
+        start: &'k Key,
+        end: &'k Key,
+    ) -> impl Iterator<Item = &'k Key> {
+        let keys = self.writes.keys().chain(&self.unknown);
+        keys.filter(move |key| start <= *key && *key < end)
+    }
+
+    /// Returns the keys in `start..end` for which [`InFlight::generation_of_read`] returns
+    /// [`Generation::NONE`], because a batch that writes them raced with the read.
+    pub(super) fn raced_keys(&self, observation: Observation, start: &Key, end: &Key) -> Vec<Key> {
+        let ended = self.written_during_reads.iter();
+        let ended = ended
+            .filter(|(key, ended)| **ended > observation.sent_at && start <= *key && *key < end);
+        self.unsettled_keys(start, end).chain(ended.map(|(key, _)| key)).cloned().collect()
     }
 
     /// Returns the generation in which a record is current as a batch has written it. `raced` is

@@ -32,7 +32,7 @@ pub(super) const NAMES: usize = 3;
 const PARTS: u64 = 16;
 const INODE_PARTS: u64 = 8;
 const NAME_PARTS: u64 = 2;
-const COMPLETE_DIRECTORY_PARTS: u64 = 1;
+const COMPLETE_DIRECTORY_PARTS: u64 = 2;
 
 /// Smallest size of a shard, in bytes. A record larger than its shard is not cached.
 const SHARD_BYTES_MIN: u64 = 2 << 20;

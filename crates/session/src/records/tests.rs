@@ -4,6 +4,8 @@ mod complete_directories;
 mod currency;
 mod hints;
 mod interleaved;
+mod interleaved_pages;
+mod listings;
 mod without_xattrs;
 
 use std::sync::Arc;

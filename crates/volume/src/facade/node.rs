@@ -172,14 +172,16 @@ impl Volume {
     }
 
     /// Returns at most `limit` names of a directory. `from` is `next` of the page before, or `None`
-    /// for the first page.
+    /// for the first page. The names of the page stay in the record cache, so that lookups of
+    /// them need no round trip; with `whole_inodes` also most of their inodes.
     pub async fn read_names(
         &self,
         directory: Ino,
         from: Option<&[u8]>,
         limit: u32,
+        whole_inodes: bool,
     ) -> Result<ListedNames, VolumeError> {
-        self.session.run_as_watch(&ReadNames { directory, from, limit }, None).await
+        self.session.run_listing(&ReadNames { directory, from, limit, whole_inodes }).await
     }
 
     /// Keeps a node that was found since `reading` began from being deleted, until the result is

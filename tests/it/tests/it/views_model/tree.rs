@@ -65,7 +65,7 @@ impl World {
         let mut looked = 0;
         while let Some(directory) = at {
             let handle = files.open_directory(directory).await.expect("a directory");
-            let told = files.read_directory(handle, 0, |entry| {
+            let told = files.read_directory(handle, 0, true, |entry| {
                 if entry.name != b"." && entry.name != b".." {
                     below.push((directory, entry.name.clone(), entry.ino));
                 }
