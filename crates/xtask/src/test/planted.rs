@@ -59,7 +59,7 @@ const MODEL: Prover = Prover {
 /// The tests of leases, each with the names of its faults.
 const LEASES: [(&[&str], Prover); 3] = [
     (
-        &["lease-deaf"],
+        &["lease-deaf", "lease-kernel"],
         Prover {
             test: "leased::histories::files_and_objects_with_leases_are_linearizable::redis",
             complaint: "panicked at tests/it/tests/it/leased/histories",

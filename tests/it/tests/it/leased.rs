@@ -5,6 +5,7 @@ mod company;
 mod faults;
 mod gap;
 mod histories;
+mod kernel;
 mod network;
 
 use std::time::{Duration, Instant};
