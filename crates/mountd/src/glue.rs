@@ -106,7 +106,7 @@ impl FileSystem for Glue {
         // Before the read of the volume, so that the kernel caches the result no longer than it is
         // valid.
         let context = Arc::clone(&self.context);
-        let is_cacheable = caching::register(&context.recent_nodes, files.root(), &request);
+        let is_cacheable = self.register(&request);
         let cache_validity = files.cache_validity();
         let cache_validity =
             if is_cacheable { cache_validity } else { cache_validity.without_leases() };

@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fuse::{KernelSession, NodeId, Notice, NoticeQueue, Notifier};
@@ -30,6 +31,10 @@ use crate::recent_nodes::RecentNodes;
 
 /// The time for which the notice of a peer waits for the locks of directories.
 const DIRECTORY_PATIENCE: Duration = Duration::from_millis(5);
+
+/// The time after which no answer is in the kernel's caches that was given before. It is shorter than
+/// the promise of the peer that waits.
+const EXPIRED_AFTER: Duration = Duration::from_millis(700);
 
 /// An offset that keeps the pages of a node.
 const KEEP_PAGES: i64 = -1;
@@ -125,9 +130,12 @@ impl NodeWatch for Notices {
         let notifier = self.notifier.clone();
         self.tasks.spawn_on(
             async move {
-                if drops_names(names, &notifier).await && nodes.await.unwrap_or(false) {
-                    done();
+                let names = drops_names(names, &notifier).await;
+                if !(names && nodes.await.unwrap_or(false)) {
+                    // A peer that gets no acknowledgement gives no further lease.
+                    tokio::time::sleep(EXPIRED_AFTER).await;
                 }
+                done();
             },
             &self.runtime,
         );
@@ -141,11 +149,9 @@ impl NodeWatch for Notices {
 
 /// Waits until the kernel has dropped names, or all names. Returns false if it may still have one.
 async fn drops_names(names: Processed, notifier: &Notifier) -> bool {
-    match tokio::time::timeout(DIRECTORY_PATIENCE, names).await {
-        Ok(processed) => processed.unwrap_or(false),
-        // A kernel before 6.16 has no epochs. Then the peer waits until the names have expired.
-        Err(_elapsed) => notifier.increase_epoch().is_ok(),
-    }
+    let processed = tokio::time::timeout(DIRECTORY_PATIENCE, names).await;
+    // A kernel before 6.16 has no epochs. Then the peer waits until the names have expired.
+    matches!(processed, Ok(Ok(true))) || notifier.increase_epoch().is_ok()
 }
 
 /// Queues notifications. If one of them is refused, the result is false.
@@ -155,9 +161,16 @@ fn push_all(queue: &NoticeQueue, mut notices: Vec<Notice>) -> Processed {
         let _received = sender.send(true);
         return processed;
     };
-    if notices.into_iter().all(|notice| queue.push(notice).is_ok()) {
+    let failed = Arc::new(AtomicBool::new(false));
+    let push = |notice| {
+        let failed = Arc::clone(&failed);
+        queue.push_with(notice, move |taken| {
+            failed.fetch_or(taken.is_err(), Ordering::SeqCst);
+        })
+    };
+    if notices.into_iter().all(|notice| push(notice).is_ok()) {
         let _full_or_gone = queue.push_with(last, move |taken| {
-            let _waits_no_longer = sender.send(taken.is_ok());
+            let _waits_no_longer = sender.send(taken.is_ok() && !failed.load(Ordering::SeqCst));
         });
     }
     processed

@@ -57,24 +57,27 @@ impl RecentNodes {
     pub(crate) fn asked(&self, node: Ino, changes_names: bool) -> bool {
         let (slot, now) = (self.slot(node), self.now());
         if changes_names {
-            slot.changed_here.store(now, Ordering::SeqCst);
+            slot.changed_here.fetch_max(now, Ordering::SeqCst);
         }
         let is_contested = is_recent(&slot.changed_here, now, CHANGED_FOR)
             && is_recent(&slot.changed_by_peer, now, CHANGED_FOR);
         if !is_contested {
-            slot.asked.store(now, Ordering::SeqCst);
+            slot.asked.fetch_max(now, Ordering::SeqCst);
         }
         !is_contested
     }
 
-    /// Registers that this mount changes names of a directory.
-    pub(crate) fn changes_names(&self, directory: Ino) {
-        self.slot(directory).changed_here.store(self.now(), Ordering::SeqCst);
+    /// Registers a rename from or to a directory, also to a contested one. The kernel moves the
+    /// cached answer of the old name to the new name.
+    pub(crate) fn renames(&self, directory: Ino) {
+        let (slot, now) = (self.slot(directory), self.now());
+        slot.changed_here.fetch_max(now, Ordering::SeqCst);
+        slot.asked.fetch_max(now, Ordering::SeqCst);
     }
 
     /// Registers that a peer changes names of a directory.
     pub(crate) fn peer_changes_names(&self, directory: Ino) {
-        self.slot(directory).changed_by_peer.store(self.now(), Ordering::SeqCst);
+        self.slot(directory).changed_by_peer.fetch_max(self.now(), Ordering::SeqCst);
     }
 
     /// Returns true if the kernel may have an answer about the node in its caches.

@@ -268,8 +268,9 @@ impl Leases {
     fn end_lease(&self, peer: &mut Peer) {
         if !peer.held.is_empty() {
             self.records.end_authority();
-            peer.held.release(&self.records, &self.watches);
         }
+        // Questions without an answer end with the link, too.
+        peer.held.release(&self.records, &self.watches);
     }
 }
 

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use namespace::Hints;
 use record::Ino;
-use record::key::space;
+use record::key::{self, space};
 use runtime::Moment;
 use store::{
     CounterKey, Entry, Follow, Key, Plan, Read, ReadResult, Space, Target, Value, Verdict, Write,
@@ -190,7 +190,10 @@ impl RecordCache {
         let counted: HashSet<&Key> = plans.iter().flat_map(changed_counters).collect();
         // Peers may hold counters as current, also if this session does not.
         let keys: HashSet<&Key> = written.chain(counted.iter().copied()).collect();
-        let keys: Arc<[Key]> = keys.into_iter().cloned().collect();
+        let orphaned: HashSet<Key> = plans.iter().flat_map(orphaned_inodes).collect();
+        let orphaned = orphaned.into_iter().filter(|key| !keys.contains(key));
+        let orphaned: Vec<Key> = orphaned.collect();
+        let keys: Arc<[Key]> = keys.into_iter().cloned().chain(orphaned).collect();
         let mut counters = HashMap::new();
         let mut in_flight = self.currency.in_flight();
         // Only an authoritative session uses counters and complete directories.
@@ -376,6 +379,25 @@ fn remembered_writes(plan: &Plan) -> impl Iterator<Item = (&Key, Option<&Value>)
         Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => None,
     });
     writes.filter(|(key, _)| is_cached_space(key.space()))
+}
+
+/// Returns the inode in the key of an orphan record, that is, of a file that loses its last name;
+/// `None` for other keys.
+pub(crate) fn orphaned(key: &Key) -> Option<Ino> {
+    let number = (key.space() == space::ORPHAN).then(|| key.suffix().try_into().ok())??;
+    Some(Ino(u64::from_be_bytes(number)))
+}
+
+/// Returns the keys of the inodes whose last name a plan removes. Their link count changes, although
+/// the plan may not write their records.
+fn orphaned_inodes(plan: &Plan) -> impl Iterator<Item = Key> {
+    let orphans = plan.writes.iter().filter_map(|write| match write {
+        Write::Put(key, _) => orphaned(key),
+        Write::Delete(_) | Write::Add(..) | Write::Max(..) | Write::Set(..) | Write::Clear(..) => {
+            None
+        }
+    });
+    orphans.map(key::inode)
 }
 
 /// Returns the cache keys of the counters that a plan changes and that are cached.

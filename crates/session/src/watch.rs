@@ -33,8 +33,12 @@ use runtime::Moment;
 use store::{Key, Plan, Write};
 use tokio::sync::oneshot;
 
-use crate::records::{Basis, SeqlockRead};
+use crate::records::{Basis, SeqlockRead, orphaned};
 use crate::times::{AUTHORITY_DURATION, PUSHED_CACHE_DURATION};
+
+/// The time for which a cache may keep data beyond its validity: the kernel counts it in ticks, and
+/// from when it stores the data.
+const GRANT_GRACE: Duration = Duration::from_millis(100);
 
 /// Consistency of caches outside of this process, such as the kernel's, while the session has peers
 /// (other sessions of the volume).
@@ -103,9 +107,8 @@ impl NodeChanges {
             let ino = Ino(key.partition());
             match key.space() {
                 space::INODE => drop(nodes.insert(ino)),
-                // An orphan record means that the node lost its last name, so its link count has
-                // changed.
-                space::ORPHAN => nodes.extend(orphan_ino(key)),
+                // Its link count has changed.
+                space::ORPHAN => nodes.extend(orphaned(key)),
                 space::DENTRY => {
                     nodes.insert(ino);
                     let name = key.suffix();
@@ -123,12 +126,6 @@ impl NodeChanges {
     fn is_empty(&self) -> bool {
         self.names.is_empty() && self.nodes.is_empty()
     }
-}
-
-/// Returns the node in the key of an orphan record (of a file without a name); `None` for other
-/// keys.
-fn orphan_ino(key: &Key) -> Option<Ino> {
-    key.suffix().try_into().ok().map(u64::from_be_bytes).map(Ino)
 }
 
 /// A component that lets caches outside of this process, such as the kernel's, keep names and
@@ -190,7 +187,8 @@ struct Times {
     /// While the session has peers (other sessions): the time until which data may be cached,
     /// because the change feed has been read.
     feed_checked: Option<Moment>,
-    /// The latest time until which the watch was permitted to let data be cached.
+    /// The latest time until which the watch was permitted to let data be cached, and
+    /// [`GRANT_GRACE`].
     granted: Option<Moment>,
     /// The number of batches of peers that are in flight or have an unknown outcome.
     peer_batches: usize,
@@ -215,9 +213,9 @@ impl Watches {
     }
 
     pub(crate) fn set(&self, watch: Option<Watch>) {
-        // Leases that were asked for before have ended then.
-        self.times().leases_outlive_links = Some(Moment::now().after(AUTHORITY_DURATION));
         *self.watch.write().unwrap_or_else(PoisonError::into_inner) = watch;
+        // Leases that were asked for before, and perhaps without the mark, have ended then.
+        self.times().leases_outlive_links = Some(Moment::now().after(AUTHORITY_DURATION));
     }
 
     /// Returns true if caches outside of this process may keep data that this session reads under a
@@ -256,10 +254,10 @@ impl Watches {
             Coherence::Pushed => authority.or(times.feed_checked),
         };
         let until = until.filter(|until| !until.has_passed());
-        if let Some(until) = until
-            && times.granted.is_none_or(|granted| granted.remaining() < until.remaining())
+        if let Some(expires) = until.map(|until| until.after(GRANT_GRACE))
+            && times.granted.is_none_or(|granted| granted.remaining() < expires.remaining())
         {
-            times.granted = Some(until);
+            times.granted = Some(expires);
         }
         CacheValidity { until, seen, is_leased }
     }

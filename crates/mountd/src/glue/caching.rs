@@ -9,29 +9,32 @@ use files::NodeStat;
 use fuse::{FileOperation, NodeEntry, NodeId, Request};
 use record::Ino;
 
-use super::Call;
-use crate::recent_nodes::RecentNodes;
+use super::{Call, Glue};
 
-/// Registers the node of a request before the validity of the reply is determined. Returns true if
-/// the kernel may cache the reply under leases. `root` is the inode of the mounted directory.
-pub(super) fn register(nodes: &RecentNodes, root: Ino, request: &Request) -> bool {
-    let ino = |node: NodeId| if node == NodeId::ROOT { root } else { Ino(node.0) };
-    let operation = request.operation();
-    if let FileOperation::Rename { new_parent, .. } = operation {
-        nodes.changes_names(ino(new_parent));
+impl Glue {
+    /// Registers the node of a request before the validity of the reply is determined. Returns true if
+    /// the kernel may cache the reply under leases.
+    pub(super) fn register(&self, request: &Request) -> bool {
+        let (nodes, root) = (&self.context.recent_nodes, self.files.root());
+        let ino = |node: NodeId| if node == NodeId::ROOT { root } else { Ino(node.0) };
+        let operation = request.operation();
+        if let FileOperation::Rename { new_parent, .. } = operation {
+            nodes.renames(ino(request.node()));
+            nodes.renames(ino(new_parent));
+        }
+        let changes_names = matches!(
+            operation,
+            FileOperation::MkNod { .. }
+                | FileOperation::MkDir { .. }
+                | FileOperation::Symlink { .. }
+                | FileOperation::Link { .. }
+                | FileOperation::Unlink { .. }
+                | FileOperation::RmDir { .. }
+                | FileOperation::Rename { .. }
+                | FileOperation::Create { .. }
+        );
+        nodes.asked(ino(request.node()), changes_names)
     }
-    let changes_names = matches!(
-        operation,
-        FileOperation::MkNod { .. }
-            | FileOperation::MkDir { .. }
-            | FileOperation::Symlink { .. }
-            | FileOperation::Link { .. }
-            | FileOperation::Unlink { .. }
-            | FileOperation::RmDir { .. }
-            | FileOperation::Rename { .. }
-            | FileOperation::Create { .. }
-    );
-    nodes.asked(ino(request.node()), changes_names)
 }
 
 impl Call {

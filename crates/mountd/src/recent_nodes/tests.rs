@@ -31,8 +31,9 @@ fn a_directory_that_two_sessions_change_is_contested() {
     assert!(nodes.asked(Ino(8), false));
     nodes.peer_changes_names(Ino(8));
     assert!(nodes.asked(Ino(8), false), "only the peer changes it");
-    nodes.changes_names(Ino(8));
+    nodes.renames(Ino(8));
     assert!(!nodes.asked(Ino(8), false));
+    assert!(nodes.may_be_cached(Ino(8)), "the renamed name keeps its validity");
     sleep(CHANGED_FOR + Duration::from_millis(10));
     assert!(nodes.asked(Ino(7), true));
     assert!(nodes.asked(Ino(8), false));

@@ -14,8 +14,8 @@ use crate::{LinkState, Message, Peer};
 /// Bytes of a dialer before its first frame.
 const HANDSHAKE_BYTES: usize = HELLO_BYTES + PROOF_BYTES;
 
-/// The frame of `ask(number)` for small numbers: header, kind, number, tag.
-const ASK_BYTES: usize = 4 + 1 + 1 + 16;
+/// The frame of `ask(number)` for small numbers: header, kind, number, flag, tag.
+const ASK_BYTES: usize = 4 + 1 + 1 + 1 + 16;
 
 #[tokio::test]
 async fn a_changed_byte_in_a_frame_ends_the_link() {

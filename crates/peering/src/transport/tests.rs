@@ -233,7 +233,7 @@ async fn messages_of_one_moment_leave_in_one_write() {
     (0..100).for_each(|number| assert!(link.send(Message::Ask { number, outlives_link: false })));
     link.close();
     run(link, queue, connection, keys().0, Arc::new(Counter::default())).await;
-    assert_eq!(writes.0.1.load(Ordering::SeqCst), 100 * 22);
+    assert_eq!(writes.0.1.load(Ordering::SeqCst), 100 * 23);
     assert_eq!(writes.0.0.load(Ordering::SeqCst), 1);
 }
 

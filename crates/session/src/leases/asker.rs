@@ -52,7 +52,6 @@ impl Leases {
         let mut state = self.state();
         let state = &mut *state;
         let Some(others) = &state.others else { return };
-        let outlives_link = self.watches.may_outlive_links();
         let is_linked = |nonce| state.peers.get(nonce).is_some_and(|peer| peer.link.is_some());
         if !others.iter().all(is_linked) {
             return;
@@ -65,6 +64,8 @@ impl Leases {
             let asks = peer.held.ask(number)
                 || (peer.held.give_up_asking(UNANSWERED_PAUSE) && peer.held.ask(number));
             if asks {
+                // After the time of the question, by which leases without the mark are told apart.
+                let outlives_link = self.watches.may_outlive_links();
                 link.send(Message::Ask { number, outlives_link });
             }
         }
