@@ -57,10 +57,15 @@ fn a_gap_in_the_feed_begins_a_new_generation(_: Engine) {
     }
     take_lease(&reader, &path(0));
     assert!(gaps() > 0, "the feed had no gap");
-    let before = remembered(&reader);
-    for key in 0..KEYS {
-        assert_eq!(reader.client.get(&path(key)).expect(200).text(), "new", "key {key}");
+    // The first round makes the records current again.
+    let mut from_cache = 0;
+    for _ in 0..2 {
+        let before = remembered(&reader);
+        for key in 0..KEYS {
+            assert_eq!(reader.client.get(&path(key)).expect(200).text(), "new", "key {key}");
+        }
+        from_cache = remembered(&reader) - before;
     }
-    assert!(remembered(&reader) > before + KEYS / 2, "it answers by leases again");
+    assert!(from_cache > KEYS / 2, "only {from_cache} reads were answered by leases again");
     fleet.stop_and_check(vec![reader, writer]);
 }
