@@ -64,7 +64,8 @@ impl Leases {
             let asks = peer.held.ask(number)
                 || (peer.held.give_up_asking(UNANSWERED_PAUSE) && peer.held.ask(number));
             if asks {
-                // After the time of the question, by which leases without the mark are told apart.
+                // Read after the time of the question was taken: a watch that is set in between
+                // permits no caching under this lease.
                 let outlives_link = self.watches.may_outlive_links();
                 link.send(Message::Ask { number, outlives_link });
             }

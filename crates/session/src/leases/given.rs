@@ -71,7 +71,7 @@ pub(super) struct Batch {
     /// The peers that have not acknowledged the notice, each with the end of the promise that ran
     /// when the batch was registered. A later promise was given after a notice of this batch.
     pub(super) waits: HashMap<Nonce, Moment>,
-    /// Time before which the batch may not be sent, whatever the peers acknowledge.
+    /// Time before which the batch may not be sent, even if all peers have acknowledged it.
     pub(super) not_before: Option<Moment>,
     /// Notified when no peer is left in `waits`.
     pub(super) acknowledged: Arc<Notify>,
