@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use record::{Ino, Kind};
 use rustix::io::Errno;
@@ -18,6 +18,14 @@ use crate::change_log::FileChange;
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
 use crate::stale_retries::StaleReply;
+
+/// The time for which an open waits for the end of the program that runs from the file. The kernel
+/// closes the file of a program that has ended before it sends the open, but several threads read the
+/// kernel's requests, so the open may be handled first.
+const PROGRAM_END_WAIT: Duration = Duration::from_millis(500);
+
+/// The interval at which such an open looks again.
+const PROGRAM_END_CHECK: Duration = Duration::from_millis(5);
 
 /// The node that an open found for the requested inode number.
 struct FoundToOpen {
@@ -43,8 +51,8 @@ impl Files {
         }
         // For opens with write access the kernel itself refuses a running program. It sends
         // `O_TRUNC` without write access to us first.
-        if mode.truncates && !mode.writes && self.open.runs(ino) {
-            return Err(Errno::TXTBSY);
+        if mode.truncates && !mode.writes {
+            self.check_not_running(ino).await?;
         }
         if let Some(opened) = self.reopened_handle().await {
             return self.applied_mode(opened, mode).await;
@@ -59,6 +67,19 @@ impl Files {
         }
         let opened = self.add_handle_of(found.node, reading, found.kept).await?;
         self.applied_mode(opened, mode).await
+    }
+
+    /// Fails with `ETXTBSY` if a program that was executed from the file still runs after
+    /// [`PROGRAM_END_WAIT`].
+    async fn check_not_running(&self, ino: Ino) -> Result<(), Errno> {
+        let end = tokio::time::Instant::now() + PROGRAM_END_WAIT;
+        while self.open.runs(ino) {
+            if tokio::time::Instant::now() >= end {
+                return Err(Errno::TXTBSY);
+            }
+            tokio::time::sleep(PROGRAM_END_CHECK).await;
+        }
+        Ok(())
     }
 
     /// Applies the flags of an open to its new handle. If that fails, the kernel never sends a

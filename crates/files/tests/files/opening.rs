@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::MemoryBlocks;
 use maintained::MaintainedVolume;
@@ -38,4 +39,25 @@ async fn open_that_fails_to_truncate_leaves_no_handle() {
     assert_eq!(bench.files.handle_count(ino), 0);
     assert_eq!(opened().inherited_handles().len(), 0);
     assert_eq!(bench.cat("f").await.unwrap(), b"content");
+}
+
+/// Several threads read the kernel's requests, so the open may be handled before the release of the
+/// program that has ended.
+#[tokio::test]
+async fn open_that_truncates_waits_for_the_end_of_a_program() {
+    let bench = Bench::new().await;
+    let ino = bench.write("program", b"content").await;
+    let executes = OpenMode { executes: true, ..OpenMode::default() };
+    let truncates = OpenMode { truncates: true, ..OpenMode::default() };
+    let running = bench.files.open(ino, executes).await.unwrap().handle;
+    assert_eq!(bench.files.open(ino, truncates).await.unwrap_err(), Errno::TXTBSY);
+    assert_eq!(bench.cat("program").await.unwrap(), b"content");
+    let opening = bench.files.open(ino, truncates);
+    let ending = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        bench.files.release(running).await;
+    };
+    let (opened, ()) = tokio::join!(opening, ending);
+    bench.files.release(opened.unwrap().handle).await;
+    assert_eq!(bench.cat("program").await.unwrap(), b"");
 }
