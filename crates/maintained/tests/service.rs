@@ -9,6 +9,8 @@ mod composition;
 mod costs;
 #[path = "service/deep.rs"]
 mod deep;
+#[path = "service/listings.rs"]
+mod listings;
 #[path = "service/moved.rs"]
 mod moved;
 #[path = "service/multipart.rs"]

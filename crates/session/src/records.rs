@@ -14,7 +14,7 @@
 //!   since planners guess absence anyway.
 //! - A page of a directory is answered while all names of the directory are known, and while the
 //!   entry of each name on the page and of its inode is current: see [`complete_directories`] and
-//!   [`pages`].
+//!   [`pages`]. The pages that S3 clients list are kept apart: see [`listings`].
 //!
 //! For example, a sole gateway gets a PUT of `a/b` and then a HEAD of `a/b`. The verdict of the PUT
 //! makes the new dentry and inode current, so the HEAD costs no round trip. If a second gateway
@@ -26,6 +26,7 @@ mod complete_directories;
 mod currency;
 mod demand;
 mod entries;
+mod listings;
 mod pages;
 mod peer_batches;
 mod without_xattrs;
@@ -49,7 +50,9 @@ use complete_directories::CompleteDirectories;
 pub(crate) use currency::{Basis, SeqlockRead};
 pub(crate) use demand::DEMAND_MIN;
 use demand::Demand;
-use entries::{Entries, NAMES, Remembered, complete_directories_bytes};
+use entries::{Entries, NAMES, Remembered, complete_directories_bytes, listings_bytes};
+use listings::Listings;
+pub(crate) use pages::Pages;
 
 pub use entries::{CURRENT_VALUE_BYTES_MAX, HINT_VALUE_BYTES_MAX};
 
@@ -76,6 +79,7 @@ fn is_counter(key: &Key) -> bool {
 pub(crate) struct RecordCache {
     entries: Entries,
     complete_directories: CompleteDirectories,
+    listings: Listings,
     without_xattrs: InodesWithoutXattrs,
     currency: Currency,
     demand: Demand,
@@ -88,6 +92,7 @@ impl RecordCache {
         Arc::new(RecordCache {
             entries: Entries::new(bytes),
             complete_directories: CompleteDirectories::new(complete_directories_bytes(bytes)),
+            listings: Listings::new(listings_bytes(bytes)),
             without_xattrs: InodesWithoutXattrs::default(),
             currency: Currency::new(authoritative && bytes > 0),
             demand: Demand::default(),
@@ -145,6 +150,7 @@ impl RecordCache {
         self.currency.end_authority(&mut in_flight);
         self.entries.clear();
         self.complete_directories.clear();
+        self.listings.clear();
         self.without_xattrs.clear();
     }
 
@@ -216,6 +222,7 @@ impl RecordCache {
             self.entries.demote(key);
             self.without_xattrs.forget(key);
         }
+        self.listings.sending(keys);
         self.currency.demoted(in_flight);
     }
 
@@ -487,6 +494,7 @@ impl BatchInFlight {
                 self.cache.note(&in_flight, key, *value, known_in);
                 if value.is_none() && known_in != Generation::NONE {
                     self.cache.complete_directories.removed(key);
+                    self.cache.listings.removed(key);
                 }
             }
             self.cache.complete_directories.decided(key, known_in);

@@ -23,6 +23,7 @@ use crate::epoch::ReaderGuard;
 use crate::error::VolumeError;
 use crate::meters;
 use crate::planning::{PlanInputs, Planned, complete, plan};
+use crate::records::Pages;
 use crate::session::Session;
 use crate::times::CONTENTION_DEADLINE;
 
@@ -42,9 +43,9 @@ struct Inputs<'a> {
 enum Caching {
     /// Reads records from the cache, and keeps those that it reads. Of a range it keeps a few names.
     Records,
-    /// As `Records`, and keeps the pages of directories, so that reads of their names and inodes
-    /// need no round trip.
-    Pages,
+    /// As `Records`, and keeps the pages of directories, so that later reads of them need no round
+    /// trip.
+    Pages(Pages),
     /// Neither: its records would displace those of clients in the cache.
     Nothing,
 }
@@ -56,7 +57,7 @@ impl PlanInputs for Inputs<'_> {
 
     fn hints(&self) -> &dyn Hints {
         match self.caching {
-            Caching::Records | Caching::Pages => &*self.session.records,
+            Caching::Records | Caching::Pages(_) => &*self.session.records,
             Caching::Nothing => &NoHints,
         }
     }
@@ -65,7 +66,7 @@ impl PlanInputs for Inputs<'_> {
         match self.caching {
             Caching::Records => self.session.read_coalesced(reads).await,
             // Boxed, because this future is a part of that of each operation.
-            Caching::Pages => Box::pin(self.session.read_pages(reads)).await,
+            Caching::Pages(pages) => Box::pin(self.session.read_pages(reads, pages)).await,
             Caching::Nothing => complete(reads, self.session.store.read(reads).await?),
         }
     }
@@ -154,14 +155,39 @@ impl Session {
         O: Planner + Sync,
         O::Output: Send,
     {
+        self.list(operation, Pages::Nodes).await
+    }
+
+    /// Runs an operation that begins a listing for an S3 client, and changes nothing. The pages that
+    /// it reads with the heads of inodes are kept for later listings, in memory that no other record
+    /// needs.
+    pub async fn run_client_listing<O>(&self, operation: &O) -> Result<O::Output, VolumeError>
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
+        self.list(operation, Pages::Heads).await
+    }
+
+    async fn list<O>(&self, operation: &O, pages: Pages) -> Result<O::Output, VolumeError>
+    where
+        O: Planner + Sync,
+        O::Output: Send,
+    {
         self.meters.served.add(1);
         let _running = self.committer.begin_operation();
         let _reading = self.reading();
-        let inputs = Inputs { session: self, caching: Caching::Pages };
-        match plan(&inputs, operation, &mut None).await? {
-            Planned::Done(answer) => answer.map_err(VolumeError::from),
-            Planned::Commit(..) => {
-                Err(VolumeError::Corrupt("a listing would change the volume".to_owned()))
+        let inputs = Inputs { session: self, caching: Caching::Pages(pages) };
+        let mut contender = self.contender();
+        loop {
+            match plan(&inputs, operation, &mut None).await? {
+                // Other writers kept changing the records of the listing.
+                Planned::Done(Err(FsError::Contended)) => contender.begin_anew().await?,
+                Planned::Done(answer) => return answer.map_err(VolumeError::from),
+                Planned::Commit(..) => {
+                    let why = "a listing would change the volume";
+                    return Err(VolumeError::Corrupt(why.to_owned()));
+                }
             }
         }
     }
@@ -229,14 +255,25 @@ impl Session {
         complete(reads, found)
     }
 
-    /// As [`Session::read_coalesced`], and keeps pages of directories with all their records.
-    async fn read_pages(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
+    /// As [`Session::read_coalesced`], for the next pages of a listing of an S3 client. They are kept
+    /// as those of [`Session::run_client_listing`].
+    pub async fn read_client_pages(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
+        self.read_pages(reads, Pages::Heads).await
+    }
+
+    /// As [`Session::read_coalesced`], and keeps pages of directories.
+    async fn read_pages(
+        &self,
+        reads: &[Read],
+        pages: Pages,
+    ) -> Result<Vec<ReadResult>, VolumeError> {
+        self.records.count_listing(reads);
         if let Some(found) = self.remembered(reads)? {
             return Ok(found);
         }
         let reading = self.records.begin_read();
         let found = self.read_coalesced(reads).await?;
-        reading.found_pages(reads, &found);
+        reading.found_pages(reads, &found, pages);
         Ok(found)
     }
 

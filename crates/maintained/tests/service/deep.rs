@@ -17,14 +17,14 @@ use super::{bytes, get, owner, put, put_if};
 const LEVELS: usize = 60;
 
 #[derive(Debug, Default)]
-struct Place {
+pub(super) struct Place {
     store: Arc<MemoryStore>,
     blocks: Arc<MemoryBlocks>,
 }
 
 impl Place {
     /// A volume with an empty cache, which is authoritative.
-    async fn open(&self) -> MaintainedVolume {
+    pub(super) async fn open(&self) -> MaintainedVolume {
         let options = VolumeOptions {
             session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
             ..VolumeOptions::default()

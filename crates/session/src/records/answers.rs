@@ -8,6 +8,7 @@
 use store::{CounterKey, Entry, Follow, Key, Read, ReadResult, Target, Value};
 
 use super::currency::Generation;
+use super::listings::PageName;
 use super::pages::after;
 use super::{RecordCache, counter_number, is_counter};
 
@@ -16,6 +17,14 @@ use super::{RecordCache, counter_number, is_counter};
 const OPTIMISTIC_READS: usize = 2;
 
 impl RecordCache {
+    /// Counts a read of pages among the reads that gain from leases. [`RecordCache::answer`] counts
+    /// the reads of single records, and not the ranges that background work reads.
+    pub(crate) fn count_listing(&self, reads: &[Read]) {
+        if reads.iter().any(|read| matches!(read, Read::Range { .. })) {
+            self.demand.count();
+        }
+    }
+
     /// Answers reads of single records and counters from current entries, and pages of directories
     /// whose names are all known, all as of one instant. Returns `None` if one of the records is
     /// not current, or if a range belongs to no such directory.
@@ -69,7 +78,11 @@ impl RecordCache {
         // No entry does not mean that the record is absent, unless its directory is complete.
         match entry {
             Some(entry) => Some(entry.value),
-            None => self.complete_directories.lacks(key, generation).then_some(None),
+            None => {
+                let is_absent = self.complete_directories.lacks(key, generation)
+                    || self.listings.lacks(key, generation);
+                is_absent.then_some(None)
+            }
         }
     }
 
@@ -102,21 +115,48 @@ impl RecordCache {
         let (mut page, mut from) = (Vec::new(), start.clone());
         loop {
             // Some registered names do not exist, so one round may not fill the page.
-            let names = self.complete_directories.names((&from, end), limit, generation)?;
+            let names = self.page_names((&from, end), limit, follow, generation)?;
             let is_last = names.len() < limit;
-            let next = names.last().map(after);
+            let next = names.last().map(|name| after(name.key()));
             for name in names {
                 if page.len() == limit {
                     return Some(page);
                 }
-                if let Some(value) = self.current_value(&name, generation)? {
-                    page.push(self.current_entry(name, value, follow, generation)?);
+                let (key, value) = match name {
+                    PageName::Known { key, value, target: Some(target) } => {
+                        page.push(Entry { key, value, target });
+                        continue;
+                    }
+                    PageName::Known { key, value, target: None } => (key, Some(value)),
+                    PageName::Registered(key) => {
+                        let value = self.current_value(&key, generation)?;
+                        (key, value)
+                    }
+                };
+                if let Some(value) = value {
+                    page.push(self.current_entry(key, value, follow, generation)?);
                 }
             }
             match next {
-                Some(next) if !is_last => from = next,
+                Some(next) if !is_last && page.len() < limit => from = next,
                 _ => return Some(page),
             }
         }
+    }
+
+    /// Returns the first `count` names that may exist in a range of dentries. Returns `None` if they
+    /// are not known.
+    fn page_names(
+        &self,
+        range: (&Key, &Key),
+        count: usize,
+        follow: Option<&Follow>,
+        generation: Generation,
+    ) -> Option<Vec<PageName>> {
+        if let Some(names) = self.listings.names(range, count, follow, generation) {
+            return Some(names);
+        }
+        let names = self.complete_directories.names(range, count, generation)?;
+        Some(names.into_iter().map(PageName::Registered).collect())
     }
 }

@@ -27,12 +27,13 @@ const ENTRY_BYTES: u64 = 160;
 pub(super) const NAMES: usize = 3;
 
 /// Parts into which the budget is divided. Inodes get [`INODE_PARTS`], names of directories
-/// [`NAME_PARTS`], complete directories [`COMPLETE_DIRECTORY_PARTS`]. The rest is for records that
-/// are smaller and that every write needs.
+/// [`NAME_PARTS`], complete directories [`COMPLETE_DIRECTORY_PARTS`], and pages of listings
+/// [`LISTING_PARTS`]. The rest is for records that are smaller and that every write needs.
 const PARTS: u64 = 16;
-const INODE_PARTS: u64 = 8;
-const NAME_PARTS: u64 = 2;
+const INODE_PARTS: u64 = 7;
+const NAME_PARTS: u64 = 1;
 const COMPLETE_DIRECTORY_PARTS: u64 = 2;
+const LISTING_PARTS: u64 = 2;
 
 /// Smallest size of a shard, in bytes. A record larger than its shard is not cached.
 const SHARD_BYTES_MIN: u64 = 2 << 20;
@@ -44,6 +45,11 @@ const SHARDS_MAX: u64 = 64;
 /// all known.
 pub(super) fn complete_directories_bytes(bytes: u64) -> u64 {
     COMPLETE_DIRECTORY_PARTS * (bytes / PARTS)
+}
+
+/// Returns the bytes of a cache of `bytes` that are for pages of listings.
+pub(super) fn listings_bytes(bytes: u64) -> u64 {
+    LISTING_PARTS * (bytes / PARTS)
 }
 
 /// A record as it was last seen.
@@ -115,7 +121,9 @@ impl Entries {
         let part = bytes / PARTS;
         let [inodes, names] = [INODE_PARTS * part, NAME_PARTS * part];
         Entries {
-            records: cache(bytes - inodes - names - complete_directories_bytes(bytes)),
+            records: cache(
+                bytes - inodes - names - complete_directories_bytes(bytes) - listings_bytes(bytes),
+            ),
             inodes: cache(inodes),
             names: cache(names),
         }

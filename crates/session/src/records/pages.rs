@@ -1,24 +1,37 @@
-//! Pages of directories that a mount lists, and which the cache keeps as a whole.
+//! Pages of directories that mounts and clients list, and which the cache keeps as a whole.
 //!
-//! A caller says for each read that its pages are kept. A listing of an S3 client does not: a page
-//! of a large bucket would evict the entries that writers need. For example, `ls -l` reads a page of
-//! 1,000 names, and then asks for each of these names and inodes. All of them are answered from the
-//! kept page.
+//! A caller says for each read how its pages are kept:
 //!
-//! A page is kept only while the session is authoritative, and only if its directory is kept: see
-//! [`super::complete_directories`], which bounds the size of a directory.
+//! - [`Pages::Nodes`]: a mount lists a directory. The records of the page become entries of the
+//!   cache, because the kernel asks for them next. For example, `ls -l` reads a page of 1,000 names,
+//!   and then asks for each of these names and inodes: see [`super::complete_directories`].
+//! - [`Pages::Heads`]: an S3 client lists a bucket. The page answers the next listing and nothing
+//!   else, so it is kept apart: see [`super::listings`].
+//!
+//! A page is kept only while the session is authoritative, and only if its directory is kept. Both
+//! modules bound the size of a directory.
 
 use bytes::Bytes;
 use store::{Entry, Follow, Key, Read, ReadResult};
 
 use super::complete_directories::ListedPage;
 use super::currency::{Generation, InFlight, Observation};
+use super::listings::ListingPage;
 use super::{ReadInFlight, RecordCache};
+
+/// The part of the cache that keeps the pages of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// The entries of names and inodes, for a mount.
+    Nodes,
+    /// The memory for listings, for an S3 client that needs the heads of inodes.
+    Heads,
+}
 
 impl ReadInFlight {
     /// Stores the pages that the read returned, with all their names and inodes. The store was asked
     /// after this read was registered.
-    pub(crate) fn found_pages(self, reads: &[Read], found: &[ReadResult]) {
+    pub(crate) fn found_pages(self, reads: &[Read], found: &[ReadResult], pages: Pages) {
         let currency = &self.cache.currency;
         let in_flight = currency.in_flight();
         let observation = currency.observation(&in_flight, self.sent_at);
@@ -35,8 +48,15 @@ impl ReadInFlight {
                     Some(last) => after(&last.key),
                     None => continue,
                 };
-                let range = (start, read_to);
-                self.cache.learn_page(&in_flight, observation, range, entries, follow.as_ref());
+                let (cache, range, follow) = (&self.cache, (start, read_to), follow.as_ref());
+                match pages {
+                    Pages::Nodes => {
+                        cache.learn_page(&in_flight, observation, range, entries, follow);
+                    }
+                    Pages::Heads => {
+                        cache.learn_listing(&in_flight, observation, range, entries, follow);
+                    }
+                }
             }
         }
     }
@@ -65,6 +85,27 @@ impl RecordCache {
                 self.learn_entry(in_flight, observation, entry, follow);
             }
         }
+    }
+
+    /// Stores a page of a listing, all names that exist in this range with the heads of their inodes.
+    fn learn_listing(
+        &self,
+        in_flight: &InFlight,
+        observation: Observation,
+        (start, end): (&Key, Key),
+        entries: &[Entry],
+        follow: Option<&Follow>,
+    ) {
+        let reads_heads = follow == Some(&record::key::dentry_to_head());
+        if start.space() != record::key::space::DENTRY || *start > end || !reads_heads {
+            return;
+        }
+        // The page may lack the names of batches that raced with its read.
+        let raced = in_flight.raced_keys(observation, start, &end);
+        let generation = observation.generation();
+        let page = ListingPage { start, end, raced, entries, generation };
+        self.listings
+            .learn_page(page, |key| in_flight.generation_of_read(observation, key) == generation);
     }
 }
 

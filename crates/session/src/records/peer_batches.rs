@@ -51,6 +51,7 @@ impl RecordCache {
         self.entries.remove(key);
         self.entries.remove_name(key);
         self.complete_directories.forget(key);
+        self.listings.forget(key);
         self.without_xattrs.forget(key);
         // For reads in flight this change is like a batch that ends now: they may have read the old
         // record.

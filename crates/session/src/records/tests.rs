@@ -1,5 +1,6 @@
 //! The record cache: hints and current entries.
 
+mod client_listings;
 mod complete_directories;
 mod currency;
 mod hints;

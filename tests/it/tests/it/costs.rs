@@ -138,6 +138,7 @@ fn idle_peers_cost_a_busy_gateway_nothing(engine: Engine) {
     let mount = LoneMount::start(&third, &third.folder.join("mount"), &[]);
     busy.client.put("/box", b"").expect(200);
     busy.client.put("/box/a/key", b"x").expect(200);
+    (0..3).for_each(|n| drop(idle.client.put(&format!("/box/listed/{n}"), b"x").expect(200)));
     let mut line = Line::new(&busy.client);
     let mut send = |request: &Request| line.send(request).expect("an answer").expect(200);
     let get = Request::new("GET", "/box/a/key");
@@ -157,6 +158,13 @@ fn idle_peers_cost_a_busy_gateway_nothing(engine: Engine) {
         free += usize::from(trips(&busy, "GetObject") == (0, 0));
     }
     assert!(free > BESIDE * 9 / 10, "{free} of {BESIDE} warm GETs cost no round trip");
+    let list = Request::new("GET", "/box?list-type=2&delimiter=%2F&prefix=listed%2F");
+    let mut free = 0;
+    for _ in 0..BESIDE {
+        send(&list);
+        free += usize::from(trips(&busy, "ListObjectsV2") == (0, 0));
+    }
+    assert!(free > BESIDE * 9 / 10, "{free} of {BESIDE} listings cost no round trip");
     for idle in [idle.admin_page("/metrics"), mount.metrics()] {
         assert_eq!(metric(&idle, "ashlar_session_reads_from{from=\"leased\"}"), 0);
         assert_eq!(metric(&idle, "ashlar_session_leases_given "), 1, "the busy gateway has one");

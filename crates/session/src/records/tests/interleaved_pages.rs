@@ -13,7 +13,7 @@ use runtime::Tasks;
 use store::{Entry, Guard, Key, MetaStore, Plan, Read, ReadResult, StoreErrorKind, Verdict, Write};
 use tokio::sync::Mutex;
 
-use super::super::{Basis, RecordCache};
+use super::super::{Basis, Pages, RecordCache};
 use super::behind;
 use super::currency::for_long;
 use crate::cached_store::CachedStore;
@@ -53,10 +53,15 @@ impl Group {
         let writes =
             self.names.iter().zip(&self.inodes).enumerate().flat_map(|(at, (name, inode))| {
                 if !is_there(at) {
-                    return [Write::Delete(name.clone()), Write::Delete(inode.clone())];
+                    return vec![Write::Delete(name.clone()), Write::Delete(inode.clone())];
+                }
+                let record = Write::Put(inode.clone(), value(next));
+                // The name stays, and its inode changes.
+                if at == 2 && was > 0 {
+                    return vec![record];
                 }
                 let dentry = Dentry::of(Ino(inode.partition()), Kind::File).encode(name);
-                [Write::Put(name.clone(), dentry), Write::Put(inode.clone(), value(next))]
+                vec![Write::Put(name.clone(), dentry), record]
             });
         let guard = match was {
             0 => Guard::Absent(self.inodes[2].clone()),
@@ -106,8 +111,14 @@ impl World {
         }
         let limit = if random.random_bool(0.5) { 100 } else { random.random_range(1..8) };
         let mut remembered = 0;
+        // As a mount or as an S3 client.
+        let (pages, follow) = if random.random_bool(0.5) {
+            (Pages::Nodes, key::dentry_to_inode())
+        } else {
+            (Pages::Heads, key::dentry_to_head())
+        };
         loop {
-            let follow = Some(key::dentry_to_inode());
+            let follow = Some(follow.clone());
             let reads = [Read::Range { start: start.clone(), end: end.clone(), limit, follow }];
             let found = match self.cache.answer(&reads) {
                 Some(found) => {
@@ -117,7 +128,7 @@ impl World {
                 None => {
                     let reading = self.cache.begin_read();
                     let found = self.cached.read(&reads).await.expect("reads do not fail");
-                    reading.found_pages(&reads, &found);
+                    reading.found_pages(&reads, &found, pages);
                     found
                 }
             };

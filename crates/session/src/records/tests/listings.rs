@@ -9,22 +9,22 @@ use record::{Dentry, Ino, Kind, key};
 use store::{Entry, Guard, Key, MetaStore, Plan, Read, ReadResult, Write};
 
 use super::super::pages::after;
-use super::super::{Basis, RecordCache};
+use super::super::{Basis, Pages, RecordCache};
 use super::behind;
 use super::complete_directories::known;
 use super::currency::for_long;
 use crate::cached_store::CachedStore;
 
-const LISTED: Ino = Ino(5);
+pub(super) const LISTED: Ino = Ino(5);
 
-struct Bench {
-    store: Arc<Faulty>,
-    cache: Arc<RecordCache>,
-    cached: CachedStore,
+pub(super) struct Bench {
+    pub(super) store: Arc<Faulty>,
+    pub(super) cache: Arc<RecordCache>,
+    pub(super) cached: CachedStore,
 }
 
 /// A directory with these names that another session has created.
-async fn bench(bytes: u64, names: impl Iterator<Item = u64>) -> Bench {
+pub(super) async fn bench(bytes: u64, names: impl Iterator<Item = u64>) -> Bench {
     let (store, cache) = (Faulty::new(), RecordCache::new(bytes, true));
     cache.extend_authority(for_long(), Basis::Leases);
     let cached = behind(&cache, store.clone());
@@ -33,11 +33,11 @@ async fn bench(bytes: u64, names: impl Iterator<Item = u64>) -> Bench {
     Bench { store, cache, cached }
 }
 
-fn slot(name: u64) -> Key {
+pub(super) fn slot(name: u64) -> Key {
     key::dentry(LISTED, format!("{name:04}").as_bytes())
 }
 
-fn inode(name: u64) -> Key {
+pub(super) fn inode(name: u64) -> Key {
     key::inode(Ino(1_000 + name))
 }
 
@@ -48,11 +48,11 @@ fn binds(name: u64) -> [Write; 2] {
     [Write::Put(slot, dentry), Write::Put(inode(name), record)]
 }
 
-fn adds(name: u64) -> [Plan; 1] {
+pub(super) fn adds(name: u64) -> [Plan; 1] {
     [Plan { guards: vec![Guard::Absent(slot(name))], writes: binds(name).into() }]
 }
 
-fn removes(name: u64) -> [Plan; 1] {
+pub(super) fn removes(name: u64) -> [Plan; 1] {
     [Plan {
         guards: Vec::new(),
         writes: vec![Write::Delete(slot(name)), Write::Delete(inode(name))],
@@ -79,7 +79,7 @@ impl Bench {
     async fn read(&self, page: &[Read; 1]) -> Vec<Key> {
         let reading = self.cache.begin_read();
         let found = self.cached.read(page).await.unwrap();
-        reading.found_pages(page, &found);
+        reading.found_pages(page, &found, Pages::Nodes);
         names(&found)
     }
 
@@ -88,12 +88,12 @@ impl Bench {
         self.cache.answer(page).map(|found| names(&found))
     }
 
-    fn reads(&self) -> u64 {
+    pub(super) fn reads(&self) -> u64 {
         self.store.reads.load(Ordering::SeqCst)
     }
 }
 
-fn slots(names: impl IntoIterator<Item = u64>) -> Vec<Key> {
+pub(super) fn slots(names: impl IntoIterator<Item = u64>) -> Vec<Key> {
     names.into_iter().map(slot).collect()
 }
 
@@ -114,7 +114,7 @@ async fn a_listed_directory_answers_its_pages_names_and_inodes() {
     assert_eq!(bench.reads(), reads, "all of it came from memory");
 }
 
-/// A listing of an S3 client does not ask to keep its pages.
+/// Background work does not ask to keep its pages.
 #[tokio::test]
 async fn a_page_that_is_not_kept_teaches_few_names() {
     let bench = bench(4 << 20, 0..10).await;
@@ -220,7 +220,7 @@ async fn names_that_raced_with_a_page_are_not_absent() {
     let unknown = bench.cache.begin_batch(&adds(8));
     drop(unknown);
     bench.cached.commit(&adds(9)).await.unwrap();
-    reading.found_pages(&reads, &found);
+    reading.found_pages(&reads, &found, Pages::Nodes);
     for name in ["0007", "0008"] {
         assert_eq!(known(&bench.cache, LISTED, name), None, "{name} may be there");
     }
