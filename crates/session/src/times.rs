@@ -18,6 +18,11 @@ pub const JOIN_PATIENCE: Duration = Duration::from_secs(1);
 /// least twice the time for which the peer relies on it, which is [`AUTHORITY_DURATION`].
 pub const LEASE_PROMISE: Duration = Duration::from_secs(1);
 
+/// Time for which a peer gets no lease after it did not acknowledge a notice before the promise
+/// ended, unless it acknowledges one meanwhile. A peer that never acknowledges delays one batch in
+/// this time, by at most [`LEASE_PROMISE`].
+pub(crate) const SILENCE_DURATION: Duration = Duration::from_secs(10);
+
 /// Interval at which a session asks its peers to extend their leases, while reads gain from them.
 pub const LEASE_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -71,6 +76,9 @@ const _: () = assert!(2 * ms(AUTHORITY_DURATION) <= ms(LEASE_PROMISE));
 
 // A new process of a session waits until the promises of the process before it have ended.
 const _: () = assert!(ms(LEASE_PROMISE) <= ms(JOIN_PATIENCE));
+
+// A peer that asks and never acknowledges takes at most a tenth of a writer's time.
+const _: () = assert!(10 * ms(LEASE_PROMISE) <= ms(SILENCE_DURATION));
 
 // A few late answers of a peer do not end the authority.
 const _: () = assert!(4 * ms(LEASE_INTERVAL) < ms(AUTHORITY_DURATION));

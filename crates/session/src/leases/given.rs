@@ -16,9 +16,9 @@ pub(super) struct Given {
     pub(super) promised_until: Option<Moment>,
     /// True if a batch was sent without notice since the last grant over this link.
     pub(super) is_stale: bool,
-    /// True if the peer did not acknowledge a notice before the promise ended, and has acknowledged
-    /// none since.
-    pub(super) is_silent: bool,
+    /// Time until which the peer gets no lease, because it did not acknowledge a notice before the
+    /// promise ended, and has acknowledged none since.
+    pub(super) silent_until: Option<Moment>,
     /// True if caches outside of the peer's process may rely on the lease, so that only time ends the
     /// promise.
     pub(super) outlives_link: bool,
@@ -34,7 +34,7 @@ impl Default for Given {
         Given {
             promised_until: None,
             is_stale: true,
-            is_silent: false,
+            silent_until: None,
             outlives_link: false,
             unlinked_until: None,
             noticed: HashSet::new(),
@@ -53,10 +53,15 @@ impl Given {
         self.promised_until().is_none()
     }
 
+    /// Returns true if the peer gets no lease now, because each batch would wait for it.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent_until.is_some_and(|until| !until.has_passed())
+    }
+
     /// A link begins or ends: from now on the peer knows nothing of this session's batches.
     pub(super) fn forget_link(&mut self) {
         self.is_stale = true;
-        self.is_silent = false;
+        self.silent_until = None;
         self.noticed.clear();
         if self.outlives_link && !self.is_over() {
             self.unlinked_until = self.promised_until;

@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 
 use super::given::Batch;
 use super::{Leases, State};
-use crate::times::LEASE_PROMISE;
+use crate::times::{LEASE_PROMISE, SILENCE_DURATION};
 
 /// Most sessions that hold a lease of this one at the same time. Each of them costs a message for
 /// each batch.
@@ -25,7 +25,8 @@ pub(super) const UNKNOWN_KEYS_MAX: usize = 65_536;
 
 impl State {
     /// Gives a lease to a peer, or extends it. Gives none if too many sessions hold one, or if the
-    /// peer asks but does not acknowledge notices: each batch would wait for it.
+    /// peer asks but did not acknowledge a notice within the last [`SILENCE_DURATION`]: each batch
+    /// would wait for it.
     pub(super) fn grant(&mut self, nonce: Nonce, number: u64, outlives_link: bool) {
         let holds =
             |(other, peer): (&Nonce, &super::Peer)| *other != nonce && !peer.given.is_over();
@@ -36,7 +37,7 @@ impl State {
         let Some(super::Peer { link: Some(link), given, .. }) = self.peers.get_mut(&nonce) else {
             return;
         };
-        if given.is_silent {
+        if given.is_silent() {
             return;
         }
         // The link keeps the order, so the peer has these notices before it has the lease.
@@ -55,7 +56,7 @@ impl State {
     /// Handles a peer's acknowledgement of the notice of a batch.
     pub(super) fn acknowledged(&mut self, nonce: Nonce, batch: u64) {
         if let Some(peer) = self.peers.get_mut(&nonce) {
-            peer.given.is_silent = false;
+            peer.given.silent_until = None;
         }
         if let Some(batch) = self.batches.get_mut(&batch) {
             batch.end_wait(nonce);
@@ -113,7 +114,8 @@ impl State {
                 debug!(peer = %nonce, "a peer did not acknowledge a notice in time");
                 if let Some(peer) = peers.get_mut(nonce) {
                     peer.given.is_stale = true;
-                    peer.given.is_silent = peer.link.is_some();
+                    let until = || Moment::now().after(SILENCE_DURATION);
+                    peer.given.silent_until = peer.link.as_ref().map(|_| until());
                 }
             }
             waits

@@ -14,7 +14,7 @@ use crate::leases::held::ASKS_MAX;
 use crate::leases::lessor::{LESSEES_MAX, UNKNOWN_KEYS_MAX};
 use crate::leases::{Leases, ReadsFrom, WhyAsks};
 use crate::records::{Basis, DEMAND_MIN, RecordCache};
-use crate::times::{AUTHORITY_DURATION, LEASE_INTERVAL, LEASE_PROMISE};
+use crate::times::{AUTHORITY_DURATION, LEASE_INTERVAL, LEASE_PROMISE, SILENCE_DURATION};
 
 const PEER: Nonce = Nonce([7; 10]);
 
@@ -177,6 +177,28 @@ async fn a_peer_that_asks_without_acknowledging_gets_no_further_lease() {
     notice.done();
     bench.receive(Message::Ack { batch: 1 });
     assert_eq!(bench.asked(51), [Message::Grant { number: 51, fresh: true }]);
+}
+
+/// For example, the mount of a `serve --mount` has ended before its kernel acknowledged a notice, and
+/// the gateway goes on.
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_was_silent_once_gets_a_lease_later() {
+    let mut bench = bench(false);
+    bench.asked(1);
+    let notice = bench.leases.give_notice(&keys([5]));
+    notice.acknowledged().await;
+    notice.done();
+    bench.sent();
+    tokio::time::sleep(SILENCE_DURATION / 10 * 9).await;
+    assert_eq!(bench.asked(2), []);
+    tokio::time::sleep(SILENCE_DURATION / 5).await;
+    assert_eq!(bench.asked(3), [Message::Grant { number: 3, fresh: true }]);
+    let notice = bench.leases.give_notice(&keys([6]));
+    bench.receive(Message::Ack { batch: 2 });
+    let began = Instant::now();
+    notice.acknowledged().await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    notice.done();
 }
 
 #[tokio::test(start_paused = true)]
