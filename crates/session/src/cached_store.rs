@@ -74,7 +74,8 @@ impl MetaStore for CachedStore {
             }
             Err(error) => {
                 if error.kind() == StoreErrorKind::Unknown {
-                    drop((batch, notice));
+                    drop(batch);
+                    notice.unknown(plans);
                 } else {
                     batch.not_committed();
                     notice.done();

@@ -123,6 +123,7 @@ impl Session {
             state: Arc::clone(&state),
             slots: IdempotencySlots::new(started.nonce, options.ledger.clone()).with_settled(slots),
             records: Arc::clone(&records),
+            leases: Arc::clone(&leases),
             self_writes: Arc::default(),
             meters: Arc::clone(&meters),
             operations: Operations::default(),

@@ -226,6 +226,17 @@ impl RecordCache {
         self.currency.demoted(in_flight);
     }
 
+    /// Handles the news that a batch which writes these records has committed or never will. Its
+    /// outcome was unknown before. Reads that are sent from now on make the records current.
+    pub(crate) fn unknown_batch_settled(&self, keys: &[Key]) {
+        let mut in_flight = self.currency.in_flight();
+        in_flight.batch_ended();
+        for key in keys {
+            in_flight.unknown_outcome_ended(key);
+            in_flight.note_written(key.clone());
+        }
+    }
+
     /// Returns the values of those counters whose entries are current, that is, certainly equal to
     /// the store's.
     fn known_counters(&self, counters: &HashSet<&Key>) -> HashMap<Key, i64> {
@@ -453,8 +464,9 @@ impl Drop for ReadInFlight {
     }
 }
 
-/// A batch of plans in flight. If it is dropped without a verdict, its outcome stays unknown, and
-/// the entries of records that it writes are never current again.
+/// A batch of plans in flight. If it is dropped without a verdict, its outcome is unknown, and the
+/// entries of records that it writes are not current until
+/// [`RecordCache::unknown_batch_settled`].
 #[derive(Debug)]
 pub(crate) struct BatchInFlight {
     cache: Arc<RecordCache>,

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::epoch::ReaderGuard;
 use crate::error::VolumeError;
 use crate::feed::SelfWrites;
+use crate::leases::Leases;
 use crate::meters::Meters;
 use crate::records::RecordCache;
 use crate::slots::{IdempotencySlots, SlotState, TakenSlot};
@@ -170,6 +171,7 @@ pub(crate) struct CommitContext {
     pub(crate) state: Arc<SessionState>,
     pub(crate) slots: IdempotencySlots,
     pub(crate) records: Arc<RecordCache>,
+    pub(crate) leases: Arc<Leases>,
     pub(crate) self_writes: Arc<SelfWrites>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) operations: Operations,
@@ -248,10 +250,12 @@ impl CommitContext {
     pub(super) fn settle_by_slot(&self, sent: SentPlan, step: SlotState) {
         match step {
             SlotState::Committed => {
+                self.leases.slot_settled(sent.slot.key());
                 self.records.note_committed(&sent.queued.plan);
                 self.finish(sent, step, Outcome::Committed);
             }
             SlotState::Aborted => {
+                self.leases.slot_settled(sent.slot.key());
                 let why = "the outcome was unknown; it is certain now that nothing happened";
                 self.finish(sent, step, Outcome::Aborted(why.to_owned()));
             }

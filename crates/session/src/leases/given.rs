@@ -78,6 +78,9 @@ pub(super) struct Batch {
     pub(super) waits: HashMap<Nonce, Moment>,
     /// Time before which the batch may not be sent, even if all peers have acknowledged it.
     pub(super) not_before: Option<Moment>,
+    /// The slots of its plans with an unknown outcome. Empty if the batch is in flight, or if its
+    /// outcome will never be known.
+    pub(super) unsettled: HashSet<Key>,
     /// Notified when no peer is left in `waits`.
     pub(super) acknowledged: Arc<Notify>,
 }

@@ -1,13 +1,14 @@
 //! The lessor: gives leases, and gives notice of its batches to the sessions that hold them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use peering::Message;
 use record::Nonce;
+use record::key::space;
 use runtime::Moment;
-use store::Key;
+use store::{Key, Plan, Write};
 use tokio::sync::Notify;
 use tracing::{debug, warn};
 
@@ -99,7 +100,9 @@ impl State {
             }
         }
         let (keys, acknowledged) = (Arc::clone(keys), Arc::default());
-        self.batches.insert(number, Batch { keys, waits, not_before, acknowledged });
+        let unsettled = HashSet::new();
+        let batch = Batch { keys, waits, not_before, unsettled, acknowledged };
+        self.batches.insert(number, batch);
         number
     }
 
@@ -139,9 +142,10 @@ impl State {
     }
 
     /// Keeps a batch with an unknown outcome: it may commit at any time, so each later lease begins
-    /// with a notice of it.
-    fn batch_unknown(&mut self, number: u64) {
-        let Some(batch) = self.batches.get(&number) else { return };
+    /// with a notice of it, until its plans in these slots have settled.
+    fn batch_unknown(&mut self, number: u64, slots: HashSet<Key>) {
+        let Some(batch) = self.batches.get_mut(&number) else { return };
+        batch.unsettled = slots;
         self.unknown_keys += batch.keys.len();
         if self.unknown_keys > UNKNOWN_KEYS_MAX {
             if !self.gives_none {
@@ -151,9 +155,49 @@ impl State {
             self.batches.remove(&number);
         }
     }
+
+    /// Takes the news that the outcome of the plan in a slot is known. Returns the numbers of the
+    /// batches that have no other plan with an unknown outcome.
+    fn slot_settled(&mut self, slot: &Key) -> Vec<u64> {
+        let settled = |(number, batch): (&u64, &mut Batch)| {
+            (batch.unsettled.remove(slot) && batch.unsettled.is_empty()).then_some(*number)
+        };
+        self.batches.iter_mut().filter_map(settled).collect()
+    }
+}
+
+/// Returns the idempotency slots of these plans; none if a plan has no slot, so that its outcome
+/// will never be known.
+fn slots_of(plans: &[Plan]) -> HashSet<Key> {
+    let slot = |plan: &Plan| {
+        plan.writes.iter().find_map(|write| match write {
+            Write::Put(key, _) if key.space() == space::IDEMPOTENCY_SLOT => Some(key.clone()),
+            Write::Put(..)
+            | Write::Delete(_)
+            | Write::Add(..)
+            | Write::Max(..)
+            | Write::Set(..)
+            | Write::Clear(..) => None,
+        })
+    };
+    plans.iter().map(slot).collect::<Option<_>>().unwrap_or_default()
 }
 
 impl Leases {
+    /// Handles the news that the plan in an idempotency slot has committed or never will, after its
+    /// outcome was unknown. If that is true of all plans of its batch, the batch ends for this session
+    /// and for its lessees.
+    pub(crate) fn slot_settled(&self, slot: &Key) {
+        let mut state = self.state();
+        for number in state.slot_settled(slot) {
+            let Some(batch) = state.batches.get(&number) else { continue };
+            let keys = Arc::clone(&batch.keys);
+            state.unknown_keys = state.unknown_keys.saturating_sub(keys.len());
+            self.records.unknown_batch_settled(&keys);
+            state.batch_done(number);
+        }
+    }
+
     /// Registers a batch that will write these records and counters, and gives notice of it to each
     /// session that holds a lease. The batch may be sent after [`Notice::acknowledged`].
     pub(crate) fn give_notice(self: &Arc<Self>, keys: &Arc<[Key]>) -> Notice {
@@ -162,8 +206,8 @@ impl Leases {
     }
 }
 
-/// The notice of a batch. If it is dropped before [`Notice::done`], the outcome of the batch counts
-/// as unknown.
+/// The notice of a batch. If it is dropped before [`Notice::done`], the outcome of the batch stays
+/// unknown.
 #[derive(Debug)]
 pub(crate) struct Notice {
     leases: Arc<Leases>,
@@ -185,6 +229,13 @@ impl Notice {
         }
     }
 
+    /// Keeps the notice of a batch whose outcome is unknown until each of its plans has settled.
+    pub(crate) fn unknown(mut self, plans: &[Plan]) {
+        if let Some(number) = self.number.take() {
+            self.leases.state().batch_unknown(number, slots_of(plans));
+        }
+    }
+
     /// Ends the batch: it has committed, or it never will.
     pub(crate) fn done(mut self) {
         if let Some(number) = self.number.take() {
@@ -196,7 +247,7 @@ impl Notice {
 impl Drop for Notice {
     fn drop(&mut self) {
         if let Some(number) = self.number.take() {
-            self.leases.state().batch_unknown(number);
+            self.leases.state().batch_unknown(number, HashSet::new());
         }
     }
 }

@@ -14,7 +14,7 @@
 //! - No two such batches were in flight at once. Their order is unknown, so the entry stays a hint
 //!   until it is read again.
 //! - No such batch has an unknown outcome. It may still commit at any time, so the entry is a hint
-//!   for ever.
+//!   until the outcome is known.
 //! - If it came from a read: no such batch ended between the sending of the read and its answer.
 //! - The session is authoritative. An entry is current in one *generation*. A change of the set of
 //!   peers begins a new generation, and so does a batch of a peer without notice. So no entry has to
@@ -34,7 +34,7 @@
 //! counter again. The counter grows after an entry has stopped being current. If it has not grown,
 //! all entries that were found were current when the last one was read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -114,8 +114,8 @@ pub(super) struct InFlight {
     disabled: bool,
     /// Keys that batches in flight write.
     writes: HashMap<Key, KeyInFlight>,
-    /// Keys that batches with an unknown outcome wrote.
-    unknown: HashSet<Key>,
+    /// Keys that batches with an unknown outcome write, each with the number of these batches.
+    unknown: HashMap<Key, u32>,
     /// Number of batches that have ended.
     batches_ended: u64,
     /// Number of reads in flight.
@@ -355,15 +355,25 @@ impl InFlight {
     pub(super) fn note_unknown_outcome(&mut self, key: Key) -> bool {
         let room = self.unknown.len() < UNKNOWN_KEYS_MAX;
         if room {
-            self.unknown.insert(key);
+            *self.unknown.entry(key).or_default() += 1;
         }
         room
+    }
+
+    /// Ends the write of a key by a batch whose outcome was unknown. The caller has counted the end
+    /// of the batch.
+    pub(super) fn unknown_outcome_ended(&mut self, key: &Key) {
+        let Some(batches) = self.unknown.get_mut(key) else { return };
+        *batches -= 1;
+        if *batches == 0 {
+            self.unknown.remove(key);
+        }
     }
 
     /// Returns the generation in which a record is current as a read has returned it.
     pub(super) fn generation_of_read(&self, observation: Observation, key: &Key) -> Generation {
         let unchanged = !self.writes.contains_key(key)
-            && !self.unknown.contains(key)
+            && !self.unknown.contains_key(key)
             && self.written_during_reads.get(key).is_none_or(|ended| *ended <= observation.sent_at);
         if unchanged { observation.generation } else { Generation::NONE }
     }
@@ -375,7 +385,7 @@ impl InFlight {
         start: &'k Key,
         end: &'k Key,
     ) -> impl Iterator<Item = &'k Key> {
-        let keys = self.writes.keys().chain(&self.unknown);
+        let keys = self.writes.keys().chain(self.unknown.keys());
         keys.filter(move |key| start <= *key && *key < end)
     }
 
@@ -396,7 +406,7 @@ impl InFlight {
         key: &Key,
         raced: bool,
     ) -> Generation {
-        let known = !raced && !self.unknown.contains(key);
+        let known = !raced && !self.unknown.contains_key(key);
         if known { observation.generation } else { Generation::NONE }
     }
 

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use faulty::{Fault, Faulty};
 use record::key;
 use session::{AUTHORITY_DURATION, JOIN_PATIENCE, SessionOptions, ShortSession};
 use store::{Guard, MemoryStore, MetaStore};
@@ -17,12 +18,16 @@ const FOUND_OUT: Duration = Duration::from_secs(10);
 
 /// A volume that answers from current entries while it is authoritative.
 async fn keep(store: &Arc<MemoryStore>, blocks: &Arc<MemoryBlocks>) -> MaintainedVolume {
+    keep_in(store.clone(), blocks).await
+}
+
+async fn keep_in(store: Arc<dyn MetaStore>, blocks: &Arc<MemoryBlocks>) -> MaintainedVolume {
     let options = VolumeOptions {
         session: SessionOptions { authoritative_reads: true, ..SessionOptions::default() },
         inline_bytes_max: 16,
         ..Default::default()
     };
-    MaintainedVolume::open_without_tasks(options, store.clone(), blocks.clone()).await.unwrap()
+    MaintainedVolume::open_without_tasks(options, store, blocks.clone()).await.unwrap()
 }
 
 /// Looks a name up. Returns the size of the object, and true if that took no round trip.
@@ -94,6 +99,23 @@ async fn authority_ends_before_a_new_session_changes_anything() {
         assert!(known > 20, "it knew {known} times only: nothing was tried");
         assert!(!look(&one, b"name").await.1 && !look(&other, b"name").await.1, "two are there");
         other.close().await;
+    }
+}
+
+/// The slot of the plan shows its outcome, and then the records need no round trip again.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_of_a_lost_answer_are_known_after_its_outcome() {
+    for fault in [Fault::LostAnswer, Fault::LostRequest] {
+        let (store, blocks) = (Faulty::new(), Arc::default());
+        let volume = keep_in(store.clone(), &blocks).await;
+        make_bucket(&volume).await;
+        publish(&volume, b"name", 3).await.unwrap();
+        eventually_knows(&volume, b"name").await;
+        store.inject(Some(key::space::INODE), fault);
+        publish(&volume, b"name", 4).await.unwrap();
+        assert_eq!(store.fired(), 1);
+        eventually_knows(&volume, b"name").await;
+        assert_eq!(look(&volume, b"name").await.0, 4);
     }
 }
 

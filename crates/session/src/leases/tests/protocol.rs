@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use peering::{Link, LinkEvents as _, LinkQueue, Message, Peer};
 use record::{Ino, Nonce, key};
 use runtime::Moment;
-use store::{Key, Read, ReadResult};
+use store::{Key, Plan, Read, ReadResult, Write};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -253,6 +254,55 @@ async fn batches_in_flight_or_of_unknown_outcome_precede_a_grant_on_each_link() 
     assert_eq!(bench.asked(1), expected, "the new link knows nothing");
     in_flight.done();
     assert_eq!(bench.sent(), [Message::Done { batch: 1 }]);
+}
+
+/// Plans whose outcome is found by their slots.
+fn plans(slots: [u16; 2]) -> Vec<Plan> {
+    let slot = |slot| Write::Put(key::idempotency_slot(PEER, slot), Bytes::new());
+    slots.map(|number| Plan { guards: Vec::new(), writes: vec![slot(number)] }).into()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_with_an_unknown_outcome_ends_when_all_its_plans_have_settled() {
+    let mut bench = bench(false);
+    bench.asked(1);
+    let settle = |bench: &Bench, slot| {
+        bench.leases.slot_settled(&key::idempotency_slot(PEER, slot));
+    };
+    let batch = plans([3, 4]);
+    bench.leases.give_notice(&keys([5])).unknown(&batch);
+    bench.sent();
+    settle(&bench, 3);
+    settle(&bench, 7);
+    assert_eq!(bench.sent(), [], "another plan may still commit");
+    settle(&bench, 4);
+    assert_eq!(bench.sent(), [Message::Done { batch: 1 }]);
+    // A plan without a slot never settles.
+    let mut batch = plans([3, 4]);
+    batch.push(Plan::default());
+    bench.leases.give_notice(&keys([6])).unknown(&batch);
+    settle(&bench, 3);
+    settle(&bench, 4);
+    assert_eq!(bench.sent(), [Message::Notice { batch: 2, keys: keys([6]) }]);
+    let (link, sent) = Link::channel(PEER, false);
+    bench.leases.opened(&link);
+    (bench.link, bench.sent) = (link, sent);
+    let expected =
+        [Message::Notice { batch: 2, keys: keys([6]) }, Message::Grant { number: 1, fresh: true }];
+    assert_eq!(bench.asked(1), expected, "the first batch has ended");
+}
+
+/// Batches that settle do not count against the limit of those with an unknown outcome.
+#[tokio::test(start_paused = true)]
+async fn settled_batches_do_not_end_leases() {
+    let mut bench = bench(false);
+    for _ in 0..4 {
+        let batch = plans([3, 4]);
+        bench.leases.give_notice(&keys(0..UNKNOWN_KEYS_MAX as u64)).unknown(&batch);
+        bench.leases.slot_settled(&key::idempotency_slot(PEER, 3));
+        bench.leases.slot_settled(&key::idempotency_slot(PEER, 4));
+    }
+    assert_eq!(bench.asked(1), [Message::Grant { number: 1, fresh: true }]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -270,6 +270,29 @@ async fn memory_is_bounded() {
     assert!(known > 1_000 && known < (1 << 20) / 160, "{known} are known");
 }
 
+/// Two batches that write one record have unknown outcomes, and become known one after the other.
+#[tokio::test(start_paused = true)]
+async fn a_record_is_known_again_when_all_unknown_outcomes_are_known() {
+    let (store, cache, cached) = authoritative();
+    store.commit_now(&[put(&at(1), "one")]).await;
+    for _ in 0..2 {
+        drop(cache.begin_batch(&[put(&at(1), "two")]));
+    }
+    get(&cached, &at(1)).await;
+    assert!(!knows(&cache, &at(1)), "it may change at any time");
+    cache.unknown_batch_settled(&[at(1)]);
+    get(&cached, &at(1)).await;
+    assert!(!knows(&cache, &at(1)), "the other batch may still commit");
+    let reading = cache.begin_read();
+    let found = store.read(&asks(&at(1))).await.unwrap();
+    cache.unknown_batch_settled(&[at(1)]);
+    reading.found(&asks(&at(1)), &found);
+    assert!(!knows(&cache, &at(1)), "the read may have been before the commit");
+    get(&cached, &at(1)).await;
+    assert!(knows(&cache, &at(1)));
+    assert_eq!(cache.currency.in_flight().held().0, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn too_many_unknown_outcomes_disable_current_entries() {
     let (_store, cache, cached) = authoritative();
