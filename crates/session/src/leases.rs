@@ -253,10 +253,13 @@ impl LinkEvents for Leases {
         peer.link = None;
         self.end_lease(peer);
         peer.given.forget_link();
+        let is_of_promise = peer.given.promised_over == Some(link.id());
         // The peer gives up its lease before it closes a link, and on one machine no network can end
         // the link. So a link that the peer has ended proves that the lease has, unless caches outside
-        // of the peer's process rely on it.
-        if link.peer_has_left() {
+        // of the peer's process rely on it. A link over which the peer has no lease proves nothing: if
+        // both sessions dial at once, the peer may drop one of the two connections while it has the
+        // lease of the other one, whose end it has not seen yet.
+        if link.peer_has_left() && is_of_promise {
             state.promise_ended(link.peer());
         }
         state.peers.retain(|_, peer| !peer.is_idle());

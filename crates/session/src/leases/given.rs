@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use peering::LinkId;
 use record::Nonce;
 use runtime::Moment;
 use store::Key;
@@ -14,6 +15,9 @@ pub(super) struct Given {
     /// Time until which this session gives notice before it changes records. The lease of the peer
     /// ends earlier. `None` if nothing was promised, or the peer has given its lease up.
     pub(super) promised_until: Option<Moment>,
+    /// The link over which the last promise was given. If the peer ends another link, that proves
+    /// nothing about this promise.
+    pub(super) promised_over: Option<LinkId>,
     /// True if a batch was sent without notice since the last grant over this link.
     pub(super) is_stale: bool,
     /// Time until which the peer gets no lease, because it did not acknowledge a notice before the
@@ -33,6 +37,7 @@ impl Default for Given {
     fn default() -> Given {
         Given {
             promised_until: None,
+            promised_over: None,
             is_stale: true,
             silent_until: None,
             outlives_link: false,

@@ -52,6 +52,7 @@ impl State {
         given.outlives_link = outlives_link || (given.outlives_link && !given.is_over());
         given.promised_until = Some(Moment::now().after(LEASE_PROMISE));
         link.send(Message::Grant { number, fresh });
+        given.promised_over = Some(link.id());
     }
 
     /// Handles a peer's acknowledgement of the notice of a batch.

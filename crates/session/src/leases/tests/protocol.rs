@@ -220,6 +220,24 @@ async fn only_the_end_of_a_local_link_ends_the_wait() {
     }
 }
 
+/// Both sessions dial at the same time. The second connection replaces the first one, and the peer
+/// drops it before it has seen the end of the first one, over which it has a lease.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_link_without_a_lease_ends_no_promise() {
+    let mut bench = bench(true);
+    bench.asked(1);
+    let asked = Moment::now();
+    bench.leases.closed(&bench.link);
+    let (second, queue) = Link::channel(PEER, true);
+    bench.leases.opened(&second);
+    queue.end_by_peer();
+    bench.leases.closed(&second);
+    let notice = bench.leases.give_notice(&keys([5]));
+    notice.acknowledged().await;
+    assert!(asked.after(LEASE_PROMISE).has_passed(), "the peer may still rely on its lease");
+    notice.done();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lessee_that_says_bye_is_not_waited_for() {
     let mut bench = bench(false);
