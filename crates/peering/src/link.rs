@@ -129,7 +129,8 @@ impl Link {
 
     /// Returns true if the link is a Unix socket that the peer's side has closed: then either its
     /// process has ended, or [`LinkEvents::closed`] for this link has returned there. So a peer that
-    /// gives up its leases in `closed` has none.
+    /// gives up its leases in `closed` has none that it got over this link. This says nothing about
+    /// an earlier link, because the peer may have closed a connection that never became a link there.
     ///
     /// Returns false before `closed`, if this side ended the link (for example with a full queue,
     /// or because a later connection replaces it), and for TCP, because the network may end a
