@@ -19,6 +19,7 @@ use anyhow::{Context as _, Result, bail};
 
 use super::steps::{Run, StepOutcome, Steps, TAIL_LINES};
 use crate::child::{Child, tail};
+use crate::engines::Engine;
 use crate::workspace::{Workspace, stdout};
 
 /// The folder of the patches, below the root.
@@ -217,6 +218,9 @@ impl Copy {
             // The processes of a test of leases must have the fault too.
             .env_remove("ASHLAR_BIN")
             .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
+            // A fault of leases shows if the next lease begins before the change feed reports a write.
+            // The feed of Redis leaves the most time for that.
+            .env("ASHLAR_TEST_DRAWN", Engine::Redis.name())
             .env("ASHLAR_TEST_SEED", SEED.to_string())
             .env("ASHLAR_TEST_VIEW_STEPS", steps.to_string());
         command
