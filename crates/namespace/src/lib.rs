@@ -66,13 +66,13 @@ pub use lookup::{FoundObject, Lookup};
 pub use node::{
     Acl, AclKind, AttributeChange, BoundName, CONTENT_HEADERS_BYTES_MAX, ContentChange,
     DestageContent, DetachVersions, DirectoryCounts, DirectoryPage, FindName, FindNode,
-    FindNodeOrOrphan, FindXattr, ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace,
-    ForkedDirectory, FoundNode, LinkNode, ListedName, ListedNames, MakeNode, NewNode, NodeName,
-    NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, ReadDirectoryPage, ReadNames, RelocateContent,
-    Relocated, RemoveDirectory, RemoveName, RemovedName, RenameMode, RenameNode, Renamed,
-    RetentionChange, SetAccessTime, SetAcl, SetAttributes, SetObjectItem, SetTime, SetXattr,
-    SharedRange, USER_METADATA_BYTES_MAX, VERSIONED_LINKS_MAX, Whiteout, WriteContent, XattrChange,
-    fork_inode, without_rights,
+    FindNodeOrOrphan, FindXattr, FirstContent, ForkBucket, ForkDirectory, ForkLink, ForkNode,
+    ForkPlace, ForkedDirectory, FoundNode, LinkNode, ListedName, ListedNames, MakeFile, MakeNode,
+    NewNode, NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, PlanFile, ReadDirectoryPage,
+    ReadNames, RelocateContent, Relocated, RemoveDirectory, RemoveName, RemovedName, RenameMode,
+    RenameNode, Renamed, RetentionChange, SetAccessTime, SetAcl, SetAttributes, SetObjectItem,
+    SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX, VERSIONED_LINKS_MAX, Whiteout,
+    WriteContent, XattrChange, fork_inode, without_rights,
 };
 pub use object::{
     CheckedObject, DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish,

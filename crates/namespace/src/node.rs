@@ -51,6 +51,7 @@ pub use object_item::{
 pub use remove::{RemoveDirectory, RemoveName, RemovedName};
 pub use rename::{RenameMode, RenameNode, Renamed, RetentionChange, Whiteout};
 pub use set_acl::SetAcl;
+pub use write::first::{FirstContent, MakeFile, PlanFile};
 pub use write::{
     ContentChange, DestageContent, RelocateContent, Relocated, SharedRange, WriteContent,
 };

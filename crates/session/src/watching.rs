@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use record::Ino;
 
+use crate::records::Basis;
 use crate::session::Session;
 use crate::watch::{CacheValidity, Coherence, NodeWatch, Watch};
 
@@ -27,6 +28,13 @@ impl Session {
     /// now on. Call it before the read.
     pub fn cache_validity(&self) -> CacheValidity {
         self.watches.cache_validity(self.records.relied_on())
+    }
+
+    /// Returns true if certainly no other session of the volume changes records now, or reads them
+    /// within the next half of [`crate::JOIN_PATIENCE`]. A session with peers is not alone, also if
+    /// it has their leases.
+    pub fn is_alone(&self) -> bool {
+        self.records.basis() == Some(Basis::Alone)
     }
 
     /// Returns how long outside caches may keep data that the watch read while `before` was valid

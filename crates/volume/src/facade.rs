@@ -16,6 +16,7 @@ mod listing;
 mod locks;
 mod map_pages;
 mod multipart;
+mod new_file;
 mod node;
 mod object;
 mod ranges;
@@ -35,6 +36,7 @@ pub use multipart::{
     CompletePart, CompleteUpload, Completed, NewUpload, OBJECT_BYTES_MAX, ObjectDigests,
     PART_BYTES_MIN, PartStat, PartsPage, UploadId, UploadIdError,
 };
+pub use new_file::PlannedFile;
 pub use node::{BodyRun, Creator, FileWrite, Journaled, OpenNode, Resize, empty_file};
 pub use object::{NewObject, Object, PublishedObject, opaque_tag, size_and_tag};
 pub use ranges::SeekTarget;

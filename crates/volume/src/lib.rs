@@ -30,9 +30,9 @@ pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, Creator, FileOwner,
     FileWrite, ForkWatch, Forked, Journaled, ListedAs, NewBucket, NewObject, NewUpload,
     OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, ObjectExpectation, OpenNode,
-    PART_BYTES_MIN, PartStat, PartsPage, PublishedObject, RenameConditions, Resize, SeekTarget,
-    Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery, VersionsEntry,
-    VersionsListing, VersionsQuery, empty_file, opaque_tag, size_and_tag,
+    PART_BYTES_MIN, PartStat, PartsPage, PlannedFile, PublishedObject, RenameConditions, Resize,
+    SeekTarget, Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
+    VersionsEntry, VersionsListing, VersionsQuery, empty_file, opaque_tag, size_and_tag,
 };
 pub use ledger::{Ledger, Note};
 pub use namespace::{

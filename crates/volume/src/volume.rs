@@ -155,6 +155,12 @@ impl Volume {
         self.session.cache_validity()
     }
 
+    /// Returns true if this is certainly the only session of the volume now: see
+    /// [`session::Session::is_alone`].
+    pub fn is_alone(&self) -> bool {
+        self.session.is_alone()
+    }
+
     /// Returns how long the watch (the caches outside of this process) may cache data that was read
     /// while `before` was valid but is handed out only now. Returns a validity of no time if a
     /// record may have changed since.

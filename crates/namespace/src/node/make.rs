@@ -58,7 +58,8 @@ pub struct MakeNode<'a> {
 }
 
 impl MakeNode<'_> {
-    fn inode(&self, parent: &KnownInode, env: &Env) -> Inode {
+    /// Returns the inode of the new node in a directory.
+    pub(super) fn inode(&self, parent: &KnownInode, env: &Env) -> Inode {
         let (mut mode, xattrs) = self.inherited(parent);
         let mut gid = self.gid;
         if parent.inode.attributes.mode & SET_GROUP_ID != 0 {

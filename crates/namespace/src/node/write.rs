@@ -35,6 +35,7 @@ use crate::stage::guard_absent;
 use crate::view::{View, decode};
 use crate::{Assumption, FoundNode, FsError, Halt};
 
+pub(super) mod first;
 mod relocate;
 
 pub use relocate::{DestageContent, RelocateContent, Relocated};

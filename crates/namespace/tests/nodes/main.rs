@@ -18,6 +18,7 @@ mod making;
 #[path = "../plans/memory.rs"]
 mod memory;
 mod model;
+mod new_files;
 mod quotas;
 mod relocating;
 mod removing;
