@@ -19,7 +19,10 @@ impl Files {
         let Some(file) = self.open.get(ino) else {
             return self.retry_until_deadline(|| self.volume.xattr(ino, kind.attribute())).await;
         };
-        let node = self.retry_until_deadline(|| self.volume.find_node(ino)).await?;
+        let node = match self.uncommitted_node(ino).await {
+            Some(node) => node,
+            None => self.retry_until_deadline(|| self.volume.find_node(ino)).await?,
+        };
         let acl = Acl::find(&node.inode.xattrs, kind).ok_or(Errno::NODATA)?;
         Ok(acl.with_mode(file.attributes(Some(&node)).await.mode).to_bytes())
     }

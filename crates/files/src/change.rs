@@ -20,6 +20,7 @@ use volume::{
 use crate::attributes::NodeStat;
 use crate::change_log::FileChange;
 use crate::files::{Files, NAME_BYTES_MAX};
+use crate::flush::changes_rights;
 use crate::open::{HandleId, OpenMode, OpenedFile};
 
 /// The longest target of a symbolic link, in bytes.
@@ -138,15 +139,22 @@ impl Files {
         by: CreateOptions,
     ) -> Result<OpenedFile, Errno> {
         self.check_new_name(name)?;
-        let reading = self.volume.reading();
         let node = new_file(name);
+        let new_name = NodeName { directory, name: name.to_vec() };
+        if let Some(opened) = self.create_in_memory(&new_name, &node, by.creator()).await? {
+            return Ok(opened);
+        }
+        let reading = self.volume.reading();
         let made = self
             .retry_until_deadline(|| {
                 self.changing().make_node(directory, Some(name), &node, by.creator())
             })
             .await?;
-        self.names.insert(made.ino, &NodeName { directory, name: name.to_vec() });
-        self.add_handle(made, reading).await
+        self.names.insert(made.ino, &new_name);
+        let opened = self.add_handle(made, reading).await?;
+        let file = self.open.get(opened.attributes.ino);
+        file.iter().for_each(|file| file.note_made());
+        Ok(opened)
     }
 
     /// Creates an empty file without a name and opens it (`O_TMPFILE`). It is deleted when its last
@@ -239,6 +247,7 @@ impl Files {
                 state.own_retention = retention.after;
             }
         }
+        self.note_exists(renamed.ino).await;
         self.names.remove(renamed.ino, &from);
         self.names.insert(renamed.ino, &to);
         self.log_name(renamed.ino, &to).await;
@@ -288,6 +297,7 @@ impl Files {
         }
         let to = NodeName { directory, name: name.to_vec() };
         let known_name = self.names.get(ino);
+        let _until_done = self.keep_name(ino, known_name.as_ref());
         let linked = self
             .retry_until_deadline(|| self.changing().link_node(ino, known_name.as_ref(), &to))
             .await?;
@@ -301,7 +311,9 @@ impl Files {
     }
 
     /// Changes attributes, and the size, of a node. Returns the new attributes. If the file has
-    /// dirty data, the change is committed by the next flush, together with the data.
+    /// dirty data, the change is committed by the next flush, together with the data. If it changes
+    /// the mode or an owner, and the session is not alone, that flush runs before this returns;
+    /// only a file that the mount has just created waits for its close.
     pub async fn set(
         &self,
         ino: Ino,
@@ -329,6 +341,10 @@ impl Files {
                 self.log(&mut state, &FileChange::Set { attributes: &attributes, now })?;
                 state.set(&attributes, now);
                 drop(state);
+                // Other sessions must not grant permissions that a program has taken away.
+                if changes_rights(&attributes) && !file.is_young() && !self.volume.is_alone() {
+                    self.flush_file(&file).await?;
+                }
                 return Ok(self.with_access_time(file.attributes(None).await));
             }
         }

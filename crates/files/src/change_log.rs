@@ -41,6 +41,11 @@ pub(crate) enum FileChange<'a> {
     Name { directory: Ino, name: &'a [u8] },
     /// A copy of the file's record in the store, which may be deleted with the last name.
     Record { record: &'a [u8] },
+    /// The file is created under the name in the log. This is its record, of a file without
+    /// content. The first flush commits it.
+    Created { record: &'a [u8] },
+    /// The name of a node, for a request in progress: see `name_in_use`. A log of its own has it.
+    NameInUse { directory: Ino, name: &'a [u8] },
     /// The request that is logged with this entry was executed, and the entry of its change was
     /// trimmed because it is committed. Without this entry, the next worker would execute the
     /// request again if the kernel sends it again.
@@ -55,6 +60,8 @@ const UNLINKED: u64 = 5;
 const NAME: u64 = 6;
 const RECORD: u64 = 7;
 const EXECUTED: u64 = 8;
+const CREATED: u64 = 9;
+const NAME_IN_USE: u64 = 10;
 
 /// Flags of the attributes that a [`FileChange::Set`] contains.
 const MODE: u64 = 1;
@@ -103,7 +110,12 @@ impl FileChange<'_> {
                 words[0] = directory.0;
                 (NAME, name)
             }
+            FileChange::NameInUse { directory, name } => {
+                words[0] = directory.0;
+                (NAME_IN_USE, name)
+            }
             FileChange::Record { record } => (RECORD, record),
+            FileChange::Created { record } => (CREATED, record),
             FileChange::Executed => (EXECUTED, &[]),
         };
         (kind, words, bytes)
@@ -215,20 +227,30 @@ impl FileState {
 }
 
 /// Returns true for log entries of changes that a request makes and a flush commits: writes, new
-/// sizes and attributes. Names, copies of the record and similar entries are not such changes.
+/// sizes and attributes, and the creation of the file. Names, copies of the record and similar
+/// entries are not such changes.
 pub(crate) fn is_content_change(change: &LoggedChange) -> bool {
-    matches!(change.kind, WRITE | RESIZE | EXTEND | SET)
+    matches!(change.kind, WRITE | RESIZE | EXTEND | SET | CREATED)
 }
 
 /// Returns true if the log entry proves that its request was executed, so that the request must
 /// only be answered if the kernel sends it again.
 pub(crate) fn marks_execution(change: &LoggedChange) -> bool {
-    is_content_change(change) || change.kind == EXECUTED
+    // A creation is answered by its handle.
+    (is_content_change(change) && change.kind != CREATED) || change.kind == EXECUTED
 }
 
 /// Returns the copy of the file's record, if the log entry has one.
 pub(crate) fn record_of(change: &LoggedChange) -> Option<&[u8]> {
     (change.kind == RECORD).then_some(&change.bytes)
+}
+
+/// Returns the record of a file whose creation is not known to be committed, if the log has one. A
+/// name or its removal after the creation proves that the file existed.
+pub(crate) fn created_record(changes: &[LoggedChange]) -> Option<&[u8]> {
+    let is_proof = |kind: u64| matches!(kind, CREATED | NAME | UNLINKED);
+    let last = changes.iter().rfind(|change| is_proof(change.kind))?;
+    (last.kind == CREATED).then_some(&last.bytes)
 }
 
 /// Returns the name of the file, if the log entry has one.
@@ -237,8 +259,14 @@ pub(crate) fn name_of(change: &LoggedChange) -> Option<NodeName> {
         .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
 }
 
+/// Returns the name that the log entry has for a request in progress, if it has one.
+pub(crate) fn name_in_use(change: &LoggedChange) -> Option<NodeName> {
+    (change.kind == NAME_IN_USE)
+        .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
+}
+
 /// Appends a change to the log of a file, as made by the request with this number.
-fn append_change(
+pub(crate) fn append_change(
     ledger: &Ledger,
     log: &mut DirtyLog,
     request: u64,
@@ -265,7 +293,10 @@ impl Files {
         let Some(log) = &mut state.log.log else { return Ok(()) };
         let mut append = |change: &FileChange<'_>| append_change(ledger, log, self.request, change);
         if is_new {
-            if let Some(NodeName { directory, name }) = self.names.get(state.node.ino) {
+            let created = state.creation.as_ref().map(|creation| creation.name.clone());
+            // Without its name the next worker could not create a new file.
+            let name = created.or_else(|| self.names.get(state.node.ino));
+            if let Some(NodeName { directory, name }) = name {
                 append(&FileChange::Name { directory, name: &name }).map_err(failed)?;
             }
             if state.unlinked {

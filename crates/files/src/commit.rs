@@ -79,6 +79,14 @@ pub(crate) struct Flushed {
     pub(crate) own_retention: Option<RetainUntil>,
 }
 
+/// The result of committing a creation.
+pub(crate) enum Created {
+    /// The file is committed with its content.
+    Complete(Box<Flushed>),
+    /// The file exists. The content of the flush is still to be committed.
+    WithoutContent(Box<FoundNode>),
+}
+
 /// The input of a flush's commit, computed from one version of the file.
 struct Commit<'a> {
     /// The file, its new attributes, and the conditions of the commit.
@@ -132,6 +140,18 @@ impl Files {
             attributes.modified = Some(SetTime::At(written));
         }
         let (mut at, sums, mut detached) = (node.clone(), sums.cloned(), 0);
+        let mut cut = flushing.cut;
+        if let Some(creation) = &flushing.creation {
+            match self.commit_creation(creation, node, flushing, &attributes).await? {
+                Created::Complete(flushed) => return Ok(*flushed),
+                Created::WithoutContent(made) => {
+                    // An earlier flush has committed content, all of which is in this flush.
+                    let has_content = made.inode.file().is_some_and(|file| file.size > 0);
+                    cut = if has_content { Some(0) } else { cut };
+                    at = *made;
+                }
+            }
+        }
         // One turn for each version of the file that another client commits meanwhile.
         loop {
             let found = at.inode.file().ok_or(FsError::Stale)?;
@@ -145,7 +165,7 @@ impl Files {
             };
             let sums = sums.clone().filter(|sums| sums.match_version(found.data_version));
             let (mut extents, mut tail) = (flushing.extents.clone(), None);
-            let (base_end, size) = match (flushing.cut, flushing.tail) {
+            let (base_end, size) = match (cut, flushing.tail) {
                 (Some(cut), _) => (cut.min(found.size), flushing.size),
                 (None, Some(appended)) => {
                     let start = appended.place(found.size, &extents);
@@ -361,6 +381,18 @@ impl Files {
         extents: &FrozenExtents,
         size: u64,
     ) -> Result<Committed, VolumeError> {
+        let (body, tag, sum, sums) = self.stage_sequentially(extents, size).await?;
+        let node = self.volume.replace_content(write, body, tag, vec![sum]).await?;
+        Ok((node, sums))
+    }
+
+    /// Puts content that is all in memory into blocks, as a PUT does. Returns the staged content,
+    /// its entity tag and checksum, and the running checksums if a later flush can continue them.
+    pub(crate) async fn stage_sequentially(
+        &self,
+        extents: &FrozenExtents,
+        size: u64,
+    ) -> Result<(StagedContent, Tag, Sum, Option<SequentialSums>), VolumeError> {
         let mut writer = self.volume.writer(Some(size));
         // A later flush may continue at the end of this file. It needs running checksums; the
         // writer's MD5 cannot be continued.
@@ -390,8 +422,7 @@ impl Files {
             (None, Some(md5)) => (Tag::Md5(md5), crc64nvme(&crc)),
             (None, None) => (Tag::opaque(opaque_tag()?), crc64nvme(&crc)),
         };
-        let node = self.volume.replace_content(write, body, tag, vec![sum]).await?;
-        Ok((node, sums))
+        Ok((body, tag, sum, sums))
     }
 
     /// Writes extents to blocks, one after the other. Returns the staged blocks (durable, and not

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use content::{ByteBudget, ReleaseMemory};
+use ledger::DirtyLog;
 use quick_cache::sync::Cache;
 use record::{Ino, Kind};
 use rustix::io::Errno;
@@ -17,6 +18,7 @@ use volume::{
 };
 
 use crate::attributes::{NodeStat, target_of};
+use crate::creations::Creations;
 use crate::directories::Directories;
 use crate::locks::{BeforeSharing, Locks};
 use crate::names::KnownNames;
@@ -77,6 +79,11 @@ pub struct FilesOptions {
     pub io_timeout: Duration,
     /// True if reads update access times (`relatime`).
     pub updates_atime: bool,
+    /// True if new files may be committed together with their first content while the session is
+    /// alone. Then the caller must begin each request with [`Files::enter`], and no other view of
+    /// this process may show names of the volume. Without a ledger, a crash of this process loses
+    /// such files until they are closed.
+    pub defers_creations: bool,
     /// The ledger, a file in memory that records open handles, locks and dirty data for the process
     /// that continues this mount after a crash or an upgrade. `None` if no process follows; then
     /// unsynced data is lost with this one.
@@ -120,6 +127,11 @@ pub struct SharedFiles {
     pub(crate) volatile_names: VolatileNames,
     /// The threads that got `ESTALE` from an open a short time ago and are expected to try again.
     pub(crate) stale_retries: StaleRetries,
+    /// The files that programs have created and whose names are not committed.
+    pub(crate) creations: Creations,
+    /// The logs with the names that requests of earlier workers (processes of the mount) used when
+    /// they ended.
+    pub(crate) inherited_names: Mutex<Vec<DirtyLog>>,
     pub(crate) directories: Directories,
     pub(crate) seen_directories: SeenDirectories,
     pub(crate) locks: Arc<Locks>,
@@ -170,6 +182,8 @@ impl Files {
             open: OpenFiles::from(first_handle),
             volatile_names: VolatileNames::default(),
             stale_retries: StaleRetries::default(),
+            creations: Creations::default(),
+            inherited_names: Mutex::default(),
             directories: Directories::from(first_handle | DIRECTORY_HANDLES),
             memory: ByteBudget::new(options.write_memory),
             deleted_memory: ByteBudget::new(DELETED_MEMORY_BYTES),
@@ -246,7 +260,14 @@ impl Files {
     /// not exist.
     pub async fn look_up(&self, directory: Ino, name: &[u8]) -> Result<NodeStat, Errno> {
         let name = NodeName { directory, name: name.to_vec() };
-        let found = self.find(&name).await;
+        let mut found = self.find(&name).await;
+        if let Ok(node) = &found
+            && node.inode.kind() == Kind::Directory
+            && self.commit_creations_in(node.ino).await
+        {
+            // Its time is that of the last creation in it.
+            found = self.find(&name).await;
+        }
         if found.is_err() {
             // The retry is not forgotten yet: the kernel may look up the name a second time.
             self.stale_retries.note_missing(self.thread);

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use volume::{AttributeChange, FoundNode, Note};
 
+use crate::creation::Creation;
 use crate::files::Files;
 use crate::open::{FileState, FlushingData, HandleId, OpenFile};
 use crate::read_ahead::STREAM_IDLE;
@@ -66,6 +67,10 @@ impl Files {
     /// drops expired entries of names that change too fast to be opened. One task runs this for the
     /// life of a mount.
     pub async fn flush_until(self: Arc<Self>, end: CancellationToken) {
+        futures::future::join(self.flush_dirty_until(&end), self.show_names_until(&end)).await;
+    }
+
+    async fn flush_dirty_until(&self, end: &CancellationToken) {
         let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         let mut checks = 0_u32;
         loop {
@@ -87,13 +92,16 @@ impl Files {
             if !requested {
                 self.open.handles().iter().for_each(|handle| handle.ahead.end_idle(STREAM_IDLE));
             }
-            let (mut dirty, now) = (Vec::new(), Instant::now());
+            let (mut dirty, now, is_alone) = (Vec::new(), Instant::now(), self.volume.is_alone());
             for file in self.open.all() {
                 // A file whose state is locked is in use. The next tick sees it.
-                let dirty_age =
-                    file.state.try_lock().ok().and_then(|mut state| state.dirty_age(now));
+                let dirty_age = file.state.try_lock().ok().and_then(|mut state| {
+                    Some((state.dirty_age(now)?, changes_rights(&state.change)))
+                });
                 let is_wanted = file.flush_requested.load(Ordering::Relaxed);
-                if dirty_age.is_some_and(|age| is_wanted || age >= DIRTY_AGE_MAX) {
+                if dirty_age.is_some_and(|(age, rights)| {
+                    is_wanted || age >= DIRTY_AGE_MAX || (rights && !is_alone)
+                }) {
                     dirty.push(file);
                 }
             }
@@ -137,7 +145,8 @@ impl Files {
             .await;
         // `ESTALE` can mean that only the name by which the file was known is gone.
         let is_deleted = match written {
-            Err(Errno::STALE) => self.is_deleted(file.ino).await,
+            // A file that was never committed is not deleted: its directory is.
+            Err(Errno::STALE) if flushing.new_file().is_none() => self.is_deleted(file.ino).await,
             _ => false,
         };
         let mut state = file.state.lock().await;
@@ -147,6 +156,9 @@ impl Files {
                 *sums = written.sums;
                 self.note_own_version(&state.node, &written.node);
                 state.node = Arc::new(written.node);
+                if let Some(creation) = &flushing.creation {
+                    self.creations.remove(&creation.name, file.ino);
+                }
                 let version = state.data_version();
                 version.into_iter().for_each(|version| self.locks.note_version(file.ino, version));
                 state.own_retention = written.own_retention;
@@ -171,6 +183,9 @@ impl Files {
                 }
                 // Put the data back before any read sees the file without it.
                 state.restore_dirty(&flushing);
+                if let (Some(creation), None) = (&flushing.creation, &state.creation) {
+                    self.creations.remove(&creation.name, file.ino);
+                }
                 if is_deleted {
                     if !state.mark_deleted(&self.deleted_memory) {
                         file.fail(Errno::IO);
@@ -205,6 +220,18 @@ impl Files {
 }
 
 impl OpenFile {
+    /// Notes that a program of this mount has created the file now.
+    pub(crate) fn note_made(&self) {
+        // The file has one creation.
+        let _first = self.made_at.set(Instant::now());
+    }
+
+    /// Returns true if a program of this mount created the file within the time for which dirty
+    /// data may wait. Other clients have hardly begun to rely on its owner and mode.
+    pub(crate) fn is_young(&self) -> bool {
+        self.made_at.get().is_some_and(|made_at| made_at.elapsed() < DIRTY_AGE_MAX)
+    }
+
     /// Returns true if the file certainly has no dirty data and no flush of it runs. Does not wait:
     /// a file that another request uses now counts as dirty.
     pub(crate) fn is_flushed(&self) -> bool {
@@ -234,6 +261,7 @@ impl FileState {
     fn start_flush(&mut self, note: Note) -> FlushingData {
         self.dirty_since = None;
         FlushingData {
+            creation: self.creation.take(),
             extents: std::mem::take(&mut self.dirty).freeze(),
             tail: self.tail.take(),
             cut: self.cut.take(),
@@ -249,6 +277,7 @@ impl FileState {
     /// Makes the data of a failed flush dirty again, below the data that was written since, so that
     /// the next flush commits both.
     fn restore_dirty(&mut self, flushing: &FlushingData) {
+        self.creation = self.creation.take().or_else(|| flushing.new_file().cloned());
         self.tail = self.joined_tail(flushing);
         self.dirty.insert_below(&flushing.extents, self.cut.unwrap_or(u64::MAX));
         self.cut = [self.cut, flushing.cut].into_iter().flatten().min();
@@ -262,8 +291,21 @@ impl FileState {
     }
 }
 
+impl FlushingData {
+    /// Returns the creation that the flush commits, if the file is not known to exist.
+    pub(crate) fn new_file(&self) -> Option<&Arc<Creation>> {
+        self.creation.as_ref().filter(|creation| !creation.is_made())
+    }
+}
+
+/// Returns true if a change of attributes can take permissions away: if it changes the mode or an
+/// owner.
+pub(crate) fn changes_rights(change: &AttributeChange) -> bool {
+    change.mode.is_some() || change.uid.is_some() || change.gid.is_some()
+}
+
 /// Returns one attribute change with the effect of two: of `first`, and of `then` after it.
-fn merged(first: &AttributeChange, then: &AttributeChange) -> AttributeChange {
+pub(crate) fn merged(first: &AttributeChange, then: &AttributeChange) -> AttributeChange {
     AttributeChange {
         mode: then.mode.or(first.mode),
         uid: then.uid.or(first.uid),

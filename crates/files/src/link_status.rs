@@ -38,6 +38,9 @@ impl Files {
         file: &Arc<OpenFile>,
     ) -> Result<(Option<FoundNode>, bool), Errno> {
         let ino = file.ino;
+        if file.state.lock().await.is_new() {
+            return Ok((None, false));
+        }
         // One round trip, as for the node alone, and the reply also proves that the name exists.
         if let Some(name) = self.names.get(ino) {
             match self.retry_until_deadline(|| self.volume.find_name(&name)).await {

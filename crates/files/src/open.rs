@@ -28,7 +28,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use content::{ByteBudget, Permit};
 use record::{Ino, RetainUntil, Timestamp};
@@ -37,6 +37,7 @@ use tokio::time::Instant;
 use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights};
 
 use crate::attributes::NodeStat;
+use crate::creation::Creation;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::file_log::FileLog;
 use crate::map_claim::MapClaim;
@@ -94,6 +95,8 @@ pub(crate) struct OpenFile {
     /// This session's claim on the file: its right to have pages of the mapped file in the kernel's
     /// cache. See `maps`.
     pub(crate) maps: MapClaim,
+    /// The time at which a program of this mount created the file; unset for all others.
+    pub(crate) made_at: OnceLock<Instant>,
     /// True if the background flusher should flush this file soon.
     pub(crate) flush_requested: AtomicBool,
     /// The number of failed flushes, and the error of the last one.
@@ -106,6 +109,8 @@ pub(crate) struct OpenFile {
 pub(crate) struct FileState {
     /// The committed file: its record, as this mount last read or committed it.
     pub(crate) node: Arc<FoundNode>,
+    /// The creation of the file, if it is not committed and no flush has taken it.
+    pub(crate) creation: Option<Arc<Creation>>,
     /// True if the store has no record of the file any more. Nothing can be committed then, but the
     /// open handles still work.
     pub(crate) deleted: bool,
@@ -147,6 +152,8 @@ pub(crate) struct FileState {
 /// Dirty data and attribute changes that a flush is committing.
 #[derive(Debug)]
 pub(crate) struct FlushingData {
+    /// The creation of the file, if the flush commits it.
+    pub(crate) creation: Option<Arc<Creation>>,
     /// The dirty bytes, by their positions in the file.
     pub(crate) extents: FrozenExtents,
     /// The bytes of `extents` that were appended at the end of the file. They move if another
@@ -176,6 +183,7 @@ impl FileState {
         let size = node.inode.file().map_or(0, |file| file.size);
         FileState {
             node: Arc::new(node),
+            creation: None,
             deleted: false,
             unlinked: false,
             flushing: None,
@@ -217,6 +225,13 @@ impl FileState {
             || self.cut.is_some()
             || !self.change.is_none()
             || self.write_time.is_some()
+            || self.creation.is_some()
+    }
+
+    /// Returns true if the creation of the file is not committed, so that the store has no record
+    /// of it yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.uncommitted().is_some()
     }
 
     /// Replaces the committed file below the dirty data by `node`, a newer version that was read,
@@ -303,6 +318,8 @@ impl FileState {
         (self.tail, self.cut, self.write_time, self.permit) = (None, None, None, None);
         self.change = AttributeChange::default();
         self.size = self.found_size();
+        // A file that was never committed does not exist without its creation.
+        self.deleted |= self.creation.take().is_some();
     }
 
     /// Clears the set-user-ID and set-group-ID bits, also in a pending change of the mode.
@@ -325,39 +342,6 @@ impl FileState {
         self.change.gid = change.gid.or(self.change.gid);
         self.change.accessed = change.accessed.map(at).or(self.change.accessed);
         self.change.modified = change.modified.map(at).or(self.change.modified);
-    }
-
-    /// Returns the attributes as programs see them: the committed ones with the flushing and dirty
-    /// changes applied.
-    pub(crate) fn attributes(&self) -> NodeStat {
-        let mut shown = NodeStat::of(&self.node);
-        // The commit sets times of its own, so these values must not be cached.
-        shown.volatile_attributes = self.flushing.is_some() || self.is_dirty();
-        let flushing =
-            self.flushing.as_ref().map(|flushing| (&flushing.change, flushing.write_time));
-        // Apply the changes in the order in which they were made: the flush first.
-        for (change, written) in flushing.into_iter().chain([(&self.change, self.write_time)]) {
-            if let Some(written) = written {
-                (shown.modified, shown.changed) = (written, written);
-            }
-            if change.drop_rights {
-                shown.mode = without_rights(shown.mode);
-            }
-            shown.mode = change.mode.unwrap_or(shown.mode);
-            shown.uid = change.uid.unwrap_or(shown.uid);
-            shown.gid = change.gid.unwrap_or(shown.gid);
-            if let Some(SetTime::At(time)) = change.modified {
-                shown.modified = time;
-            }
-            if let Some(SetTime::At(time)) = change.accessed {
-                shown.accessed = time;
-            }
-        }
-        if self.unlinked || self.deleted {
-            shown.links = 0;
-        }
-        let flushing = self.flushing.as_ref().map_or(0, |flushing| flushing.extents.bytes());
-        shown.with_dirty_bytes(self.size, self.dirty.bytes() + flushing)
     }
 }
 
@@ -384,6 +368,7 @@ impl OpenFile {
             state: tokio::sync::Mutex::new(FileState::new(node)),
             flush_lock: tokio::sync::Mutex::new(None),
             maps: MapClaim::default(),
+            made_at: OnceLock::new(),
             flush_requested: AtomicBool::new(false),
             failures: Mutex::new((0, None)),
         }

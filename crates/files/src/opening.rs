@@ -102,6 +102,7 @@ impl Files {
         let is_retry = stale_reply
             .is_some_and(|stale_reply| stale_reply.ino == ino && !stale_reply.looked_up_name);
         let name = self.names.get(ino);
+        let _until_done = stale_reply.and_then(|_| self.keep_name(ino, name.as_ref()));
         if let Some(name) = &name {
             match self.retry_until_deadline(|| self.volume.find_name(name)).await {
                 Ok(node) if node.ino == ino => return Ok(FoundToOpen { node, kept: None }),
@@ -202,6 +203,7 @@ impl Files {
     /// 0 links from then on.
     pub(crate) async fn note_unlinked(&self, ino: Ino, name: &NodeName, last: bool) {
         self.names.remove(ino, name);
+        self.note_exists(ino).await;
         if last && let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
             state.unlinked = true;
@@ -222,8 +224,12 @@ impl Files {
         // claim, and not take a second one.
         self.end_claim(&handle).await;
         if let Some(file) = self.open.leave(ino) {
+            // Another request may be flushing the file, and would make its data dirty again.
+            let _no_flush = file.flush_lock.lock().await;
             let mut state = file.state.lock().await;
             self.end_log(&mut state);
+            // The creation could not be committed either, and must not be committed later.
+            self.drop_creation(&mut state);
             if state.is_dirty() {
                 // The data could not be committed, for example because of a quota, and is lost now.
                 // The kernel may have cached the size that it would have given the file.

@@ -22,7 +22,11 @@ use tracing::{error, info, warn};
 use volume::{FoundNode, Journaled, Note};
 
 use crate::attributes::NodeStat;
-use crate::change_log::{is_content_change, marks_execution, name_of, record_of};
+use crate::change_log::{
+    created_record, is_content_change, marks_execution, name_in_use, name_of, record_of,
+};
+use crate::creating::is_same_creation;
+use crate::creation::Creation;
 use crate::directories::Cursor;
 use crate::errno::errno;
 use crate::file_log::FileLog;
@@ -146,6 +150,10 @@ impl Files {
                     changes.push(change);
                 }
             }
+            if let Some(name) = changes.first().and_then(name_in_use) {
+                self.keep_inherited_name(log.ino(), &name, log);
+                continue;
+            }
             logs.entry(log.ino()).or_default().push(ReadLog { log, changes, flushed });
         }
         let (entries, unused): (Vec<HandleEntry>, Vec<HandleEntry>) =
@@ -172,6 +180,7 @@ impl Files {
         self.adopt(&files, reopened);
         self.take_over_claims().await;
         self.fail_lost(lost);
+        self.commit_inherited_creations().await;
         for entry in &directories {
             self.reopen_directory(entry).await;
         }
@@ -185,6 +194,22 @@ impl Files {
             warn!("the takeover of open files ran twice");
         }
         Ok(())
+    }
+
+    /// Commits the creations that earlier workers have answered and not committed, because requests
+    /// may reach them from now on. Errors are reported to the descriptors of each file; such a
+    /// creation is tried again.
+    async fn commit_inherited_creations(&self) {
+        let mut created = Vec::new();
+        for file in self.open.all() {
+            let state = file.state.lock().await;
+            // The close of a file without handles may be committing it already.
+            if let Some(creation) = state.uncommitted() {
+                self.creations.insert(&creation.name, &file);
+                created.push(Arc::clone(&file));
+            }
+        }
+        futures::future::join_all(created.iter().map(|file| self.commit_name(file))).await;
     }
 
     /// Adds the handles that programs got from earlier workers to the table of open files. Restored
@@ -219,9 +244,12 @@ impl Files {
         ino: Ino,
         mut logs: Vec<ReadLog>,
     ) -> Result<Option<Arc<OpenFile>>, Errno> {
-        logs.sort_by_key(|read| read.log.generation());
+        // A log without changes may be that of a request, which had not logged its name yet.
+        logs.sort_by_key(|read| {
+            (!read.changes.is_empty() || read.flushed.is_some(), read.log.generation())
+        });
         let log = logs.pop();
-        // If there are two logs, the older one is of an earlier open of the file, which was
+        // If there are two other logs, the older one is of an earlier open of the file, which was
         // flushed.
         logs.iter().for_each(|read| self.end_inherited_log(&read.log));
         let changes = || log.iter().flat_map(|read| &read.changes);
@@ -229,26 +257,50 @@ impl Files {
         let pin = self.volume.open_inherited(ino);
         let reading = self.volume.reading();
         let record = changes().filter_map(record_of).next_back();
+        let name = changes().filter_map(name_of).next_back();
+        let created = created_record(log.as_ref().map_or(&[][..], |read| &read.changes));
+        let created = created.and_then(|record| node_of(ino, record)).zip(name.clone());
+        let (mut creation, mut is_lost) = (None, false);
         let (node, deleted) = match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
+            Ok(node) if created.as_ref().is_some_and(|(new, _)| !is_same_creation(&node, new)) => {
+                // The store was restored to an earlier state, and the number belongs to another
+                // file, which must not be overwritten.
+                let Some((new, _)) = created else { return Ok(None) };
+                error!(
+                    ino = ino.0,
+                    "another file has the number of a new file; the new file is lost"
+                );
+                is_lost = true;
+                (new, true)
+            }
             Ok(node) if node.inode.kind() == Kind::File => (node, false),
             Ok(_) => return Ok(None),
-            Err(Errno::STALE) => match record.and_then(|record| node_of(ino, record)) {
-                Some(node) => (node, true),
-                None => {
-                    log.iter().for_each(|read| self.end_inherited_log(&read.log));
-                    return Ok(None);
+            Err(Errno::STALE) => {
+                let removed = record.and_then(|record| node_of(ino, record));
+                match (created, removed) {
+                    // The creation was answered, and is not committed.
+                    (Some((node, name)), _) => {
+                        creation = Some(Arc::new(Creation::new(name)));
+                        (node, false)
+                    }
+                    (None, Some(node)) => (node, true),
+                    (None, None) => {
+                        log.iter().for_each(|read| self.end_inherited_log(&read.log));
+                        return Ok(None);
+                    }
                 }
-            },
+            }
             Err(error) => return Err(error),
         };
-        if let Some(name) = changes().filter_map(name_of).next_back() {
-            self.names.insert(ino, &name);
-        }
+        name.iter().for_each(|name| self.names.insert(ino, name));
         let pin = pin.unwrap_or_else(|| self.volume.open_node(ino, reading));
         let file = OpenFile::new(pin, node);
+        if is_lost {
+            file.fail(Errno::IO);
+        }
         {
             let mut state = file.state.lock().await;
-            state.deleted = deleted;
+            (state.deleted, state.creation) = (deleted, creation);
             // The flushes of the earlier worker gave the object this retention. Otherwise the
             // object was locked before, and that worker had refused to open it for writing.
             state.own_retention = log.as_ref().and_then(|_| retention(&state.node));

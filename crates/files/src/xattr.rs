@@ -10,6 +10,7 @@ use record::{Ino, XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX};
 use rustix::io::Errno;
 use volume::{AclKind, XattrChange};
 
+use crate::creations::Reach;
 use crate::files::Files;
 use crate::object::{self, ObjectAttribute};
 
@@ -39,9 +40,14 @@ impl Files {
             return self.acl(ino, kind).await;
         }
         if let Some(attribute) = ObjectAttribute::of(name) {
+            drop(self.enter(Reach::Node(ino)).await);
             return self.object_attribute(ino, &attribute).await;
         }
         check_name(name)?;
+        // A new file inherits access control lists alone.
+        if self.uncommitted_node(ino).await.is_some() {
+            return Err(Errno::NODATA);
+        }
         self.retry_until_deadline(|| self.volume.xattr(ino, name)).await
     }
 

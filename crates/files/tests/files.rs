@@ -10,6 +10,10 @@ mod appending;
 mod attributes;
 #[path = "files/costs.rs"]
 mod costs;
+#[path = "files/creating.rs"]
+mod creating;
+#[path = "files/creating_faults.rs"]
+mod creating_faults;
 #[path = "files/directories.rs"]
 mod directories;
 #[path = "files/fleet.rs"]
@@ -86,6 +90,7 @@ fn files_options(ledger: Option<Arc<Ledger>>) -> FilesOptions {
         full_rewrite_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: IO_TIMEOUT,
         updates_atime: true,
+        defers_creations: false,
         ledger,
     }
 }

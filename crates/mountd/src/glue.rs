@@ -13,6 +13,7 @@ mod interruptible;
 mod killed;
 mod locks;
 mod ranges;
+mod reach;
 mod removed;
 mod replay;
 mod start;
@@ -269,6 +270,7 @@ impl Call {
 
     /// Executes the request. If its node is a removed directory, the error is that of a local disk.
     async fn dispatch(&self, operation: FileOperation<'_>) -> Result<Answer, rustix::io::Errno> {
+        let _until_done = self.enter(self.reach(&operation)).await;
         match self.dispatch_present(operation).await {
             Err(rustix::io::Errno::STALE) => self.answer_stale().await,
             done => done,

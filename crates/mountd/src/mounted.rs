@@ -165,6 +165,8 @@ impl Mounted {
             root,
             read_only: parameters.read_only,
             updates_atime: parameters.updates_atime,
+            // `serve --mount` has no ledger, and its S3 view may show every name.
+            defers_creations: ledger.is_some(),
             write_memory: parameters.write_memory,
             full_rewrite_bytes_max: FULL_REWRITE_BYTES_MAX_DEFAULT,
             io_timeout: parameters.io_timeout,
@@ -218,7 +220,7 @@ impl Mounted {
         tasks.spawn(Arc::clone(&files).hand_over_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
         if let Some(ledger) = ledger {
-            tasks.spawn(forget_unclaimed(ledger, gone.clone()));
+            tasks.spawn(forget_unclaimed(ledger, Arc::clone(&files), gone.clone()));
         }
         let folder = folder.to_owned();
         // The session ends when the kernel has unmounted, or when reading from the device fails. In
@@ -278,9 +280,14 @@ impl Mounted {
         while self.session.in_flight() > self.files.locks().waiting() {
             if Instant::now() >= until {
                 tracing::warn!("requests are still in flight; the next worker carries them out");
-                return;
+                break;
             }
             tokio::time::sleep(HANDOVER_POLL_INTERVAL).await;
+        }
+        // A worker of an earlier release does not know creations that are not committed.
+        let committed = tokio::time::timeout_at(until, self.files.commit_names()).await;
+        if committed.is_err() {
+            tracing::warn!("some new files are not committed; the next worker commits them");
         }
     }
 
@@ -398,10 +405,13 @@ fn serving(folder: &Path, wrong: impl std::fmt::Display) -> Problem {
 /// Deletes the journal's entries of requests that the kernel has not resent. The journal is the
 /// list, in the mount's ledger, of requests that an earlier worker may have executed without a
 /// reply. The callers of these requests do not wait any more.
-async fn forget_unclaimed(ledger: Arc<Ledger>, gone: CancellationToken) {
+async fn forget_unclaimed(ledger: Arc<Ledger>, files: Arc<Files>, gone: CancellationToken) {
     tokio::select! {
         () = gone.cancelled() => {}
-        () = tokio::time::sleep(RESEND_COMPLETE_AFTER) => ledger.forget_unclaimed(),
+        () = tokio::time::sleep(RESEND_COMPLETE_AFTER) => {
+            ledger.forget_unclaimed();
+            files.forget_inherited_names();
+        }
     }
 }
 

@@ -24,3 +24,19 @@ fn attribute_changes_survive_encoding_and_decoding() {
     };
     assert_eq!(there_and_back(&other), other);
 }
+
+#[test]
+fn creation_is_open_until_a_later_entry_proves_that_the_file_existed() {
+    let changes = |kinds: &[u64]| -> Vec<LoggedChange> {
+        let change = |&kind| LoggedChange { kind, request: 2, words: [0; 8], bytes: vec![1] };
+        kinds.iter().map(change).collect()
+    };
+    for open in [&[NAME, CREATED][..], &[NAME, CREATED, WRITE, SET, RECORD]] {
+        assert_eq!(created_record(&changes(open)), Some(&[1][..]), "{open:?}");
+    }
+    let proved =
+        [&[][..], &[NAME, WRITE], &[NAME, CREATED, NAME, WRITE], &[NAME, CREATED, WRITE, UNLINKED]];
+    for proved in proved {
+        assert_eq!(created_record(&changes(proved)), None, "{proved:?}");
+    }
+}

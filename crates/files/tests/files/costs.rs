@@ -189,6 +189,30 @@ async fn attributes_that_are_set_before_close_cost_no_commit() {
     assert_eq!(meter.trips(), (0, 0), "nothing is committed later");
 }
 
+/// A session with peers commits a change of the mode at once, or others would go on granting the
+/// old permissions. A file that was just created may wait for its close.
+#[tokio::test]
+async fn mode_of_a_dirty_file_is_committed_at_once_beside_peers() {
+    let bench = bench(false).await;
+    let files = &bench.files;
+    let mode = AttributeChange { mode: Some(0o600), ..AttributeChange::default() };
+    let set = SetNode { attributes: mode, size: None };
+    let committed = async |ino| bench.volume.find_node(ino).await.unwrap().inode.attributes.mode;
+    let old = bench.write("old", b"abc").await;
+    let handle = bench.open("old", super::WRITES).await;
+    files.write(handle, 0, b"x", false, false).await.unwrap();
+    assert_eq!(files.set(old, None, set).await.unwrap().mode, 0o600);
+    assert_eq!(committed(old).await, 0o600);
+    let new = files.create(bench.bucket, b"new", by()).await.unwrap();
+    files.write(new.handle, 0, b"x", false, false).await.unwrap();
+    assert_eq!(files.set(new.attributes.ino, None, set).await.unwrap().mode, 0o600);
+    assert_eq!(committed(new.attributes.ino).await, 0o644);
+    for handle in [handle, new.handle] {
+        bench.close(handle).await;
+    }
+    assert_eq!(committed(new.attributes.ino).await, 0o600);
+}
+
 #[tokio::test]
 async fn a_thousand_names_are_listed_with_their_attributes_in_one_read() {
     let bench = bench(false).await;

@@ -48,6 +48,7 @@ impl Fleet {
             full_rewrite_bytes_max: WHOLE_BYTES_MAX,
             io_timeout: LONG,
             updates_atime: true,
+            defers_creations: false,
             ledger: None,
         };
         let files = Files::new(Arc::clone(&volume), options);

@@ -316,6 +316,7 @@ async fn next_process_of_a_session_keeps_its_locks() {
         full_rewrite_bytes_max: WHOLE_BYTES_MAX,
         io_timeout: LONG,
         updates_atime: true,
+        defers_creations: false,
         ledger: None,
     };
     let next = Files::new(Arc::clone(&volume), options);

@@ -1,7 +1,7 @@
 //! Locks of programs on files: fcntl(2) and flock(2). For example, `F_SETLKW` becomes
 //! `Files::lock`, which waits for locks of programs on other mounts, too.
 
-use files::{RangeLock, RangeLockKind};
+use files::{RangeLock, RangeLockKind, Reach};
 use fuse::{Errno, FileLock, LockKind, LockRequest, Reply};
 use tokio_util::sync::CancellationToken;
 
@@ -22,13 +22,19 @@ impl Call {
         reply.on_interrupt(move || interrupt.cancel());
         tokio::select! {
             biased;
-            locked = self.files.lock(self.node(), wanted) => match locked {
+            locked = self.lock_committed(wanted) => match locked {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(errno(error)),
             },
             () = interrupted.cancelled() => reply.error(Errno::EINTR),
             () = self.gone.cancelled() => reply.error(Errno::EIO),
         }
+    }
+
+    /// Takes a lock, after the file is committed.
+    async fn lock_committed(&self, wanted: RangeLock) -> Result<(), rustix::io::Errno> {
+        drop(self.files.enter(Reach::Node(self.node())).await);
+        self.files.lock(self.node(), wanted).await
     }
 
     /// Takes a lock without waiting, or releases one. Fails with `EAGAIN` if another lock

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use files::XattrWrite;
+use files::{Reach, XattrWrite};
 use rustix::io::Errno;
 use volume::AclKind;
 
@@ -31,6 +31,7 @@ impl Call {
         self.check_shown(name)?;
         let (files, node) = (&self.files, self.node());
         if name == REPORT_ATTRIBUTE {
+            drop(self.enter(Reach::Node(node)).await);
             let report = self.context.report(files, node).await.ok_or(Errno::IO)?;
             return sized(report, size);
         }

@@ -205,6 +205,7 @@ async fn mount(
         full_rewrite_bytes_max: 48 << 10,
         io_timeout: Duration::from_secs(20),
         updates_atime: true,
+        defers_creations: false,
         ledger: None,
     };
     let files = Files::new(Arc::clone(&volume), options);

@@ -40,7 +40,7 @@ pub(crate) struct DirtyData {
 
 /// The expected result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flush {
+pub(crate) enum Flush {
     Kept,
     Refused,
     /// The documentation allows both.
@@ -278,7 +278,7 @@ impl World {
     }
 
     /// Returns the expected result of a flush of a mount's dirty data.
-    fn expected_result(&self, mount: usize, file: FileId) -> Flush {
+    pub(crate) fn expected_result(&self, mount: usize, file: FileId) -> Flush {
         let Some(dirty) = self.open.dirty.get(&(mount, file)) else { return Flush::Kept };
         if !dirty.changes_content(self.model.body(file).bytes.len())
             || !self.model.is_locked(file, false)

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use volume::{AttributeChange, RenameMode};
 
 use super::World;
+use super::descriptors::{Flush, Handle};
 use super::model::{Body, DIRECTORIES, FileId, HELD, KEPT, Name, PLAIN, TRASH};
 use super::objects::bytes;
 use super::tree::{by, cut};
@@ -323,9 +324,21 @@ impl World {
         self.record(format!("mount {mount}: chmod {mode:o} {file}"));
         let attributes = AttributeChange { mode: Some(mode), ..AttributeChange::default() };
         let set = SetNode { attributes, size: None };
-        self.mounts[mount].files.set(ino, None, set).await.expect("permissions may change");
+        let may_fail = self.expected_result(mount, file) != Flush::Kept;
+        let set = self.mounts[mount].files.set(ino, None, set).await;
+        let is_refused = may_fail && set.as_ref().err() == Some(&Errno::PERM);
+        assert!(set.is_ok() || is_refused, "permissions may change: {set:?}");
         match self.open.dirty.get_mut(&(mount, file)) {
-            Some(dirty) => dirty.chmod(mode),
+            Some(dirty) => {
+                dirty.chmod(mode);
+                // Beside the other mount, the change is committed with the data before the call
+                // returns, unless the file is new. From here on it certainly is.
+                let is_meant = |handle: &Handle| handle.mount == mount && handle.file == file;
+                if let Some(at) = self.open.handles.iter().position(is_meant) {
+                    self.open.handles[at].unreported_error |= set.is_err();
+                    self.sync(at).await;
+                }
+            }
             None => {
                 self.model.split(file);
                 self.model.body_mut(file).mode = mode;
