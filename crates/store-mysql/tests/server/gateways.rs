@@ -1,6 +1,7 @@
 //! Several stores on one database at the same time, as several gateways have them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::service::{
     Database, connect, counter, decide_one, key, number, open, plan, put, record, run,
@@ -208,6 +209,8 @@ fn a_range_that_is_filled_while_its_owner_is_absent_refuses_the_other_plan() {
                 if row.get::<i64, _>(0) == 1 {
                     break;
                 }
+                // The server keeps this table as it is while it was read within 0.1 s.
+                tokio::time::sleep(Duration::from_millis(150)).await;
             }
             assert_eq!(decide_one(&other, filling).await, Verdict::Committed);
             blocker.execute("ROLLBACK").await.expect("the counter is free");
