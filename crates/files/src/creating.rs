@@ -288,7 +288,8 @@ impl Files {
         let _ended = task.await;
     }
 
-    /// Commits the names of all creations: see [`Files::commit_name`].
+    /// Commits the names of all creations, without content that needs a block. Errors are returned at
+    /// the descriptors of the files.
     pub async fn commit_names(&self) {
         let files = self.creations.all();
         futures::future::join_all(files.iter().map(|file| self.commit_name(file))).await;
