@@ -79,7 +79,7 @@ impl SqliteStore {
     /// open exclusively, or SQLite does not offer the settings that durability needs.
     /// [`StoreErrorKind::Corrupt`] if the file is not a store, or has another format.
     pub async fn open(path: &Path, options: SqliteOptions) -> Result<SqliteStore, StoreError> {
-        let lock = open::lock(path, options)?;
+        let lock = open::lock(path, options).await?;
         let shortage = Arc::default();
         let SqliteOptions { exclusive, spared } = options;
         let writer = Writer::open(path, spared, Arc::clone(&shortage), lock).await?;

@@ -82,10 +82,17 @@ pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// The time for which an open waits for the lock of the store's file. A process that ends, or that is
+/// just starting a child, holds the lock a moment longer than its store.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// The interval at which such an open tries again.
+const LOCK_RETRY: Duration = Duration::from_millis(20);
+
 /// Opens the lock file beside the store, and takes the lock if `exclusive` is set. The lock is held
 /// while the returned file is open. The kernel releases it when the process ends, also after a
 /// crash.
-pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreError> {
+pub(crate) async fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreError> {
     let name = sibling(path, ".lock");
     let doing = format!("opening {}", path.display());
     let mut private = OpenOptions::new();
@@ -102,7 +109,7 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreErr
         StoreError::because(StoreErrorKind::Unavailable, doing, error)
     })?;
     if options.exclusive {
-        file.try_lock().map_err(|error| match error {
+        take(&file).await.map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let doing = format!("{doing}: another process serves it already");
                 StoreError::new(StoreErrorKind::Unavailable, doing)
@@ -113,6 +120,19 @@ pub(crate) fn lock(path: &Path, options: SqliteOptions) -> Result<File, StoreErr
         })?;
     }
     Ok(file)
+}
+
+/// Takes the lock of a file, for which it waits at most [`LOCK_WAIT`].
+async fn take(file: &File) -> Result<(), TryLockError> {
+    let end = tokio::time::Instant::now() + LOCK_WAIT;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if tokio::time::Instant::now() < end => {
+                tokio::time::sleep(LOCK_RETRY).await;
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Removes the rights of the group and of others from the store's files, and logs the change.

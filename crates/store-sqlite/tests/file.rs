@@ -150,6 +150,19 @@ async fn a_second_exclusive_open_is_refused() {
     store.close().await;
 }
 
+#[tokio::test]
+async fn an_exclusive_open_waits_for_the_end_of_another_store() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("meta.db");
+    let store = SqliteStore::open(&path, EXCLUSIVE).await.unwrap();
+    let ending = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        store.close().await;
+    };
+    let (next, ()) = tokio::join!(SqliteStore::open(&path, EXCLUSIVE), ending);
+    next.expect("the lock is free before the wait ends").close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_writers_of_one_file_lose_no_commit() {
     const EACH: u64 = 100;
