@@ -262,6 +262,11 @@ impl Stage<'_> {
 pub(in crate::bench) fn git() -> Command {
     let mut git = Command::new("git");
     git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+    // A command that changes many objects would start `git gc` in the background, and the next
+    // `git gc` would fail.
+    git.env("GIT_CONFIG_COUNT", "1")
+        .env("GIT_CONFIG_KEY_0", "gc.auto")
+        .env("GIT_CONFIG_VALUE_0", "0");
     for who in ["AUTHOR", "COMMITTER"] {
         git.env(format!("GIT_{who}_NAME"), "bench")
             .env(format!("GIT_{who}_EMAIL"), "bench@localhost");
