@@ -68,6 +68,19 @@ const BLOCK_BYTES: u32 = 64 << 10;
 /// The limit of complete rewrites in these tests; longer files are written in pieces.
 const WHOLE_BYTES_MAX: u64 = 48 << 10;
 
+/// A session that is the only one knows that within this time, also on a slow machine.
+const ALONE_WITHIN: Duration = Duration::from_secs(30);
+
+/// Waits until the session of a volume has learned from the change feed that it is the only one.
+async fn until_alone(volume: &MaintainedVolume) {
+    let waiting = async {
+        while !volume.is_alone() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(ALONE_WITHIN, waiting).await.expect("the session is the only one");
+}
+
 /// A volume with one bucket, in both views.
 struct Bench {
     volume: MaintainedVolume,

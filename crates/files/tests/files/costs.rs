@@ -1,7 +1,6 @@
 //! The costs of operations in round trips to the metadata store, with a cached directory.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use files::{OpenMode, SetNode, XattrWrite};
 use futures::FutureExt;
@@ -14,7 +13,7 @@ use volume::{
     VolumeOptions,
 };
 
-use super::{BLOCK_BYTES, Bench, by};
+use super::{BLOCK_BYTES, Bench, by, until_alone};
 
 /// A receiver of invalidations that ignores them, because it caches nothing.
 #[derive(Debug)]
@@ -31,9 +30,6 @@ impl NodeWatch for Unheeding {
 
     fn all_changed(&self) {}
 }
-
-/// A session that is alone becomes authoritative within this time, also on a slow machine.
-const AUTHORITY_WITHIN: Duration = Duration::from_secs(30);
 
 /// Returns the reads and commits since the last call.
 struct Meter<'a> {
@@ -62,21 +58,8 @@ async fn bench(authoritative_reads: bool) -> Bench {
     let options = VolumeOptions { block_bytes: BLOCK_BYTES, session, ..VolumeOptions::default() };
     let bench = Bench::without_tasks(options).await;
     if authoritative_reads {
-        // The session learns from the change feed that it is the only one. From then on it answers
-        // from what it has read.
-        let began = Instant::now();
-        let mut meter = Meter::new(&bench);
-        loop {
-            bench.files.attributes(bench.bucket).await.unwrap();
-            if meter.trips() == (0, 0) {
-                break;
-            }
-            assert!(
-                began.elapsed() < AUTHORITY_WITHIN,
-                "the session does not become authoritative"
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        // From then on it answers from what it has read.
+        until_alone(&bench.volume).await;
     }
     bench
 }
@@ -254,7 +237,7 @@ async fn reopened(made: Bench) -> Bench {
         .unwrap();
     let bench = Bench::over(volume, (store, blocks), None).await;
     bench.files.watch(Arc::new(Unheeding), Coherence::Strict);
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    until_alone(&bench.volume).await;
     bench
 }
 

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use files::{Files, FilesOptions, Reach, SetNode};
 use maintained::MaintainedVolume;
@@ -14,10 +13,7 @@ use volume::{
     empty_file,
 };
 
-use super::{Bench, WHOLE_BYTES_MAX, by, bytes, files_options, options};
-
-/// The time after which a session knows that it is the only one.
-const ALONE: Duration = Duration::from_millis(300);
+use super::{Bench, WHOLE_BYTES_MAX, by, bytes, files_options, options, until_alone};
 
 /// A mount that is alone and may defer creations, with a ledger for its next worker.
 struct Mount {
@@ -49,7 +45,7 @@ impl Mount {
         let volume = open(options(Some(Arc::clone(&ledger))), &store, &blocks).await;
         let files = Files::new(Arc::clone(&volume), deferring(&ledger));
         files.take_over().await.unwrap();
-        tokio::time::sleep(ALONE).await;
+        until_alone(&volume).await;
         let bench = Bench { volume, files, bucket, store, blocks, ledger: Some(ledger) };
         Mount { ledger: file, bench }
     }

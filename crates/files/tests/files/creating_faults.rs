@@ -23,10 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use volume::{Ledger, Note, SessionOptions, VolumeOptions};
 
-use super::{by, bytes, files_options, options, owner};
-
-/// The time after which a session knows that it is the only one.
-const ALONE: Duration = Duration::from_millis(300);
+use super::{by, bytes, files_options, options, owner, until_alone};
 
 /// The time within which a request ends that waits for no block.
 const SOON: Duration = Duration::from_secs(10);
@@ -141,7 +138,7 @@ impl Mount {
         let files = Files::new(Arc::clone(&volume), files_options);
         tokio::time::timeout(SOON, files.take_over()).await.unwrap().unwrap();
         let bucket = files.look_up(Ino::ROOT, b"bkt").await.unwrap().ino;
-        tokio::time::sleep(ALONE).await;
+        until_alone(&volume).await;
         Mount { store, blocks, ledger: file, volume, files, bucket }
     }
 
