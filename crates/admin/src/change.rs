@@ -1,4 +1,5 @@
-//! Runs operations of the namespace: reads without a session, and changes in a short session.
+//! Runs operations of the namespace: reads without a session, and changes in a short session, or in
+//! that of the volume if the process has it open.
 //!
 //! A change has the guarantees of a gateway's change. If the connection breaks after the COMMIT of
 //! `user add`, the idempotency slot of its plan, a record that proves if the plan was committed,
@@ -35,12 +36,16 @@ impl Admin {
         Err(AdminError::Corrupt("the store answered with too few results".to_owned()))
     }
 
-    /// Makes a change in a session of its own. Gateways learn of it from the change feed.
+    /// Makes a change in the session of the process, or in one of its own. Gateways learn of it from
+    /// the change feed.
     pub(crate) async fn change<O>(&self, operation: &O) -> Result<O::Output, AdminError>
     where
         O: Planner + Sync,
         O::Output: Send,
     {
+        if let Some(volume) = &self.volume {
+            return volume.administer(operation).await.map_err(unchanged);
+        }
         let short = self.begin().await?;
         let done = short.run(operation).await;
         // The session ends also if the change failed, so that none stays open until it is fenced.
@@ -55,6 +60,10 @@ impl Admin {
         O: Planner + Sync,
         O::Output: Send,
     {
+        if let Some(volume) = &self.volume {
+            // The session is a member of the volume already.
+            return volume.administer(operation).await.map_err(unchanged);
+        }
         let short = self.begin().await?;
         let done = match short.join().await {
             Ok(()) => short.run(operation).await,

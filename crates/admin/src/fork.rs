@@ -46,11 +46,11 @@ impl Admin {
     ) -> Result<Forked, AdminError> {
         let (source, target) = (parse(fork.source)?, parse(fork.target)?);
         self.check_volume().await?;
-        let volume = self.volume(blocks, fork.sole).await?;
-        let forking = volume.fork_bucket(source.as_str(), target.as_str(), watch);
+        let opened = self.volume(blocks, fork.sole).await?;
+        let forking = opened.volume.fork_bucket(source.as_str(), target.as_str(), watch);
         let forked = until_stopped(forking, stop).await;
         // The session ends before the result is returned, also after an error.
-        volume.close().await;
+        opened.close().await;
         match forked {
             None => Err(AdminError::Interrupted),
             Some(Ok(forked)) => Ok(forked),
@@ -63,13 +63,17 @@ impl Admin {
         }
     }
 
-    /// Opens the volume in a session of its own. `sole` is true if no other process uses the
-    /// metadata store: sessions that are still open are then ended without a wait.
+    /// Returns the volume of this process, or opens it in a session of its own. `sole` is true if no
+    /// other process uses the metadata store: sessions that are still open are then ended without a
+    /// wait.
     pub(crate) async fn volume(
         &self,
         blocks: Arc<dyn BlockStore>,
         sole: bool,
-    ) -> Result<Arc<Volume>, AdminError> {
+    ) -> Result<OpenVolume, AdminError> {
+        if let Some(volume) = &self.volume {
+            return Ok(OpenVolume { volume: Arc::clone(volume), is_own: false });
+        }
         let session = SessionOptions {
             sole,
             place: self.surroundings.place.clone(),
@@ -78,7 +82,25 @@ impl Admin {
             ..SessionOptions::default()
         };
         let options = VolumeOptions { session, ..VolumeOptions::default() };
-        Ok(Volume::open(options, Arc::clone(&self.store), blocks).await?)
+        let volume = Volume::open(options, Arc::clone(&self.store), blocks).await?;
+        Ok(OpenVolume { volume, is_own: true })
+    }
+}
+
+/// A volume that an operation uses.
+#[derive(Debug)]
+pub(crate) struct OpenVolume {
+    pub(crate) volume: Arc<Volume>,
+    /// True if the operation has opened the volume.
+    is_own: bool,
+}
+
+impl OpenVolume {
+    /// Ends the session if the operation has begun it.
+    pub(crate) async fn close(self) {
+        if self.is_own {
+            self.volume.close().await;
+        }
     }
 }
 

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use runtime::Clock;
 use store::MetaStore;
+use volume::Volume;
 
 pub use access::{AccessKey, IssuedKey, NewUser};
 pub use bucket::BucketUsage;
@@ -67,13 +68,26 @@ pub struct Surroundings {
 pub struct Admin {
     store: Arc<dyn MetaStore>,
     surroundings: Surroundings,
+    /// The volume of this process, if it has the volume open. Changes then run in its session.
+    volume: Option<Arc<Volume>>,
 }
 
 impl Admin {
     /// Creates the administration of the volume in `store`. Other processes may use the store
     /// meanwhile.
     pub fn over(store: Arc<dyn MetaStore>, surroundings: Surroundings) -> Admin {
-        Admin { store, surroundings }
+        Admin { store, surroundings, volume: None }
+    }
+
+    /// Creates the administration of a volume that this process has open, on its metadata store. A
+    /// change then needs no session of its own, which takes round trips and ends the authority of a
+    /// sole session.
+    pub fn within(
+        volume: Arc<Volume>,
+        store: Arc<dyn MetaStore>,
+        surroundings: Surroundings,
+    ) -> Admin {
+        Admin { store, surroundings, volume: Some(volume) }
     }
 }
 

@@ -10,7 +10,7 @@ use s3::Operation;
 use crate::{Admin, AdminError, check_policy_name};
 
 /// The names of the built-in policies, in order.
-pub const BUILT_IN_POLICIES: [&str; 3] = ["readonly", "readwrite", "writeonly"];
+pub const BUILT_IN_POLICIES: [&str; 5] = Policy::CANNED;
 
 /// A policy that access keys can have.
 #[derive(Clone, Debug, PartialEq, Eq)]

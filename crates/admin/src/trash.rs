@@ -9,17 +9,18 @@ use block::BlockStore;
 use namespace::{FindBucketConfig, FsError, SetBucketConfig};
 use record::{BucketConfig, BucketConfigKind, Timestamp, VersionStamp, Versioning};
 use session::VolumeError;
-use volume::{NamedBucket, Trashed, Volume};
+use volume::{NamedBucket, Trashed};
 
 use crate::bucket::parse;
+use crate::fork::OpenVolume;
 use crate::{Admin, AdminError};
 
-/// The open trash of a bucket, in a session of its own.
+/// The open trash of a bucket, in the session of the process or in one of its own.
 ///
 /// The caller calls [`BucketTrash::close`] before it drops this.
 #[derive(Debug)]
 pub struct BucketTrash {
-    volume: Arc<Volume>,
+    opened: OpenVolume,
     name: String,
 }
 
@@ -79,8 +80,8 @@ impl Admin {
         if self.bucket(name).await?.versioning != Versioning::Trash {
             return Err(AdminError::HasNoTrash);
         }
-        let volume = self.volume(blocks, sole).await?;
-        Ok(BucketTrash { volume, name: name.to_owned() })
+        let opened = self.volume(blocks, sole).await?;
+        Ok(BucketTrash { opened, name: name.to_owned() })
     }
 }
 
@@ -100,7 +101,7 @@ impl BucketTrash {
         prefix: &[u8],
         after: Option<(Vec<u8>, VersionStamp)>,
     ) -> Result<Vec<(Vec<u8>, Trashed)>, AdminError> {
-        self.volume.trash(self.bucket(), prefix, after).await.map_err(refused)
+        self.opened.volume.trash(self.bucket(), prefix, after).await.map_err(refused)
     }
 
     /// Restores an object of the key: the one with `id`, or the last one that was deleted or
@@ -119,7 +120,7 @@ impl BucketTrash {
                 newest.map(|(_, trashed)| trashed.id).ok_or(AdminError::NotInTrash)?
             }
         };
-        self.volume.restore(self.bucket(), key, id, true).await.map_err(refused)
+        self.opened.volume.restore(self.bucket(), key, id, true).await.map_err(refused)
     }
 
     /// Restores the last object of each key with `prefix`, except for keys that have an object now.
@@ -147,7 +148,7 @@ impl BucketTrash {
                 if last.as_ref() == Some(&key) {
                     continue;
                 }
-                match self.volume.restore(self.bucket(), &key, trashed.id, false).await {
+                match self.opened.volume.restore(self.bucket(), &key, trashed.id, false).await {
                     Ok(()) => restored.restored += 1,
                     Err(VolumeError::Fs(FsError::NameExists)) => restored.taken += 1,
                     // Another process has restored or removed the object meanwhile.
@@ -165,12 +166,16 @@ impl BucketTrash {
     /// # Errors
     /// If a store fails. Objects that were removed before the error are gone.
     pub async fn empty(&self, prefix: &[u8]) -> Result<u64, AdminError> {
-        self.volume.empty_trash(self.bucket(), prefix, Timestamp(i64::MAX)).await.map_err(refused)
+        self.opened
+            .volume
+            .empty_trash(self.bucket(), prefix, Timestamp(i64::MAX))
+            .await
+            .map_err(refused)
     }
 
     /// Closes the volume and ends the session.
     pub async fn close(self) {
-        self.volume.close().await;
+        self.opened.close().await;
     }
 }
 

@@ -120,6 +120,17 @@ impl<'a> Sender<'a> {
         rules: Option<&BucketRules>,
         object: Option<&Object>,
     ) -> bool {
+        let ruling = self.ruling(permission, rules, object);
+        ruling == Ruling::Allowed && !self.is_restricted(rules)
+    }
+
+    /// Returns the combined decision of all policies and ACLs about a permission.
+    fn ruling(
+        &self,
+        permission: &Permission,
+        rules: Option<&BucketRules>,
+        object: Option<&Object>,
+    ) -> Ruling {
         let facts = PermissionQuestion {
             identity: self.identity.as_deref(),
             verified: self.verified,
@@ -153,8 +164,7 @@ impl<'a> Sender<'a> {
         let session = self.identity.as_ref().and_then(|identity| identity.session.as_ref());
         let session = session.and_then(|session| session.policy.as_deref());
         let sources = Sources { identity: &policies, session, bucket, acl: &by_acl };
-        let ruling = authorise(&question, &sources);
-        ruling == Ruling::Allowed && !self.is_restricted(rules)
+        authorise(&question, &sources)
     }
 
     /// Returns true if the public access block of the bucket keeps the sender out. It does so if
@@ -301,6 +311,7 @@ fn grants(
     })
 }
 
+mod administration;
 mod question;
 #[cfg(test)]
 mod tests;

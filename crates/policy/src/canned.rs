@@ -1,4 +1,4 @@
-//! The built-in policies `readwrite`, `readonly` and `writeonly`, which have no document.
+//! The built-in policies, for example `readonly`. They have no document.
 //!
 //! For example, a user with `writeonly` uploads objects and lists the parts of uploads, but reads
 //! no object.
@@ -6,6 +6,17 @@
 use crate::glob::Glob;
 use crate::pattern::Pattern;
 use crate::statement::{List, Statement};
+
+const CONSOLE_ADMIN: &[&str] = &["admin:*", "s3:*"];
+
+const DIAGNOSTICS: &[&str] = &[
+    "admin:datausageinfo",
+    "admin:listjobs",
+    "admin:listsessions",
+    "admin:prometheus",
+    "admin:serverinfo",
+    "admin:servertrace",
+];
 
 const READ_WRITE: &[&str] = &["s3:*"];
 
@@ -35,6 +46,8 @@ const WRITE_ONLY: &[&str] = &[
 /// Returns the statement of the built-in policy of this name. `None` if there is no such policy.
 pub(crate) fn statement(name: &str) -> Option<Statement> {
     let actions = match name {
+        "consoleAdmin" => CONSOLE_ADMIN,
+        "diagnostics" => DIAGNOSTICS,
         "readwrite" => READ_WRITE,
         "readonly" => READ_ONLY,
         "writeonly" => WRITE_ONLY,

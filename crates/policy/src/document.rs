@@ -8,6 +8,7 @@ use std::fmt;
 
 use crate::actions::{self, AppliesTo};
 use crate::addresses::Network;
+use crate::admin_actions;
 use crate::conditions::Condition;
 use crate::error::PolicyError;
 use crate::glob::Glob;
@@ -58,8 +59,9 @@ impl fmt::Debug for PolicyKind<'_> {
 pub(crate) enum Vocabulary {
     /// Any action, so that a policy that was stored by an earlier release stays valid.
     Any,
-    /// Actions of S3 and patterns that cover some, because a misspelt action would deny nothing.
-    S3,
+    /// Actions of S3 and of the administration, and patterns that cover some, because a misspelt
+    /// action would deny nothing.
+    Known,
 }
 
 /// Parses a policy document and returns its statements. Fails if it has an unknown element.
@@ -187,11 +189,21 @@ impl Reader<'_> {
             PolicyError::ACTION,
         )?;
         let patterns = self.actions(&actions.texts)?;
-        let resources = Written::parse(
-            ("Resource", fields.resource),
-            ("NotResource", fields.not_resource),
-            PolicyError::RESOURCE,
-        )?;
+        // An administrative action concerns the volume, so its statements often have no resource,
+        // as in MinIO's documents. Then the statement covers all resources.
+        let needs_no_resource = !matches!(self.kind, PolicyKind::Bucket { .. })
+            && !actions.negated
+            && actions.texts.iter().all(|text| admin_actions::is_admin_only(text));
+        let resources = match (fields.resource, fields.not_resource) {
+            (None, None) if needs_no_resource => {
+                Written { negated: false, texts: vec!["*".to_owned()] }
+            }
+            (resource, not_resource) => Written::parse(
+                ("Resource", resource),
+                ("NotResource", not_resource),
+                PolicyError::RESOURCE,
+            )?,
+        };
         let resources = self.resources(resources)?;
         let conditions = match fields.condition {
             Some(node) => self.conditions(node, &actions)?,
@@ -254,7 +266,9 @@ impl Reader<'_> {
                 // A stored policy may name actions of other services, such as `iam:PassRole`. They
                 // match no request.
                 (lower == "*" || lower.contains(':'))
-                    && (self.vocabulary == Vocabulary::Any || actions::covers_any(&glob))
+                    && (self.vocabulary == Vocabulary::Any
+                        || actions::covers_any(&glob)
+                        || admin_actions::covers_any(&glob))
             };
             let why = || PolicyError::ACTION.because(format_args!("{text:?}"));
             known.then_some(glob).ok_or_else(why)

@@ -18,6 +18,7 @@
 
 mod actions;
 mod addresses;
+mod admin_actions;
 mod arn;
 mod authorisation;
 mod canned;
@@ -41,6 +42,7 @@ mod template;
 #[cfg(test)]
 mod tests;
 
+pub use admin_actions::AdminAction;
 pub use authorisation::{BucketSide, Ruling, Source, Sources, authorise};
 pub use document::{POLICY_BYTES_MAX, PolicyKind};
 pub use error::PolicyError;

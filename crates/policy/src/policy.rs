@@ -22,6 +22,10 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// The names of the built-in policies, in the order of ASCII. They are those of MinIO.
+    pub const CANNED: [&'static str; 5] =
+        ["consoleAdmin", "diagnostics", "readonly", "readwrite", "writeonly"];
+
     /// Parses a policy of at most `POLICY_BYTES_MAX` bytes.
     ///
     /// The elements are `Version`, `Id`, and `Statement` with `Sid`, `Effect`, `Principal` or
@@ -36,10 +40,11 @@ impl Policy {
         Policy::read(json, kind, Vocabulary::Any)
     }
 
-    /// Parses a policy that is being added: as `parse`, but each action must be an S3 action or a
-    /// pattern that covers one, because a misspelt action in a Deny would deny nothing.
+    /// Parses a policy that is being added: as `parse`, but each action must be an action of S3 or of
+    /// the administration, or a pattern that covers one, because a misspelt action in a Deny would
+    /// deny nothing.
     pub fn parse_new(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
-        Policy::read(json, kind, Vocabulary::S3)
+        Policy::read(json, kind, Vocabulary::Known)
     }
 
     fn read(
@@ -51,7 +56,10 @@ impl Policy {
         Ok(Policy { of_bucket: matches!(kind, PolicyKind::Bucket { .. }), statements })
     }
 
-    /// Returns a built-in policy: `readwrite`, `readonly` or `writeonly`. `None` for other names.
+    /// Returns a built-in policy: one of `Policy::CANNED`. `None` for other names.
+    ///
+    /// `consoleAdmin` allows everything. `diagnostics` reads the state of the volume, but no object,
+    /// user or configuration. `readwrite` allows all actions of S3, and none of the administration.
     ///
     /// `readonly` reads objects with their versions and tags, and lists buckets, objects and
     /// versions (MinIO's `readonly` does not list). `writeonly` uploads everywhere and lists only

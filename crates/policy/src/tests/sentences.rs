@@ -1,7 +1,7 @@
 //! The answers of S3, as versitygw's integration tests for `PutBucketPolicy` have them.
 
 use super::{ACCOUNT, decide, in_bucket, user};
-use crate::{Decision, POLICY_BYTES_MAX, Policy, PolicyKind};
+use crate::{AdminAction, Decision, POLICY_BYTES_MAX, Policy, PolicyKind};
 
 const BUCKET: &str = r#""arn:aws:s3:::b""#;
 const OBJECTS: &str = r#""arn:aws:s3:::b/*""#;
@@ -315,7 +315,53 @@ fn built_in_policies_allow_the_actions_of_their_names() {
         assert_eq!(may("writeonly", action), write, "{action}");
         assert!(may("readwrite", action), "{action}");
     }
+    for (action, console_admin, diagnostics) in [
+        ("admin:ListUsers", true, false),
+        ("admin:ServerInfo", true, true),
+        ("admin:StartJob", true, false),
+        ("s3:GetObject", true, false),
+    ] {
+        assert_eq!(may("consoleAdmin", action), console_admin, "{action}");
+        assert_eq!(may("diagnostics", action), diagnostics, "{action}");
+    }
+    for name in ["readonly", "readwrite", "writeonly"] {
+        assert!(AdminAction::ALL.iter().all(|action| !may(name, action.name())), "{name}");
+    }
+    assert!(Policy::CANNED.iter().all(|name| Policy::canned(name).is_some()));
     assert_eq!(Policy::canned("admin"), None);
+}
+
+#[test]
+fn administrative_actions_need_no_resource_in_policies_of_users() {
+    let policy = super::of_user("Allow", r#""Action":["admin:ListUsers","ADMIN:Get*"]"#);
+    let may = |action: &str, resource: &str| {
+        decide(&policy, &user(ACCOUNT, "alice"), action, resource) == Decision::Allowed
+    };
+    assert!(may("admin:ListUsers", "*") && may("admin:GetBucketQuota", "photos"));
+    assert!(!may("admin:DeleteUser", "*") && !may("s3:GetObject", "photos/k"));
+    let of_bucket = super::of_user(
+        "Allow",
+        r#""Action":"admin:SetBucketQuota","Resource":"arn:aws:s3:::photos""#,
+    );
+    let may = |resource| {
+        let alice = user(ACCOUNT, "alice");
+        decide(&of_bucket, &alice, "admin:SetBucketQuota", resource) == Decision::Allowed
+    };
+    assert!(may("photos") && !may("*") && !may("other"));
+    let refused = |statement: &str| {
+        let json =
+            format!(r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow",{statement}}}]}}"#);
+        Policy::parse_new(&json, PolicyKind::User).is_err()
+    };
+    // A resource is missing if one action needs it, and a misspelt action is refused.
+    assert!(refused(r#""Action":["admin:ListUsers","s3:GetObject"]"#));
+    assert!(refused(r#""NotAction":"admin:ListUsers""#));
+    assert!(refused(r#""Action":"admin:ListUser""#));
+    assert!(!refused(r#""Action":"admin:Heal""#));
+    let bucket = r#"{"Statement":[{"Effect":"Allow","Principal":"*","Action":"admin:*","Resource":"arn:aws:s3:::photos"}]}"#;
+    assert!(
+        Policy::parse(bucket, PolicyKind::Bucket { bucket: "photos", exists: &|_| true }).is_err()
+    );
 }
 
 #[test]

@@ -9,8 +9,9 @@ use super::payload::PayloadMode;
 /// The verified sender of a request, and the framing of the request body. The sender may be
 /// anonymous.
 ///
-/// Only [`Credentials::verify`](super::Credentials::verify) and
-/// [`FormCredentials::verify`](super::FormCredentials::verify) create one.
+/// [`Credentials::verify`](super::Credentials::verify) and
+/// [`FormCredentials::verify`](super::FormCredentials::verify) create one, and
+/// [`Verified::without_signature`] for a view with another proof of the sender.
 #[derive(Clone, Debug)]
 pub struct Verified {
     pub(super) access_key: Option<String>,
@@ -33,6 +34,20 @@ pub(crate) struct ChunkSeed {
 }
 
 impl Verified {
+    /// Returns the facts of a request whose sender a view has authenticated without a signature, for
+    /// example by the cookie of a console session. The conditions of policies see a request that was
+    /// signed at `now` in its headers, with an unsigned body.
+    pub fn without_signature(access_key: impl Into<String>, now: OffsetDateTime) -> Verified {
+        Verified {
+            access_key: Some(access_key.into()),
+            kind: AuthKind::Header,
+            payload: PayloadMode::Unsigned,
+            seed: None,
+            hoisted: Vec::new(),
+            signed_at: Some(now),
+        }
+    }
+
     /// Returns the access key that signed the request; `None` if it is anonymous.
     pub fn access_key(&self) -> Option<&str> {
         self.access_key.as_deref()

@@ -199,6 +199,12 @@ impl Permission {
         Permission::on(action, S3Resource::Bucket(bucket.clone()))
     }
 
+    /// Returns a permission for an action that concerns no bucket, for example
+    /// `admin:ListUsers`. Statements with the resource `*` cover it.
+    pub fn on_service(action: &'static str) -> Permission {
+        Permission::on(action, S3Resource::Service)
+    }
+
     fn on(action: &'static str, resource: S3Resource) -> Permission {
         Permission { action, resource, version: None, facts: RequestFacts::default() }
     }

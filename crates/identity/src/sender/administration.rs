@@ -1,0 +1,37 @@
+//! Decides about administrative actions.
+//!
+//! Policies of users, groups and sessions allow or deny them like actions of S3; bucket policies
+//! cannot name them. The operator's own key may do all of them. For example, a user with the built-in
+//! policy `diagnostics` may read the state of the volume and may not list users.
+//!
+//! Some actions concern only the sender itself, such as a login or an access key of its own. Each
+//! user may do them without an Allow, and a Deny prevents them.
+
+use policy::{AdminAction, Ruling};
+use s3::BucketName;
+use s3::operation::Permission;
+
+use super::Sender;
+
+impl Sender<'_> {
+    /// Returns true if a policy of the sender allows an administrative action, and none denies it.
+    /// `bucket` is the bucket that the action concerns, `None` if it concerns the volume.
+    pub fn may_administer(&self, action: AdminAction, bucket: Option<&BucketName>) -> bool {
+        self.administrative(action, bucket) == Ruling::Allowed
+    }
+
+    /// Returns true if the sender is a user, and no policy denies an action on the sender itself.
+    pub fn may_for_itself(&self, action: AdminAction) -> bool {
+        let denied = matches!(self.administrative(action, None), Ruling::Denied(_));
+        self.identity.is_some() && !denied
+    }
+
+    fn administrative(&self, action: AdminAction, bucket: Option<&BucketName>) -> Ruling {
+        let permission = match bucket {
+            Some(bucket) => Permission::on_bucket(action.name(), bucket),
+            None => Permission::on_service(action.name()),
+        };
+        // Without the rules of a bucket, its policy and its ACL have no part in the decision.
+        self.ruling(&permission, None, None)
+    }
+}
