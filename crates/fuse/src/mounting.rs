@@ -2,10 +2,11 @@
 //!
 //! Root mounts directly; other users mount through `fusermount3`. A folder is refused before
 //! anything is done if the mount would hide files, or if another mount of this program is there.
-//! Such a mount is never accessed: if its server does not answer, the access would wait for ever.
-//! For example, after a crash of the server, `stat` of the mount point hangs, but the kernel's
-//! table of mounts can be read.
+//! This thread never accesses such a mount: if its server does not answer, it would wait for ever.
+//! For example, while the server is stopped, `stat` of the mount point hangs, but the kernel's
+//! table of mounts can be read. A mount of this program whose server has ended is removed.
 
+mod dead;
 mod failure;
 mod fusermount;
 mod options;
@@ -29,11 +30,19 @@ pub use options::MountOptions;
 /// Mounts a FUSE file system on an empty folder, and returns the device through which the kernel
 /// sends its requests. Operations on the mount wait until a session starts. The mount ends when the
 /// last duplicate of the device is closed.
+///
+/// If a mount of the same subtype is there whose server has ended, removes it first.
 pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError> {
     if !options.is_well_formed() {
         return Err(MountError::Options);
     }
-    let folder = resolve_mountable(folder, options)?;
+    let mut found = resolve_mountable(folder, options)?;
+    if let Mountable::Dead(dead) = &found {
+        remove_dead(dead)?;
+        // The folder below the removed mount has to be empty, too.
+        found = resolve_mountable(folder, options)?;
+    }
+    let Mountable::Free(folder) = found else { return Err(MountError::Dead) };
     if rustix::process::geteuid().is_root() {
         mount_as_root(&folder, options)
     } else {
@@ -42,7 +51,8 @@ pub fn mount(folder: &Path, options: &MountOptions) -> Result<Device, MountError
 }
 
 /// Checks whether [`mount`] can mount on a folder, as far as that is known before: the folder is
-/// empty and has no mount of this program, and the FUSE device exists. Changes nothing.
+/// empty and has no mount of this program, unless its server has ended, and the FUSE device exists.
+/// Changes nothing.
 pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
     resolve_mountable(folder, options)?;
     if rustix::process::geteuid().is_root() {
@@ -54,15 +64,25 @@ pub fn check_mountable(folder: &Path, options: &MountOptions) -> Result<(), Moun
     }
 }
 
+/// The full path of a folder on which a mount is possible.
+enum Mountable {
+    /// The folder is empty and has no mount of this program.
+    Free(PathBuf),
+    /// A mount of this program is there, and its server has ended.
+    Dead(PathBuf),
+}
+
 /// Returns the full path of a folder on which a mount is possible; otherwise fails with the reason.
-fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, MountError> {
+fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<Mountable, MountError> {
     let folder = resolve(folder).map_err(|error| folder_error(error, "resolving the folder"))?;
     // The table of mounts is read first, because every access to a dead mount fails or hangs.
     let mounted = table::find(&folder).map_err(MountError::other("reading the table of mounts"))?;
     if let Some(mounted) = mounted
         && mounted.kind == format!("fuse.{}", options.subtype)
     {
-        // Report it without accessing it: its server may not answer.
+        if dead::is_dead(&folder) {
+            return Ok(Mountable::Dead(folder));
+        }
         return Err(MountError::InUse { mounted: mounted.source });
     }
     let metadata = std::fs::metadata(&folder);
@@ -72,7 +92,7 @@ fn resolve_mountable(folder: &Path, options: &MountOptions) -> Result<PathBuf, M
     }
     let mut names =
         std::fs::read_dir(&folder).map_err(|error| folder_error(error, "reading the folder"))?;
-    if names.next().is_some() { Err(MountError::NotEmpty) } else { Ok(folder) }
+    if names.next().is_some() { Err(MountError::NotEmpty) } else { Ok(Mountable::Free(folder)) }
 }
 
 /// Returns the reason why a mount failed, for an error of accessing the folder in this step.
@@ -171,6 +191,25 @@ pub fn unmount(folder: &Path, mode: UnmountMode) -> Result<(), UnmountError> {
         Err(SystemErrno::INVAL) => Err(UnmountError::NotMounted),
         Err(SystemErrno::PERM) => Err(UnmountError::NotPermitted),
         Err(error) => Err(UnmountError::Other { step: "umount(2)", source: error.into() }),
+    }
+}
+
+/// Removes a dead mount from its folder. Programs that still have files of it open get errors, as
+/// before. Fails with `Dead` if this user may not remove it.
+fn remove_dead(folder: &Path) -> Result<(), MountError> {
+    match unmount(folder, UnmountMode::Lazy) {
+        Ok(()) => {
+            tracing::warn!(folder = %folder.display(), "removed a mount whose server has ended");
+            Ok(())
+        }
+        // Another process has removed it meanwhile.
+        Err(UnmountError::NotMounted) => Ok(()),
+        Err(
+            UnmountError::Busy
+            | UnmountError::NotPermitted
+            | UnmountError::NoFusermount
+            | UnmountError::Other { .. },
+        ) => Err(MountError::Dead),
     }
 }
 

@@ -45,7 +45,10 @@ pub enum MountError {
         step: String,
     },
     /// The program `fusermount3`, which users other than root need, is not installed.
-    #[error("fusermount3 is missing: install the package fuse3, or mount as root")]
+    #[error(
+        "fusermount3 is missing: install the package fuse3, or mount as root (in a container: \
+         `--user 0`)"
+    )]
     NoFusermount,
     /// `fusermount3` refused the mount.
     #[error("fusermount3 refused: {message}")]

@@ -1,7 +1,7 @@
 //! Starting, ending and handing over sessions.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -77,6 +77,19 @@ fn a_mount_without_a_server_is_refused_and_can_be_unmounted() {
     assert!(matches!(mount(folder.path(), &another), Err(MountError::Dead)));
     unmount(folder.path(), UnmountMode::IfUnused).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_mount_of_the_same_kind_without_a_server_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(mount(folder.path(), &options()).unwrap());
+    fuse::check_mountable(folder.path(), &options()).unwrap();
+    // The check removes nothing.
+    assert_eq!(fs::metadata(folder.path()).unwrap_err().kind(), ErrorKind::NotConnected);
+    drop(mount(folder.path(), &options()).unwrap());
+    unmount(folder.path(), UnmountMode::IfUnused).unwrap();
+    let second = unmount(folder.path(), UnmountMode::IfUnused);
+    assert!(matches!(second, Err(UnmountError::NotMounted)), "the first mount is removed");
 }
 
 #[test]
