@@ -9,6 +9,7 @@
 //! docs/TESTING.md describes the plain run, `--full`, and the suites with their own options.
 
 mod clients;
+mod delivery;
 mod draw;
 mod external;
 mod files;
@@ -30,7 +31,7 @@ use crate::mount_point;
 use crate::progress::{Mark, Progress};
 use crate::servers::{BLOCK_BUCKET, Server};
 use crate::tidy;
-use crate::tools::{ExternalSuites, Tools};
+use crate::tools::{Delivery, ExternalSuites, Tools};
 use crate::workspace::{Workspace, which};
 
 use draw::Day;
@@ -95,12 +96,15 @@ struct Wanted {
     clients: Vec<clients::Cell>,
     mounted: Vec<files::Cell>,
     external: Vec<(external::Cell, Vec<&'static str>)>,
+    /// The suites of the image, of packages and of the chart.
+    delivery: Vec<&'static str>,
 }
 
 impl Wanted {
     fn is_empty(&self) -> bool {
         let cells = [self.clients.is_empty(), self.mounted.is_empty(), self.external.is_empty()];
-        !self.rust && !self.proofs && cells.iter().all(|empty| *empty)
+        let rest = self.delivery.is_empty() && !self.rust && !self.proofs;
+        rest && cells.iter().all(|empty| *empty)
     }
 
     /// The engines that any part uses, each once.
@@ -120,14 +124,16 @@ struct Installed {
     /// The folder whose `bin` contains the file system testers.
     testers: PathBuf,
     external: ExternalSuites,
+    delivery: Delivery,
 }
 
-/// A part of a run: the tests in Rust, or all suites of one cell, that is, of one server under
-/// test. A job waits for much of its time, so two jobs run at the same time.
+/// A part of a run: the tests in Rust, all suites of one cell, that is, of one server under test,
+/// or the suites of the image and of packages. A job waits for much of its time, so two jobs run at the same time.
 enum Job<'a> {
     Rust,
     Client(&'a clients::Cell),
     Mounted(&'a files::Cell),
+    Delivery,
 }
 
 impl Steps<'_> {
@@ -159,6 +165,7 @@ impl Steps<'_> {
             clients: clients::wanted(run),
             mounted: self.mounted(),
             external: external::wanted(run),
+            delivery: self.delivered(),
         }
     }
 
@@ -184,7 +191,11 @@ impl Steps<'_> {
                 let suites: Vec<_> = suites.collect();
                 external = Tools::prepare_external(run.workspace, install, &suites, run.stop)?;
             }
-            installed = Some(Installed { tools, testers, external });
+            let mut delivery = Delivery::default();
+            if !wanted.delivery.is_empty() {
+                delivery = Tools::prepare_delivery(run.workspace, install, run.stop)?;
+            }
+            installed = Some(Installed { tools, testers, external, delivery });
             Ok(StepOutcome::default())
         })?;
         Ok(installed)
@@ -233,11 +244,13 @@ impl Steps<'_> {
         // The longest job starts first, so that no core is idle at the end.
         let jobs = wanted.rust.then_some(Job::Rust).into_iter();
         let jobs = jobs.chain(wanted.mounted.iter().map(Job::Mounted));
+        let jobs = jobs.chain((!wanted.delivery.is_empty()).then_some(Job::Delivery));
         let jobs: Vec<_> = jobs.chain(wanted.clients.iter().map(Job::Client)).collect();
         self.with_each(&jobs, |steps, job| match job {
             Job::Rust => steps.step("rust", |run| run.rust_tests(&rust)),
             Job::Mounted(cell) => files::one_cell(steps, cell, &services, &installed.testers),
             Job::Client(cell) => clients::one_cell(steps, cell, &services),
+            Job::Delivery => delivery::run(steps, &wanted.delivery, tools, &installed.delivery),
         })?;
         if wanted.proofs {
             let name = format!("proofs {}", self.run.drawn.name());
@@ -261,6 +274,19 @@ impl Steps<'_> {
         self.run.progress.begin("files").end(mark, remark);
         self.finished.push(FinishedStep::new("files", mark, Duration::ZERO, remark.to_owned()));
         Vec::new()
+    }
+
+    /// Returns the wanted suites of the image, of packages and of the chart. If this machine cannot
+    /// run them, records them as steps that did not run, and returns none.
+    fn delivered(&mut self) -> Vec<&'static str> {
+        let suites = delivery::wanted(self.run);
+        match delivery::obstacle() {
+            Some(remark) => {
+                delivery::leave_out(self, &suites, remark);
+                Vec::new()
+            }
+            None => suites,
+        }
     }
 
     /// Runs the steps that need no service, and the build.

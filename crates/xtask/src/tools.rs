@@ -73,6 +73,22 @@ const FILE_PACKAGES: [(&str, &[&str]); 5] = [
     ("libacl1-dev", &["test", "-e", "/usr/include/sys/acl.h"]),
 ];
 
+/// Debian packages of the suites of the image, each with a command that succeeds if it is installed.
+const DELIVERY_PACKAGES: [(&str, &[&str]); 11] = [
+    ("podman", &["podman", "--version"]),
+    ("buildah", &["buildah", "--version"]),
+    ("crun", &["crun", "--version"]),
+    ("conmon", &["conmon", "--version"]),
+    // The two that connect containers are in no search path.
+    ("netavark", &["test", "-e", "/usr/lib/podman/netavark"]),
+    ("aardvark-dns", &["test", "-e", "/usr/lib/podman/aardvark-dns"]),
+    ("iptables", &["iptables", "--version"]),
+    ("iproute2", &["ip", "-Version"]),
+    ("mmdebstrap", &["mmdebstrap", "--version"]),
+    ("gpgv", &["gpgv", "--version"]),
+    ("binutils", &["strip", "--version"]),
+];
+
 /// Debian packages of the suites of other projects, each with a command that succeeds if it is
 /// installed.
 const EXTERNAL_PACKAGES: [(&str, &[&str]); 1] = [("jq", &["jq", "--version"])];
@@ -113,6 +129,15 @@ pub(crate) struct ExternalSuites {
     pub(crate) minio_go_source: PathBuf,
     pub(crate) minio_py_source: PathBuf,
     pub(crate) mc_source: PathBuf,
+}
+
+/// The needs of the suites of the image, of packages and of the chart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Delivery {
+    /// The Python interpreter with podman-compose and hadolint.
+    pub(crate) python: PathBuf,
+    /// The folder in which base images and layers are kept.
+    pub(crate) images: PathBuf,
 }
 
 impl Tools {
@@ -158,6 +183,19 @@ impl Tools {
             installer.cargo(program, version)?;
         }
         Ok(installer.folder)
+    }
+
+    /// Finds or installs the needs of the suites of the image, of packages and of the chart.
+    pub(crate) fn prepare_delivery(
+        workspace: &Workspace,
+        install: bool,
+        stop: &Stop,
+    ) -> Result<Delivery> {
+        let installer = Installer::new(workspace, install, stop)?;
+        let missing = DELIVERY_PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
+        installer.packages(&missing.map(|(package, _)| *package).collect::<Vec<_>>())?;
+        let python = installer.python_in(&workspace.delivery(), "delivery")?;
+        Ok(Delivery { python, images: installer.folder.join("images") })
     }
 
     /// Finds or installs [`FUZZER`], and returns its path.

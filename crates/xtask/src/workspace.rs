@@ -70,6 +70,11 @@ impl Workspace {
         self.root.join("tests/files")
     }
 
+    /// The folder of the suites of the image, of packages and of the chart.
+    pub(crate) fn delivery(&self) -> PathBuf {
+        self.root.join("tests/delivery")
+    }
+
     /// The path of the gateway's binary. `profile` is a subfolder of the build folder, such as
     /// `debug`.
     pub(crate) fn gateway(&self, profile: &str) -> PathBuf {
