@@ -36,15 +36,28 @@ impl Admin {
         let mut all: Vec<BucketUsage> = Vec::new();
         loop {
             let after = all.last().map(|last| last.bucket.name.clone());
-            let page = ReadBuckets { prefix: b"", after: after.as_deref(), limit: BUCKETS_AT_ONCE };
-            let page = self.look(&page).await?;
+            let page = self.buckets_after(b"", after.as_deref(), BUCKETS_AT_ONCE).await?;
             // A page that is not full is the last one.
             let last = page.len() < BUCKETS_AT_ONCE as usize;
-            all.extend(self.used(page).await?);
+            all.extend(self.usage_of(page).await?);
             if last {
                 return Ok(all);
             }
         }
+    }
+
+    /// Returns at most `limit` buckets whose names begin with `prefix`, in order of name, after the
+    /// name `after`.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn buckets_after(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: u32,
+    ) -> Result<Vec<FoundBucket>, AdminError> {
+        self.look(&ReadBuckets { prefix, after, limit }).await
     }
 
     /// Returns a bucket with its usage.
@@ -54,12 +67,18 @@ impl Admin {
     pub async fn bucket_usage(&self, name: &str) -> Result<BucketUsage, AdminError> {
         let found = self.bucket(name).await?;
         let missing = || AdminError::Corrupt("the store answered with too few results".to_owned());
-        self.used(vec![found]).await?.pop().ok_or_else(missing)
+        self.usage_of(vec![found]).await?.pop().ok_or_else(missing)
     }
 
     /// Reads the counters of these buckets and returns each bucket with its usage, in the same
-    /// order.
-    async fn used(&self, buckets: Vec<FoundBucket>) -> Result<Vec<BucketUsage>, AdminError> {
+    /// order. It takes one round trip.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn usage_of(
+        &self,
+        buckets: Vec<FoundBucket>,
+    ) -> Result<Vec<BucketUsage>, AdminError> {
         let counters = |bucket: &FoundBucket| {
             let kinds = [CounterKind::Objects, CounterKind::Bytes];
             kinds.map(|kind| Read::Counter(key::counter(bucket.ino, kind)))

@@ -106,6 +106,10 @@ impl Gateway {
 
     /// Responds to a request. A failure is a response too, with an error code and an XML document.
     ///
+    /// A view of this process that has authenticated the sender itself adds the [`Authenticated`] as
+    /// an extension of the request. Its signature is then not looked for; all other checks are the
+    /// same.
+    ///
     /// If the body is not read to its end, it is dropped, and the caller must close the connection.
     /// The caller passes each response, also its own, through [`finish()`](crate::finish()).
     pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
@@ -168,7 +172,12 @@ impl Gateway {
         if matches!(claimed, Ok(Operation::PostObject)) {
             return Box::pin(self.serve_form(head, &request, &resource, &host, body, served)).await;
         }
-        let authenticated = self.authenticate(&request, claimed.as_ref().ok().copied())?;
+        let authenticated = match head.extensions.get::<Authenticated>() {
+            // Another view of this process has authenticated the sender, for example by the cookie
+            // of a console session. No part of a network request becomes this extension.
+            Some(authenticated) => authenticated.clone(),
+            None => self.authenticate(&request, claimed.as_ref().ok().copied())?,
+        };
 
         // The signature is verified, so headers in the presigned URL now count, and the operation
         // may change. A request without such headers has the operation that it claimed.

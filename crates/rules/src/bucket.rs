@@ -60,15 +60,15 @@ impl BucketRules {
     /// Parses the configurations of a bucket and returns its rules. `name` is for the log. Fails
     /// with [`RulesError::Unreadable`] if a configuration cannot be parsed.
     pub fn of(name: &BucketName, found: BucketConfigs) -> Result<BucketRules, RulesError> {
-        let mut rules = BucketRules::without_configs(found.ino, found.settings);
+        let mut rules = BucketRules::of_settings(found.ino, found.settings);
         for (kind, config) in &found.configs {
             rules.add(name, *kind, config)?;
         }
         Ok(rules)
     }
 
-    /// Returns the rules of a bucket that has settings only.
-    pub(crate) fn without_configs(ino: Ino, settings: Bucket) -> BucketRules {
+    /// Returns the rules of a bucket that has settings only, and no configurations.
+    pub fn of_settings(ino: Ino, settings: Bucket) -> BucketRules {
         let account = settings.owner.to_string();
         BucketRules {
             ino,

@@ -89,7 +89,7 @@ impl RulesCache {
         }
         // A bucket that never had a configuration needs no read.
         let rules = if bucket.configs_version == 0 {
-            BucketRules::without_configs(ino, bucket)
+            BucketRules::of_settings(ino, bucket)
         } else {
             BucketRules::of(name, volume.bucket_configs(name.as_str()).await?)?
         };

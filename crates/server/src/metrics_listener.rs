@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen};
+use crate::config::ListenAt;
 use crate::metrics::Metrics;
 use problem::Problem;
 
@@ -49,18 +49,22 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// A function that makes the detailed status, as JSON.
 pub(crate) type StatusOf = Arc<dyn Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync>;
 
-/// Returns the socket of the listener, or `None` if it is off.
-pub(crate) async fn socket(listen: &AdminListen) -> Result<Option<TcpListener>, Problem> {
+/// Returns the socket of a listener for operators, or `None` if it is off. `default` is the address
+/// to try first if the settings name none.
+pub(crate) async fn socket(
+    listen: &ListenAt,
+    default: &str,
+) -> Result<Option<TcpListener>, Problem> {
     match listen {
-        AdminListen::Off => Ok(None),
-        AdminListen::At(address) => bind(address).await.map(Some),
-        AdminListen::Default => match TcpListener::bind(ADMIN_LISTEN_DEFAULT).await {
+        ListenAt::Off => Ok(None),
+        ListenAt::At(address) => bind(address).await.map(Some),
+        ListenAt::Default => match TcpListener::bind(default).await {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 bind("127.0.0.1:0").await.map(Some)
             }
             Ok(socket) => Ok(Some(socket)),
             // Once more with `bind`, whose error contains the remedy.
-            Err(_) => bind(ADMIN_LISTEN_DEFAULT).await.map(Some),
+            Err(_) => bind(default).await.map(Some),
         },
     }
 }
@@ -72,10 +76,10 @@ pub(crate) struct Hosts(Arc<[String]>);
 
 impl Hosts {
     /// Returns the name in the address to listen on, if any, and the names of `--admin-host`.
-    pub(crate) fn new(listen: &AdminListen, others: &[String]) -> Hosts {
+    pub(crate) fn new(listen: &ListenAt, others: &[String]) -> Hosts {
         let own = match listen {
-            AdminListen::At(address) => Some(address.as_str()),
-            AdminListen::Default | AdminListen::Off => None,
+            ListenAt::At(address) => Some(address.as_str()),
+            ListenAt::Default | ListenAt::Off => None,
         };
         let names = own.into_iter().chain(others.iter().map(String::as_str));
         let names = names.map(|name| bare(name).to_ascii_lowercase());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use admin::{Admin, Random, SecretSealer, Surroundings};
 use identity::{MasterKey, Secret};
 use store::MetaStore;
-use volume::SystemClock;
+use volume::{SystemClock, Volume};
 
 use crate::instance;
 
@@ -13,6 +13,12 @@ use crate::instance;
 pub(crate) fn over(store: Arc<dyn MetaStore>) -> Admin {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     Admin::over(store, Surroundings { place: instance::place(), clock, random })
+}
+
+/// Returns the administration of a volume that this process has open.
+pub(crate) fn within(volume: Arc<Volume>, store: Arc<dyn MetaStore>) -> Admin {
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    Admin::within(volume, store, Surroundings { place: instance::place(), clock, random })
 }
 
 /// Random bytes of the operating system.

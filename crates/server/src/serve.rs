@@ -6,16 +6,20 @@
 //! last response.
 
 mod announce;
+mod console;
+mod console_service;
 pub(crate) mod observe;
 mod s3_service;
+mod settings;
 mod shutdown;
+mod sockets;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use edge::{
-    ConnectionPermits, Edge, EdgeMetrics, HostLimits, Hosts, Lingering, Listener, RELOAD_INTERVAL,
-    ResponseTimeouts, Service, Tls, TlsFiles, bind,
+    ConnectionPermits, Edge, EdgeMetrics, Hosts, Lingering, Listener, RELOAD_INTERVAL,
+    ResponseTimeouts, Service, Tls, TlsFiles,
 };
 use futures::FutureExt;
 use gateway::Gateway;
@@ -36,21 +40,15 @@ use crate::reports::mount_source;
 use crate::{credentials, metrics_listener, peer_reads, private, web_roles};
 use problem::Problem;
 use s3_service::S3;
+pub(crate) use settings::GatewaySettings;
+use settings::{count, host_limits};
 use shutdown::{Phase, Shutdown};
-
-/// The settings of a gateway.
-#[derive(Debug)]
-pub(crate) struct GatewaySettings {
-    pub(crate) volume: VolumeSettings,
-    pub(crate) open: OpenSettings,
-    pub(crate) mount: MountSettings,
-    pub(crate) serve: ServeSettings,
-}
+use sockets::Sockets;
 
 /// Serves until a signal asks the gateway to stop, or its session is lost. Fails if a step of the
 /// start fails, or if the session is lost.
 pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
-    let GatewaySettings { volume, open, mount, serve } = settings;
+    let GatewaySettings { volume, open, mount, serve } = &settings;
     // A signal that arrives during the start is handled at its end, instead of killing a gateway
     // with an open session.
     let signals = Signals::catch()?;
@@ -61,17 +59,16 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     }
     let tls = serve.tls.clone().map(load_tls).transpose()?;
     let web_roles = web_roles::from_settings(&serve.openid)?;
-    let socket = bind(&serve.listen).await?;
-    let admin = metrics_listener::socket(&serve.admin_listen).await?;
-    let existing = founding::admit(&volume, Intent::Serve { create: serve.create }).await?;
+    let sockets = Sockets::bind(serve).await?;
+    let existing = founding::admit(volume, Intent::Serve { create: serve.create }).await?;
     // After `admit`, which decides by the existence of the data directory.
     credentials::make_data_dir(&volume.data_dir)?;
     let root = credentials::root(&volume.data_dir)?;
-    let known = credentials::known_master_key(&volume)?;
+    let known = credentials::known_master_key(volume)?;
     let random = credentials::random_u64()?;
 
-    let backend = backend::open(&volume, &open, random, None, existing).await?;
-    let master = master_key(known, (&volume, &open), &backend).await?;
+    let backend = backend::open(volume, open, random, None, existing).await?;
+    let master = master_key(known, (volume, open), &backend).await?;
     let (shared, metrics) = (Arc::clone(&backend.volume), Arc::new(Metrics::new()));
     observe::register(&metrics, &backend);
     let identity = Identity::root(&root.user, root.password.clone());
@@ -79,23 +76,30 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     // Before the first request, which would otherwise not find its access key.
     access.read(&shared).await.map_err(unreadable)?;
 
-    let mounted = mount_if_set((&backend, &metrics), &mount, &serve).await?;
+    let mounted = mount_if_set((&backend, &metrics), mount, serve).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
-    let gateway = Gateway::new(Arc::clone(&shared), access, gateway_settings(&serve, &open));
+    let gateway =
+        Gateway::new(Arc::clone(&shared), Arc::clone(&access), gateway_settings(serve, open));
     let day = Duration::from_secs(open.lifecycle_day_seconds);
     let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
+    let api = console::api(&settings, &backend, &gateway, &access);
     let service = S3::new(gateway, Arc::clone(&shared));
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
-    let listener = listener(&serve, tls.clone(), &edge, &metrics.edge);
+    let listener = listener(serve, tls.clone(), &edge, &metrics.edge);
     // The last step that prints: scripts take this line as the sign of a successful start.
-    announce::say(&volume, &serve, &root, &socket, admin.as_ref());
+    announce::say((volume, serve), &root, &sockets);
+    let Sockets { s3, admin, console } = sockets;
     if let Some(socket) = admin {
-        let status = observe::status(&volume, &backend);
+        let status = observe::status(volume, &backend);
         let hosts = metrics_listener::Hosts::new(&serve.admin_listen, &serve.admin_hosts);
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
         tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
+    }
+    if let Some(socket) = console {
+        let (tls, limits) = (tls.clone(), console::limits(serve));
+        tasks.spawn(console::serve(socket, api, tls, limits, random, stop.clone()));
     }
     // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight
     // any more or the drain timeout is over. Access keys and metrics are served until then.
@@ -106,7 +110,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
     let shutdown = Shutdown { edge, accepting: accepting.clone(), delay: serve.shutdown_delay.0 };
     tasks.spawn(signals.handle(tls, shutdown, stop.clone()));
-    if !listener.serve(socket, accepting, drain).await {
+    if !listener.serve(s3, accepting, drain).await {
         tracing::warn!(
             seconds = drain.as_secs(),
             "the drain timeout is over: stopping with requests in flight"
@@ -124,12 +128,14 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     }
     backend.close().await;
     tracing::info!("stopped");
-    if lost {
-        let wrong = "its session was ended: it sent no heartbeat for too long, or the metadata store lost \
-                     commits";
-        return Err(Problem::new("serve the volume", wrong).remedy("start the gateway again"));
-    }
-    Ok(())
+    if lost { Err(session_lost()) } else { Ok(()) }
+}
+
+/// Returns the problem of a gateway whose session was ended.
+fn session_lost() -> Problem {
+    let wrong = "its session was ended: it sent no heartbeat for too long, or the metadata store lost \
+                 commits";
+    Problem::new("serve the volume", wrong).remedy("start the gateway again")
 }
 
 /// Returns the settings of the `gateway` crate.
@@ -192,16 +198,6 @@ fn listener<S: Service>(
     }
 }
 
-/// Returns the limits of connections and requests that apply to each host, that is, to each client
-/// address.
-fn host_limits(serve: &ServeSettings) -> HostLimits {
-    HostLimits {
-        connections_max: count(serve.host_connections_max),
-        requests_max: count(serve.host_requests_max),
-        proxies: serve.trusted_proxies.clone(),
-    }
-}
-
 /// Closes the listener if another gateway has ended this gateway's session: it cannot commit any
 /// more, but a new process can.
 async fn stop_when_lost<S: Service>(
@@ -247,11 +243,6 @@ async fn master_key(
 /// Returns the problem of access keys that cannot be read.
 fn unreadable(error: volume::VolumeError) -> Problem {
     Problem::new("read access keys", error)
-}
-
-/// Returns a limit as a number of semaphore permits.
-fn count(limit: u32) -> usize {
-    usize::try_from(limit).unwrap_or(usize::MAX).min(tokio::sync::Semaphore::MAX_PERMITS)
 }
 
 /// Follows changes of access keys until the gateway stops.

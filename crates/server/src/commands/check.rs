@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::config::{ADMIN_LISTEN_DEFAULT, AdminListen, ServeSettings, in_force};
+use crate::config::{ADMIN_LISTEN_DEFAULT, ListenAt, ServeSettings, in_force};
 use crate::output::say;
 use crate::serve::GatewaySettings;
 use problem::Problem;
@@ -63,9 +63,9 @@ pub(crate) async fn health(settings: ServeSettings) -> Result<(), Problem> {
 /// Runs `ashlar status`: prints the JSON of `/status`.
 pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
     let address = match settings.admin_listen {
-        AdminListen::Default => ADMIN_LISTEN_DEFAULT.to_owned(),
-        AdminListen::At(address) => reachable(&address),
-        AdminListen::Off => {
+        ListenAt::Default => ADMIN_LISTEN_DEFAULT.to_owned(),
+        ListenAt::At(address) => reachable(&address),
+        ListenAt::Off => {
             return Err(Problem::new("get the status", "--admin-listen is off"));
         }
     };

@@ -107,9 +107,9 @@ pub(crate) enum OwnershipClass {
     ObjectWriter,
 }
 
-/// The address of metrics and the detailed status.
+/// The address of a listener for operators: of metrics and status, or of the console.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AdminListen {
+pub(crate) enum ListenAt {
     /// The default address, or a free port if that port is in use, so that a second gateway on the
     /// same machine starts without settings.
     Default,
@@ -119,11 +119,34 @@ pub(crate) enum AdminListen {
     At(String),
 }
 
+impl ListenAt {
+    /// Returns the address of an option. An empty text is the default.
+    fn parse(option: Option<String>) -> ListenAt {
+        match text(option).as_deref() {
+            None => ListenAt::Default,
+            Some("off") => ListenAt::Off,
+            Some(address) => ListenAt::At(address.to_owned()),
+        }
+    }
+
+    /// Returns the text of the option; `None` for the default.
+    fn text(&self) -> Option<String> {
+        match self {
+            ListenAt::Default => None,
+            ListenAt::Off => Some("off".to_owned()),
+            ListenAt::At(address) => Some(address.clone()),
+        }
+    }
+}
+
 /// The default data directory, relative to the working directory.
 pub(crate) const DATA_DIR_DEFAULT: &str = "ashlar-data";
 
 /// The default address of metrics and status.
 pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
+
+/// The default address of the console and the administration API.
+pub(crate) const CONSOLE_LISTEN_DEFAULT: &str = "127.0.0.1:9702";
 
 /// The settings of each command that opens a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,9 +239,11 @@ pub(crate) struct ServeSettings {
     /// The directory on which the gateway mounts the volume, if any.
     pub(crate) mount: Option<PathBuf>,
     pub(crate) listen: String,
-    pub(crate) admin_listen: AdminListen,
+    pub(crate) admin_listen: ListenAt,
     /// Additional host names that the administrative listener accepts.
     pub(crate) admin_hosts: Vec<String>,
+    /// The address of the console and the administration API.
+    pub(crate) console_listen: ListenAt,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) region: String,
     pub(crate) domains: Vec<String>,
@@ -394,11 +419,8 @@ impl Serving {
                     .remedy("give both --tls-cert and --tls-key, or neither"));
             }
         };
-        let admin_listen = match text(serving.admin_listen).as_deref() {
-            None => AdminListen::Default,
-            Some("off") => AdminListen::Off,
-            Some(address) => AdminListen::At(address.to_owned()),
-        };
+        let admin_listen = ListenAt::parse(serving.admin_listen);
+        let console_listen = ListenAt::parse(serving.console_listen);
         // clap splits an empty variable into one empty item, which means none.
         let named = |names: Option<Vec<String>>| -> Vec<String> {
             names.unwrap_or_default().into_iter().filter(|name| !name.is_empty()).collect()
@@ -412,6 +434,7 @@ impl Serving {
             mount: serving.mount.filter(present),
             listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
             admin_listen,
+            console_listen,
             admin_hosts: named(serving.admin_host),
             tls,
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
@@ -481,11 +504,8 @@ pub(crate) fn in_force(
         listen: Some(serve.listen.clone()),
         // The default is absent, because it has a second choice that no address expresses: a free
         // port.
-        admin_listen: match &serve.admin_listen {
-            AdminListen::Default => None,
-            AdminListen::Off => Some("off".to_owned()),
-            AdminListen::At(address) => Some(address.clone()),
-        },
+        admin_listen: serve.admin_listen.text(),
+        console_listen: serve.console_listen.text(),
         admin_host: Some(serve.admin_hosts.clone()),
         tls_cert: serve.tls.as_ref().map(|tls| tls.cert.clone()),
         tls_key: serve.tls.as_ref().map(|tls| tls.key.clone()),

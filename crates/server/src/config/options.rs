@@ -234,7 +234,11 @@ options! {
         /// localhost and the name in --admin-listen. Can be repeated
         #[arg(value_name = "NAME", value_delimiter = ',')]
         admin_host: Vec<String> = "ASHLAR_ADMIN_HOST",
-        /// The certificate chain in PEM. With it, the S3 endpoint uses TLS
+        /// The address of the console and the administration API, or off [default: 127.0.0.1:9702, or
+        /// any free port if that port is in use]
+        #[arg(value_name = "HOST:PORT")]
+        console_listen: String = "ASHLAR_CONSOLE_LISTEN",
+        /// The certificate chain in PEM. With it, the S3 endpoint and the console use TLS
         #[arg(value_name = "FILE")]
         tls_cert: PathBuf = "ASHLAR_TLS_CERT",
         /// The certificate's private key in PEM

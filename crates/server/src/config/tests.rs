@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use super::options::ALL;
 use super::{
-    AdminListen, BlocksPlace, Common, Delay, File, LogFormat, MetaPlace, Mounting, Opening, Owner,
+    BlocksPlace, Common, Delay, File, ListenAt, LogFormat, MetaPlace, Mounting, Opening, Owner,
     Serving, Size, Umask, in_force,
 };
 
@@ -53,7 +53,7 @@ fn commented_fields_of_the_default_file_are_valid() {
     assert_eq!(volume, Common::default().settle(&File::default()).expect("defaults settle"));
     let serve = Serving::default().settle(&file).expect("it settles");
     assert!(serve.tls.is_some());
-    assert_eq!(serve.admin_listen, AdminListen::At(super::ADMIN_LISTEN_DEFAULT.to_owned()));
+    assert_eq!(serve.admin_listen, ListenAt::At(super::ADMIN_LISTEN_DEFAULT.to_owned()));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 use http::Request;
 
-use super::{AdminListen, Hosts};
+use super::{Hosts, ListenAt};
 
 fn hosts(listen: &str, others: &[&str]) -> Hosts {
     let others: Vec<String> = others.iter().map(|&name| name.to_owned()).collect();
-    Hosts::new(&AdminListen::At(listen.to_owned()), &others)
+    Hosts::new(&ListenAt::At(listen.to_owned()), &others)
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn addresses_localhost_and_own_names_are_accepted() {
     ] {
         assert!(!hosts.admit(bad), "{bad}");
     }
-    assert!(!Hosts::new(&AdminListen::Default, &[]).admit("metrics.example"));
-    let anywhere = Hosts::new(&AdminListen::At(":9701".to_owned()), &[]);
+    assert!(!Hosts::new(&ListenAt::Default, &[]).admit("metrics.example"));
+    let anywhere = Hosts::new(&ListenAt::At(":9701".to_owned()), &[]);
     assert!(!anywhere.admit(":9701") && !anywhere.admit(""));
 }
 

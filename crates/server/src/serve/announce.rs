@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use tokio::net::TcpListener;
 
+use super::sockets::Sockets;
 use crate::config::{LogFormat, ServeSettings, VolumeSettings};
 use crate::credentials::{Root, Source};
 
@@ -11,22 +12,24 @@ use crate::credentials::{Root, Source};
 /// them. On a terminal also prints commands with the secret, to paste into clients. Other standard
 /// outputs often end in a log collector, so no secret is printed there, and none with JSON logs.
 pub(super) fn say(
-    volume: &VolumeSettings,
-    serve: &ServeSettings,
+    (volume, serve): (&VolumeSettings, &ServeSettings),
     root: &Root,
-    socket: &TcpListener,
-    admin: Option<&TcpListener>,
+    sockets: &Sockets,
 ) {
     let address = |socket: &TcpListener| {
         socket.local_addr().map_or_else(|_| "unknown".to_owned(), |address| address.to_string())
     };
     let scheme = if serve.tls.is_some() { "https" } else { "http" };
-    let endpoint = format!("{scheme}://{}", address(socket));
-    let admin =
-        admin.map_or_else(|| "off".to_owned(), |socket| format!("http://{}", address(socket)));
+    let endpoint = format!("{scheme}://{}", address(&sockets.s3));
+    let of_operators = |socket: Option<&TcpListener>, scheme: &str| {
+        socket.map_or_else(|| "off".to_owned(), |socket| format!("{scheme}://{}", address(socket)))
+    };
+    let admin = of_operators(sockets.admin.as_ref(), "http");
+    let console = of_operators(sockets.console.as_ref(), scheme);
     tracing::info!(
         endpoint,
         admin,
+        console,
         meta = %volume.meta,
         blocks = %volume.blocks,
         version = env!("CARGO_PKG_VERSION"),

@@ -1,0 +1,97 @@
+//! The sender of a request to the API, with its permissions.
+//!
+//! For example, a user with the policy `diagnostics` may read the status and gets `AccessDenied` for
+//! the list of users. Administrative actions concern the whole volume, so policies grant them only to
+//! users of the account `main`; users of other accounts manage their buckets and their own keys.
+
+use identity::{Access, Authenticated, ClientAddress, Identity, RequestOrigin, Sender};
+use policy::AdminAction;
+use record::AccountId;
+use s3::BucketName;
+use std::sync::Arc;
+use volume::Volume;
+
+use crate::ApiError;
+
+/// The authenticated sender of one request.
+#[derive(Debug)]
+pub struct Actor<'a> {
+    sender: Sender<'a>,
+    identity: &'a Arc<Identity>,
+    authenticated: &'a Authenticated,
+    request_id: &'a str,
+}
+
+impl<'a> Actor<'a> {
+    /// Returns the sender of an authenticated request. Fails with `Unauthenticated` if the request
+    /// is anonymous.
+    pub fn new(
+        access: &'a Access,
+        volume: &'a Arc<Volume>,
+        authenticated: &'a Authenticated,
+        origin: RequestOrigin<'a>,
+        request_id: &'a str,
+    ) -> Result<Actor<'a>, ApiError> {
+        let Some(identity) = &authenticated.identity else {
+            return Err(ApiError::unauthenticated("The request has no credentials."));
+        };
+        let sender = Sender::new(access, volume, authenticated, origin);
+        Ok(Actor { sender, identity, authenticated, request_id })
+    }
+
+    /// Returns the sender, which decides about permissions of S3.
+    pub fn sender(&self) -> &Sender<'a> {
+        &self.sender
+    }
+
+    /// Returns the identity of the sender.
+    pub fn identity(&self) -> &Identity {
+        self.identity
+    }
+
+    /// Returns the proof of the sender, for requests to the gateway in its name.
+    pub(crate) fn authenticated(&self) -> &Authenticated {
+        self.authenticated
+    }
+
+    /// Returns the client of the request.
+    pub(crate) fn client(&self) -> Option<ClientAddress> {
+        self.sender.origin.client
+    }
+
+    /// Returns the id of the request.
+    pub fn request_id(&self) -> &str {
+        self.request_id
+    }
+
+    /// Returns true if the sender belongs to the account of the operators.
+    pub fn is_operator(&self) -> bool {
+        self.sender.account() == AccountId::MAIN
+    }
+
+    /// Returns true if the sender may do an administrative action. `bucket` is the bucket that the
+    /// action concerns, `None` if it concerns the volume.
+    pub fn may(&self, action: AdminAction, bucket: Option<&BucketName>) -> bool {
+        self.is_operator() && self.sender.may_administer(action, bucket)
+    }
+
+    /// Returns true if the sender may do an action on itself, such as the creation of an access key
+    /// of its own. No Allow is needed; a Deny prevents it.
+    pub fn may_for_itself(&self, action: AdminAction) -> bool {
+        self.sender.may_for_itself(action)
+    }
+
+    /// Fails with `AccessDenied` if the sender may not do an administrative action on the volume.
+    pub(crate) fn require(&self, action: AdminAction) -> Result<(), ApiError> {
+        if self.may(action, None) { Ok(()) } else { Err(ApiError::denied(action.name())) }
+    }
+
+    /// Fails with `AccessDenied` if the sender may not do an administrative action on a bucket.
+    pub(crate) fn require_on(
+        &self,
+        action: AdminAction,
+        bucket: &BucketName,
+    ) -> Result<(), ApiError> {
+        if self.may(action, Some(bucket)) { Ok(()) } else { Err(ApiError::denied(action.name())) }
+    }
+}

@@ -1,0 +1,83 @@
+//! The state that all requests share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use admin::Admin;
+use block::BlockStore;
+use gateway::Gateway;
+use identity::Access;
+use serde_json::Value;
+use tokio::time::Instant;
+use volume::Volume;
+
+/// Facts about the process, which the program knows and the stores do not.
+pub struct ProcessFacts {
+    /// The version of the program.
+    pub version: String,
+    /// The commit from which the program was built; empty if the build does not know it.
+    pub commit: String,
+    /// The region that clients sign with.
+    pub region: String,
+    /// The place of the metadata store, without secrets.
+    pub metadata_place: String,
+    /// The place of the block store, without secrets.
+    pub blocks_place: String,
+    /// Returns the current durability of the metadata store: `strict` or `relaxed`.
+    pub durability: Box<dyn Fn() -> String + Send + Sync>,
+    /// The settings in force, without secrets.
+    pub settings: Value,
+}
+
+impl fmt::Debug for ProcessFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessFacts").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// The parts of a process on which the API works.
+#[derive(Debug)]
+pub struct Parts {
+    /// The volume.
+    pub volume: Arc<Volume>,
+    /// The gateway, which carries out operations of S3 for the API.
+    pub gateway: Arc<Gateway>,
+    /// The accounts, access keys and policies in force.
+    pub access: Arc<Access>,
+    /// The administration, within the volume.
+    pub admin: Admin,
+    /// The block store.
+    pub blocks: Arc<dyn BlockStore>,
+    /// Facts about the process.
+    pub facts: ProcessFacts,
+}
+
+/// The administration of a volume for clients over HTTP and for the console.
+#[derive(Debug)]
+pub struct AdminApi {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) admin: Admin,
+    pub(crate) blocks: Arc<dyn BlockStore>,
+    pub(crate) facts: ProcessFacts,
+    pub(crate) started: Instant,
+}
+
+impl AdminApi {
+    /// Returns the API over the parts of a process.
+    pub fn new(parts: Parts) -> AdminApi {
+        let Parts { volume, gateway, access, admin, blocks, facts } = parts;
+        AdminApi { volume, gateway, access, admin, blocks, facts, started: Instant::now() }
+    }
+
+    /// Returns the volume.
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.volume
+    }
+
+    /// Returns the accounts, access keys and policies in force.
+    pub fn access(&self) -> &Arc<Access> {
+        &self.access
+    }
+}

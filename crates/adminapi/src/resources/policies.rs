@@ -1,0 +1,158 @@
+//! Named policies.
+//!
+//! For example, `PUT /policies/readers` with `{"document": {"Statement": […]}}` creates a policy that
+//! users and groups can have.
+
+use admin::{AdminError, NamedPolicy, PolicySet};
+use policy::{AdminAction, Policy, PolicyKind};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::etag::IfMatch;
+use crate::page::{ListPage, PageQuery};
+use crate::{Actor, AdminApi, ApiError};
+
+/// A policy in a list.
+#[derive(Clone, Debug, Serialize, ToSchema, PartialEq, Eq)]
+pub struct PolicySummary {
+    /// The name.
+    pub name: String,
+    /// True if the policy is built in and cannot be changed.
+    pub built_in: bool,
+}
+
+/// A policy with its document.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PolicyDocument {
+    /// The name.
+    pub name: String,
+    /// True if the policy is built in and cannot be changed.
+    pub built_in: bool,
+    /// The document in the JSON of AWS. `null` for a built-in policy.
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub document: Option<Box<RawValue>>,
+}
+
+/// A policy document of a request.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewPolicy {
+    /// The document in the JSON of AWS.
+    #[schema(value_type = serde_json::Value)]
+    pub document: Box<RawValue>,
+}
+
+/// The result of a check of a policy document.
+#[derive(Clone, Debug, Serialize, ToSchema, PartialEq, Eq)]
+pub struct Validation {
+    /// True if the document is a valid policy.
+    pub valid: bool,
+    /// The first mistake, if the document is not valid.
+    pub problem: Option<String>,
+    /// Sentences about statements that probably do not do what their author wanted.
+    pub hints: Vec<String>,
+}
+
+impl AdminApi {
+    /// Returns a page of policies: the built-in ones and the others, in order of name.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:GetPolicy`.
+    pub async fn policies(
+        &self,
+        actor: &Actor<'_>,
+        query: &PageQuery,
+    ) -> Result<ListPage<PolicySummary>, ApiError> {
+        actor.require(AdminAction::GetPolicy)?;
+        let mut policies = self.admin.policies().await?;
+        policies.sort_by(|one, other| one.name.cmp(&other.name));
+        let shown = |NamedPolicy { name, built_in }| PolicySummary { name, built_in };
+        Ok(query.range()?.of(policies, |policy| &policy.name, shown))
+    }
+
+    /// Returns a policy.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:GetPolicy`, `NoSuchPolicy`.
+    pub async fn policy(&self, actor: &Actor<'_>, name: &str) -> Result<PolicyDocument, ApiError> {
+        actor.require(AdminAction::GetPolicy)?;
+        self.known_policy(name).await
+    }
+
+    async fn known_policy(&self, name: &str) -> Result<PolicyDocument, ApiError> {
+        let name = name.to_owned();
+        match self.admin.policy(&name).await {
+            Ok(text) => {
+                // A document that was stored is JSON, because the parser of policies accepted it. Its
+                // members keep their order.
+                let document = RawValue::from_string(text).map_err(|error| {
+                    tracing::error!(%error, policy = name, "cannot parse a policy");
+                    ApiError::from(s3::Code::InternalError)
+                })?;
+                Ok(PolicyDocument { name, built_in: false, document: Some(document) })
+            }
+            Err(AdminError::PolicyIsBuiltIn) => {
+                Ok(PolicyDocument { name, built_in: true, document: None })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates or replaces a policy.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:CreatePolicy`, `InvalidName`, `InvalidPolicy`, `BuiltIn`,
+    /// `Changed`.
+    pub async fn put_policy(
+        &self,
+        actor: &Actor<'_>,
+        name: &str,
+        new: &NewPolicy,
+        if_match: &IfMatch,
+    ) -> Result<PolicyDocument, ApiError> {
+        actor.require(AdminAction::CreatePolicy)?;
+        if if_match.is_some() {
+            if_match.check(&self.known_policy(name).await?)?;
+        }
+        let PolicySet { .. } = self.admin.put_policy(name, new.document.get()).await?;
+        self.known_policy(name).await
+    }
+
+    /// Removes a policy that no user has.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:DeletePolicy`, `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`.
+    pub async fn delete_policy(
+        &self,
+        actor: &Actor<'_>,
+        name: &str,
+        if_match: &IfMatch,
+    ) -> Result<(), ApiError> {
+        actor.require(AdminAction::DeletePolicy)?;
+        if if_match.is_some() {
+            if_match.check(&self.known_policy(name).await?)?;
+        }
+        Ok(self.admin.remove_policy(name).await?)
+    }
+
+    /// Checks a policy document. Reads and changes nothing.
+    pub fn validate_policy(&self, new: &NewPolicy) -> Validation {
+        match Policy::parse_new(new.document.get(), PolicyKind::User) {
+            Ok(policy) => {
+                let half = policy.half_denied(&s3::Operation::versioned_actions());
+                let hint = |(denied, other): (&str, &str)| {
+                    format!(
+                        "The policy denies {denied} and not {other}, which most requests can use \
+                         instead."
+                    )
+                };
+                let hints = half.into_iter().map(hint).collect();
+                Validation { valid: true, problem: None, hints }
+            }
+            Err(error) => {
+                Validation { valid: false, problem: Some(error.to_string()), hints: Vec::new() }
+            }
+        }
+    }
+}

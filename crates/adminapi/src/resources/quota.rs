@@ -1,0 +1,82 @@
+//! Quotas of buckets.
+//!
+//! For example, `PUT /buckets/photos/quota` with `{"bytes": 1000000, "objects": null}` limits the
+//! bytes of the bucket and removes the limit of its objects.
+
+use admin::BucketChange;
+use policy::AdminAction;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::etag::IfMatch;
+use crate::{Actor, AdminApi, ApiError};
+
+/// The limits of a bucket. A limit below the current usage is allowed: the bucket then only shrinks.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Quota)]
+pub struct QuotaJson {
+    /// The limit of bytes of all objects together. `null` for no limit.
+    pub bytes: Option<u64>,
+    /// The limit of objects. `null` for no limit.
+    pub objects: Option<u64>,
+}
+
+impl From<record::Quota> for QuotaJson {
+    fn from(quota: record::Quota) -> QuotaJson {
+        QuotaJson { bytes: quota.bytes, objects: quota.objects }
+    }
+}
+
+impl AdminApi {
+    /// Returns the quota of a bucket.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:GetBucketQuota` on the bucket, `NoSuchBucket`.
+    pub async fn quota(&self, actor: &Actor<'_>, bucket: &str) -> Result<QuotaJson, ApiError> {
+        let name = s3::BucketName::parse(bucket)?;
+        actor.require_on(AdminAction::GetBucketQuota, &name)?;
+        Ok(self.admin.bucket(bucket).await?.quota.into())
+    }
+
+    /// Replaces the quota of a bucket.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:SetBucketQuota` on the bucket, `NoSuchBucket`, `Changed`.
+    pub async fn put_quota(
+        &self,
+        actor: &Actor<'_>,
+        bucket: &str,
+        quota: QuotaJson,
+        if_match: &IfMatch,
+    ) -> Result<QuotaJson, ApiError> {
+        let name = s3::BucketName::parse(bucket)?;
+        actor.require_on(AdminAction::SetBucketQuota, &name)?;
+        let now = QuotaJson::from(self.admin.bucket(bucket).await?.quota);
+        if_match.check(&now)?;
+        let QuotaJson { bytes, objects } = quota;
+        // The change keeps limits that are `None`, so limits to remove are removed first.
+        let removes = |was: Option<u64>, new: Option<u64>| was.is_some() && new.is_none();
+        if removes(now.bytes, bytes) || removes(now.objects, objects) {
+            self.admin.set_bucket(bucket, BucketChange::NoQuota).await?;
+        }
+        if quota != QuotaJson::default() {
+            let quota = record::Quota { bytes, objects };
+            self.admin.set_bucket(bucket, BucketChange::Quota(quota)).await?;
+        }
+        Ok(quota)
+    }
+
+    /// Removes all limits of a bucket.
+    ///
+    /// # Errors
+    /// Those of [`AdminApi::put_quota`].
+    pub async fn delete_quota(
+        &self,
+        actor: &Actor<'_>,
+        bucket: &str,
+        if_match: &IfMatch,
+    ) -> Result<(), ApiError> {
+        self.put_quota(actor, bucket, QuotaJson::default(), if_match).await.map(drop)
+    }
+}

@@ -1,0 +1,114 @@
+//! The console and the administration API as a service behind the edge.
+//!
+//! Requests below `/api/v1` go to the API. For example, `GET /api/v1/health` answers without
+//! credentials.
+
+use std::sync::Arc;
+
+use adminapi::{AdminApi, ApiServed};
+use bytes::Bytes;
+use edge::{AccessFacts, Answer, BodyError, Caller, EdgeBody, Refusal, Service};
+use gateway::RequestId;
+use http::header::{self, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use identity::ClientAddress;
+use serde_json::json;
+
+/// The headers of all responses. They keep a page of another origin from showing or reading one.
+const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
+         object-src 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The service of the console's listener.
+#[derive(Debug)]
+pub(super) struct ConsoleService {
+    api: Arc<AdminApi>,
+}
+
+impl ConsoleService {
+    /// Returns the service of an API.
+    pub(super) fn new(api: Arc<AdminApi>) -> ConsoleService {
+        ConsoleService { api }
+    }
+}
+
+impl Service for ConsoleService {
+    /// The id of the request.
+    type Context = String;
+
+    fn begin(&self, head: &mut Parts, id: String, caller: Caller) -> String {
+        head.extensions.insert(RequestId(id.clone()));
+        head.extensions.insert(ClientAddress { address: caller.address, tls: caller.tls });
+        id
+    }
+
+    async fn handle(&self, request: Request<EdgeBody>) -> Answer {
+        let mut response = self.api.handle(request).await;
+        let served: Option<ApiServed> = response.extensions_mut().remove();
+        let operation = served.map_or("Unserved", |served| served.endpoint);
+        let facts = AccessFacts { operation, ..AccessFacts::default() };
+        Answer { response, in_memory: true, facts }
+    }
+
+    fn refuse(&self, context: &String, refusal: Refusal) -> Answer {
+        let (status, code, message) = match refusal {
+            Refusal::Busy => {
+                (StatusCode::SERVICE_UNAVAILABLE, "SlowDown", "Too many requests. Try again.")
+            }
+            Refusal::TooManyHeaders(_) | Refusal::TooLongHeaders(_) => (
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "RequestHeaderSectionTooLarge",
+                "The request has too many or too long headers.",
+            ),
+            Refusal::Panicked => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "The request failed.")
+            }
+        };
+        let document = json!({
+            "code": code, "message": message, "detail": null, "request_id": context,
+        });
+        let body = Full::new(Bytes::from(document.to_string()));
+        let mut response = Response::new(body.map_err(|never| match never {}).boxed_unsync());
+        *response.status_mut() = status;
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        let facts = AccessFacts { operation: "Unserved", code: Some(code), ..Default::default() };
+        Answer { response, in_memory: true, facts }
+    }
+
+    fn finish(&self, context: &String, mut response: Response<EdgeBody>) -> Response<EdgeBody> {
+        add_headers(response.headers_mut(), context);
+        response
+    }
+
+    fn slot_lost() -> BodyError {
+        "other requests were served first".into()
+    }
+
+    /// The console shows why the gateway is not ready, so it is always ready itself.
+    async fn ready(&self) -> bool {
+        true
+    }
+}
+
+/// Adds the headers that all responses have. A page may have set a stricter value.
+fn add_headers(headers: &mut HeaderMap, id: &str) {
+    for (name, value) in SECURITY_HEADERS {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+}
