@@ -7,6 +7,7 @@
 //! - [`Access::authenticate`] verifies the signature of a request, also that of a session with
 //!   temporary credentials, and returns the [`Identity`] of the sender.
 //! - [`Access::assume_role`] and [`Access::assume_role_with_web_identity`] begin such sessions.
+//! - [`Access::log_in`] and [`Access::resume`] are the logins of people in a view with pages.
 //! - [`Sender`] decides about the permissions of one authenticated request: with the policies of its
 //!   user and its session, the bucket policy, the ACLs and the public access block.
 //!
@@ -28,6 +29,7 @@ mod access;
 mod assume_role;
 mod authenticate;
 mod follow;
+mod login;
 mod origin;
 mod sender;
 
@@ -36,5 +38,6 @@ pub use access::{
 };
 pub use assume_role::WebSession;
 pub use authenticate::{AcceptedSignatures, Authenticated};
+pub use login::{LOGIN_IDLE_MAX, LOGIN_MAX, Login, LoginError, TICKET_BYTES_MAX};
 pub use origin::{ClientAddress, RequestOrigin};
 pub use sender::Sender;

@@ -16,7 +16,6 @@ use policy::{Policy, PolicyKind};
 use s3::sts::SessionCredentials;
 use s3::{Code, Fault};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 
 use super::secret::{MasterKey, Secret};
@@ -104,7 +103,7 @@ impl Access {
         user: &Identity,
         new: &NewSession<'_>,
     ) -> Result<SessionCredentials, Fault> {
-        self.begin(SessionOwner::User { user: user.access_key.clone(), proof: proof(user) }, new)
+        self.begin(SessionOwner::User { user: user.access_key.clone(), proof: user.proof() }, new)
     }
 
     /// Creates temporary credentials for a web identity. Faults: as [`Access::begin_session`].
@@ -181,7 +180,7 @@ impl Access {
             SessionOwner::User { user, proof: proved } => {
                 // The proof fails if the user was removed and another user with this name was
                 // added.
-                let user = self.lookup(&user).filter(|user| proof(user) == proved);
+                let user = self.lookup(&user).filter(|user| user.proof() == proved);
                 let user = user.ok_or_else(invalid)?;
                 let role = user.access_key.clone();
                 let session = Some(Session { role, name, policy, began, web: None });
@@ -247,13 +246,6 @@ impl Access {
 /// token.
 fn seal_name(access_key: &str) -> String {
     format!("session/{access_key}")
-}
-
-/// Returns a hash that changes when the user gets another secret, or when another user gets its
-/// name.
-fn proof(user: &Identity) -> String {
-    let of = format!("{}/{}", user.account, user.secret.expose());
-    hex::encode(Sha256::digest(of))
 }
 
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";

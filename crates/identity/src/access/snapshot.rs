@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use policy::{Policy, PolicyKind, Principal, PrincipalName, RoleSession};
 use record::{Account, AccountId, CanonicalId, PolicyRecord, User};
 use s3::response::Owner;
+use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use volume::AccessRecords;
 
@@ -69,6 +70,13 @@ impl Identity {
     fn user(&self) -> Option<&str> {
         let of_web = self.session.as_ref().is_some_and(|session| session.web.is_some());
         Some(self.access_key.as_str()).filter(|_| !of_web)
+    }
+
+    /// Returns a hash that changes when the user gets another secret, or when another user gets its
+    /// name.
+    pub(crate) fn proof(&self) -> String {
+        let of = format!("{}/{}", self.account, self.secret.expose());
+        hex::encode(Sha256::digest(of))
     }
 
     /// Returns the user id in STS responses and conditions: the session's role and name, or the
@@ -318,6 +326,11 @@ impl Access {
     /// and bound to this access key. Fails if it was sealed for another key or is damaged.
     pub(super) fn open(&self, access_key: &str, sealed: &[u8]) -> Result<Secret, SealError> {
         self.master.open(access_key, sealed)
+    }
+
+    /// Returns a key that is derived from the master key for a single purpose.
+    pub(crate) fn derived_key(&self, purpose: &str) -> [u8; MasterKey::BYTES] {
+        self.master.derive(purpose)
     }
 
     /// Seals a secret for a user's record: encrypts it under the master key and binds it to the
