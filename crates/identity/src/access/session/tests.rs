@@ -95,7 +95,7 @@ fn a_token_in_the_recorded_format_opens() {
     let text = format!(
         r#"{{"secret":"s3cret","user":"anna","proof":"{}","name":"nightly","policy":null,
             "began":0,"expires":3600}}"#,
-        proof(&anna)
+        anna.proof()
     );
     let nonce = [3; MasterKey::NONCE_BYTES];
     let sealed = access.seal(&seal_name("ASIAEXAMPLE"), &Secret::new(text), nonce);
