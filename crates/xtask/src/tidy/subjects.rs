@@ -36,7 +36,8 @@ pub(super) fn violations(root: &Path, members: &[&str]) -> Result<Vec<String>> {
     Ok(log.lines().filter_map(|line| violation(line, &components)).collect())
 }
 
-/// The names before the colon of a subject.
+/// The names before the colon of a subject. A folder below `tests` has two names: `clients` and
+/// `tests/clients`.
 fn components(root: &Path, members: &[&str]) -> Result<BTreeSet<String>> {
     let mut names: BTreeSet<String> =
         members.iter().chain(&OTHER_COMPONENTS).map(|&name| name.to_owned()).collect();
@@ -46,6 +47,9 @@ fn components(root: &Path, members: &[&str]) -> Result<BTreeSet<String>> {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             // `.ci` is called `ci`.
             names.insert(stem.trim_start_matches('.').to_owned());
+            if path.parent() == Some(&root.join("tests")) {
+                names.insert(format!("tests/{stem}"));
+            }
         }
     }
     Ok(names)
