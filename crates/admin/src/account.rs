@@ -4,10 +4,10 @@
 //! `537281940162`, which ARNs contain.
 
 use namespace::{AddAccount, ListAccounts, RemoveAccount};
-use record::{Account, AccountId, CanonicalId};
+use record::{Account, AccountId, CanonicalId, key};
 
 use crate::names::check_account_name;
-use crate::{Admin, AdminError};
+use crate::{Admin, AdminError, Etag};
 
 /// The number of attempts to find a free random number for a new account.
 const NUMBER_ATTEMPTS: u32 = 8;
@@ -64,13 +64,23 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::NoSuchAccount`], [`AdminError::AccountHasUsers`],
-    /// [`AdminError::AccountHasBuckets`], [`AdminError::AccountIsBuiltIn`], and if the store
-    /// refuses the change.
-    pub async fn remove_account(&self, named: &str) -> Result<(), AdminError> {
+    /// [`AdminError::AccountHasBuckets`], [`AdminError::AccountIsBuiltIn`],
+    /// [`AdminError::Changed`] if the etag is not `expected`, and if the store refuses the change.
+    pub async fn remove_account(
+        &self,
+        named: &str,
+        expected: Option<&Etag>,
+    ) -> Result<(), AdminError> {
         let id = self.account(named).await?;
         if id == AccountId::MAIN {
             return Err(AdminError::AccountIsBuiltIn);
         }
-        Ok(self.change(&RemoveAccount { id }).await??)
+        let expected = Etag::expected(expected);
+        Ok(self.change(&RemoveAccount { id, expected }).await??)
+    }
+
+    /// Returns the etag of an account.
+    pub fn account_etag(id: AccountId, account: &Account) -> Etag {
+        Etag::of(&account.encode(&key::account(id)))
     }
 }

@@ -43,6 +43,31 @@ pub enum AdminError {
     /// The policy cannot be removed, because these access keys have it. They are in order of name.
     #[error("these access keys have it: {}", .0.join(", "))]
     PolicyInUse(Vec<String>),
+    /// The policy cannot be removed, because these groups have it. They are in order of name.
+    #[error("these groups have it: {}", .0.join(", "))]
+    PolicyOfGroups(Vec<String>),
+    /// The access key is a further key or a token of this user, or a token of the operator. The
+    /// operation is for users only.
+    #[error("it is {}", further(.0.as_deref()))]
+    NotUser(Option<String>),
+    /// The access key is that of a user. The operation is for further keys and tokens only.
+    #[error("it is the access key of a user")]
+    IsUser,
+    /// There is no group of this name.
+    #[error("there is none of this name")]
+    NoSuchGroup,
+    /// A user that should join a group does not exist, or is a further key or a token.
+    #[error("there is no user {0:?}")]
+    NoSuchMember(String),
+    /// The group cannot be removed, because these users are members. They are in order of name.
+    #[error("these users are members: {}", .0.join(", "))]
+    GroupHasMembers(Vec<String>),
+    /// The change would exceed a limit.
+    #[error("the limit of {0} is {1}")]
+    TooMany(&'static str, usize),
+    /// The record has another etag than the caller has seen. Nothing happened.
+    #[error("it has changed since it was read")]
+    Changed,
     /// The policy is built in. It has no document and cannot be removed.
     #[error("it is built in")]
     PolicyIsBuiltIn,
@@ -143,7 +168,23 @@ impl From<AccessError> for AdminError {
             AccessError::AccountHasBuckets(buckets) => AdminError::AccountHasBuckets(buckets),
             AccessError::NoSuchPolicy(name) => AdminError::NoSuchPolicy(name),
             AccessError::PolicyInUse(users) => AdminError::PolicyInUse(users),
+            AccessError::PolicyOfGroups(groups) => AdminError::PolicyOfGroups(groups),
+            AccessError::NotUser(parent) => AdminError::NotUser(parent),
+            AccessError::IsUser => AdminError::IsUser,
+            AccessError::NoSuchGroup => AdminError::NoSuchGroup,
+            AccessError::NoSuchMember(name) => AdminError::NoSuchMember(name),
+            AccessError::GroupHasMembers(users) => AdminError::GroupHasMembers(users),
+            AccessError::TooMany(limited, limit) => AdminError::TooMany(limited, limit),
+            AccessError::Changed => AdminError::Changed,
             error => AdminError::Corrupt(error.to_string()),
         }
+    }
+}
+
+/// Returns the text for a key that is not a user.
+fn further(parent: Option<&str>) -> String {
+    match parent {
+        Some(parent) => format!("a further key or a token of the user {parent:?}"),
+        None => "a token".to_owned(),
     }
 }

@@ -16,7 +16,10 @@ mod account;
 mod bucket;
 mod change;
 mod error;
+mod etag;
 mod fork;
+mod group;
+mod key;
 mod maintenance;
 mod names;
 mod node;
@@ -32,15 +35,21 @@ use runtime::Clock;
 use store::MetaStore;
 use volume::Volume;
 
-pub use access::{AccessKey, IssuedKey, NewUser};
+pub use access::{AccessKey, IssuedKey, NewUser, UserOverview};
 pub use bucket::BucketUsage;
 pub use error::AdminError;
+pub use etag::{Etag, EtagError};
 pub use fork::BucketFork;
+pub use group::NamedGroup;
+pub use key::{DESCRIPTION_BYTES_MAX, IssuedToken, NewKey, NewToken, TOKEN_ACTIONS_MAX};
 pub use maintenance::Collection;
-pub use names::{NameError, check_access_key, check_account_name, check_policy_name, check_secret};
-pub use namespace::{BucketChange, FoundBucket};
+pub use names::{
+    NameError, check_access_key, check_account_name, check_group_name, check_policy_name,
+    check_secret,
+};
+pub use namespace::{BucketChange, FoundBucket, KeyChange};
 pub use node::{BLOCKS_LISTED_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
-pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet};
+pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicyDocument, PolicySet};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use trash::{BucketTrash, Restored};

@@ -8,7 +8,7 @@ const ACCESS_KEY_CHARS: std::ops::RangeInclusive<usize> = 3..=128;
 /// The permitted length of a secret in characters. A shorter one could be guessed.
 const SECRET_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
-/// The permitted length of a policy name in characters.
+/// The permitted length of the name of a policy or a group in characters.
 const POLICY_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
 
 /// The permitted length of an account name in characters.
@@ -18,6 +18,12 @@ const ACCOUNT_NAME_CHARS: std::ops::RangeInclusive<usize> = 1..=64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NameError(String);
+
+impl NameError {
+    pub(crate) fn new(sentence: String) -> NameError {
+        NameError(sentence)
+    }
+}
 
 /// The `aws:userid` of anonymous clients in policies.
 const ANONYMOUS: &str = "anonymous";
@@ -47,6 +53,11 @@ pub(crate) fn check_written_access_key(text: &str) -> Result<(), NameError> {
 /// Checks a policy name: 1 to 64 letters, digits, and `. _ -`.
 pub fn check_policy_name(text: &str) -> Result<(), NameError> {
     check("a policy's name", text, POLICY_NAME_CHARS, "._-")
+}
+
+/// Checks a group name: 1 to 64 letters, digits, and `. _ -`.
+pub fn check_group_name(text: &str) -> Result<(), NameError> {
+    check("a group's name", text, POLICY_NAME_CHARS, "._-")
 }
 
 /// Checks an account name: 1 to 64 letters, digits, and `. _ -`. Twelve digits are refused, because

@@ -4,10 +4,10 @@
 
 use namespace::{FindPolicy, ListPolicies, RemovePolicy, SetPolicy};
 use policy::{Policy, PolicyKind};
-use record::PolicyRecord;
+use record::{PolicyRecord, key};
 use s3::Operation;
 
-use crate::{Admin, AdminError, check_policy_name};
+use crate::{Admin, AdminError, Etag, check_policy_name};
 
 /// The names of the built-in policies, in order.
 pub const BUILT_IN_POLICIES: [&str; 5] = Policy::CANNED;
@@ -17,8 +17,17 @@ pub const BUILT_IN_POLICIES: [&str; 5] = Policy::CANNED;
 pub struct NamedPolicy {
     /// The name of the policy.
     pub name: String,
-    /// True if the policy is built in. It then has no document and cannot be removed.
+    /// True if the policy is built in. It then has no record and cannot be removed.
     pub built_in: bool,
+}
+
+/// The document of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyDocument {
+    /// The document, in JSON.
+    pub document: String,
+    /// The version of the record; `None` for a built-in policy, which has no record.
+    pub etag: Option<Etag>,
 }
 
 /// The result of setting a policy.
@@ -40,22 +49,32 @@ impl Admin {
         Ok(all.map(|(name, built_in)| NamedPolicy { name, built_in }).collect())
     }
 
-    /// Returns the document of a policy, as it was set.
+    /// Returns the document of a policy, as it was set, or that of a built-in policy.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`].
-    pub async fn policy(&self, name: &str) -> Result<String, AdminError> {
+    /// [`AdminError::NoSuchPolicy`].
+    pub async fn policy(&self, name: &str) -> Result<PolicyDocument, AdminError> {
+        if let Some(document) = Policy::canned_document(name) {
+            return Ok(PolicyDocument { document, etag: None });
+        }
         existing(name)?;
-        let PolicyRecord(document) = self.look(&FindPolicy { name }).await??;
-        Ok(document)
+        let record = self.look(&FindPolicy { name }).await??;
+        let etag = Some(Etag::of(&record.encode(&key::policy(name))));
+        Ok(PolicyDocument { document: record.0, etag })
     }
 
     /// Creates a policy, or replaces the policy of this name.
     ///
     /// # Errors
-    /// [`AdminError::Name`], [`AdminError::NameIsBuiltIn`], [`AdminError::Document`], and if the
-    /// store refuses the change.
-    pub async fn put_policy(&self, name: &str, document: &str) -> Result<PolicySet, AdminError> {
+    /// [`AdminError::Name`], [`AdminError::NameIsBuiltIn`], [`AdminError::Document`],
+    /// [`AdminError::Changed`] if the etag is not `expected`, [`AdminError::NoSuchPolicy`] if an
+    /// etag is expected and there is no policy, and if the store refuses the change.
+    pub async fn put_policy(
+        &self,
+        name: &str,
+        document: &str,
+        expected: Option<&Etag>,
+    ) -> Result<PolicySet, AdminError> {
         check_policy_name(name)?;
         if is_built_in(name) {
             return Err(AdminError::NameIsBuiltIn);
@@ -65,20 +84,26 @@ impl Admin {
         let policy = Policy::parse_new(document, PolicyKind::User)
             .map_err(|error| AdminError::Document(error.to_string()))?;
         let record = &PolicyRecord(document.to_owned());
-        let existed = self.change(&SetPolicy { name, policy: record }).await?;
+        let expected = Etag::expected(expected);
+        let existed = self.change(&SetPolicy { name, policy: record, expected }).await??;
         Ok(PolicySet { existed, half_denied: policy.half_denied(&Operation::versioned_actions()) })
     }
 
-    /// Removes a policy that no access key has. A policy that access keys have cannot be removed:
-    /// it can contain a Deny, so the keys would gain permissions. Gateways refuse all requests of a
-    /// key with a missing policy.
+    /// Removes a policy that no user and no group has. A policy that is in use cannot be removed:
+    /// it can contain a Deny, so the users would gain permissions. Gateways refuse all requests of a
+    /// user with a missing policy.
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`], [`AdminError::PolicyIsBuiltIn`], [`AdminError::PolicyInUse`],
-    /// and if the store refuses the change.
-    pub async fn remove_policy(&self, name: &str) -> Result<(), AdminError> {
+    /// [`AdminError::PolicyOfGroups`], [`AdminError::Changed`], and if the store refuses the change.
+    pub async fn remove_policy(
+        &self,
+        name: &str,
+        expected: Option<&Etag>,
+    ) -> Result<(), AdminError> {
         existing(name)?;
-        Ok(self.change(&RemovePolicy { name }).await??)
+        let expected = Etag::expected(expected);
+        Ok(self.change(&RemovePolicy { name, expected }).await??)
     }
 }
 

@@ -6,6 +6,8 @@
 mod service {
     mod access;
     mod doubt;
+    mod group;
+    mod key;
     mod node;
     mod whole;
 }
@@ -20,6 +22,9 @@ use store::MetaStore;
 use volume::{FileOwner, SetClock, Volume, VolumeOptions};
 
 const PLACE: &str = "host:1";
+
+/// The time of all operations.
+const NOW: Timestamp = Timestamp(7_000_000);
 
 /// A policy that allows something.
 const DOCUMENT: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow",
@@ -56,8 +61,7 @@ impl SecretSealer for Open {
 }
 
 fn over(store: Arc<dyn MetaStore>) -> Admin {
-    let (clock, random) =
-        (Arc::new(SetClock::new(Timestamp(7_000_000))), Arc::new(Counting::default()));
+    let (clock, random) = (Arc::new(SetClock::new(NOW)), Arc::new(Counting::default()));
     Admin::over(store, Surroundings { place: PLACE.to_owned(), clock, random })
 }
 

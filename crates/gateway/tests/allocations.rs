@@ -41,19 +41,17 @@ impl Fixture {
         let access = Access::new(root, MasterKey::new([7; MasterKey::BYTES]));
         let sealed = access.seal(READER.0, &Secret::new(READER.1), [9; MasterKey::NONCE_BYTES]);
         let user = User {
-            account: AccountId::MAIN,
-            sealed_secret: sealed,
-            enabled: true,
             uid: 1000,
             gid: 1000,
             umask: 0,
             policies: vec!["readonly".to_owned()],
+            ..User::new(AccountId::MAIN, sealed)
         };
         let account = Account { name: "main".to_owned(), canonical_id: CanonicalId([7; 32]) };
         let unusable = access.replace(AccessRecords {
             accounts: vec![(AccountId::MAIN, account)],
             users: vec![(READER.0.to_owned(), user)],
-            policies: Vec::new(),
+            ..AccessRecords::default()
         });
         assert!(unusable.is_empty(), "{unusable:?}");
         let gateway = Gateway::new(Arc::clone(&volume), Arc::new(access), Settings::default());

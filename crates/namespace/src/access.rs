@@ -1,10 +1,10 @@
-//! Access keys and policies: records by name.
+//! Users and policies: records by name.
 //!
-//! An access key names policies, which decide about its requests. The invariant: every policy that
-//! an access key names exists (for an exception in very large volumes see [`RemovePolicy`]). A plan
-//! that gives a policy to an access key guards the record of the policy, and a plan that removes a
-//! policy guards that no access key has it. Built-in policies have no record; the caller knows
-//! their names.
+//! A user is an access key that names policies, which decide about its requests. The invariant:
+//! every policy that a user or a group names exists (for an exception in very large volumes see
+//! [`RemovePolicy`]). A plan that gives a policy to a user guards the record of the policy, and a
+//! plan that removes a policy guards that no user and no group has it. Built-in policies have no
+//! record; the caller knows their names.
 //!
 //! The reason why a change is refused is a part of its answer, with the names that it concerns, so
 //! it comes from one snapshot like any answer. For example, `RemovePolicy` returns the access keys
@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use record::{AccountId, PolicyRecord, User, key};
+use record::{AccountId, Group, PolicyRecord, User, key};
 use store::{Entry, Guard, Key, Limits, Plan, Space, Value, Write};
 
 use crate::Halt;
@@ -53,6 +53,88 @@ pub enum AccessError {
     /// The policy is not removed, because these access keys have it. They are sorted.
     #[error("access keys have the policy: {}", .0.join(", "))]
     PolicyInUse(Vec<String>),
+    /// The policy is not removed, because these groups have it. They are sorted.
+    #[error("groups have the policy: {}", .0.join(", "))]
+    PolicyOfGroups(Vec<String>),
+    /// The access key is a further key or a token of this user, or a token of the operator, and the
+    /// change is for users only.
+    #[error("it is a further key or a token{}", of(.0.as_deref()))]
+    NotUser(Option<String>),
+    /// The access key is that of a user, and the change is for further keys and tokens only.
+    #[error("it is the access key of a user")]
+    IsUser,
+    /// There is no group of this name.
+    #[error("no such group")]
+    NoSuchGroup,
+    /// There is no user of this name that the group could have as a member.
+    #[error("no such user: {0:?}")]
+    NoSuchMember(String),
+    /// The group is not removed, because these users are members. They are sorted.
+    #[error("users are members of the group: {}", .0.join(", "))]
+    GroupHasMembers(Vec<String>),
+    /// The change would exceed a limit.
+    #[error("the limit of {0} is {1}")]
+    TooMany(&'static str, usize),
+    /// The record is not the one that the caller has seen.
+    #[error("the record has changed")]
+    Changed,
+}
+
+/// Returns ` of NAME` for an error text, or nothing without a name.
+fn of(parent: Option<&str>) -> String {
+    parent.map_or_else(String::new, |parent| format!(" of {parent:?}"))
+}
+
+/// The hash of a record's bytes.
+pub type RecordHash = [u8; 16];
+
+/// The version of a record that the caller has seen. A change of another version is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// The hash of the record that the caller has seen.
+    pub seen: RecordHash,
+    /// The hash function, which must be pure.
+    pub hash: fn(&[u8]) -> RecordHash,
+}
+
+impl Expected {
+    /// Fails with `Changed` if the bytes in the store are not those that the caller has seen.
+    pub(crate) fn check(expected: Option<Expected>, found: &Value) -> Result<(), AccessError> {
+        match expected {
+            Some(Expected { seen, hash }) if hash(found) != seen => Err(AccessError::Changed),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The reason why a pass ends without a plan: the driver must read records, or the operation is
+/// refused.
+pub(crate) enum Stop {
+    Halt(Halt),
+    Refused(AccessError),
+}
+
+impl From<Halt> for Stop {
+    fn from(halt: Halt) -> Stop {
+        Stop::Halt(halt)
+    }
+}
+
+impl From<AccessError> for Stop {
+    fn from(error: AccessError) -> Stop {
+        Stop::Refused(error)
+    }
+}
+
+/// Returns the step of a planner whose plan is committed, or refused with an error.
+pub(crate) fn step<T>(
+    planned: Result<(Plan, T), Stop>,
+) -> Result<Step<Result<T, AccessError>>, Halt> {
+    match planned {
+        Ok((plan, output)) => Ok(Step::Commit(plan, Ok(output))),
+        Err(Stop::Refused(error)) => Ok(Step::Done(Err(error))),
+        Err(Stop::Halt(halt)) => Err(halt),
+    }
 }
 
 /// Returns true if a policy of this name is built in. Such a policy has no record, so plans do not
@@ -93,7 +175,7 @@ pub(crate) fn policies(view: &mut View<'_>) -> Result<Vec<(String, PolicyRecord)
     list(view, key::space::POLICY, PolicyRecord::decode)
 }
 
-/// Finds an access key. Fails with `NoSuchUser`.
+/// Finds a user, a further key or a token. Fails with `NoSuchUser`.
 #[derive(Clone, Copy, Debug)]
 pub struct FindUser<'a> {
     /// The name of the access key to find.
@@ -153,7 +235,7 @@ impl Planner for AddUser<'_> {
         if account != AccountId::MAIN && view.record(&key::account(account))?.is_none() {
             return Ok(Step::Done(Err(AccessError::NoSuchAccount(account))));
         }
-        if given.user.is_some() {
+        if given.record.is_some() {
             return Ok(Step::Done(Err(AccessError::UserExists)));
         }
         let policies = match given.policies {
@@ -169,8 +251,8 @@ impl Planner for AddUser<'_> {
     }
 }
 
-/// Sets the policies of an access key. Fails with `NoSuchUser`, and with `NoSuchPolicy` if one of
-/// the policies does not exist.
+/// Sets the policies of a user. Fails with `NoSuchUser`, `NotUser` and `Changed`, and with
+/// `NoSuchPolicy` if one of the policies does not exist.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserPolicies<'a> {
     /// The name of the access key to change.
@@ -179,159 +261,224 @@ pub struct SetUserPolicies<'a> {
     pub policies: &'a [String],
     /// The test for names of built-in policies, which need no record.
     pub built_in: IsBuiltIn,
+    /// The version of the record that the caller has seen; `None` for any.
+    pub expected: Option<Expected>,
 }
 
 impl Planner for SetUserPolicies<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        let at = key::user(self.access_key);
-        let given = with_policies(view, &at, self.policies, self.built_in)?;
-        let Some(value) = given.user else { return Ok(Step::Done(Err(AccessError::NoSuchUser))) };
-        let policies = match given.policies {
-            Ok(policies) => policies,
-            Err(missing) => return Ok(Step::Done(Err(missing))),
-        };
-        let user = User { policies: self.policies.to_vec(), ..decode(&at, &value, User::decode)? };
-        let guards = [Guard::Equals(at.clone(), value)].into_iter().chain(policies).collect();
-        let writes = vec![Write::Put(at.clone(), user.encode(&at))];
-        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
+        step(self.planned(view).map(|plan| (plan, ())))
     }
 }
 
+impl SetUserPolicies<'_> {
+    fn planned(&self, view: &mut View<'_>) -> Result<Plan, Stop> {
+        let at = key::user(self.access_key);
+        let given = with_policies(view, &at, self.policies, self.built_in)?;
+        let value = given.record.ok_or(AccessError::NoSuchUser)?;
+        let user = user_for(&at, &value, self.expected)?;
+        let policies = given.policies?;
+        let user = User { policies: self.policies.to_vec(), ..user };
+        let guards = [Guard::Equals(at.clone(), value)].into_iter().chain(policies).collect();
+        let writes = vec![Write::Put(at.clone(), user.encode(&at))];
+        Ok(Plan { guards, writes })
+    }
+}
+
+/// Decodes a user that the caller may change. Fails with `Changed`, and with `NotUser` if it is a
+/// further key or a token.
+pub(crate) fn user_for(at: &Key, value: &Value, expected: Option<Expected>) -> Result<User, Stop> {
+    Expected::check(expected, value)?;
+    let user = decode(at, value, User::decode)?;
+    if user.is_user() { Ok(user) } else { Err(AccessError::NotUser(user.parent).into()) }
+}
+
 /// Sets the owner and umask of files that this access key creates. A field that is `None` does not
-/// change. Fails with `NoSuchUser`.
+/// change. Fails with `NoSuchUser`, `NotUser` and `Changed`.
 #[derive(Clone, Copy, Debug)]
 pub struct SetUserOwner<'a> {
-    /// The name of the access key to change.
+    /// The name of the user to change.
     pub access_key: &'a str,
-    /// The user id that new files of the access key get; `None` leaves it as it is.
+    /// The user id that new files of the user get; `None` leaves it as it is.
     pub uid: Option<u32>,
-    /// The group id that new files of the access key get; `None` leaves it as it is.
+    /// The group id that new files of the user get; `None` leaves it as it is.
     pub gid: Option<u32>,
-    /// Permission bits that new files and directories of the access key do not get; `None` leaves
-    /// them as they are.
+    /// Permission bits that new files and directories of the user do not get; `None` leaves them as
+    /// they are.
     pub umask: Option<u32>,
+    /// The version of the record that the caller has seen; `None` for any.
+    pub expected: Option<Expected>,
 }
 
 impl Planner for SetUserOwner<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        let at = key::user(self.access_key);
-        let Some(value) = view.record(&at)? else {
-            return Ok(Step::Done(Err(AccessError::NoSuchUser)));
-        };
-        let mut user = decode(&at, &value, User::decode)?;
-        user.uid = self.uid.unwrap_or(user.uid);
-        user.gid = self.gid.unwrap_or(user.gid);
-        user.umask = self.umask.unwrap_or(user.umask);
-        let guards = vec![Guard::Equals(at.clone(), value)];
-        let writes = vec![Write::Put(at.clone(), user.encode(&at))];
-        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
+        let changed = change_user(view, self.access_key, self.expected, |user| {
+            user.uid = self.uid.unwrap_or(user.uid);
+            user.gid = self.gid.unwrap_or(user.gid);
+            user.umask = self.umask.unwrap_or(user.umask);
+        });
+        step(changed.map(|plan| (plan, ())))
     }
 }
 
-/// Removes an access key. Fails with `NoSuchUser`.
+/// Enables or disables a user with its further keys and tokens. Fails with `NoSuchUser`, `NotUser`
+/// and `Changed`.
 #[derive(Clone, Copy, Debug)]
-pub struct RemoveUser<'a> {
-    /// The name of the access key to remove.
+pub struct SetUserEnabled<'a> {
+    /// The name of the user to change.
     pub access_key: &'a str,
+    /// True if clients may use the keys of the user.
+    pub enabled: bool,
+    /// The version of the record that the caller has seen; `None` for any.
+    pub expected: Option<Expected>,
 }
 
-impl Planner for RemoveUser<'_> {
+impl Planner for SetUserEnabled<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
-        let at = key::user(self.access_key);
-        let Some(value) = view.record(&at)? else {
-            return Ok(Step::Done(Err(AccessError::NoSuchUser)));
-        };
-        let (guards, writes) = (vec![Guard::Equals(at.clone(), value)], vec![Write::Delete(at)]);
-        Ok(Step::Commit(Plan { guards, writes }, Ok(())))
+        let changed = change_user(view, self.access_key, self.expected, |user| {
+            user.enabled = self.enabled;
+        });
+        step(changed.map(|plan| (plan, ())))
     }
 }
 
-/// Creates or replaces a named policy.
+/// Returns the plan that changes fields of a user.
+fn change_user(
+    view: &mut View<'_>,
+    access_key: &str,
+    expected: Option<Expected>,
+    change: impl FnOnce(&mut User),
+) -> Result<Plan, Stop> {
+    let at = key::user(access_key);
+    let value = view.record(&at)?.ok_or(AccessError::NoSuchUser)?;
+    let mut user = user_for(&at, &value, expected)?;
+    change(&mut user);
+    let writes = vec![Write::Put(at.clone(), user.encode(&at))];
+    Ok(Plan { guards: vec![Guard::Equals(at, value)], writes })
+}
+
+/// Creates or replaces a named policy. Fails with `Changed`, and with `NoSuchPolicy` if a version is
+/// expected and there is no policy.
 #[derive(Clone, Copy, Debug)]
 pub struct SetPolicy<'a> {
     /// The name of the policy to create or replace.
     pub name: &'a str,
     /// The policy document.
     pub policy: &'a PolicyRecord,
+    /// The version of the record that the caller has seen; `None` for any or none.
+    pub expected: Option<Expected>,
 }
 
 impl Planner for SetPolicy<'_> {
     /// True if there was a policy of this name before.
-    type Output = bool;
+    type Output = Result<bool, AccessError>;
 
-    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<bool>, Halt> {
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        step(self.planned(view))
+    }
+}
+
+impl SetPolicy<'_> {
+    fn planned(&self, view: &mut View<'_>) -> Result<(Plan, bool), Stop> {
         let at = key::policy(self.name);
         let found = view.record(&at)?;
         let existed = found.is_some();
         let guard = match found {
-            Some(value) => Guard::Equals(at.clone(), value),
+            Some(value) => {
+                Expected::check(self.expected, &value)?;
+                Guard::Equals(at.clone(), value)
+            }
+            None if self.expected.is_some() => {
+                return Err(AccessError::NoSuchPolicy(self.name.to_owned()).into());
+            }
             None => Guard::Absent(at.clone()),
         };
         let writes = vec![Write::Put(at.clone(), self.policy.encode(&at))];
-        Ok(Step::Commit(Plan { guards: vec![guard], writes }, existed))
+        Ok((Plan { guards: vec![guard], writes }, existed))
     }
 }
 
-/// Removes a named policy. Fails with `NoSuchPolicy` if it does not exist, and with `PolicyInUse`
-/// if access keys have it. In a volume with very many access keys, one that gets the policy at the
-/// same moment may keep the name of the removed policy, which then allows nothing.
+/// Removes a named policy. Fails with `NoSuchPolicy` if it does not exist, with `Changed`, and with
+/// `PolicyInUse` or `PolicyOfGroups` if users or groups have it. In a volume with very many users
+/// and groups, one that gets the policy at the same moment may keep the name of the removed policy.
+/// Then it allows nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct RemovePolicy<'a> {
     /// The name of the policy to remove.
     pub name: &'a str,
+    /// The version of the record that the caller has seen; `None` for any.
+    pub expected: Option<Expected>,
 }
 
 impl Planner for RemovePolicy<'_> {
     type Output = Result<(), AccessError>;
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        step(self.planned(view).map(|plan| (plan, ())))
+    }
+}
+
+impl RemovePolicy<'_> {
+    fn planned(&self, view: &mut View<'_>) -> Result<Plan, Stop> {
         let at = key::policy(self.name);
-        let Some(value) = view.record(&at)? else {
-            return Ok(Step::Done(Err(AccessError::NoSuchPolicy(self.name.to_owned()))));
-        };
-        let users = entries(view, key::space::USER)?;
+        let missing = || AccessError::NoSuchPolicy(self.name.to_owned());
+        let value = view.record(&at)?.ok_or_else(missing)?;
+        Expected::check(self.expected, &value)?;
+        let has = |policies: &[String]| policies.iter().any(|policy| policy == self.name);
+        // Both lists ask before the first one stops the pass, so that they share the round trip.
+        let (users, groups) = (entries(view, key::space::USER), group_entries(view));
+        let (users, groups) = (users?, groups?);
         let mut users_of_policy = Vec::new();
         for entry in &users {
-            let user = decode(&entry.key, &entry.value, User::decode)?;
-            if user.policies.iter().any(|policy| policy == self.name) {
+            if has(&decode(&entry.key, &entry.value, User::decode)?.policies) {
                 users_of_policy.push(name(&entry.key));
             }
         }
         if !users_of_policy.is_empty() {
-            return Ok(Step::Done(Err(AccessError::PolicyInUse(users_of_policy))));
+            return Err(AccessError::PolicyInUse(users_of_policy).into());
+        }
+        let mut groups_of_policy = Vec::new();
+        for entry in &groups {
+            if has(&decode(&entry.key, &entry.value, Group::decode)?.policies) {
+                groups_of_policy.push(name(&entry.key));
+            }
+        }
+        if !groups_of_policy.is_empty() {
+            return Err(AccessError::PolicyOfGroups(groups_of_policy).into());
         }
         let own = vec![Guard::Equals(at.clone(), value)];
         let mut plan = Plan { guards: own.clone(), writes: vec![Write::Delete(at)] };
         plan.guards.extend(as_seen(key::partition(key::space::USER, 0), &users));
+        plan.guards.extend(as_seen(key::partition(key::space::USER, key::GROUPS), &groups));
         // A store limits the size of a plan. If there are too many guards, only the policy itself
-        // is guarded. Then an access key that gets the policy at the same moment names a policy
-        // that does not exist, which allows nothing.
+        // is guarded. Then a user that gets the policy at the same moment names a policy that does
+        // not exist, which allows nothing.
         let limits = Limits::LEAST;
         if plan.items() > limits.plan_items / 2 || plan.bytes() > limits.plan_bytes / 2 {
             plan.guards = own;
         }
-        Ok(Step::Commit(plan, Ok(())))
+        Ok(plan)
     }
 }
 
-/// An access key, and the policies that it gets.
-struct Given {
-    /// The record of the access key, if it exists.
-    user: Option<Value>,
+/// A user or group, and the policies that it gets.
+pub(crate) struct Given {
+    /// The record of the user or group, if it exists.
+    pub(crate) record: Option<Value>,
     /// The guards of the policies that have records, or the error for the first missing one.
-    policies: Result<Vec<Guard>, AccessError>,
+    pub(crate) policies: Result<Vec<Guard>, AccessError>,
 }
 
-/// Reads an access key and its policies, in one round trip.
-fn with_policies(
+/// Reads a user or group and its new policies, in one round trip.
+pub(crate) fn with_policies(
     view: &mut View<'_>,
-    user: &Key,
+    record: &Key,
     policies: &[String],
     built_in: IsBuiltIn,
 ) -> Result<Given, Halt> {
@@ -341,16 +488,16 @@ fn with_policies(
         .iter()
         .filter(|name| !built_in(name.as_str()) && guarded.insert(name.as_str()))
         .collect();
-    let own = [user.clone()].into_iter();
+    let own = [record.clone()].into_iter();
     let keys: Vec<Key> = own.chain(named.iter().map(|name| key::policy(name))).collect();
     let mut found = view.many(&keys)?.into_iter();
-    let user = found.next().flatten();
+    let record = found.next().flatten();
     let missing = named.iter().zip(found).find(|(_, found)| found.is_none());
     let policies = match missing {
         Some((name, _)) => Err(AccessError::NoSuchPolicy((*name).clone())),
         None => Ok(keys.into_iter().skip(1).map(Guard::Present).collect()),
     };
-    Ok(Given { user, policies })
+    Ok(Given { record, policies })
 }
 
 /// The guards that the records of a range are unchanged and that there are no others.
@@ -375,8 +522,21 @@ fn list<T>(
     space: Space,
     read: impl Fn(&Key, &Value) -> Result<T, record::DecodeError>,
 ) -> Result<Vec<(String, T)>, Halt> {
+    named(entries(view, space)?, read)
+}
+
+/// Decodes records, and returns each with its name.
+pub(crate) fn named<T>(
+    entries: Vec<Entry>,
+    read: impl Fn(&Key, &Value) -> Result<T, record::DecodeError>,
+) -> Result<Vec<(String, T)>, Halt> {
     let named = |entry: Entry| Ok((name(&entry.key), decode(&entry.key, &entry.value, &read)?));
-    entries(view, space)?.into_iter().map(named).collect()
+    entries.into_iter().map(named).collect()
+}
+
+/// Reads the records of all groups, sorted.
+pub(crate) fn group_entries(view: &mut View<'_>) -> Result<Vec<Entry>, Halt> {
+    all(view, key::partition(key::space::USER, key::GROUPS))
 }
 
 /// Reads all records of a space (one kind of records, such as all access keys), sorted by key.

@@ -10,7 +10,7 @@ use record::{Account, AccountId, Bucket, Dentry, User, key};
 use store::{Entry, Guard, Key, Limits, Plan, Write};
 
 use crate::Halt;
-use crate::access::{AccessError, all, as_seen, entries, name};
+use crate::access::{AccessError, Expected, all, as_seen, entries, name};
 use crate::run::{Env, Planner, Step};
 use crate::view::{View, decode};
 use record::Ino;
@@ -77,6 +77,8 @@ impl Planner for AddAccount<'_> {
 pub struct RemoveAccount {
     /// The number of the account to remove.
     pub id: AccountId,
+    /// The version of the record that the caller has seen; `None` for any.
+    pub expected: Option<Expected>,
 }
 
 impl Planner for RemoveAccount {
@@ -87,6 +89,9 @@ impl Planner for RemoveAccount {
         let Some(value) = view.record(&at)? else {
             return Ok(Step::Done(Err(AccessError::NoSuchAccount(self.id))));
         };
+        if let Err(changed) = Expected::check(self.expected, &value) {
+            return Ok(Step::Done(Err(changed)));
+        }
         let users = entries(view, key::space::USER)?;
         let mut users_of_account = Vec::new();
         for entry in &users {

@@ -14,11 +14,13 @@
 //! them.
 
 mod access;
+mod access_key;
 mod access_records;
 mod account;
 mod bucket;
 mod content_map;
 mod error;
+mod group;
 mod inode_state;
 mod list;
 mod lock;
@@ -42,8 +44,12 @@ mod version_list;
 mod view;
 
 pub use access::{
-    AccessError, AddUser, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers, RemovePolicy,
-    RemoveUser, SetPolicy, SetUserOwner, SetUserPolicies,
+    AccessError, AddUser, Expected, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers,
+    RecordHash, RemovePolicy, SetPolicy, SetUserEnabled, SetUserOwner, SetUserPolicies,
+};
+pub use access_key::{
+    AddKey, ChangeKey, KEYS_PER_USER_MAX, KeyChange, LAST_USES_MAX, ListTokens, RecordLastUses,
+    RemoveKey, RemoveUser, RotateKey,
 };
 pub use access_records::{AccessRecords, ListAccess};
 pub use account::{AddAccount, ListAccounts, RemoveAccount};
@@ -54,6 +60,10 @@ pub use bucket::{
 };
 pub use content_map::{build_content, concatenate, cut, pages_of, part_runs};
 pub use error::{FsError, Halt};
+pub use group::{
+    ChangeMembers, FindGroup, GROUPS_MAX, GROUPS_PER_USER_MAX, ListGroups, MEMBERS_AT_ONCE_MAX,
+    MEMBERS_PER_GROUP_MAX, Membership, PutGroup, RemoveGroup,
+};
 pub use list::{
     ListEntry, ListQuery, ListStart, Listing, PAGE_RANGES_MAX, PAGE_WAVES_MAX, WAVE_RANGES, Walk,
     WalkStep, successor,

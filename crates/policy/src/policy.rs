@@ -69,6 +69,11 @@ impl Policy {
         Some(Policy { of_bucket: false, statements: vec![statement] })
     }
 
+    /// Returns a document that means the same as [`Policy::canned`]. `None` for other names.
+    pub fn canned_document(name: &str) -> Option<String> {
+        canned::document(name)
+    }
+
     /// Returns the decision of this policy alone about a question, that is, whether a sender may do
     /// an action on a resource. `authorise` combines several policies.
     pub fn decide(&self, question: &Question<'_>) -> Decision {

@@ -82,8 +82,11 @@ pub mod space {
     pub const SWEPT: Space = Space(b'c');
     /// Idempotency slots, which prove that a plan of a session was committed.
     pub const IDEMPOTENCY_SLOT: Space = Space(b'K');
-    /// Access keys.
+    /// Access keys and tokens (partition 0), and groups (partition 1).
     pub const USER: Space = Space(b'a');
+    /// The last use of access keys and tokens. A space of its own: a change in `USER` makes every
+    /// gateway read all access keys again.
+    pub const LAST_USE: Space = Space(b'U');
     /// Accounts.
     pub const ACCOUNT: Space = Space(b'm');
     /// Named policies: JSON documents that say which requests an access key may send.
@@ -99,7 +102,7 @@ pub mod space {
     pub const REFERENCING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// All spaces of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 32] = [
+    pub const ALL: [Space; 33] = [
         VOLUME,
         LEASE,
         EPOCH,
@@ -124,6 +127,7 @@ pub mod space {
         IDEMPOTENCY_SLOT,
         ACCOUNT,
         USER,
+        LAST_USE,
         POLICY,
         STAGED_INLINE,
         HOLD,
@@ -405,9 +409,23 @@ pub fn account(id: AccountId) -> Key {
     Key::new(space::ACCOUNT, 0, &id.0.to_be_bytes())
 }
 
-/// The key of an access key's record.
+/// The partition of [`space::USER`] that has the groups.
+pub const GROUPS: u64 = 1;
+
+/// The key of the record of an access key or token.
 pub fn user(access_key: &str) -> Key {
     Key::new(space::USER, 0, access_key.as_bytes())
+}
+
+/// The key of a group's record.
+pub fn group(name: &str) -> Key {
+    // A space of its own would need a lowercase letter, and none is free.
+    Key::new(space::USER, GROUPS, name.as_bytes())
+}
+
+/// The key of the last use of an access key or token; see `crate::LastUse`.
+pub fn last_use(access_key: &str) -> Key {
+    Key::new(space::LAST_USE, 0, access_key.as_bytes())
 }
 
 /// The key of a named policy's record.

@@ -6,6 +6,7 @@
 //!
 //! This crate does no I/O and does not know the time.
 
+mod access;
 mod account;
 mod bucket;
 mod bucket_config_kind;
@@ -29,6 +30,7 @@ mod upload;
 mod version;
 mod xattr;
 
+pub use access::{Group, LastUse, PolicyRecord, User, UserKind};
 pub use account::{
     Account, AccountId, AccountIdError, AclRight, CanonicalId, CanonicalIdError, Grant, Grantee,
     S3Acl,
@@ -54,8 +56,8 @@ pub use lock::{
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
 pub use small::{
-    Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, PolicyRecord, Sequence,
-    SessionRecord, SlotRecord, SweptRecord, User, VolumeRecord,
+    Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionRecord,
+    SlotRecord, SweptRecord, VolumeRecord,
 };
 pub use sum::{Sum, SumAlgorithm, SumKind};
 pub use tag::Tag;

@@ -1,11 +1,10 @@
-//! Small records: the volume, sessions, idempotency slots, orphans and access keys.
+//! Small records: the volume, sessions, idempotency slots and orphans.
 //!
 //! For example, a session, which is one run of a gateway or mount, writes a [`SessionRecord`] when
 //! it starts, a [`HeartbeatRecord`] every two seconds, and a [`SlotRecord`] with each commit.
 
 use store::{Key, Value};
 
-use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::{BlockId, Ino, Timestamp};
 
@@ -357,73 +356,3 @@ impl Mark {
         Ok(Mark)
     }
 }
-
-/// The record of an access key of S3.
-#[derive(Clone, PartialEq, Eq)]
-pub struct User {
-    /// The account to which the access key belongs.
-    pub account: AccountId,
-    /// The secret key, encrypted with a key that only gateways have.
-    pub sealed_secret: Vec<u8>,
-    /// True if clients may use the access key.
-    pub enabled: bool,
-    /// The user id that owns the files that this access key creates.
-    pub uid: u32,
-    /// The group id of these files.
-    pub gid: u32,
-    /// Permission bits that files and directories of this access key do not get.
-    pub umask: u32,
-    /// The names of the policies of the access key. Without any, every request is denied.
-    pub policies: Vec<String>,
-}
-
-impl std::fmt::Debug for User {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (enabled, policies) = (self.enabled, &self.policies);
-        // The sealed secret must not appear in logs.
-        f.debug_struct("User")
-            .field("enabled", &enabled)
-            .field("policies", policies)
-            .finish_non_exhaustive()
-    }
-}
-
-record!(
-    User,
-    1,
-    |this, to| {
-        to.bytes(&this.sealed_secret)
-            .u8(u8::from(this.enabled))
-            .varint(u64::from(this.uid))
-            .varint(u64::from(this.gid))
-            .varint(u64::from(this.umask))
-            .varint(this.account.0)
-            .varint(this.policies.len() as u64);
-        for policy in &this.policies {
-            to.bytes(policy.as_bytes());
-        }
-    },
-    |from| {
-        let sealed_secret = from.bytes("secret")?.into();
-        let enabled = from.u8("enabled")? != 0;
-        let (uid, gid) = (from.narrow("uid")?, from.narrow("gid")?);
-        let umask = from.narrow("umask")?;
-        let account = AccountId::read(&mut from)?;
-        let count = from.varint("policies")?;
-        let policies = (0..count).map(|_| from.string("policy")).collect::<Result<_, _>>()?;
-        User { account, sealed_secret, enabled, uid, gid, umask, policies }
-    }
-);
-
-/// The record of a named policy: its JSON document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyRecord(pub String);
-
-record!(
-    PolicyRecord,
-    1,
-    |this, to| {
-        to.bytes(this.0.as_bytes());
-    },
-    |from| { PolicyRecord(from.string("document")?) }
-);

@@ -9,17 +9,13 @@ use store::MemoryStore;
 
 use crate::{DOCUMENT, Drained, Open, add, names, over, record, with_volume};
 
-fn shown(access_key: &str, policies: &[&str]) -> AccessKey {
-    let (access_key, policies) = (access_key.to_owned(), names(policies));
-    AccessKey {
-        access_key,
-        account: AccountId::MAIN,
-        enabled: true,
-        uid: 1,
-        gid: 2,
-        umask: 0o022,
-        policies,
-    }
+/// Checks the fields of a user that `add` sets.
+#[track_caller]
+fn check_shown(key: &AccessKey, access_key: &str, policies: &[&str]) {
+    assert_eq!((&*key.access_key, &key.policies), (access_key, &names(policies)));
+    assert_eq!((key.account, key.uid, key.gid, key.umask), (AccountId::MAIN, 1, 2, 0o022));
+    assert!(key.enabled && key.is_user() && key.expires.is_none(), "{key:?}");
+    assert_eq!((key.made, key.last_used), (crate::NOW, None));
 }
 
 #[tokio::test]
@@ -28,7 +24,7 @@ async fn a_new_access_key_returns_its_secret_once() {
     let admin = over(store.clone());
     assert_eq!(admin.users().await.unwrap(), []);
     let anna = add(&admin, "anna", &["readonly"]).await;
-    assert_eq!(anna.key, shown("anna", &["readonly"]));
+    check_shown(&anna.key, "anna", &["readonly"]);
     let alphabet = |char: char| char.is_ascii_alphanumeric();
     assert!(anna.secret.len() == SECRET_CHARS && anna.secret.chars().all(alphabet));
     assert!(!format!("{anna:?}").contains(&anna.secret));
@@ -38,7 +34,7 @@ async fn a_new_access_key_returns_its_secret_once() {
     let bert = add(&admin, "bert", &[]).await;
     assert_ne!(anna.secret, bert.secret);
     assert_eq!(admin.users().await.unwrap(), [anna.key, bert.key]);
-    assert_eq!(admin.user("bert").await.unwrap(), shown("bert", &[]));
+    check_shown(&admin.user("bert").await.unwrap(), "bert", &[]);
 }
 
 #[tokio::test]
@@ -123,40 +119,40 @@ async fn policies_of_an_access_key_change_and_nothing_else_does() {
     let admin = over(store.clone());
     add(&admin, "anna", &["readonly"]).await;
     let before = record(&*store, "anna").await.unwrap();
-    admin.put_policy("photos", DOCUMENT).await.unwrap();
-    admin.set_user_policies("anna", &names(&["photos", "readwrite"])).await.unwrap();
+    admin.put_policy("photos", DOCUMENT, None).await.unwrap();
+    admin.set_user_policies("anna", &names(&["photos", "readwrite"]), None).await.unwrap();
     let after = record(&*store, "anna").await.unwrap();
     assert!(after == User { policies: names(&["photos", "readwrite"]), ..before });
-    let set = admin.set_user_policies("anna", &names(&["gone"])).await;
+    let set = admin.set_user_policies("anna", &names(&["gone"]), None).await;
     assert!(matches!(set, Err(AdminError::NoSuchPolicy(name)) if name == "gone"));
     let absurd = "x".repeat(2_000);
-    let set = admin.set_user_policies("anna", std::slice::from_ref(&absurd)).await;
+    let set = admin.set_user_policies("anna", std::slice::from_ref(&absurd), None).await;
     assert!(matches!(set, Err(AdminError::NoSuchPolicy(name)) if name == absurd));
     for nobody in ["bert", "a/b", &absurd] {
-        let set = admin.set_user_policies(nobody, &names(&["gone", "no policy"])).await;
+        let set = admin.set_user_policies(nobody, &names(&["gone", "no policy"]), None).await;
         assert!(matches!(set, Err(AdminError::NoSuchUser)), "{nobody}");
         assert!(matches!(admin.user(nobody).await, Err(AdminError::NoSuchUser)), "{nobody}");
-        assert!(matches!(admin.remove_user(nobody).await, Err(AdminError::NoSuchUser)));
+        assert!(matches!(admin.remove_user(nobody, None).await, Err(AdminError::NoSuchUser)));
     }
-    admin.set_user_owner("anna", (None, Some(7), Some(0o077))).await.unwrap();
+    admin.set_user_owner("anna", (None, Some(7), Some(0o077)), None).await.unwrap();
     let owned = record(&*store, "anna").await.unwrap();
     assert!(owned == User { gid: 7, umask: 0o077, ..after });
-    let set = admin.set_user_owner("bert", (Some(1), None, None)).await;
+    let set = admin.set_user_owner("bert", (Some(1), None, None), None).await;
     assert!(matches!(set, Err(AdminError::NoSuchUser)));
-    admin.remove_user("anna").await.unwrap();
+    admin.remove_user("anna", None).await.unwrap();
     assert!(matches!(admin.user("anna").await, Err(AdminError::NoSuchUser)));
 }
 
 #[tokio::test]
 async fn a_policy_in_use_is_kept_unchanged() {
     let admin = over(with_volume(MemoryStore::new()).await);
-    let set = admin.put_policy("photos", DOCUMENT).await.unwrap();
+    let set = admin.put_policy("photos", DOCUMENT, None).await.unwrap();
     assert!(!set.existed && set.half_denied.is_empty());
     let half = DOCUMENT.replace("Allow", "Deny");
-    let set = admin.put_policy("photos", &half).await.unwrap();
+    let set = admin.put_policy("photos", &half, None).await.unwrap();
     assert!(set.existed);
     assert_eq!(set.half_denied, [("s3:GetObject", "s3:GetObjectVersion")]);
-    assert_eq!(admin.policy("photos").await.unwrap(), half);
+    assert_eq!(admin.policy("photos").await.unwrap().document, half);
     let listed = admin.policies().await.unwrap();
     let listed: Vec<_> = listed.iter().map(|it| (it.name.as_str(), it.built_in)).collect();
     let built_in = BUILT_IN_POLICIES.map(|name| (name, true));
@@ -164,30 +160,31 @@ async fn a_policy_in_use_is_kept_unchanged() {
     for name in ["bert", "anna"] {
         add(&admin, name, &["photos"]).await;
     }
-    match admin.remove_policy("photos").await {
+    match admin.remove_policy("photos", None).await {
         Err(AdminError::PolicyInUse(users)) => assert_eq!(users, ["anna", "bert"]),
         other => panic!("{other:?}"),
     }
-    admin.remove_user("anna").await.unwrap();
-    admin.set_user_policies("bert", &[]).await.unwrap();
-    admin.remove_policy("photos").await.unwrap();
+    admin.remove_user("anna", None).await.unwrap();
+    admin.set_user_policies("bert", &[], None).await.unwrap();
+    admin.remove_policy("photos", None).await.unwrap();
     assert!(matches!(admin.policy("photos").await, Err(AdminError::NoSuchPolicy(_))));
-    assert!(matches!(admin.remove_policy("photos").await, Err(AdminError::NoSuchPolicy(_))));
+    assert!(matches!(admin.remove_policy("photos", None).await, Err(AdminError::NoSuchPolicy(_))));
 }
 
 #[tokio::test]
 async fn a_policy_that_is_built_in_stays_as_it_is() {
     let admin = over(with_volume(MemoryStore::new()).await);
     for name in BUILT_IN_POLICIES {
-        let put = admin.put_policy(name, DOCUMENT).await;
+        let put = admin.put_policy(name, DOCUMENT, None).await;
         assert!(matches!(put, Err(AdminError::NameIsBuiltIn)), "{name}");
-        assert!(matches!(admin.policy(name).await, Err(AdminError::PolicyIsBuiltIn)), "{name}");
-        let removed = admin.remove_policy(name).await;
+        let shown = admin.policy(name).await.unwrap();
+        assert!(shown.document.contains("Action") && shown.etag.is_none(), "{name}");
+        let removed = admin.remove_policy(name, None).await;
         assert!(matches!(removed, Err(AdminError::PolicyIsBuiltIn)), "{name}");
     }
-    let put = admin.put_policy("no/name", DOCUMENT).await;
+    let put = admin.put_policy("no/name", DOCUMENT, None).await;
     assert!(matches!(put, Err(AdminError::Name(_))));
-    let put = admin.put_policy("broken", "{").await;
+    let put = admin.put_policy("broken", "{", None).await;
     assert!(matches!(put, Err(AdminError::Document(_))));
     assert_eq!(admin.policies().await.unwrap().len(), BUILT_IN_POLICIES.len());
 }
@@ -199,7 +196,7 @@ async fn of_two_concurrent_additions_of_an_access_key_one_fails() {
     for _ in 0..50 {
         let store = with_volume(faulty::Faulty::default()).await;
         let (one, other) = (over(store.clone()), over(store.clone()));
-        one.put_policy("photos", DOCUMENT).await.unwrap();
+        one.put_policy("photos", DOCUMENT, None).await.unwrap();
         let policies = &names(&["photos"]);
         let new = NewUser {
             access_key: "anna",
@@ -214,7 +211,7 @@ async fn of_two_concurrent_additions_of_an_access_key_one_fails() {
         let (made, also, removed) = tokio::join!(
             one.add_user(&new, &Open),
             other.add_user(&twin, &Open),
-            other.remove_policy("photos"),
+            other.remove_policy("photos", None),
         );
         let kept = record(&*store, "anna").await;
         match removed {

@@ -59,16 +59,16 @@ async fn each_change(fault: Fault) {
     assert!(kept.sealed_secret.starts_with(told.as_bytes()), "the secret that was told opens it");
 
     store.inject(Some(space::USER), fault);
-    admin.set_user_policies("anna", &names(&["readonly"])).await.unwrap();
+    admin.set_user_policies("anna", &names(&["readonly"]), None).await.unwrap();
     assert_eq!(admin.user("anna").await.unwrap().policies, ["readonly"]);
     store.inject(Some(space::POLICY), fault);
-    assert!(admin.put_policy("p", DOCUMENT).await.unwrap().existed);
+    assert!(admin.put_policy("p", DOCUMENT, None).await.unwrap().existed);
     store.inject(Some(space::POLICY), fault);
-    assert!(!admin.put_policy("q", DOCUMENT).await.unwrap().existed);
+    assert!(!admin.put_policy("q", DOCUMENT, None).await.unwrap().existed);
     store.inject(Some(space::POLICY), fault);
-    admin.remove_policy("p").await.unwrap();
+    admin.remove_policy("p", None).await.unwrap();
     store.inject(Some(space::USER), fault);
-    admin.remove_user("anna").await.unwrap();
+    admin.remove_user("anna", None).await.unwrap();
     assert_eq!(store.fired(), 6);
     check_nothing_is_left(&store).await;
     // The late commit fails by its guards.
@@ -101,11 +101,11 @@ async fn an_outcome_that_stays_unknown_is_reported_and_is_final() {
     add(&admin, "anna", &[]).await;
     let readonly = names(&["readonly"]);
     for (fault, policies) in [(Fault::LostAnswer, &readonly[..]), (Fault::Delayed, &[])] {
-        admin.set_user_policies("anna", &[]).await.unwrap();
+        admin.set_user_policies("anna", &[], None).await.unwrap();
         store.inject(Some(space::USER), fault);
         // The store does not answer the question for the outcome either.
         store.inject(Some(space::IDEMPOTENCY_SLOT), Fault::Stuck);
-        let set = admin.set_user_policies("anna", &readonly).await;
+        let set = admin.set_user_policies("anna", &readonly, None).await;
         assert!(matches!(set, Err(AdminError::Unknown(_))), "{fault:?}: {set:?}");
         check_nothing_is_left(&store).await;
         assert_eq!(admin.user("anna").await.unwrap().policies, policies, "{fault:?}");
@@ -123,13 +123,13 @@ async fn a_failed_change_is_reported_as_not_made() {
     for _ in 0..6 {
         store.inject(Some(space::POLICY), Fault::Unavailable);
     }
-    let put = admin.put_policy("p", DOCUMENT).await;
+    let put = admin.put_policy("p", DOCUMENT, None).await;
     assert!(matches!(put, Err(AdminError::Unchanged(_))), "{put:?}");
     assert!(matches!(admin.policy("p").await, Err(AdminError::NoSuchPolicy(_))));
     check_nothing_is_left(&store).await;
     store.reading.lock().unwrap().fails = Some(StoreErrorKind::Unavailable);
     assert!(matches!(admin.users().await, Err(AdminError::Unread(_))));
-    assert!(matches!(admin.put_policy("p", DOCUMENT).await, Err(AdminError::Unchanged(_))));
+    assert!(matches!(admin.put_policy("p", DOCUMENT, None).await, Err(AdminError::Unchanged(_))));
 }
 
 /// The plan that adds the access key is lost, and then another operator adds a key of this name.
@@ -150,13 +150,11 @@ async fn an_access_key_that_another_operator_adds_meanwhile_exists() {
     };
     let sealed_secret = b"another's".to_vec();
     let other = User {
-        account: record::AccountId::MAIN,
-        sealed_secret,
-        enabled: true,
         uid: 9,
         gid: 9,
         umask: 0,
         policies: Vec::new(),
+        ..User::new(record::AccountId::MAIN, sealed_secret)
     };
     let meanwhile = async {
         // The first try is lost. The question for its outcome takes a moment.
@@ -179,7 +177,7 @@ async fn a_session_whose_begin_and_end_are_not_answered_leaves_nothing() {
         // The two commits that write the heartbeat are the first and the last of a session.
         store.inject(Some(space::HEARTBEAT), fault);
         store.inject(Some(space::HEARTBEAT), fault);
-        admin.put_policy("p", DOCUMENT).await.unwrap();
+        admin.put_policy("p", DOCUMENT, None).await.unwrap();
         check_nothing_is_left(&store).await;
     }
     assert_eq!(store.fired(), 4);
@@ -194,7 +192,8 @@ async fn the_session_of_a_killed_command_is_ended_by_a_gateway() {
     let gateway = open(&shared, &blocks).await;
     let admin = over(shared);
     store.inject(Some(space::POLICY), Fault::Hang);
-    let killed = tokio::time::timeout(session::JOIN_PATIENCE, admin.put_policy("p", DOCUMENT));
+    let killed =
+        tokio::time::timeout(session::JOIN_PATIENCE, admin.put_policy("p", DOCUMENT, None));
     assert!(killed.await.is_err(), "the answer never comes");
     assert_eq!(admin.status().await.unwrap().sessions.len(), 2);
     tokio::time::sleep(2 * session::SESSION_SILENCE).await;

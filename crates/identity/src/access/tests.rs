@@ -64,13 +64,14 @@ fn access() -> Access {
 fn user(access_key: &str, policies: &[&str]) -> (String, User) {
     let secret = Secret::new(format!("secret of {access_key}"));
     let user = User {
-        account: AccountId::MAIN,
-        sealed_secret: master(7).seal(access_key, &secret, [1; MasterKey::NONCE_BYTES]),
-        enabled: true,
         uid: 1000,
         gid: 100,
         umask: 0o027,
         policies: policies.iter().map(|&name| name.to_owned()).collect(),
+        ..User::new(
+            AccountId::MAIN,
+            master(7).seal(access_key, &secret, [1; MasterKey::NONCE_BYTES]),
+        )
     };
     (access_key.to_owned(), user)
 }
@@ -92,7 +93,7 @@ fn replace(
     users: Vec<(String, User)>,
     policies: Vec<(String, PolicyRecord)>,
 ) -> Vec<super::Unusable> {
-    access.replace(AccessRecords { accounts: Vec::new(), users, policies })
+    access.replace(AccessRecords { users, policies, ..AccessRecords::default() })
 }
 
 fn policy(name: &str, statements: &str) -> (String, PolicyRecord) {
@@ -169,7 +170,7 @@ fn accounts_appear_as_owners_and_resolve_by_canonical_id() {
     let mut anna = user("anna", &["readwrite"]);
     anna.1.account = lab;
     let (accounts, users) = (vec![(lab, account)], vec![anna]);
-    assert_eq!(access.replace(AccessRecords { accounts, users, policies: Vec::new() }), []);
+    assert_eq!(access.replace(AccessRecords { accounts, users, ..AccessRecords::default() }), []);
     let owner = access.owner(lab);
     assert_eq!((owner.id.as_str(), owner.display_name.as_str()), (&*"c1".repeat(32), "lab"));
     assert_eq!(access.account_of(&owner.id), Some((lab, id)));

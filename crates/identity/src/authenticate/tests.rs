@@ -16,7 +16,7 @@ fn access() -> Access {
     let master = MasterKey::new([7; MasterKey::BYTES]);
     let sealed_secret = master.seal("anna", &Secret::new("hers"), [1; MasterKey::NONCE_BYTES]);
     let (account, policies) = (AccountId::MAIN, Vec::new());
-    let anna = User { account, sealed_secret, enabled: true, uid: 1, gid: 1, umask: 0, policies };
+    let anna = User { uid: 1, gid: 1, policies, ..User::new(account, sealed_secret) };
     let access = Access::new(Identity::root("root", Secret::new("root's")), master);
     let users = vec![("anna".to_owned(), anna)];
     assert_eq!(access.replace(AccessRecords { users, ..AccessRecords::default() }), []);

@@ -71,7 +71,7 @@ async fn changes_of_other_processes_are_in_force_before_the_next_interval() {
     let change = async {
         add(&admin, &access, "bert").await;
         assert!(eventually(|| access.lookup("bert").is_some()).await, "it was added");
-        admin.remove_user("anna").await.unwrap();
+        admin.remove_user("anna", None).await.unwrap();
         assert!(eventually(|| access.lookup("anna").is_none()).await, "it was removed");
         stop.cancel();
     };

@@ -43,7 +43,7 @@ fn user(account: AccountId, access_key: &str, policies: &[&str]) -> (String, Use
     let master = MasterKey::new([7; MasterKey::BYTES]);
     let sealed_secret = master.seal(access_key, &Secret::new("secret"), [1; 12]);
     let policies = policies.iter().map(|&name| name.to_owned()).collect();
-    let user = User { account, sealed_secret, enabled: true, uid: 1, gid: 1, umask: 0, policies };
+    let user = User { uid: 1, gid: 1, policies, ..User::new(account, sealed_secret) };
     (access_key.to_owned(), user)
 }
 
@@ -62,7 +62,7 @@ impl World {
             user(LAB, "carl", &["readwrite"]),
             user(LAB, "dora", &[]),
         ];
-        let records = AccessRecords { accounts, users, policies: Vec::new() };
+        let records = AccessRecords { accounts, users, ..AccessRecords::default() };
         assert_eq!(access.replace(records), []);
         let owner = owner(None);
         let new = NewBucket { ownership, ..NewBucket::owned_by(&owner) };

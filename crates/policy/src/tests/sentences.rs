@@ -379,3 +379,13 @@ fn a_half_denied_pair_is_found() {
     );
     assert_eq!(half(r#""s3:Get*""#), []);
 }
+
+#[test]
+fn document_of_a_built_in_policy_means_the_same() {
+    for name in Policy::CANNED {
+        let document = Policy::canned_document(name).unwrap();
+        let parsed = Policy::parse_new(&document, PolicyKind::User).unwrap();
+        assert_eq!(Some(parsed), Policy::canned(name), "{name}");
+    }
+    assert_eq!(Policy::canned_document("admin"), None);
+}

@@ -3,10 +3,10 @@
 use std::fmt::Debug;
 
 use record::{
-    Account, Bucket, BucketConfig, DecodeError, Dentry, Expiry, FileLocks, HeartbeatRecord, Hold,
-    Inode, LockKeeping, MapPage, Mark, NullVersion, Orphan, Part, PartSums, PolicyRecord, Sequence,
-    SessionRecord, SlotRecord, Superseded, SweptRecord, Upload, User, Version, VolumeRecord,
-    XattrValue,
+    Account, Bucket, BucketConfig, DecodeError, Dentry, Expiry, FileLocks, Group, HeartbeatRecord,
+    Hold, Inode, LastUse, LockKeeping, MapPage, Mark, NullVersion, Orphan, Part, PartSums,
+    PolicyRecord, Sequence, SessionRecord, SlotRecord, Superseded, SweptRecord, Upload, User,
+    Version, VolumeRecord, XattrValue,
 };
 use store::{Key, Value};
 
@@ -38,8 +38,8 @@ macro_rules! records {
 }
 
 records!(
-    Account HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Hold Inode LockKeeping MapPage Mark
-    NullVersion Orphan Part PartSums     PolicyRecord SessionRecord SweptRecord SlotRecord Superseded Upload User Version VolumeRecord XattrValue
+    Account HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Group Hold Inode LastUse LockKeeping MapPage Mark
+    NullVersion Orphan Part PartSums PolicyRecord SessionRecord SweptRecord SlotRecord Superseded Upload User Version VolumeRecord XattrValue
 );
 
 /// The record with the bytes `body` and the checksum that belongs to them.

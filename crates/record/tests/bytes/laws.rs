@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use record::{
     Account, AccountId, BoundVersion, BucketConfig, BucketConfigKind, CanonicalId, DecodeError,
-    Dentry, FileLocks, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, LockKeeping, LockPlace,
-    MapPage, Nonce, NullVersion, Part, PartSums, PartTag, PolicyRecord, RangeLock, RangeLockKind,
-    Sequence, SessionRecord, Slice, SlotRecord, Superseded, Symlink, Timestamp, User, VersionStamp,
-    VolumeRecord, Written, XattrValue, key,
+    Dentry, FileLocks, Group, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, LastUse,
+    LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part, PartSums, PartTag, PolicyRecord,
+    RangeLock, RangeLockKind, Sequence, SessionRecord, Slice, SlotRecord, Superseded, Symlink,
+    Timestamp, User, UserKind, VersionStamp, VolumeRecord, Written, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -111,7 +111,16 @@ proptest! {
         round_trips(&key, &SlotRecord { count: a, aborted: refuse_overlap });
         round_trips(&key, &record::Mark);
         let account = AccountId(a % AccountId::END);
-        let user = User { account, sealed_secret, enabled: opaque_tags, uid, gid, umask: uid ^ gid, policies };
+        let group = Group { enabled: opaque_tags, members: policies.clone(), policies: vec![one.clone()] };
+        round_trips(&key, &group);
+        round_trips(&key, &LastUse { at });
+        let kind = if opaque_tags { UserKind::Key } else { UserKind::Token { actions: policies.clone() } };
+        let user = User {
+            enabled: opaque_tags, uid, gid, umask: uid ^ gid, kind, made: at,
+            keys: policies.clone(), groups: vec![one.clone()], description: one.clone(), policies,
+            parent: refuse_overlap.then(|| one.clone()), expires: opaque_tags.then_some(at),
+            ..User::new(account, sealed_secret)
+        };
         round_trips(&key, &user);
         round_trips(&key, &XattrValue(one.clone().into()));
         round_trips(&key, &PolicyRecord(one));

@@ -4,14 +4,14 @@ use bytes::Bytes;
 use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
     BucketConfigKind, CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant,
-    Grantee, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold, HoldScope, Ino, Inode,
-    InodeBody, Kind, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders,
-    ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
-    PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil,
-    RetentionDefault, RetentionMode, S3Acl, Sequence, SessionRecord, Slice, SlotRecord, Special,
-    SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp,
-    Upload, UploadState, User, Version, VersionBody, VersionStamp, Versioning, VolumeRecord,
-    Written, Xattr, XattrPlace, XattrValue, key,
+    Grantee, Group, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold, HoldScope, Ino, Inode,
+    InodeBody, Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion,
+    ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums,
+    PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken,
+    RetainUntil, RetentionDefault, RetentionMode, S3Acl, Sequence, SessionRecord, Slice,
+    SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink,
+    Tag, Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp,
+    Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -398,13 +398,26 @@ fn volume() -> Vec<Sample> {
     let config_key = key::bucket_config(BUCKET, BucketConfigKind::Tags);
     let tags = BucketConfig::of_tags(&text(&[("stage", "test")]));
     let user = User {
-        account: AccountId(123_456_789_012),
-        sealed_secret: vec![9, 8, 7],
-        enabled: true,
         uid: 3,
         gid: 4,
         umask: 0o027,
         policies: vec!["readwrite".to_owned(), "logs".to_owned()],
+        description: "nightly copies".to_owned(),
+        made: NOW,
+        keys: vec!["AKTOKEN".to_owned()],
+        groups: vec!["lab".to_owned()],
+        ..User::new(AccountId(123_456_789_012), vec![9, 8, 7])
+    };
+    let token = User {
+        parent: Some("AKIDEXAMPLE".to_owned()),
+        expires: Some(Timestamp(NOW.0 + 1)),
+        kind: UserKind::Token { actions: vec!["admin:ListUsers".to_owned()] },
+        ..User::new(AccountId(123_456_789_012), vec![6, 5])
+    };
+    let group = Group {
+        enabled: true,
+        members: vec!["AKIDEXAMPLE".to_owned()],
+        policies: vec!["logs".to_owned()],
     };
     let policy = PolicyRecord("{\"Statement\":[]}".to_owned());
     vec![
@@ -420,6 +433,9 @@ fn volume() -> Vec<Sample> {
         ),
         sample("account", key::account(AccountId(123_456_789_012)), &account),
         sample("user", key::user("AKIDEXAMPLE"), &user),
+        sample("token", key::user("AKTOKEN"), &token),
+        sample("group", key::group("lab"), &group),
+        sample("last-use", key::last_use("AKIDEXAMPLE"), &LastUse { at: NOW }),
         sample("policy", key::policy("logs"), &policy),
     ]
 }

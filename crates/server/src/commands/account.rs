@@ -38,7 +38,10 @@ pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Re
         AccountCommand::List => list(admin).await,
         AccountCommand::Remove { name } => {
             let doing = || format!("remove the account {name:?}");
-            admin.remove_account(&name).await.map_err(|error| refusal::problem(doing(), error))
+            admin
+                .remove_account(&name, None)
+                .await
+                .map_err(|error| refusal::problem(doing(), error))
         }
     };
     // The store closes also if the command has failed.

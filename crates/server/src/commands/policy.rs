@@ -45,7 +45,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Res
         PolicyCommand::List => list(admin).await,
         PolicyCommand::Show { name } => show(admin, &name).await,
         PolicyCommand::Remove { name } => {
-            let removed = admin.remove_policy(&name).await;
+            let removed = admin.remove_policy(&name, None).await;
             removed.map_err(|error| problem(format!("remove the policy {name:?}"), error))
         }
     };
@@ -58,7 +58,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Res
 async fn add(admin: &Admin, name: &str, file: &Path) -> Result<(), Problem> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Problem::new(format!("read the policy in {}", file.display()), error))?;
-    let set = admin.put_policy(name, &text).await;
+    let set = admin.put_policy(name, &text, None).await;
     let set = set.map_err(|error| problem(format!("add the policy {name:?}"), error))?;
     for (denied, open) in set.half_denied {
         say(format_args!(
@@ -83,7 +83,7 @@ async fn list(admin: &Admin) -> Result<(), Problem> {
 async fn show(admin: &Admin, name: &str) -> Result<(), Problem> {
     let document = admin.policy(name).await;
     let document = document.map_err(|error| problem(format!("show the policy {name:?}"), error))?;
-    say(format_args!("{}", document.trim_end()));
+    say(format_args!("{}", document.document.trim_end()));
     Ok(())
 }
 

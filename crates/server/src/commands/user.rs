@@ -99,17 +99,18 @@ pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Resul
         }
         UserCommand::Set { name, uid, gid, umask } => {
             let doing = || format!("change the access key {name:?}");
-            let set = admin.set_user_owner(&name, (uid, gid, umask.map(|umask| umask.0))).await;
+            let set =
+                admin.set_user_owner(&name, (uid, gid, umask.map(|umask| umask.0)), None).await;
             set.map_err(|error| refusal::problem(doing(), error))
         }
         UserCommand::List => list(admin).await,
         UserCommand::Remove { name } => {
             let doing = || format!("remove the access key {name:?}");
-            admin.remove_user(&name).await.map_err(|error| refusal::problem(doing(), error))
+            admin.remove_user(&name, None).await.map_err(|error| refusal::problem(doing(), error))
         }
         UserCommand::Policy { name, policies } => {
             let doing = || format!("change the policies of the access key {name:?}");
-            let set = admin.set_user_policies(&name, &policies).await;
+            let set = admin.set_user_policies(&name, &policies, None).await;
             set.map_err(|error| refusal::problem(doing(), error))
         }
     };

@@ -11,10 +11,10 @@ use namespace::self_contained;
 use record::key::{self, space};
 use record::{
     Account, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
-    File, FileLocks, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind, LockKeeping,
-    MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums, PolicyRecord, Sequence,
-    SessionRecord, Slice, SlotRecord, Superseded, SweptRecord, Upload, UploadState, User, Version,
-    VersionStamp, VolumeRecord, XattrPlace, XattrValue,
+    File, FileLocks, Group, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Kind,
+    LastUse, LockKeeping, MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums,
+    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Superseded, SweptRecord, Upload,
+    UploadState, User, Version, VersionStamp, VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, session_in_key};
@@ -345,6 +345,12 @@ impl Inventory {
             }
             space::ACCOUNT => {
                 Account::decode(key, value).map_err(failed)?;
+            }
+            space::USER if key.partition() == key::GROUPS => {
+                Group::decode(key, value).map_err(failed)?;
+            }
+            space::LAST_USE => {
+                LastUse::decode(key, value).map_err(failed)?;
             }
             space::USER => {
                 User::decode(key, value).map_err(failed)?;

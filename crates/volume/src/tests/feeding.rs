@@ -69,7 +69,7 @@ async fn policy_changes_of_other_gateways_are_notified() {
     tokio::time::sleep(3 * session::FEED_INTERVAL).await;
     assert!(!changes.has_changed().unwrap(), "an object is no policy");
     let policy = &PolicyRecord("{}".to_owned());
-    one.session.run(&SetPolicy { name: "p", policy }).await.unwrap();
+    one.session.run(&SetPolicy { name: "p", policy, expected: None }).await.unwrap().unwrap();
     assert!(eventually(|| changes.has_changed().unwrap()).await);
 }
 

@@ -10,13 +10,14 @@ fn access(master: u8) -> Access {
     let master = MasterKey::new([master; MasterKey::BYTES]);
     let access = Access::new(Identity::root("root", Secret::new("rootsecret")), master.clone());
     let user = User {
-        account: record::AccountId(7),
-        sealed_secret: master.seal("anna", &Secret::new("hers"), [1; MasterKey::NONCE_BYTES]),
-        enabled: true,
         uid: 1_000,
         gid: 100,
         umask: 0o027,
         policies: vec!["readonly".to_owned()],
+        ..User::new(
+            record::AccountId(7),
+            master.seal("anna", &Secret::new("hers"), [1; MasterKey::NONCE_BYTES]),
+        )
     };
     let users = vec![("anna".to_owned(), user)];
     assert_eq!(access.replace(AccessRecords { users, ..AccessRecords::default() }), []);

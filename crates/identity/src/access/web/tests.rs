@@ -61,7 +61,7 @@ fn records() -> AccessRecords {
         "Condition":{"StringEquals":{"aws:userid":"staff:nightly"}}}}"#;
     let extra = PolicyRecord(document.to_owned());
     let policies = vec![("extra".to_owned(), extra)];
-    AccessRecords { accounts: vec![(LAB, lab)], policies, users: Vec::new() }
+    AccessRecords { accounts: vec![(LAB, lab)], policies, ..AccessRecords::default() }
 }
 
 fn access(roles: Vec<WebRole>) -> Access {
@@ -136,15 +136,7 @@ async fn a_web_session_ends_when_its_role_account_or_policy_is_removed() {
             [1; MasterKey::NONCE_BYTES],
         );
         let (uid, gid, umask) = (1, 1, 0);
-        let user = User {
-            account: LAB,
-            sealed_secret,
-            enabled: true,
-            uid,
-            gid,
-            umask,
-            policies: Vec::new(),
-        };
+        let user = User { uid, gid, umask, policies: Vec::new(), ..User::new(LAB, sealed_secret) };
         records.users.push(("staff".to_owned(), user));
     };
     assert_eq!(without(named_alike), Some(Code::AccessDenied));
