@@ -101,10 +101,14 @@ impl AdminApi {
             }
 
             Endpoint::ListPolicies => Reply::json(&self.policies(actor()?, &call.query()?).await?),
-            Endpoint::GetPolicy => Reply::tagged(&self.policy(actor()?, named).await?),
+            Endpoint::GetPolicy => {
+                let policy = self.policy(actor()?, named).await?;
+                Reply::of_record(&policy, policy.version)
+            }
             Endpoint::PutPolicy => {
                 let new = call.body()?;
-                Reply::tagged(&self.put_policy(actor()?, named, &new, if_match).await?)
+                let policy = self.put_policy(actor()?, named, &new, if_match).await?;
+                Reply::of_record(&policy, policy.version)
             }
             Endpoint::DeletePolicy => {
                 self.delete_policy(actor()?, named, if_match).await?;

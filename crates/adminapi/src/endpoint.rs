@@ -2,7 +2,7 @@
 //!
 //! The router, the document of `OpenAPI` and the tests of permissions follow from the table. For
 //! example, the row of `GetPolicy` says that `GET /policies/{policy}` needs `admin:GetPolicy` and
-//! returns a `PolicyDocument` with an entity tag. A new endpoint is a row here and an arm in
+//! returns a `PolicyJson` with an entity tag. A new endpoint is a row here and an arm in
 //! `dispatch`, without which the crate does not compile.
 
 use http::Method;
@@ -241,9 +241,9 @@ endpoints! {
 
     ListPolicies = GET "/policies" GetPolicy query(PageQuery) => json(ListPage<policies::PolicySummary>),
         "Lists policies, the built-in ones too.";
-    GetPolicy = GET "/policies/{policy}" GetPolicy none => tagged(policies::PolicyDocument),
+    GetPolicy = GET "/policies/{policy}" GetPolicy none => tagged(policies::PolicyJson),
         "Returns a policy.";
-    PutPolicy = PUT "/policies/{policy}" CreatePolicy body(policies::NewPolicy) => tagged(policies::PolicyDocument),
+    PutPolicy = PUT "/policies/{policy}" CreatePolicy body(policies::NewPolicy) => tagged(policies::PolicyJson),
         "Creates or replaces a policy.";
     DeletePolicy = DELETE "/policies/{policy}" DeletePolicy none => empty,
         "Removes a policy that no user has.";

@@ -144,6 +144,12 @@ fn kind(error: &AdminError) -> (StatusCode, &'static str) {
         AdminError::Name(_) | AdminError::BucketName(_) => (StatusCode::BAD_REQUEST, "InvalidName"),
         AdminError::Document(_) => (StatusCode::BAD_REQUEST, "InvalidPolicy"),
         AdminError::NoSuchUser => (StatusCode::NOT_FOUND, "NoSuchUser"),
+        AdminError::NoSuchGroup => (StatusCode::NOT_FOUND, "NoSuchGroup"),
+        AdminError::NoSuchMember(_) => (StatusCode::NOT_FOUND, "NoSuchMember"),
+        AdminError::NotUser(_) => (StatusCode::CONFLICT, "NotUser"),
+        AdminError::IsUser => (StatusCode::CONFLICT, "IsUser"),
+        AdminError::TooMany(..) => (StatusCode::CONFLICT, "TooMany"),
+        AdminError::Changed => (StatusCode::PRECONDITION_FAILED, "Changed"),
         AdminError::NoSuchAccount(_) => (StatusCode::NOT_FOUND, "NoSuchAccount"),
         AdminError::NoSuchPolicy(_) => (StatusCode::NOT_FOUND, "NoSuchPolicy"),
         AdminError::NoSuchBucket => (StatusCode::NOT_FOUND, "NoSuchBucket"),
@@ -158,7 +164,9 @@ fn kind(error: &AdminError) -> (StatusCode, &'static str) {
         }
         AdminError::AccountHasUsers(_)
         | AdminError::AccountHasBuckets(_)
-        | AdminError::PolicyInUse(_) => (StatusCode::CONFLICT, "InUse"),
+        | AdminError::GroupHasMembers(_)
+        | AdminError::PolicyInUse(_)
+        | AdminError::PolicyOfGroups(_) => (StatusCode::CONFLICT, "InUse"),
         AdminError::KeepsVersions
         | AdminError::HasNoTrash
         | AdminError::TrashLeft

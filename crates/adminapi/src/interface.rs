@@ -102,6 +102,18 @@ impl Reply {
         Ok(Reply { status: StatusCode::OK, headers, body: body.into() })
     }
 
+    /// Returns a response with a JSON document that was made from a record with this version.
+    pub(crate) fn of_record(
+        value: &impl Serialize,
+        version: Option<admin::Etag>,
+    ) -> Result<Reply, ApiError> {
+        let Some(version) = version else { return Reply::tagged(value) };
+        let mut reply = Reply::json(value)?;
+        let tag = HeaderValue::from_str(&format!("\"{version}\""));
+        reply.headers.insert(ETAG, tag.map_err(|_| s3::Code::InternalError)?);
+        Ok(reply)
+    }
+
     /// Returns a response with a JSON document and its entity tag.
     pub(crate) fn tagged(value: &impl Serialize) -> Result<Reply, ApiError> {
         let mut reply = Reply::json(value)?;

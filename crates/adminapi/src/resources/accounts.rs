@@ -77,6 +77,6 @@ impl AdminApi {
     /// `AccessDenied` without `admin:DeleteAccount`, `NoSuchAccount`, `InUse`, `BuiltIn`.
     pub async fn delete_account(&self, actor: &Actor<'_>, named: &str) -> Result<(), ApiError> {
         actor.require(AdminAction::DeleteAccount)?;
-        Ok(self.admin.remove_account(named).await?)
+        Ok(self.admin.remove_account(named, None).await?)
     }
 }

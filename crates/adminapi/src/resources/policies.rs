@@ -3,7 +3,7 @@
 //! For example, `PUT /policies/readers` with `{"document": {"Statement": […]}}` creates a policy that
 //! users and groups can have.
 
-use admin::{AdminError, NamedPolicy, PolicySet};
+use admin::{Etag, NamedPolicy};
 use policy::{AdminAction, Policy, PolicyKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,14 +24,18 @@ pub struct PolicySummary {
 
 /// A policy with its document.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct PolicyDocument {
+#[schema(as = Policy)]
+pub struct PolicyJson {
     /// The name.
     pub name: String,
     /// True if the policy is built in and cannot be changed.
     pub built_in: bool,
-    /// The document in the JSON of AWS. `null` for a built-in policy.
-    #[schema(value_type = Option<serde_json::Value>)]
-    pub document: Option<Box<RawValue>>,
+    /// The document in the JSON of AWS.
+    #[schema(value_type = serde_json::Value)]
+    pub document: Box<RawValue>,
+    /// The version of the record; `None` for a built-in policy. It becomes the `ETag`.
+    #[serde(skip)]
+    pub version: Option<Etag>,
 }
 
 /// A policy document of a request.
@@ -75,28 +79,21 @@ impl AdminApi {
     ///
     /// # Errors
     /// `AccessDenied` without `admin:GetPolicy`, `NoSuchPolicy`.
-    pub async fn policy(&self, actor: &Actor<'_>, name: &str) -> Result<PolicyDocument, ApiError> {
+    pub async fn policy(&self, actor: &Actor<'_>, name: &str) -> Result<PolicyJson, ApiError> {
         actor.require(AdminAction::GetPolicy)?;
         self.known_policy(name).await
     }
 
-    async fn known_policy(&self, name: &str) -> Result<PolicyDocument, ApiError> {
-        let name = name.to_owned();
-        match self.admin.policy(&name).await {
-            Ok(text) => {
-                // A document that was stored is JSON, because the parser of policies accepted it. Its
-                // members keep their order.
-                let document = RawValue::from_string(text).map_err(|error| {
-                    tracing::error!(%error, policy = name, "cannot parse a policy");
-                    ApiError::from(s3::Code::InternalError)
-                })?;
-                Ok(PolicyDocument { name, built_in: false, document: Some(document) })
-            }
-            Err(AdminError::PolicyIsBuiltIn) => {
-                Ok(PolicyDocument { name, built_in: true, document: None })
-            }
-            Err(error) => Err(error.into()),
-        }
+    async fn known_policy(&self, name: &str) -> Result<PolicyJson, ApiError> {
+        let found = self.admin.policy(name).await?;
+        // A document that was stored is JSON, because the parser of policies accepted it. Its members
+        // keep their order.
+        let document = RawValue::from_string(found.document).map_err(|error| {
+            tracing::error!(%error, policy = name, "cannot parse a policy");
+            ApiError::from(s3::Code::InternalError)
+        })?;
+        let (name, version) = (name.to_owned(), found.etag);
+        Ok(PolicyJson { name, built_in: version.is_none(), document, version })
     }
 
     /// Creates or replaces a policy.
@@ -110,12 +107,10 @@ impl AdminApi {
         name: &str,
         new: &NewPolicy,
         if_match: &IfMatch,
-    ) -> Result<PolicyDocument, ApiError> {
+    ) -> Result<PolicyJson, ApiError> {
         actor.require(AdminAction::CreatePolicy)?;
-        if if_match.is_some() {
-            if_match.check(&self.known_policy(name).await?)?;
-        }
-        let PolicySet { .. } = self.admin.put_policy(name, new.document.get()).await?;
+        let expected = if_match.of_record()?;
+        self.admin.put_policy(name, new.document.get(), expected.as_ref()).await?;
         self.known_policy(name).await
     }
 
@@ -130,10 +125,8 @@ impl AdminApi {
         if_match: &IfMatch,
     ) -> Result<(), ApiError> {
         actor.require(AdminAction::DeletePolicy)?;
-        if if_match.is_some() {
-            if_match.check(&self.known_policy(name).await?)?;
-        }
-        Ok(self.admin.remove_policy(name).await?)
+        let expected = if_match.of_record()?;
+        Ok(self.admin.remove_policy(name, expected.as_ref()).await?)
     }
 
     /// Checks a policy document. Reads and changes nothing.

@@ -69,15 +69,7 @@ fn a_login_ends_with_another_secret() {
     let replace = |secret: &str| {
         let nonce = [1; MasterKey::NONCE_BYTES];
         let sealed_secret = access.seal("anna", &Secret::new(secret), nonce);
-        let user = User {
-            account: AccountId::MAIN,
-            sealed_secret,
-            enabled: true,
-            uid: 0,
-            gid: 0,
-            umask: 0,
-            policies: Vec::new(),
-        };
+        let user = User::new(AccountId::MAIN, sealed_secret);
         let users = vec![("anna".to_owned(), user)];
         access.replace(AccessRecords { users, ..AccessRecords::default() });
     };
