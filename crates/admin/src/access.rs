@@ -297,7 +297,8 @@ impl Admin {
         Ok((secret, sealed_secret))
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    /// Returns the current time.
+    pub fn now(&self) -> Timestamp {
         self.surroundings.clock.now()
     }
 

@@ -3,7 +3,10 @@
 //! For example, if an account has locked itself out of a bucket by a policy, an operator removes
 //! the policy with [`Admin::clear_bucket`].
 
-use namespace::{BucketChange, FindBucket, FoundBucket, ReadBuckets, SetBucket, SetBucketConfig};
+use namespace::{
+    BucketChange, BucketConfigs, FindBucket, FindBucketConfigs, FoundBucket, ReadBuckets,
+    SetBucket, SetBucketConfig,
+};
 use record::BucketConfigKind;
 use record::key::{self, CounterKind};
 use s3::BucketName;
@@ -102,6 +105,15 @@ impl Admin {
     pub async fn bucket(&self, name: &str) -> Result<FoundBucket, AdminError> {
         let name = parse(name)?;
         self.look(&FindBucket { name: name.as_str().as_bytes() }).await
+    }
+
+    /// Returns a bucket with its configurations, such as its policy.
+    ///
+    /// # Errors
+    /// Those of [`Admin::bucket`].
+    pub async fn bucket_configs(&self, name: &str) -> Result<BucketConfigs, AdminError> {
+        let name = parse(name)?;
+        self.look(&FindBucketConfigs { name: name.as_str().as_bytes() }).await
     }
 
     /// Changes one setting of a bucket. The objects in the bucket do not change.

@@ -53,6 +53,9 @@ pub enum AdminError {
     /// The access key is that of a user. The operation is for further keys and tokens only.
     #[error("it is the access key of a user")]
     IsUser,
+    /// There is a group of this name.
+    #[error("it exists")]
+    GroupExists,
     /// There is no group of this name.
     #[error("there is none of this name")]
     NoSuchGroup,

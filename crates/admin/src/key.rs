@@ -100,6 +100,22 @@ impl Admin {
         self.all_keys(own).await
     }
 
+    /// Returns the access keys of S3 of a user, or of all users: their own ones and the further ones,
+    /// in order of name.
+    ///
+    /// # Errors
+    /// Those of [`Admin::user`].
+    pub async fn access_keys(&self, user: Option<&str>) -> Result<Vec<AccessKey>, AdminError> {
+        if let Some(user) = user {
+            self.user(user).await?;
+        }
+        self.all_keys(|key| {
+            let of = key.parent.as_deref().unwrap_or(&key.access_key);
+            key.actions.is_none() && user.is_none_or(|user| user == of)
+        })
+        .await
+    }
+
     /// Creates a further key of the user `parent`.
     ///
     /// # Errors

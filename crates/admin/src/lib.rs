@@ -47,9 +47,9 @@ pub use names::{
     NameError, check_access_key, check_account_name, check_group_name, check_policy_name,
     check_secret,
 };
-pub use namespace::{BucketChange, FoundBucket, KeyChange};
+pub use namespace::{BucketChange, BucketConfigs, FoundBucket, KeyChange};
 pub use node::{BLOCKS_LISTED_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
-pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicyDocument, PolicySet};
+pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet, StoredPolicy};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use trash::{BucketTrash, Restored};

@@ -23,7 +23,7 @@ pub struct NamedPolicy {
 
 /// The document of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PolicyDocument {
+pub struct StoredPolicy {
     /// The document, in JSON.
     pub document: String,
     /// The version of the record; `None` for a built-in policy, which has no record.
@@ -53,14 +53,14 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::NoSuchPolicy`].
-    pub async fn policy(&self, name: &str) -> Result<PolicyDocument, AdminError> {
+    pub async fn policy(&self, name: &str) -> Result<StoredPolicy, AdminError> {
         if let Some(document) = Policy::canned_document(name) {
-            return Ok(PolicyDocument { document, etag: None });
+            return Ok(StoredPolicy { document, etag: None });
         }
         existing(name)?;
         let record = self.look(&FindPolicy { name }).await??;
         let etag = Some(Etag::of(&record.encode(&key::policy(name))));
-        Ok(PolicyDocument { document: record.0, etag })
+        Ok(StoredPolicy { document: record.0, etag })
     }
 
     /// Creates a policy, or replaces the policy of this name.

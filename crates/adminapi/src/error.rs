@@ -156,7 +156,10 @@ fn kind(error: &AdminError) -> (StatusCode, &'static str) {
         AdminError::NoSuchNode => (StatusCode::NOT_FOUND, "NoSuchNode"),
         AdminError::NotInTrash => (StatusCode::NOT_FOUND, "NotInTrash"),
         AdminError::NoVolume => (StatusCode::NOT_FOUND, "NoVolume"),
-        AdminError::UserExists | AdminError::AccountExists | AdminError::BucketExists => {
+        AdminError::UserExists
+        | AdminError::AccountExists
+        | AdminError::GroupExists
+        | AdminError::BucketExists => {
             (StatusCode::CONFLICT, "Exists")
         }
         AdminError::AccountIsBuiltIn | AdminError::PolicyIsBuiltIn | AdminError::NameIsBuiltIn => {

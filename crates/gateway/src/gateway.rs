@@ -236,6 +236,9 @@ impl Gateway {
         let identity = self.access.identify(key, token, accepted.now)?;
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
         let form = credentials.verify(secret, bucket, &accepted.rules_for(identity.as_deref()))?;
+        if let Some(identity) = &identity {
+            identity.note_use(accepted.now);
+        }
         let post = PostObject::parse(&form)?;
         let parsed = ParsedRequest {
             operation: Operation::PostObject,

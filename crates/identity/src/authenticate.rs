@@ -63,7 +63,7 @@ pub struct Authenticated {
 
 impl Access {
     /// Returns the identity of an access key, or of a session if a session token came with the key.
-    /// Returns `None` for an anonymous request or an unknown key. Nothing is verified yet: the
+    /// Returns `None` for an anonymous request, and for an unknown or expired key. Nothing is verified yet: the
     /// caller checks that the sender knows the secret of the identity.
     ///
     /// Faults: `InvalidToken`; `ExpiredToken`; `AccessDenied` if a policy of a web identity is
@@ -76,7 +76,7 @@ impl Access {
     ) -> Result<Option<Arc<Identity>>, Fault> {
         let Some(access_key) = access_key else { return Ok(None) };
         // Permanent keys are looked up first. A token is opened only for an unknown key.
-        let known = self.lookup(access_key);
+        let known = self.lookup(access_key, now);
         match token {
             // A token together with a permanent access key is refused when the signature is
             // verified.
@@ -101,6 +101,9 @@ impl Access {
         let secret = identity.as_ref().map(|identity| identity.secret.expose());
         let rules = accepted.rules_for(identity.as_deref());
         let verified = credentials.verify(secret, request, &rules)?;
+        if let Some(identity) = &identity {
+            identity.note_use(accepted.now);
+        }
         Ok(Authenticated { verified, identity })
     }
 }

@@ -34,7 +34,8 @@ mod origin;
 mod sender;
 
 pub use access::{
-    Access, Identity, MasterKey, SealError, Secret, UMASK_DEFAULT, Unusable, WebRole,
+    Access, Bearer, BearerError, Identity, MasterKey, SealError, Secret, UMASK_DEFAULT, Unusable,
+    WebRole,
 };
 pub use assume_role::WebSession;
 pub use authenticate::{AcceptedSignatures, Authenticated};

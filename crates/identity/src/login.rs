@@ -104,12 +104,13 @@ impl Access {
         secret: &str,
         now: OffsetDateTime,
     ) -> Result<Option<Login>, Fault> {
-        let identity = self.lookup(access_key);
+        let identity = self.lookup(access_key, now);
         let expected = identity.as_ref().map_or("", |identity| identity.secret.expose());
         let is_same = bool::from(expected.as_bytes().ct_eq(secret.as_bytes()));
         let Some(identity) = identity.filter(|_| is_same && !secret.is_empty()) else {
             return Ok(None);
         };
+        identity.note_use(now);
         let holder = LoginHolder::Key { key: access_key.to_owned(), proof: identity.proof() };
         Login::new(holder, now).map(Some)
     }
@@ -167,7 +168,7 @@ impl Access {
         }
         let identity = match &login.holder {
             LoginHolder::Key { key, proof } => {
-                let known = self.lookup(key).filter(|known| known.proof() == *proof);
+                let known = self.lookup(key, now).filter(|known| known.proof() == *proof);
                 known.ok_or(LoginError::Changed)?
             }
             LoginHolder::Session { session, token } => {

@@ -79,6 +79,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let mounted = mount_if_set((&backend, &metrics), mount, serve).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
+    tasks.spawn(keep_last_uses(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let gateway =
         Gateway::new(Arc::clone(&shared), Arc::clone(&access), gateway_settings(serve, open));
     let day = Duration::from_secs(open.lifecycle_day_seconds);
@@ -248,6 +249,11 @@ fn unreadable(error: volume::VolumeError) -> Problem {
 /// Follows changes of access keys until the gateway stops.
 async fn follow_access(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
     access.follow(&volume, &stop).await;
+}
+
+/// Writes the last uses of access keys until the gateway stops, and then once more.
+async fn keep_last_uses(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
+    access.keep_last_uses(&volume, &stop).await;
 }
 
 /// The signals that a gateway handles.

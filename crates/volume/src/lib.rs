@@ -37,10 +37,10 @@ pub use facade::{
 pub use ledger::{Ledger, Note};
 pub use namespace::{
     AccessRecords, Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, ConflictSearch,
-    DIRECTORIES_MAX, Exempt, FoundNode, FoundPart, FsError, ListEntry, ListQuery, ListedName,
-    ListedNames, Listing, LockUse, NamedBucket, NewNode, NodeName, NotAnAcl, OBJECT_TAGS_MAX,
-    ObjectChange, ObjectCondition, ObjectItem, RemoveCondition, RemovedKey, RemovedName,
-    RemovedVersion, RenameMode, Renamed, SetLocksResult, SetTime, TagMatch,
+    DIRECTORIES_MAX, Exempt, FoundNode, FoundPart, FsError, LAST_USES_MAX, ListEntry, ListQuery,
+    ListedName, ListedNames, Listing, LockUse, NamedBucket, NewNode, NodeName, NotAnAcl,
+    OBJECT_TAGS_MAX, ObjectChange, ObjectCondition, ObjectItem, RemoveCondition, RemovedKey,
+    RemovedName, RemovedVersion, RenameMode, Renamed, SetLocksResult, SetTime, TagMatch,
     USER_METADATA_BYTES_MAX, Usage, Whiteout, WriteCondition, XattrChange, without_rights,
 };
 pub use options::VolumeOptions;

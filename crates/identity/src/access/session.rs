@@ -75,6 +75,7 @@ struct Sealed {
 #[serde(untagged)]
 enum SessionOwner {
     User {
+        /// The access key with which the session began: that of a user, or a further key.
         user: String,
         /// A hash of the user's secret. The session ends when the user gets another secret.
         proof: String,
@@ -103,7 +104,7 @@ impl Access {
         user: &Identity,
         new: &NewSession<'_>,
     ) -> Result<SessionCredentials, Fault> {
-        self.begin(SessionOwner::User { user: user.access_key.clone(), proof: user.proof() }, new)
+        self.begin(SessionOwner::User { user: user.signing_key.clone(), proof: user.proof() }, new)
     }
 
     /// Creates temporary credentials for a web identity. Faults: as [`Access::begin_session`].
@@ -141,7 +142,17 @@ impl Access {
         let token = STANDARD.encode(self.seal(&seal_name(&access_key), &Secret::new(text), nonce));
         // A longer token would not fit into the headers of S3 requests with large metadata.
         if token.len() > TOKEN_BYTES_MAX {
-            return Err(Code::PackedPolicyTooLarge.into());
+            let fault = Fault::from(Code::PackedPolicyTooLarge);
+            return Err(match &sealed.holder {
+                SessionOwner::User { .. } => fault,
+                // Without this sentence, an operator would look for a session policy.
+                SessionOwner::Web { .. } => fault.detail(format!(
+                    "The session token would have {} bytes, and {TOKEN_BYTES_MAX} at most. It contains \
+                     the claims that the role keeps, the policies that the token names, and the \
+                     session policy.",
+                    token.len()
+                )),
+            });
         }
         Ok(SessionCredentials { access_key, secret, token, expires: new.expires })
     }
@@ -149,7 +160,7 @@ impl Access {
     /// Returns the identity of a session, with the current permissions of its user or role.
     ///
     /// Faults: `InvalidToken` if the token does not belong to the access key, if the user is gone,
-    /// disabled or has another secret, or if no role admits the web identity any more;
+    /// disabled, expired or has another secret, or if no role admits the web identity any more;
     /// `AccessDenied` if a policy of a web identity is gone; `ExpiredToken`.
     pub(crate) fn session(
         &self,
@@ -180,7 +191,7 @@ impl Access {
             SessionOwner::User { user, proof: proved } => {
                 // The proof fails if the user was removed and another user with this name was
                 // added.
-                let user = self.lookup(&user).filter(|user| user.proof() == proved);
+                let user = self.lookup(&user, now).filter(|user| user.proof() == proved);
                 let user = user.ok_or_else(invalid)?;
                 let role = user.access_key.clone();
                 let session = Some(Session { role, name, policy, began, web: None });
@@ -196,6 +207,7 @@ impl Access {
                 let session = Some(Session { role, name, policy, began, web: Some(web) });
                 let root = false;
                 let identity = Identity {
+                    signing_key: access_key.clone(),
                     access_key,
                     secret,
                     account,
@@ -205,6 +217,8 @@ impl Access {
                     root,
                     policies,
                     session,
+                    expires: None,
+                    last_use: None,
                 };
                 Ok(Arc::new(identity))
             }
@@ -220,7 +234,7 @@ impl Access {
         claimed: &[String],
     ) -> Result<Vec<Arc<Policy>>, Fault> {
         let denied = |why: String| Fault::new(Code::AccessDenied).detail(why);
-        if self.lookup(&role.name).is_some() {
+        if self.usable(&role.name).is_some() {
             // Policies could not distinguish the sessions of the role from those of the user.
             return Err(denied(format!("The role {:?} has the name of an access key.", role.name)));
         }

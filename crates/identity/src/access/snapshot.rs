@@ -1,4 +1,4 @@
-//! A snapshot of accounts, access keys and policies in memory.
+//! A snapshot of accounts, access keys, groups and policies in memory.
 //!
 //! A request looks up its access key without a round trip. When the records change, the owner of an
 //! [`Access`] reads them and replaces the whole snapshot, so a lookup never sees a half-replaced
@@ -12,12 +12,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use policy::{Policy, PolicyKind, Principal, PrincipalName, RoleSession};
-use record::{Account, AccountId, CanonicalId, PolicyRecord, User};
+use record::{Account, AccountId, CanonicalId, Group, PolicyRecord, User, UserKind};
 use s3::response::Owner;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use volume::AccessRecords;
 
+use super::key_use::KeyUse;
 use super::secret::{MasterKey, SealError, Secret};
 use super::web::{WebIdentity, WebRole};
 
@@ -30,8 +31,12 @@ const ANONYMOUS_ID: &str = "65a011a29cdf8ec533ec3d1ccaae921c";
 /// The sender of a signed request: a user, a user's session, or a web identity.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The access key of the user. For a web identity, which has no user: the session's access key.
+    /// The name of the user, which is its own access key. For a web identity, which has no user: the
+    /// session's access key.
     pub access_key: String,
+    /// The access key whose secret the sender knows: that of the user, or a further key of the user.
+    /// For a session: the key with which it began. The same as `access_key` for a web identity.
+    pub signing_key: String,
     /// The secret with which requests are signed.
     pub secret: Secret,
     /// The account that the sender belongs to.
@@ -45,16 +50,21 @@ pub struct Identity {
     /// True for the operator's own key, which has all permissions in its account.
     pub root: bool,
     pub(crate) policies: Vec<Arc<Policy>>,
-    /// The session, if the credentials are temporary. `access_key` is then the key of the user, if
-    /// there is a user.
+    /// The session, if the credentials are temporary.
     pub(crate) session: Option<Session>,
+    /// The time from which the access key is refused.
+    pub(crate) expires: Option<OffsetDateTime>,
+    /// The last use of the access key; `None` if it has no record.
+    pub(crate) last_use: Option<Arc<KeyUse>>,
 }
 
 impl Identity {
     /// Returns the identity of the operator's own key.
     pub fn root(access_key: impl Into<String>, secret: Secret) -> Identity {
+        let access_key = access_key.into();
         Identity {
-            access_key: access_key.into(),
+            signing_key: access_key.clone(),
+            access_key,
             secret,
             account: AccountId::MAIN,
             uid: 0,
@@ -63,7 +73,14 @@ impl Identity {
             root: true,
             policies: Vec::new(),
             session: None,
+            expires: None,
+            last_use: None,
         }
+    }
+
+    /// Returns true if the access key is accepted at this time.
+    pub(super) fn is_current(&self, now: OffsetDateTime) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
     }
 
     /// Returns the access key of the user; `None` for a web identity.
@@ -105,6 +122,16 @@ pub(crate) struct Session {
     pub(crate) web: Option<WebIdentity>,
 }
 
+/// An enabled token.
+#[derive(Debug)]
+pub struct Bearer {
+    /// The identity of its user; that of the operator for a token without a user. `signing_key` is
+    /// the name of the token.
+    pub identity: Arc<Identity>,
+    /// The patterns of the permitted actions. For example, `admin:ListUsers` or `admin:*`.
+    pub actions: Vec<String>,
+}
+
 /// The reason why the record of an account, an access key or a policy grants nothing, as a sentence
 /// for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,12 +143,15 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// The decoded records of accounts, users and policies, as lookup tables.
+/// The decoded records of accounts, users, groups and policies, as lookup tables.
 #[derive(Debug, Default)]
-struct Tables {
+pub(super) struct Tables {
     accounts: HashMap<AccountId, Account>,
     numbers: HashMap<CanonicalId, AccountId>,
+    /// The enabled access keys of S3: those of users, and further keys.
     users: HashMap<String, Arc<Identity>>,
+    /// The enabled tokens, by name. S3 never looks a key up here.
+    pub(super) tokens: HashMap<String, Arc<Bearer>>,
     policies: HashMap<String, Arc<Policy>>,
 }
 
@@ -132,7 +162,13 @@ impl Tables {
     }
 }
 
-/// All accounts, access keys and policies, as of the last [`Access::replace`].
+/// Users and groups by name, during the replacement of a snapshot.
+struct Named<'a> {
+    users: HashMap<&'a str, &'a User>,
+    groups: HashMap<&'a str, &'a Group>,
+}
+
+/// All accounts, access keys, groups and policies, as of the last [`Access::replace`].
 #[derive(Debug)]
 pub struct Access {
     root: Arc<Identity>,
@@ -163,7 +199,7 @@ impl Access {
         &self.web_roles
     }
 
-    /// Replaces all accounts, users and policies. Returns the unusable records, but only if the
+    /// Replaces all accounts, users, groups and policies. Returns the unusable records, but only if the
     /// records have changed, so that each problem is logged once.
     pub fn replace(&self, records: AccessRecords) -> Vec<Unusable> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,12 +221,38 @@ impl Access {
             tables.numbers.insert(account.canonical_id, *id);
             tables.accounts.insert(*id, account.clone());
         }
+        let named = Named {
+            users: records.users.iter().map(|(name, user)| (name.as_str(), user)).collect(),
+            groups: records.groups.iter().map(|(name, group)| (name.as_str(), group)).collect(),
+        };
+        let earlier = self.known();
         for (access_key, user) in records.users.iter().filter(|(_, user)| user.enabled) {
-            match self.identity(access_key, user, &tables) {
-                Ok(identity) => {
+            let identity = match self.identity(access_key, user, &named, &tables) {
+                Ok(Some(identity)) => identity,
+                // Its user is disabled.
+                Ok(None) => continue,
+                Err(problem) => {
+                    unusable.push(problem);
+                    continue;
+                }
+            };
+            match &user.kind {
+                UserKind::Key => {
+                    let earlier = earlier.users.get(access_key).map(|known| &**known);
+                    let identity = identity.with_use_of(earlier);
                     tables.users.insert(access_key.clone(), Arc::new(identity));
                 }
-                Err(problem) => unusable.push(problem),
+                UserKind::Token { actions } => {
+                    let earlier = earlier.tokens.get(access_key).map(|known| &*known.identity);
+                    match Bearer::new(identity.with_use_of(earlier), actions) {
+                        Ok(bearer) => {
+                            tables.tokens.insert(access_key.clone(), Arc::new(bearer));
+                        }
+                        Err(why) => {
+                            unusable.push(Unusable(format!("token {access_key:?}: {why}")));
+                        }
+                    }
+                }
             }
         }
         // All tables are replaced in one step. A lookup that is running keeps the old tables, so it
@@ -200,26 +262,43 @@ impl Access {
         unusable
     }
 
-    /// Returns the identity of a user. If one of its policies is unusable, the access key is
-    /// unusable too, because this policy may deny actions that others allow.
+    /// Returns the identity of an access key or token; `None` if its user is disabled. If one of the
+    /// policies of the user or its groups is unusable, the access key is unusable too, because this
+    /// policy may deny actions that others allow.
     fn identity(
         &self,
         access_key: &str,
-        user: &User,
+        record: &User,
+        named: &Named<'_>,
         known: &Tables,
-    ) -> Result<Identity, Unusable> {
+    ) -> Result<Option<Identity>, Unusable> {
         let problem = |what: String| Unusable(format!("access key {access_key:?}: {what}"));
-        let secret = self.master.open(access_key, &user.sealed_secret);
+        let secret = self.master.open(access_key, &record.sealed_secret);
         let secret = secret.map_err(|error| problem(error.to_string()))?;
-        let mut policies = Vec::with_capacity(user.policies.len());
-        for name in &user.policies {
-            let policy = known.policy(name);
-            policies.push(policy.ok_or_else(|| problem(format!("no usable policy {name:?}")))?);
+        let expires = record.expires.map(rules::time);
+        let last_use = Some(Arc::new(KeyUse::default()));
+        let signing_key = access_key.to_owned();
+        let of_operator = record.parent.is_none() && record.kind != UserKind::Key;
+        if of_operator {
+            // It acts for the operator, within its actions.
+            let root = Identity::root(self.root.access_key.clone(), secret);
+            return Ok(Some(Identity { signing_key, expires, last_use, ..root }));
         }
-        let access_key = access_key.to_owned();
+        let (name, user) = match &record.parent {
+            None => (access_key, record),
+            Some(parent) => match named.users.get(parent.as_str()) {
+                Some(user) if user.is_user() => (parent.as_str(), *user),
+                Some(_) | None => return Err(problem(format!("no user {parent:?}"))),
+            },
+        };
+        if !user.enabled {
+            return Ok(None);
+        }
+        let policies = policies_of(user, named, known).map_err(problem)?;
         let User { account, uid, gid, umask, .. } = *user;
-        Ok(Identity {
-            access_key,
+        Ok(Some(Identity {
+            access_key: name.to_owned(),
+            signing_key,
             secret,
             account,
             uid,
@@ -228,20 +307,43 @@ impl Access {
             root: false,
             policies,
             session: None,
-        })
+            expires,
+            last_use,
+        }))
     }
 
-    fn known(&self) -> Arc<Tables> {
+    pub(super) fn known(&self) -> Arc<Tables> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the identity with an access key; `None` if the key is unknown or disabled.
-    pub fn lookup(&self, access_key: &str) -> Option<Arc<Identity>> {
+    /// Returns the identity with an access key of S3; `None` if the key is unknown, disabled, or
+    /// expired at this time.
+    pub fn lookup(&self, access_key: &str, now: OffsetDateTime) -> Option<Arc<Identity>> {
+        // The time is checked here and not in `replace`: a key ends at its time, also if no record
+        // changes then.
+        self.usable(access_key).filter(|identity| identity.is_current(now))
+    }
+
+    /// Returns the identity with an access key of S3, which may have expired; `None` if the key is
+    /// unknown or disabled.
+    pub(super) fn usable(&self, access_key: &str) -> Option<Arc<Identity>> {
         // The operator's key comes first, so a user record cannot take its place.
         if access_key == self.root.access_key {
             return Some(Arc::clone(&self.root));
         }
         self.known().users.get(access_key).cloned()
+    }
+
+    /// Returns the access keys and tokens with a use that is not written yet, and its time.
+    pub(super) fn unwritten_uses(&self) -> Vec<(Arc<Identity>, i64)> {
+        let known = self.known();
+        let tokens = known.tokens.values().map(|bearer| &bearer.identity);
+        let all = known.users.values().chain(tokens);
+        let unwritten = all.filter_map(|identity| {
+            let at = identity.last_use.as_ref()?.unwritten()?;
+            Some((Arc::clone(identity), at))
+        });
+        unwritten.collect()
     }
 
     /// Returns the current policies of these names. Fails with the name of a policy that is missing
@@ -283,7 +385,8 @@ impl Access {
             number.parse().is_ok_and(|id: AccountId| known.accounts.contains_key(&id))
         };
         let user = |access_key: &str, account: Option<&str>| {
-            let identity = self.lookup(access_key);
+            // The principal of a further key is its user.
+            let identity = self.usable(access_key).filter(|known| known.access_key == access_key);
             identity.is_some_and(|identity| {
                 account.is_none_or(|number| identity.account.to_string() == number)
             })
@@ -343,6 +446,28 @@ impl Access {
     ) -> Vec<u8> {
         self.master.seal(access_key, secret, nonce)
     }
+}
+
+/// Returns the policies of a user and of its enabled groups, each once. Fails with a sentence about
+/// the first one that is missing or unusable.
+fn policies_of(
+    user: &User,
+    records: &Named<'_>,
+    known: &Tables,
+) -> Result<Vec<Arc<Policy>>, String> {
+    let mut names: Vec<&String> = user.policies.iter().collect();
+    for group in &user.groups {
+        let found = records.groups.get(group.as_str());
+        let found = found.ok_or_else(|| format!("no usable group {group:?}"))?;
+        if found.enabled {
+            names.extend(&found.policies);
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    let policy =
+        |name: &String| known.policy(name).ok_or_else(|| format!("no usable policy {name:?}"));
+    names.into_iter().map(policy).collect()
 }
 
 /// Returns the canonical id of an account as text. A removed account has its number instead.

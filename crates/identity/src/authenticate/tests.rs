@@ -83,7 +83,7 @@ fn the_owner_of_an_access_key_is_the_sender_if_it_knows_the_secret() {
 #[test]
 fn a_session_needs_its_token_and_a_permanent_key_none() {
     let access = access();
-    let anna = access.lookup("anna").unwrap();
+    let anna = access.lookup("anna", NOW).unwrap();
     let requested = AssumeRole { session: "nightly".to_owned(), seconds: 900, policy: None };
     let given = access.assume_role(&anna, &requested, NOW).unwrap();
     let of_session = signed(&given.access_key, &given.secret, Some(&given.token));

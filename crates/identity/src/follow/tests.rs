@@ -9,10 +9,13 @@ use faulty::Faulty;
 use record::AccountId;
 use runtime::SystemClock;
 use store::StoreErrorKind;
+use time::OffsetDateTime;
 use volume::VolumeOptions;
 
 use super::*;
 use crate::access::{Identity, MasterKey, Secret};
+
+const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 
 #[derive(Debug)]
 struct Fixed;
@@ -66,13 +69,13 @@ async fn changes_of_other_processes_are_in_force_before_the_next_interval() {
     let (admin, volume, access) = world(&Faulty::new()).await;
     add(&admin, &access, "anna").await;
     access.read(&volume).await.unwrap();
-    assert!(access.lookup("anna").is_some() && access.lookup("bert").is_none());
+    assert!(access.lookup("anna", NOW).is_some() && access.lookup("bert", NOW).is_none());
     let stop = CancellationToken::new();
     let change = async {
         add(&admin, &access, "bert").await;
-        assert!(eventually(|| access.lookup("bert").is_some()).await, "it was added");
+        assert!(eventually(|| access.lookup("bert", NOW).is_some()).await, "it was added");
         admin.remove_user("anna", None).await.unwrap();
-        assert!(eventually(|| access.lookup("anna").is_none()).await, "it was removed");
+        assert!(eventually(|| access.lookup("anna", NOW).is_none()).await, "it was removed");
         stop.cancel();
     };
     tokio::join!(access.follow(&volume, &stop), change);
@@ -88,8 +91,8 @@ async fn the_last_known_records_stay_in_force_while_the_volume_cannot_be_read() 
     let fail = |with| store.reading.lock().unwrap().fails = with;
     fail(Some(StoreErrorKind::Unavailable));
     assert!(access.read(&volume).await.is_err());
-    assert!(access.lookup("anna").is_some() && access.lookup("bert").is_none());
+    assert!(access.lookup("anna", NOW).is_some() && access.lookup("bert", NOW).is_none());
     fail(None);
     access.read(&volume).await.unwrap();
-    assert!(access.lookup("anna").is_some() && access.lookup("bert").is_some());
+    assert!(access.lookup("anna", NOW).is_some() && access.lookup("bert", NOW).is_some());
 }

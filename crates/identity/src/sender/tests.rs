@@ -142,7 +142,8 @@ impl World {
             now,
         };
         let verified = Credentials::Anonymous.verify(None, &head, &terms).unwrap();
-        let identity = who.map(|who| self.access.lookup(who).expect("a user"));
+        let identity =
+            who.map(|who| self.access.lookup(who, OffsetDateTime::UNIX_EPOCH).expect("a user"));
         let authenticated = Authenticated { verified, identity };
         let origin = RequestOrigin { headers: &headers, client: None, now };
         let sender = Sender::new(&self.access, &self.volume, &authenticated, origin);

@@ -1,8 +1,8 @@
 //! Accounts, access keys and policies, for the component that authorizes requests, and changes of the
 //! administration that run in this process's session.
 
-use namespace::{AccessRecords, ListAccess, ListUsers, Planner};
-use record::User;
+use namespace::{AccessRecords, ListAccess, ListUsers, Planner, RecordLastUses};
+use record::{Timestamp, User};
 
 use crate::{Volume, VolumeError};
 
@@ -26,5 +26,11 @@ impl Volume {
         O::Output: Send,
     {
         self.session.run(operation).await
+    }
+
+    /// Writes the last uses of access keys, at most [`namespace::LAST_USES_MAX`], unless the store has
+    /// later ones. No gateway reads its access keys again because of it.
+    pub async fn record_last_uses(&self, uses: &[(String, Timestamp)]) -> Result<(), VolumeError> {
+        self.session.run(&RecordLastUses { uses }).await
     }
 }

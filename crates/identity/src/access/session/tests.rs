@@ -25,7 +25,7 @@ fn access(master: u8) -> Access {
 }
 
 fn begin(access: &Access, policy: Option<&str>) -> SessionCredentials {
-    let anna = access.lookup("anna").expect("anna was added");
+    let anna = access.lookup("anna", NOW).expect("anna was added");
     let expires = NOW + Duration::HOUR;
     let new = NewSession { name: "nightly", policy, began: NOW, expires };
     access.begin_session(&anna, &new).expect("a session")
@@ -92,7 +92,7 @@ fn a_sealed_secret_is_refused_as_a_token() {
 #[test]
 fn a_token_in_the_recorded_format_opens() {
     let access = access(7);
-    let anna = access.lookup("anna").expect("anna was added");
+    let anna = access.lookup("anna", NOW).expect("anna was added");
     let text = format!(
         r#"{{"secret":"s3cret","user":"anna","proof":"{}","name":"nightly","policy":null,
             "began":0,"expires":3600}}"#,
@@ -123,7 +123,7 @@ fn a_token_that_exceeds_the_header_limit_is_not_created() {
     for bytes in (500..6_000).step_by(100).chain([AWS_POLICY_BYTES_MAX]) {
         let policy = policy(bytes);
         assert!(policy.len() <= bytes && bytes - policy.len() < 4);
-        let anna = access.lookup("anna").expect("anna was added");
+        let anna = access.lookup("anna", NOW).expect("anna was added");
         let expires = NOW + Duration::HOUR;
         let new = NewSession { name: &name, policy: Some(&policy), began: NOW, expires };
         match access.begin_session(&anna, &new) {
@@ -141,4 +141,35 @@ fn a_token_that_exceeds_the_header_limit_is_not_created() {
         }
     }
     assert!(refused > 0, "the longest policies do not fit");
+}
+
+#[test]
+fn a_session_of_a_further_key_acts_for_the_user_and_ends_with_the_key() {
+    let access = access(7);
+    let master = MasterKey::new([7; MasterKey::BYTES]);
+    let record = |name: &str, secret: &str| {
+        let sealed = master.seal(name, &Secret::new(secret), [1; MasterKey::NONCE_BYTES]);
+        User { policies: vec!["readonly".to_owned()], ..User::new(record::AccountId(7), sealed) }
+    };
+    let expires = Some(record::Timestamp(60_000_000_000));
+    let key = User { parent: Some("anna".to_owned()), expires, ..record("AK2", "its own") };
+    let anna = record("anna", "hers");
+    let with = |anna: User, key: Option<User>| {
+        let key = key.map(|key| ("AK2".to_owned(), key));
+        let users = [("anna".to_owned(), anna)].into_iter().chain(key).collect();
+        assert_eq!(access.replace(AccessRecords { users, ..AccessRecords::default() }), []);
+    };
+    with(anna.clone(), Some(key.clone()));
+    let further = access.lookup("AK2", NOW).expect("a further key");
+    let new =
+        NewSession { name: "nightly", policy: None, began: NOW, expires: NOW + Duration::HOUR };
+    let given = access.begin_session(&further, &new).expect("a session");
+    let at = |now| access.session(&given.access_key, &given.token, now);
+    let session = at(NOW).expect("a session");
+    assert_eq!((session.user_id().as_str(), session.signing_key.as_str()), ("anna:nightly", "AK2"));
+    assert_eq!(code(at(NOW + Duration::MINUTE)), Code::InvalidToken, "its key has expired");
+    with(User { enabled: false, ..anna.clone() }, Some(key));
+    assert_eq!(code(at(NOW)), Code::InvalidToken, "its user is disabled");
+    with(anna, None);
+    assert_eq!(code(at(NOW)), Code::InvalidToken, "its key is removed");
 }

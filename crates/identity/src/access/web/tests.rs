@@ -235,3 +235,31 @@ fn claims_of_the_token_are_values_of_conditions() {
     let arn = "arn:aws:iam::123456789012:oidc-provider/idp.example.com/realm";
     assert_eq!(web.provider_arn(), arn);
 }
+
+#[tokio::test]
+async fn a_token_with_many_claims_fits_the_headers_or_is_refused_with_a_sentence() {
+    let access = access(vec![role(|_| {})]);
+    let mut refused = 0;
+    for groups in (0..200).step_by(10) {
+        // Quotes are the longest form of a character in JSON.
+        let texts = (0..groups).map(|number| format!("\"{number}\" of the lab")).collect();
+        let web = WebIdentity { claims: vec![("groups".to_owned(), texts)], ..web() };
+        let new = NewSession { name: "n", policy: None, began: NOW, expires: NOW + Duration::HOUR };
+        match access.begin_web_session(web, &new) {
+            Ok(given) => {
+                // With 2 KiB of user metadata, half of the headers' limit remains for the token.
+                assert!(given.token.len() <= 4 << 10, "{} bytes", given.token.len());
+                let session = access.session(&given.access_key, &given.token, NOW);
+                let session = session.expect("a session that was given can be used");
+                let web = session.session.as_ref().and_then(|session| session.web.as_ref());
+                assert_eq!(web.map(|web| web.claims[0].1.len()), Some(groups));
+            }
+            Err(fault) => {
+                assert_eq!(fault.code, Code::PackedPolicyTooLarge);
+                assert!(format!("{fault:?}").contains("claims"), "{fault:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert!((1..20).contains(&refused), "{refused}");
+}
