@@ -159,9 +159,7 @@ fn kind(error: &AdminError) -> (StatusCode, &'static str) {
         AdminError::UserExists
         | AdminError::AccountExists
         | AdminError::GroupExists
-        | AdminError::BucketExists => {
-            (StatusCode::CONFLICT, "Exists")
-        }
+        | AdminError::BucketExists => (StatusCode::CONFLICT, "Exists"),
         AdminError::AccountIsBuiltIn | AdminError::PolicyIsBuiltIn | AdminError::NameIsBuiltIn => {
             (StatusCode::CONFLICT, "BuiltIn")
         }

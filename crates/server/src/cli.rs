@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    account, bench, bucket, check, dump, fstab, mount, node, policy, trash, upkeep, user, warmup,
+    account, bench, bucket, check, dump, fstab, group, key, mount, node, policy, token, trash,
+    upkeep, user, warmup,
 };
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
@@ -50,9 +51,18 @@ enum Command {
     /// Manage accounts
     #[command(subcommand)]
     Account(account::AccountCommand),
-    /// Manage access keys, their secrets and their policies
+    /// Manage users, their secrets and their policies
     #[command(subcommand)]
     User(user::UserCommand),
+    /// Manage the access keys of users
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Manage groups of users
+    #[command(subcommand)]
+    Group(group::GroupCommand),
+    /// Manage bearer tokens for the API of administrators
+    #[command(subcommand)]
+    Token(token::TokenCommand),
     /// Manage named policies
     #[command(subcommand)]
     Policy(policy::PolicyCommand),
@@ -151,6 +161,9 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             administer(&volume, |volume| account::run(volume, command))?;
         }
         Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
+        Command::Key(command) => administer(&volume, |volume| key::run(volume, command))?,
+        Command::Group(command) => administer(&volume, |volume| group::run(volume, command))?,
+        Command::Token(command) => administer(&volume, |volume| token::run(volume, command))?,
         Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
         Command::Bucket(command) => administer(&volume, |volume| bucket::run(volume, command))?,
         Command::Trash(command) => administer(&volume, |volume| trash::run(volume, command))?,

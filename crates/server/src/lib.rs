@@ -27,6 +27,7 @@ mod private;
 mod reports;
 mod safe_name;
 mod serve;
+mod table;
 mod web_roles;
 
 pub use cli::main;

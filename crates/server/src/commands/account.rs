@@ -10,6 +10,7 @@ use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
 use crate::output::say;
+use crate::table::{Cell, Printing, Table};
 use problem::Problem;
 
 #[derive(Debug, Subcommand)]
@@ -21,7 +22,10 @@ pub(crate) enum AccountCommand {
         name: String,
     },
     /// List accounts with their canonical ids, which S3 shows as owners
-    List,
+    List {
+        #[command(flatten)]
+        printing: Printing,
+    },
     /// Remove an account that has neither access keys nor buckets
     Remove {
         /// The name or the number
@@ -35,7 +39,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Re
     let admin = &administration.admin;
     let done = match command {
         AccountCommand::Add { name } => add(admin, &name).await,
-        AccountCommand::List => list(admin).await,
+        AccountCommand::List { printing } => list(admin, printing).await,
         AccountCommand::Remove { name } => {
             let doing = || format!("remove the account {name:?}");
             admin
@@ -60,11 +64,15 @@ async fn add(admin: &Admin, name: &str) -> Result<(), Problem> {
 }
 
 /// Prints a line for each account.
-async fn list(admin: &Admin) -> Result<(), Problem> {
+async fn list(admin: &Admin, printing: Printing) -> Result<(), Problem> {
     let accounts = admin.accounts().await;
     let accounts = accounts.map_err(|error| refusal::problem("list accounts".to_owned(), error))?;
+    let mut table = Table::new(&["number", "canonical_id", "name"]);
     for (id, account) in accounts {
-        say(format_args!("{id}  {}  {}", account.canonical_id, account.name));
+        let canonical = account.canonical_id.to_string();
+        let (id, name) = (id.to_string(), account.name);
+        table.add(vec![Cell::text(&id), Cell::text(&canonical), Cell::text(&name)]);
     }
+    table.print(printing);
     Ok(())
 }

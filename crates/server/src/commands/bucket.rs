@@ -5,6 +5,7 @@
 //! quota photos` prints its usage and limits.
 
 mod fork;
+mod show;
 
 use admin::{Admin, AdminError, BucketChange, BucketUsage};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -15,15 +16,17 @@ use super::administration::Administration;
 use super::refusal;
 use crate::config::{Size, VolumeSettings};
 use crate::output::say;
-use crate::safe_name::safe_name;
+use crate::table::{Cell, Printing, Table};
 use problem::Problem;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BucketCommand {
-    /// Print a bucket's settings
+    /// Print a bucket's settings and configurations
     Show {
         /// The bucket
         name: String,
+        #[command(flatten)]
+        printing: Printing,
     },
     /// Change a bucket's settings for future uploads
     Set {
@@ -35,7 +38,10 @@ pub(crate) enum BucketCommand {
         opaque_etags: bool,
     },
     /// List buckets with their usage and quotas
-    List,
+    List {
+        #[command(flatten)]
+        printing: Printing,
+    },
     /// Print or change the quota of a bucket. Existing objects stay, even beyond it
     Quota {
         /// The bucket
@@ -87,12 +93,12 @@ fn clearable() -> impl clap::builder::TypedValueParser<Value = BucketConfigKind>
 /// Runs an `ashlar bucket` command.
 pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Result<(), Problem> {
     let doing = match &command {
-        BucketCommand::Show { name }
+        BucketCommand::Show { name, .. }
         | BucketCommand::Quota { name, bytes: None, objects: None, none: false }
         | BucketCommand::Trash { name, trash_days: None, none: false } => {
             format!("show the bucket {name:?}")
         }
-        BucketCommand::List => "list the buckets".to_owned(),
+        BucketCommand::List { .. } => "list the buckets".to_owned(),
         BucketCommand::Set { name, .. }
         | BucketCommand::Quota { name, .. }
         | BucketCommand::Trash { name, .. }
@@ -104,11 +110,13 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
     // A fork, above, opens the volume itself, because it needs the block store, too.
     let administration = Administration::open(&settings, &doing).await?;
     let done = match &command {
-        BucketCommand::Show { name } => show(&administration.admin, name).await,
+        BucketCommand::Show { name, printing } => {
+            show::print(&administration.admin, name, *printing).await
+        }
         BucketCommand::Set { name, opaque_etags } => {
             administration.admin.set_bucket(name, BucketChange::OpaqueTags(*opaque_etags)).await
         }
-        BucketCommand::List => list(&administration.admin).await,
+        BucketCommand::List { printing } => list(&administration.admin, *printing).await,
         BucketCommand::Quota { name, bytes, objects, none } => {
             let quota = Quota { bytes: bytes.map(|size| size.0), objects: *objects };
             set_quota(&administration.admin, name, quota, *none).await
@@ -123,17 +131,6 @@ pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Res
     };
     administration.close().await;
     done.map_err(|error| refusal::problem(doing, error))
-}
-
-/// Prints the settings and the usage of a bucket.
-async fn show(admin: &Admin, name: &str) -> Result<(), AdminError> {
-    let used = admin.bucket_usage(name).await?;
-    let found = &used.bucket;
-    say(format_args!("bucket        {}", safe_name(&found.name)));
-    say(format_args!("owner         {}", found.settings.owner));
-    say(format_args!("opaque ETags  {}", found.settings.opaque_tags));
-    say_usage(&used);
-    Ok(())
 }
 
 /// Changes the trash of a bucket if `days` or `none` is given, and prints its setting.
@@ -177,17 +174,19 @@ fn of(limit: Option<u64>) -> String {
 }
 
 /// Prints a line for each bucket.
-async fn list(admin: &Admin) -> Result<(), AdminError> {
+async fn list(admin: &Admin, printing: Printing) -> Result<(), AdminError> {
+    let mut table = Table::new(&["name", "objects", "bytes", "owner", "versioning", "made"]);
     for used in admin.buckets().await? {
         let Quota { bytes, objects } = used.bucket.quota;
-        say(format_args!(
-            "{}\t{}{} objects\t{}{} bytes",
-            String::from_utf8_lossy(&used.bucket.name),
-            used.objects,
-            of(objects),
-            used.bytes,
-            of(bytes)
-        ));
+        table.add(vec![
+            Cell::Name(used.bucket.name.clone()),
+            Cell::Of(Box::new(Cell::Count(used.objects)), objects),
+            Cell::Of(Box::new(Cell::Bytes(used.bytes)), bytes),
+            Cell::text(&used.bucket.settings.owner.to_string()),
+            Cell::text(show::versioning(used.bucket.versioning)),
+            Cell::Time(used.bucket.made),
+        ]);
     }
+    table.print(printing);
     Ok(())
 }

@@ -24,6 +24,7 @@ use crate::config::{MetaPlace, ServerKind, VolumeSettings};
 use crate::engines::{self, Use};
 use crate::outcome::Outcome;
 use crate::output::say;
+use crate::table::{Cell, Printing, Properties, object, print_properties};
 use crate::{credentials, founding};
 use problem::Problem;
 
@@ -40,6 +41,8 @@ pub(crate) struct Dump {
     /// Replace an existing file
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    printing: Printing,
 }
 
 #[derive(Debug, Args)]
@@ -49,6 +52,8 @@ pub(crate) struct Load {
     /// Verify the dump, and write nothing
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    printing: Printing,
 }
 
 /// Writes the metadata of a volume to a file. Gateways may be serving the volume.
@@ -77,6 +82,10 @@ pub(crate) async fn dump(settings: VolumeSettings, command: Dump) -> Result<Outc
     let report = |line: String| {
         if is_standard(&command.file) { eprintln!("{line}") } else { say(format_args!("{line}")) }
     };
+    if command.printing.is_json() {
+        report(format!("{:#}", object(&in_numbers(&summary, sessions))));
+        return Ok(Outcome::Success);
+    }
     report(format!("dumped {}", InWords(&summary)));
     if sessions > 0 {
         report(format!(
@@ -98,6 +107,10 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
         let summary = ::dump::verify(&mut input, &bar);
         bar.0.finish_and_clear();
         let summary = summary.map_err(|error| Problem::new(doing(), error))?;
+        if command.printing.is_json() {
+            print_properties(&in_numbers(&summary, 0), command.printing);
+            return Ok(Outcome::Success);
+        }
         say(format_args!("the dump is complete: {}", InWords(&summary)));
         return Ok(Outcome::Success);
     }
@@ -113,6 +126,10 @@ pub(crate) async fn load(settings: VolumeSettings, command: Load) -> Result<Outc
     };
     meta.close().await;
     let (summary, sessions) = loaded?;
+    if command.printing.is_json() {
+        print_properties(&in_numbers(&summary, sessions), command.printing);
+        return Ok(Outcome::Success);
+    }
     say(format_args!("loaded {} into {}", InWords(&summary), settings.meta));
     if sessions > 0 {
         say(format_args!(
@@ -345,6 +362,18 @@ fn input(file: &Path) -> Result<File, Problem> {
         return Ok(opened);
     }
     spool(&mut opened).map_err(problem)
+}
+
+/// Returns the content of a dump, and the number of sessions that were open.
+fn in_numbers(summary: &Summary, sessions: usize) -> Properties {
+    let DumpSize { records, counters, bytes } = summary.counts;
+    vec![
+        ("volume", Cell::text(&hex::encode(&summary.label))),
+        ("records", Cell::Count(records)),
+        ("counters", Cell::Count(counters)),
+        ("bytes", Cell::Bytes(bytes)),
+        ("open_sessions", Cell::Count(sessions as u64)),
+    ]
 }
 
 /// The content of a dump, as a phrase for output.

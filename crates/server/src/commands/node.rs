@@ -18,6 +18,7 @@ use crate::config::VolumeSettings;
 use crate::node_report::{json, text};
 use crate::output::say;
 use crate::safe_name::safe_name;
+use crate::table::Printing;
 use problem::Problem;
 
 /// The limit of bytes of a mount's report.
@@ -28,14 +29,17 @@ pub(crate) struct ShowNode {
     /// A file or directory on a mount, or BUCKET/KEY in the volume
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Print JSON, one object per line
+    /// The same as --output json
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    printing: Printing,
 }
 
 /// Prints the report of each path. Stops at the first error.
 pub(crate) async fn run(settings: VolumeSettings, command: ShowNode) -> Result<(), Problem> {
-    let ShowNode { paths, json } = command;
+    let ShowNode { paths, json, printing } = command;
+    let json = json || printing.is_json();
     let mut administration = None;
     let mut reported = Ok(());
     for path in &paths {

@@ -11,6 +11,7 @@ use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
 use crate::output::say;
+use crate::table::{Cell, Printing, Table};
 use problem::Problem;
 
 #[derive(Debug, Subcommand)]
@@ -23,13 +24,16 @@ pub(crate) enum PolicyCommand {
         file: PathBuf,
     },
     /// List policies
-    List,
+    List {
+        #[command(flatten)]
+        printing: Printing,
+    },
     /// Print the document of a policy
     Show {
         /// The name
         name: String,
     },
-    /// Remove a policy. It must not be assigned to an access key
+    /// Remove a policy. It must not be assigned to a user or a group
     Remove {
         /// The name
         name: String,
@@ -42,7 +46,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: PolicyCommand) -> Res
     let admin = &administration.admin;
     let done = match command {
         PolicyCommand::Add { name, file } => add(admin, &name, &file).await,
-        PolicyCommand::List => list(admin).await,
+        PolicyCommand::List { printing } => list(admin, printing).await,
         PolicyCommand::Show { name } => show(admin, &name).await,
         PolicyCommand::Remove { name } => {
             let removed = admin.remove_policy(&name, None).await;
@@ -70,12 +74,13 @@ async fn add(admin: &Admin, name: &str, file: &Path) -> Result<(), Problem> {
 }
 
 /// Prints a line for each policy.
-async fn list(admin: &Admin) -> Result<(), Problem> {
+async fn list(admin: &Admin, printing: Printing) -> Result<(), Problem> {
     let policies = admin.policies().await;
+    let mut table = Table::new(&["name", "built_in"]);
     for policy in policies.map_err(|error| problem("list policies", error))? {
-        let mark = if policy.built_in { "  (built in)" } else { "" };
-        say(format_args!("{}{mark}", policy.name));
+        table.add(vec![Cell::text(&policy.name), Cell::Flag(policy.built_in)]);
     }
+    table.print(printing);
     Ok(())
 }
 

@@ -23,6 +23,30 @@ pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
             Problem::new(format!("use the policy {name:?}"), "there is no policy of this name")
                 .remedy("use readwrite, readonly, writeonly, or a policy of `ashlar policy list`")
         }
+        AdminError::NotUser(Some(parent)) => {
+            let remedy = format!("give the user {parent:?}, or use `ashlar key`");
+            Problem::new(doing, AdminError::NotUser(Some(parent))).remedy(remedy)
+        }
+        AdminError::IsUser => Problem::new(doing, error).remedy(
+            "use `ashlar user`; `ashlar key set NAME --expires 0s` ends this access key alone",
+        ),
+        AdminError::NoSuchGroup => {
+            Problem::new(doing, error).remedy("`ashlar group list` prints all groups")
+        }
+        AdminError::GroupExists => {
+            Problem::new(doing, error).remedy("change it with `ashlar group set`")
+        }
+        AdminError::NoSuchMember(_) => {
+            Problem::new(doing, error).remedy("`ashlar user list` prints all users")
+        }
+        AdminError::GroupHasMembers(_) => {
+            Problem::new(doing, error).remedy("remove them first with `ashlar group leave`")
+        }
+        AdminError::PolicyOfGroups(_) => Problem::new(doing, error)
+            .remedy("give those groups other policies first, with `ashlar group set`"),
+        AdminError::TooMany(..) => {
+            Problem::new(doing, error).remedy("remove some that are not used any more")
+        }
         AdminError::PolicyInUse(_) => Problem::new(doing, error)
             .remedy("assign other policies to those access keys first, with `ashlar user policy`"),
         AdminError::BucketExists => {

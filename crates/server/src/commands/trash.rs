@@ -13,9 +13,9 @@ use record::VersionStamp;
 
 use super::{refusal, upkeep};
 use crate::config::VolumeSettings;
-use crate::node_report::time;
 use crate::output::say;
 use crate::safe_name::safe_name;
+use crate::table::{Cell, Printing, Table};
 use crate::{engines, operator};
 use problem::Problem;
 
@@ -24,13 +24,16 @@ const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TrashCommand {
-    /// List the items in the trash of a bucket: key, time of deletion, bytes and id
+    /// List the items in the trash of a bucket: key, time of deletion, bytes and id. In JSON, one
+    /// object a line
     List {
         /// The bucket
         bucket: String,
         /// List only keys with this prefix
         #[arg(default_value = "")]
         prefix: String,
+        #[command(flatten)]
+        printing: Printing,
     },
     /// Restore an item to its key. An object that has the key moves to the trash
     Restore {
@@ -83,7 +86,9 @@ pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Resu
 /// Runs one of the trash commands on the open trash of its bucket.
 async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), AdminError> {
     match command {
-        TrashCommand::List { prefix, .. } => list(trash, prefix.as_bytes()).await,
+        TrashCommand::List { prefix, printing, .. } => {
+            list(trash, prefix.as_bytes(), *printing).await
+        }
         TrashCommand::Restore { key, id, all: false, .. } => {
             trash.restore(key.as_bytes(), *id).await?;
             say(format_args!("restored {}", safe_name(key.as_bytes())));
@@ -112,7 +117,7 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
 }
 
 /// Prints a line for each item whose key has the prefix.
-async fn list(trash: &BucketTrash, prefix: &[u8]) -> Result<(), AdminError> {
+async fn list(trash: &BucketTrash, prefix: &[u8], printing: Printing) -> Result<(), AdminError> {
     let mut after = None;
     loop {
         // Page by page, because a trash can have millions of items.
@@ -121,11 +126,17 @@ async fn list(trash: &BucketTrash, prefix: &[u8]) -> Result<(), AdminError> {
         if after.is_none() {
             return Ok(());
         }
+        let mut table = Table::new(&["key", "since", "bytes", "id"]);
         for (key, trashed) in page {
-            let key = safe_name(&key);
-            let since = time(trashed.since);
-            say(format_args!("{key}\t{since}\t{} bytes\t{}", trashed.bytes, trashed.id));
+            let id = Cell::text(&trashed.id.to_string());
+            table.add(vec![
+                Cell::Name(key),
+                Cell::Time(trashed.since),
+                Cell::Bytes(trashed.bytes),
+                id,
+            ]);
         }
+        table.print_page(printing);
     }
 }
 

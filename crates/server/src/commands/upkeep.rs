@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use admin::{
-    AdminError, Collected, Collection, Progress, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope,
+    AdminError, Collected, Collection, Progress, Report, SWEEP_SHARE_PERCENT, SweepOptions,
+    SweepScope,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,11 +17,15 @@ use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
 use crate::outcome::Outcome;
 use crate::output::say;
+use crate::table::{Cell, Printing, print_properties};
 use crate::{credentials, founding, operator};
 use problem::Problem;
 
 #[derive(Debug, Args)]
-pub(crate) struct Fsck {}
+pub(crate) struct Fsck {
+    #[command(flatten)]
+    printing: Printing,
+}
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("action").required(true).args(["dry_run", "delete"]))]
@@ -40,10 +45,12 @@ pub(crate) struct Gc {
     #[arg(long, value_name = "PERCENT", default_value_t = SWEEP_SHARE_PERCENT,
           value_parser = clap::value_parser!(u64).range(0..=100))]
     delete_percent_max: u64,
+    #[command(flatten)]
+    printing: Printing,
 }
 
 /// Runs `ashlar fsck`: checks that records and blocks agree, and prints the findings.
-pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, Problem> {
+pub(crate) async fn fsck(settings: VolumeSettings, command: Fsck) -> Result<Outcome, Problem> {
     let doing = "check the volume";
     let (meta, _) = existing(&settings, doing).await?;
     let blocks = engines::blocks(&settings.blocks, seed()?).await?;
@@ -52,6 +59,11 @@ pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, P
     bar.0.finish_and_clear();
     meta.close().await;
     let report = report.map_err(|error| problem(&settings, doing, error))?;
+    if command.printing.is_json() {
+        print_report(&report, command.printing);
+        let clean = report.findings.is_empty();
+        return Ok(if clean { Outcome::Success } else { Outcome::Findings });
+    }
     for finding in &report.findings {
         say(format_args!("{finding}"));
     }
@@ -80,6 +92,24 @@ pub(crate) async fn fsck(settings: VolumeSettings, _: Fsck) -> Result<Outcome, P
     }
 }
 
+/// Prints the report of a check as one JSON object.
+fn print_report(report: &Report, printing: Printing) {
+    let counts = report.counts;
+    let findings = report.findings.iter().map(ToString::to_string).collect();
+    let properties = vec![
+        ("records", Cell::Count(counts.records)),
+        ("directories", Cell::Count(counts.directories)),
+        ("files", Cell::Count(counts.files)),
+        ("file_bytes", Cell::Bytes(counts.bytes)),
+        ("awaiting_deletion", Cell::Count(counts.orphans)),
+        ("blocks", Cell::Count(counts.blocks)),
+        ("block_bytes", Cell::Bytes(counts.block_bytes)),
+        ("findings", Cell::Names(findings)),
+        ("more_findings", Cell::Flag(report.truncated)),
+    ];
+    print_properties(&properties, printing);
+}
+
 /// Runs `ashlar gc`: deletes or counts garbage. Fails if the share of blocks to delete is over the
 /// limit.
 pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome, Problem> {
@@ -96,16 +126,21 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
     meta.close().await;
     let Collected { reaped, swept } =
         collected.map_err(|error| problem(&settings, doing, error))?;
-    if command.delete {
-        let (orphans, blocks) = (reaped.orphans, reaped.blocks);
-        say(format_args!(
-            "reclaimed {orphans} deleted files, parts and uploads, and {blocks} blocks"
-        ));
+    if command.printing.is_json() {
+        let properties = vec![
+            ("dry_run", Cell::Flag(command.dry_run)),
+            ("reclaimed_orphans", Cell::Count(reaped.orphans)),
+            ("reclaimed_blocks", Cell::Count(reaped.blocks)),
+            ("sessions", Cell::Count(swept.sessions)),
+            ("blocks", Cell::Count(swept.listed)),
+            ("unreferenced_blocks", Cell::Count(swept.unreferenced)),
+            ("unreferenced_bytes", Cell::Bytes(swept.bytes)),
+            ("deleted_blocks", Cell::Count(swept.deleted)),
+        ];
+        print_properties(&properties, command.printing);
+    } else {
+        say_collected(command.delete, &Collected { reaped, swept });
     }
-    say(format_args!(
-        "{} ended sessions with {} blocks; without a reference: {} ({} bytes); deleted: {}",
-        swept.sessions, swept.listed, swept.unreferenced, swept.bytes, swept.deleted
-    ));
     // The counts are printed before this error, so that the operator can decide about the limit.
     if swept.beyond_share && command.delete {
         let wrong = format!(
@@ -117,6 +152,21 @@ pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome,
         ));
     }
     Ok(Outcome::Success)
+}
+
+/// Prints the result of a collection.
+fn say_collected(deleted: bool, collected: &Collected) {
+    let Collected { reaped, swept } = collected;
+    if deleted {
+        let (orphans, blocks) = (reaped.orphans, reaped.blocks);
+        say(format_args!(
+            "reclaimed {orphans} deleted files, parts and uploads, and {blocks} blocks"
+        ));
+    }
+    say(format_args!(
+        "{} ended sessions with {} blocks; without a reference: {} ({} bytes); deleted: {}",
+        swept.sessions, swept.listed, swept.unreferenced, swept.bytes, swept.deleted
+    ));
 }
 
 /// Opens the metadata store of an existing volume. The second value is true if no other process can

@@ -1,23 +1,24 @@
-//! `ashlar user`: access keys, their secrets, policies and file owners.
+//! `ashlar user`: users, their secrets, policies and file owners.
 //!
 //! For example, `ashlar user add anna --policy readonly --uid 1001` creates the access key `anna`,
 //! prints its secret once, and lets it read all buckets of its account.
 
 use std::path::PathBuf;
 
-use admin::{Admin, AdminError, NewUser, check_secret};
+use admin::{AccessKey, Admin, AdminError, NewUser, check_secret};
 use clap::Subcommand;
-use identity::{Secret, UMASK_DEFAULT};
+use identity::{MasterKey, Secret, UMASK_DEFAULT};
 
 use record::AccountId;
 
 use super::administration::Administration;
-use super::refusal;
+use super::{issued, key, refusal};
 use crate::config::{Umask, VolumeSettings};
 use crate::credentials;
 use crate::environment::{first_secret, secret_file};
 use crate::operator::UnderMasterKey;
 use crate::output::say;
+use crate::table::{Cell, Printing, Table, print_with_list};
 use problem::Problem;
 
 /// The default user and group of files that an access key creates.
@@ -49,6 +50,8 @@ pub(crate) enum UserCommand {
         /// A file with the secret [default: a random secret]
         #[arg(long, value_name = "FILE")]
         secret_file: Option<PathBuf>,
+        #[command(flatten)]
+        printing: Printing,
     },
     /// Set the owner (uid, gid, umask) of files that this access key creates from now on
     #[command(arg_required_else_help = true)]
@@ -65,11 +68,31 @@ pub(crate) enum UserCommand {
         #[arg(long, value_name = "OCTAL")]
         umask: Option<Umask>,
     },
-    /// List access keys and their policies
-    List,
-    /// Remove an access key
+    /// List users and their policies
+    List {
+        #[command(flatten)]
+        printing: Printing,
+    },
+    /// Print a user with its keys, its groups and the policies in force
+    Show {
+        /// The user
+        name: String,
+        #[command(flatten)]
+        printing: Printing,
+    },
+    /// Accept the keys of a disabled user again
+    Enable {
+        /// The user
+        name: String,
+    },
+    /// Refuse all keys, tokens and temporary credentials of a user until it is enabled again
+    Disable {
+        /// The user
+        name: String,
+    },
+    /// Remove a user with all of its keys and tokens
     Remove {
-        /// The access key
+        /// The user
         name: String,
     },
     /// Replace the policies of an access key
@@ -84,39 +107,54 @@ pub(crate) enum UserCommand {
 /// Runs an `ashlar user` command.
 pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Result<(), Problem> {
     let administration = Administration::open(&settings, "manage access keys").await?;
-    let admin = &administration.admin;
-    let done = match command {
-        UserCommand::Add { name, policy, account, uid, gid, umask, secret_file } => {
-            let (access_key, umask, policies) = (&*name, umask.0, &*policy);
-            match owning_account(admin, account.as_deref()).await {
-                Ok(account) => {
-                    let secret = None;
-                    let new = NewUser { access_key, account, secret, uid, gid, umask, policies };
-                    add(&settings, admin, new, secret_file).await
-                }
-                Err(problem) => Err(problem),
-            }
-        }
-        UserCommand::Set { name, uid, gid, umask } => {
-            let doing = || format!("change the access key {name:?}");
-            let set =
-                admin.set_user_owner(&name, (uid, gid, umask.map(|umask| umask.0)), None).await;
-            set.map_err(|error| refusal::problem(doing(), error))
-        }
-        UserCommand::List => list(admin).await,
-        UserCommand::Remove { name } => {
-            let doing = || format!("remove the access key {name:?}");
-            admin.remove_user(&name, None).await.map_err(|error| refusal::problem(doing(), error))
-        }
-        UserCommand::Policy { name, policies } => {
-            let doing = || format!("change the policies of the access key {name:?}");
-            let set = admin.set_user_policies(&name, &policies, None).await;
-            set.map_err(|error| refusal::problem(doing(), error))
-        }
-    };
+    let done = within(&settings, &administration.admin, command).await;
     // The store closes also if the command has failed.
     administration.close().await;
     done
+}
+
+async fn within(
+    settings: &VolumeSettings,
+    admin: &Admin,
+    command: UserCommand,
+) -> Result<(), Problem> {
+    let (doing, done) = match command {
+        UserCommand::Add { name, policy, account, uid, gid, umask, secret_file, printing } => {
+            let (access_key, umask, policies) = (&*name, umask.0, &*policy);
+            let account = owning_account(admin, account.as_deref()).await?;
+            let secret = None;
+            let new = NewUser { access_key, account, secret, uid, gid, umask, policies };
+            return add(settings, admin, new, (secret_file, printing)).await;
+        }
+        UserCommand::List { printing } => {
+            ("list access keys".to_owned(), list(admin, printing).await)
+        }
+        UserCommand::Show { name, printing } => {
+            (format!("show the user {name:?}"), show(admin, &name, printing).await)
+        }
+        UserCommand::Set { name, uid, gid, umask } => {
+            let owner = (uid, gid, umask.map(|umask| umask.0));
+            let set = admin.set_user_owner(&name, owner, None).await;
+            (format!("change the access key {name:?}"), set)
+        }
+        UserCommand::Enable { name } => {
+            let set = admin.set_user_enabled(&name, true, None).await;
+            (format!("enable the user {name:?}"), set)
+        }
+        UserCommand::Disable { name } => {
+            let set = admin.set_user_enabled(&name, false, None).await;
+            (format!("disable the user {name:?}"), set)
+        }
+        UserCommand::Remove { name } => {
+            let removed = admin.remove_user(&name, None).await;
+            (format!("remove the access key {name:?}"), removed)
+        }
+        UserCommand::Policy { name, policies } => {
+            let set = admin.set_user_policies(&name, &policies, None).await;
+            (format!("change the policies of the access key {name:?}"), set)
+        }
+    };
+    done.map_err(|error| refusal::problem(doing, error))
 }
 
 /// Returns the account of a new access key.
@@ -132,15 +170,12 @@ async fn add(
     settings: &VolumeSettings,
     admin: &Admin,
     new: NewUser<'_>,
-    file: Option<PathBuf>,
+    (file, printing): (Option<PathBuf>, Printing),
 ) -> Result<(), Problem> {
     let name = new.access_key;
     let problem =
         |error: AdminError| refusal::problem(format!("add the access key {name:?}"), error);
-    // A gateway takes this access key for the root user, so a record of the same name would have no
-    // effect.
-    let root = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
-    if root.is_some_and(|root| root.expose() == name) {
+    if is_root(name)? {
         let wrong = "it is the root user's access key";
         return Err(Problem::new(format!("add the access key {name:?}"), wrong));
     }
@@ -150,43 +185,101 @@ async fn add(
     if let Some(given) = &given {
         check_secret(given.expose()).map_err(|error| problem(error.into()))?;
     }
-    let master = match credentials::known_master_key(settings)? {
-        Some(known) => known,
-        None => {
-            // Without a key, a new one is created only for the first user: it could not decrypt the
-            // secrets of others.
-            let others = !admin.users().await.map_err(problem)?.is_empty();
-            credentials::fresh_master_key(settings, others)?
-        }
-    };
+    let master = master_key(settings, admin, problem).await?;
     let new = NewUser { secret: given.as_ref().map(Secret::expose), ..new };
     let issued = admin.add_user(&new, &UnderMasterKey(master)).await.map_err(problem)?;
-    say(format_args!("access key  {name}"));
-    if given.is_some() {
-        say(format_args!("secret key  (from the file)"));
-    } else {
-        say(format_args!("secret key  {}", issued.secret));
-    }
-    match issued.key.policies.as_slice() {
-        [] => say(format_args!("policies    none: the key has no permissions yet")),
-        policies => say(format_args!("policies    {}", policies.join(" "))),
+    let secret = given.is_none().then_some(issued.secret.as_str());
+    issued::print(&issued.key, ("secret key", "secret_key", secret), printing);
+    if !printing.is_json() {
+        match issued.key.policies.as_slice() {
+            [] => say(format_args!("policies    none: the key has no permissions yet")),
+            policies => say(format_args!("policies    {}", policies.join(" "))),
+        }
     }
     Ok(())
 }
 
-/// Prints a line for each access key.
-async fn list(admin: &Admin) -> Result<(), Problem> {
-    let users = admin.users().await;
-    for user in users.map_err(|error| refusal::problem("list access keys", error))? {
-        let state = if user.enabled { "" } else { "  (disabled)" };
-        let (name, policies) = (user.access_key, user.policies.join(" "));
-        let (uid, gid, umask) = (user.uid, user.gid, Umask(user.umask));
-        // An operator with a single account does not need its number.
-        let account = match user.account {
-            AccountId::MAIN => String::new(),
-            other => format!("account={other} "),
-        };
-        say(format_args!("{name}  {account}uid={uid} gid={gid} umask={umask}  {policies}{state}"));
+/// Returns true for the access key of the root user. A gateway takes such a key for the root user, so
+/// a record of the same name would have no effect.
+pub(super) fn is_root(access_key: &str) -> Result<bool, Problem> {
+    let root = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
+    Ok(root.is_some_and(|root| root.expose() == access_key))
+}
+
+/// Returns the master key, which is created with the first secret of the volume. `problem` describes
+/// an error of the store.
+pub(super) async fn master_key(
+    settings: &VolumeSettings,
+    admin: &Admin,
+    problem: impl Fn(AdminError) -> Problem,
+) -> Result<MasterKey, Problem> {
+    if let Some(known) = credentials::known_master_key(settings)? {
+        return Ok(known);
     }
+    // Without a key, a new one is created only for the first secret: it could not decrypt the
+    // others.
+    let keys = admin.access_keys(None).await.map_err(&problem)?;
+    let others = !keys.is_empty() || !admin.tokens().await.map_err(&problem)?.is_empty();
+    credentials::fresh_master_key(settings, others)
+}
+
+/// Prints a line for each user.
+async fn list(admin: &Admin, printing: Printing) -> Result<(), AdminError> {
+    let columns = [
+        "name",
+        "account",
+        "uid",
+        "gid",
+        "umask",
+        "enabled",
+        "policies",
+        "groups",
+        "keys",
+        "last_used",
+    ];
+    let mut table = Table::new(&columns);
+    for user in admin.users().await? {
+        table.add(vec![
+            Cell::text(&user.access_key),
+            Cell::text(&user.account.to_string()),
+            Cell::Count(user.uid.into()),
+            Cell::Count(user.gid.into()),
+            Cell::text(&Umask(user.umask).to_string()),
+            Cell::Flag(user.enabled),
+            Cell::Names(user.policies),
+            Cell::Names(user.groups),
+            Cell::Count(user.keys.len() as u64),
+            Cell::time(user.last_used),
+        ]);
+    }
+    table.print(printing);
+    Ok(())
+}
+
+/// Prints a user, and a line for each of its keys.
+async fn show(admin: &Admin, name: &str, printing: Printing) -> Result<(), AdminError> {
+    let overview = admin.user_overview(name).await?;
+    let user = &overview.user;
+    let keys: Vec<AccessKey> =
+        overview.keys.iter().filter(|key| key.actions.is_none()).cloned().collect();
+    let tokens = overview.keys.iter().filter(|key| key.actions.is_some());
+    let groups = overview.groups.iter().map(|group| group.name.clone());
+    let properties = vec![
+        ("name", Cell::text(&user.access_key)),
+        ("account", Cell::text(&user.account.to_string())),
+        ("uid", Cell::Count(user.uid.into())),
+        ("gid", Cell::Count(user.gid.into())),
+        ("umask", Cell::text(&Umask(user.umask).to_string())),
+        ("enabled", Cell::Flag(user.enabled)),
+        ("description", Cell::text(&user.description)),
+        ("made", Cell::Time(user.made)),
+        ("expires", Cell::time(user.expires)),
+        ("last_used", Cell::time(overview.last_used)),
+        ("policies", Cell::Names(user.policies.clone())),
+        ("groups", Cell::Names(groups.collect())),
+        ("effective_policies", Cell::Names(overview.effective_policies)),
+        ("tokens", Cell::Names(tokens.map(|token| token.access_key.clone()).collect())),
+    ];
+    print_with_list(&properties, ("keys", &key::table(&keys)), printing);
     Ok(())
 }

@@ -20,6 +20,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::output::say;
+use crate::table::{Cell, Printing, print_properties};
 use problem::Problem;
 
 /// The default and the limit of files that are read concurrently.
@@ -47,6 +48,8 @@ pub(crate) struct Warmup {
     #[arg(long, value_name = "COUNT", default_value_t = JOBS_DEFAULT,
           value_parser = clap::value_parser!(u16).range(1..=i64::from(JOBS_MAX)))]
     jobs: u16,
+    #[command(flatten)]
+    printing: Printing,
 }
 
 /// The progress of the command.
@@ -88,8 +91,20 @@ impl Warmup {
         started.map_err(|error| Problem::new("start a thread", error))?;
         tally.bar.finish_and_clear();
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        let (files, bytes) = (count(&tally.files), HumanBytes(count(&tally.bytes)));
-        say(format_args!("read {files} files, {bytes}, in {}", HumanDuration(began.elapsed())));
+        let (files, bytes, elapsed) = (count(&tally.files), count(&tally.bytes), began.elapsed());
+        if self.printing.is_json() {
+            let milliseconds = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+            let properties = vec![
+                ("files", Cell::Count(files)),
+                ("bytes", Cell::Bytes(bytes)),
+                ("failed", Cell::Count(count(&tally.failed))),
+                ("milliseconds", Cell::Count(milliseconds)),
+            ];
+            print_properties(&properties, self.printing);
+        } else {
+            let (bytes, time) = (HumanBytes(bytes), HumanDuration(elapsed));
+            say(format_args!("read {files} files, {bytes}, in {time}"));
+        }
         match count(&tally.failed) {
             0 => Ok(()),
             failed => Err(Problem::new("read all files", format!("{failed} failed"))

@@ -7,6 +7,7 @@
 //! options: see `environment`.
 
 mod delay;
+mod expires;
 mod grace;
 mod memory;
 mod openid;
@@ -30,6 +31,7 @@ use serde::Serialize;
 use volume::{Coherence, RECORD_CACHE_BYTES_DEFAULT, STAGED_INLINE_BYTES_DEFAULT};
 
 pub(crate) use delay::Delay;
+pub(crate) use expires::Expires;
 pub(crate) use grace::Grace;
 pub(crate) use openid::OpenIdRole;
 pub(crate) use options::{Common, File, Mounting, Opening, Serving};

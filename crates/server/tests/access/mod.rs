@@ -21,11 +21,14 @@ fn access_keys_added_while_a_gateway_runs_work_within_their_policies() {
     std::thread::sleep(Duration::from_millis(1500));
     gateway.sign_as(&anna, "PUT", "/bucket/key", b"x").send_all().expect_status(200);
     let list = folder.run(&["user", "list"], &[]).out;
-    assert_eq!(list, "anna  uid=1000 gid=1000 umask=022  readwrite\n");
+    let line = |gid: &str, umask: &str| {
+        format!("anna\t000000000001\t1000\t{gid}\t{umask}\tyes\treadwrite\t\t0\t\n")
+    };
+    assert_eq!(list, line("1000", "022"));
     let set = folder.run(&["user", "set", "anna", "--gid", "7", "--umask", "27"], &[]);
     assert_eq!(set.code, Some(0), "{}", set.log);
     let list = folder.run(&["user", "list"], &[]).out;
-    assert_eq!(list, "anna  uid=1000 gid=7 umask=027  readwrite\n");
+    assert_eq!(list, line("7", "027"));
     assert_eq!(folder.run(&["user", "remove", "anna"], &[]).code, Some(0));
     std::thread::sleep(Duration::from_millis(1500));
     gateway.sign_as(&anna, "GET", "/bucket/key", &[]).send_all().expect_status(403);
@@ -73,8 +76,9 @@ fn policies_are_validated_and_assigned_ones_cannot_be_removed() {
         "a built-in policy has this name",
     );
     works(&["policy", "add", "photos", &folder.path("policy.json")]);
-    assert!(works(&["policy", "list"]).ends_with("photos\n"));
+    assert!(works(&["policy", "list"]).ends_with("photos\tno\n"));
     assert!(works(&["policy", "show", "photos"]).contains("s3:GetObject"));
+    assert!(works(&["policy", "show", "readonly"]).contains("s3:ListBucket"));
     fails(&["user", "add", "x"], "an access key has 3 to 128 characters");
     fails(&["user", "add", "anna", "--policy", "phtos"], "cannot use the policy \"phtos\"");
     folder.write("secret", "a secret of my own\n");

@@ -56,7 +56,7 @@ fn concurrent_puts_fill_a_quota_exactly(engine: Engine) {
     assert!(text.contains("<Code>QuotaExceeded</Code>"), "{text}");
     clients[1].put("/box/first", b"again").expect(200);
     let (_, said) = fleet.first.run("bucket", &["list"]);
-    assert!(said.contains(&format!("box\t{most} of {most} objects")), "{said}");
+    assert!(said.contains(&format!("box\t{most} of {most}\t")), "{said}");
 
     let (status, said) = fleet.first.run("bucket", &["quota", "box", "--none"]);
     assert!(status.success(), "{said}");

@@ -65,12 +65,14 @@ fn names(folder: &TempDir) -> Vec<String> {
     names
 }
 
+const TABLE: Printing = Printing { form: crate::table::OutputForm::Table };
+
 fn dump_to(file: &Path, force: bool) -> Dump {
-    Dump { file: file.to_owned(), force }
+    Dump { file: file.to_owned(), force, printing: TABLE }
 }
 
 fn load_from(file: &Path) -> Load {
-    Load { file: file.to_owned(), check: false }
+    Load { file: file.to_owned(), check: false, printing: TABLE }
 }
 
 async fn sentence(done: impl Future<Output = Result<Outcome, Problem>>) -> String {
@@ -132,7 +134,9 @@ async fn a_loaded_store_dumps_the_same_bytes() {
     let served = engines::meta(&old, Use::Serve).await.expect("a store");
     dump(old, dump_to(&first, false)).await.expect("dumped");
     served.close().await;
-    load(new.clone(), Load { file: first.clone(), check: true }).await.expect("whole");
+    load(new.clone(), Load { file: first.clone(), check: true, printing: TABLE })
+        .await
+        .expect("whole");
     let MetaPlace::Sqlite(path) = &new.meta else { panic!("a file") };
     assert!(!path.exists(), "a check touches no store");
     load(new.clone(), load_from(&first)).await.expect("loaded");
@@ -197,7 +201,7 @@ async fn damaged_dumps_and_places_without_a_volume_are_refused() {
     let whole = std::fs::read(&file).expect("a dump");
     let cut = folder.path().join("cut.dump");
     std::fs::write(&cut, &whole[..whole.len() - 1]).expect("written");
-    for command in [load_from(&cut), Load { file: cut.clone(), check: true }] {
+    for command in [load_from(&cut), Load { file: cut.clone(), check: true, printing: TABLE }] {
         let refused = sentence(load(new.clone(), command)).await;
         assert!(refused.contains("a dump without its trailer is not complete"), "{refused}");
     }
