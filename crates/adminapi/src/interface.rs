@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway::{HttpBody, RequestId};
+use gateway::{HttpBody, InMemory, RequestId};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -182,6 +182,7 @@ fn into_response(reply: Reply) -> Response<HttpBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
+    response.extensions_mut().insert(InMemory);
     // Answers depend on the sender, so no cache may keep them.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

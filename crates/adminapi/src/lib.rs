@@ -39,4 +39,4 @@ pub use error::{ApiError, ErrorDocument};
 pub use etag::IfMatch;
 pub use interface::{ApiServed, BODY_BYTES_MAX};
 pub use routing::PREFIX;
-pub use s3_call::{S3Call, S3Reply};
+pub use s3_call::{S3Call, S3Reply, error_of};

@@ -118,12 +118,12 @@ impl AdminApi {
         if head.status.is_success() {
             return Ok(S3Reply { headers: head.headers, body });
         }
-        Err(error(head.status, &body))
+        Err(error_of(head.status, &body))
     }
 }
 
-/// Returns the error in an error document of S3.
-pub(crate) fn error(status: StatusCode, body: &[u8]) -> ApiError {
+/// Returns the error in an error document of S3. `status` is the status of the response.
+pub fn error_of(status: StatusCode, body: &[u8]) -> ApiError {
     let parsed = Element::parse(body, "Error", XmlLimits::SMALL).ok();
     let text = |name: &str| {
         let value = parsed.as_ref()?.value(name).ok().flatten();

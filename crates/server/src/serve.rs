@@ -100,7 +100,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     }
     if let Some(socket) = console {
         let (tls, limits) = (tls.clone(), console::limits(serve));
-        tasks.spawn(console::serve(socket, api, tls, limits, random, stop.clone()));
+        let served = (api, console::settings(serve, &s3));
+        tasks.spawn(console::serve(socket, served, tls, limits, random, stop.clone()));
     }
     // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight
     // any more or the drain timeout is over. Access keys and metrics are served until then.

@@ -89,6 +89,11 @@ impl Identity {
         Some(self.access_key.as_str()).filter(|_| !of_web)
     }
 
+    /// Returns true if the credentials are temporary.
+    pub fn is_temporary(&self) -> bool {
+        self.session.is_some()
+    }
+
     /// Returns a hash that changes when the user gets another secret, or when another user gets its
     /// name.
     pub(crate) fn proof(&self) -> String {

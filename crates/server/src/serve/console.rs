@@ -14,6 +14,7 @@ use gateway::Gateway;
 use identity::Access;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use webconsole::ConsoleSettings;
 
 use super::console_service::ConsoleService;
 use super::settings::{GatewaySettings, host_limits};
@@ -67,7 +68,7 @@ pub(super) fn api(
 /// Serves the console to clients of `socket` until `stop` is cancelled.
 pub(super) async fn serve(
     socket: TcpListener,
-    api: Arc<AdminApi>,
+    (api, settings): (Arc<AdminApi>, ConsoleSettings),
     tls: Option<Tls>,
     limits: HostLimits,
     random: u64,
@@ -75,7 +76,7 @@ pub(super) async fn serve(
 ) {
     // The metrics of the S3 endpoint do not contain the requests of operators.
     let metrics = Arc::new(EdgeMetrics::new());
-    let service = ConsoleService::new(api);
+    let service = ConsoleService::new(api, settings);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), REQUESTS_MAX, random));
     let timeouts = Duration::from_mins(1);
     let listener = Listener {
@@ -88,6 +89,15 @@ pub(super) async fn serve(
         lingering: Lingering::default(),
     };
     listener.serve(socket, stop, DRAIN).await;
+}
+
+/// Returns the settings of the console. `s3` is the socket of the S3 endpoint.
+pub(super) fn settings(serve: &crate::config::ServeSettings, s3: &TcpListener) -> ConsoleSettings {
+    ConsoleSettings {
+        s3_url: None,
+        s3_port: s3.local_addr().map_or(0, |address| address.port()),
+        region: serve.region.clone(),
+    }
 }
 
 /// Returns the limits of one host at the console.

@@ -1,20 +1,21 @@
 //! The console and the administration API as a service behind the edge.
 //!
-//! Requests below `/api/v1` go to the API. For example, `GET /api/v1/health` answers without
-//! credentials.
+//! Requests below `/api/v1` go to the API, and all others to the console. For example,
+//! `GET /api/v1/health` answers without credentials, and `GET /` leads to the login.
 
 use std::sync::Arc;
 
 use adminapi::{AdminApi, ApiServed};
 use bytes::Bytes;
 use edge::{AccessFacts, Answer, BodyError, Caller, EdgeBody, Refusal, Service};
-use gateway::RequestId;
+use gateway::{InMemory, RequestId};
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use identity::ClientAddress;
 use serde_json::json;
+use webconsole::{Console, ConsoleSettings};
 
 /// The headers of all responses. They keep a page of another origin from showing or reading one.
 const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
@@ -35,12 +36,14 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 #[derive(Debug)]
 pub(super) struct ConsoleService {
     api: Arc<AdminApi>,
+    console: Console,
 }
 
 impl ConsoleService {
-    /// Returns the service of an API.
-    pub(super) fn new(api: Arc<AdminApi>) -> ConsoleService {
-        ConsoleService { api }
+    /// Returns the service of an API and the console over it.
+    pub(super) fn new(api: Arc<AdminApi>, settings: ConsoleSettings) -> ConsoleService {
+        let console = Console::new(Arc::clone(&api), settings);
+        ConsoleService { api, console }
     }
 }
 
@@ -55,11 +58,19 @@ impl Service for ConsoleService {
     }
 
     async fn handle(&self, request: Request<EdgeBody>) -> Answer {
-        let mut response = self.api.handle(request).await;
+        let is_api = request.uri().path().strip_prefix(adminapi::PREFIX);
+        let is_api = is_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let mut response = if is_api {
+            self.api.handle(request).await
+        } else {
+            self.console.handle(request).await
+        };
         let served: Option<ApiServed> = response.extensions_mut().remove();
-        let operation = served.map_or("Unserved", |served| served.endpoint);
+        let operation = served.map_or("Console", |served| served.endpoint);
         let facts = AccessFacts { operation, ..AccessFacts::default() };
-        Answer { response, in_memory: true, facts }
+        // A download streams content; all other answers are in memory.
+        let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
+        Answer { response, in_memory, facts }
     }
 
     fn refuse(&self, context: &String, refusal: Refusal) -> Answer {

@@ -1,0 +1,142 @@
+// The script of the console. Pages work without it, except for uploads.
+"use strict";
+
+// Asks before a change that cannot be undone.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-confirm]");
+  if (button && !window.confirm(button.dataset.confirm)) event.preventDefault();
+});
+
+// Selects a link, so that one key copies it.
+for (const link of document.querySelectorAll("[data-copy]")) {
+  link.addEventListener("focus", () => link.select());
+}
+
+const PART_BYTES = 16 * 1024 * 1024;
+const PARTS_AT_ONCE = 3;
+const ATTEMPTS = 5;
+const wait = (seconds) => new Promise((resume) => setTimeout(resume, seconds * 1000));
+
+class Uploads {
+  constructor(area) {
+    this.area = area;
+    this.path = area.dataset.upload;
+    this.list = area.querySelector("[data-progress]");
+    area.hidden = false;
+    for (const input of area.querySelectorAll("[data-files]")) {
+      input.addEventListener("change", () => this.begin([...input.files]));
+    }
+    area.addEventListener("dragover", (event) => { event.preventDefault(); area.classList.add("over"); });
+    area.addEventListener("dragleave", () => area.classList.remove("over"));
+    area.addEventListener("drop", (event) => {
+      event.preventDefault();
+      area.classList.remove("over");
+      this.begin([...event.dataTransfer.files]);
+    });
+  }
+
+  // One file after the other: the parts of a file already go in parallel.
+  async begin(files) {
+    let failed = false;
+    for (const file of files) failed = !(await this.upload(file)) || failed;
+    if (files.length && !failed) window.location.reload();
+  }
+
+  async upload(file) {
+    const key = this.area.dataset.prefix + (file.webkitRelativePath || file.name);
+    const row = document.createElement("li");
+    const name = document.createElement("span");
+    const bar = document.createElement("progress");
+    const state = document.createElement("span");
+    name.textContent = key;
+    bar.max = Math.max(file.size, 1);
+    bar.value = 0;
+    bar.setAttribute("aria-label", "Upload of " + key);
+    row.append(name, bar, state);
+    this.list.append(row);
+    try {
+      if (file.size <= PART_BYTES) {
+        await this.send("content", { key, kind: file.type }, file);
+        bar.value = bar.max;
+      } else {
+        await this.inParts(file, key, bar);
+      }
+      state.textContent = "Done";
+      return true;
+    } catch (error) {
+      state.textContent = "Failed: " + error.message;
+      return false;
+    }
+  }
+
+  async inParts(file, key, bar) {
+    const memory = "upload " + [this.path, key, file.size, file.lastModified].join(" ");
+    let upload = localStorage.getItem(memory);
+    const have = new Map();
+    if (upload) {
+      try {
+        const known = await this.get("parts", { key, upload });
+        for (const part of known.parts) have.set(part.number, part);
+      } catch (error) {
+        upload = null;
+      }
+    }
+    if (!upload) {
+      upload = (await this.send("uploads", { key, kind: file.type })).upload;
+      localStorage.setItem(memory, upload);
+    }
+    const count = Math.ceil(file.size / PART_BYTES);
+    const parts = [];
+    let next = 1;
+    const work = async () => {
+      while (next <= count) {
+        const number = next++;
+        const content = file.slice((number - 1) * PART_BYTES, number * PART_BYTES);
+        const known = have.get(number);
+        const done = known && known.size === content.size
+          ? known : await this.send("part", { key, upload, number }, content);
+        parts.push({ number, etag: done.etag });
+        bar.value += content.size;
+      }
+    };
+    await Promise.all(Array.from({ length: PARTS_AT_ONCE }, work));
+    parts.sort((one, other) => one.number - other.number);
+    await this.send("complete", { key, upload }, JSON.stringify(parts));
+    localStorage.removeItem(memory);
+  }
+
+  // A network that breaks is tried again; an answer of the server is final, except for overload.
+  async send(action, query, body) {
+    for (let attempt = 1; ; attempt++) {
+      let answer;
+      try {
+        answer = await fetch(`${this.path}/${action}?${new URLSearchParams(query)}`, {
+          method: "POST",
+          body,
+          headers: { [this.area.dataset.tokenHeader]: this.area.dataset.token },
+        });
+      } catch (error) {
+        if (attempt >= ATTEMPTS) throw new Error("the network does not answer; choose the file again to continue");
+        await wait(2 ** attempt);
+        continue;
+      }
+      if (answer.ok) return answer.status === 204 ? null : answer.json();
+      if (answer.status !== 503 || attempt >= ATTEMPTS) throw new Error(await this.reason(answer));
+      await wait(2 ** attempt);
+    }
+  }
+
+  async get(action, query) {
+    const answer = await fetch(`${this.path}/${action}?${new URLSearchParams(query)}`);
+    if (!answer.ok) throw new Error(await this.reason(answer));
+    return answer.json();
+  }
+
+  async reason(answer) {
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const sentence = page.querySelector(".problem strong");
+    return sentence ? sentence.textContent : "status " + answer.status;
+  }
+}
+
+for (const area of document.querySelectorAll("[data-upload]")) new Uploads(area);

@@ -1,0 +1,118 @@
+//! The path of one request through the console.
+//!
+//! For example, `POST /buckets` needs a cookie with a valid ticket, a form token of this login, and
+//! the `Origin` of this console. Then the API decides if the user may create the bucket.
+
+use std::sync::Arc;
+
+use adminapi::{Actor, AdminApi, ApiError};
+use gateway::{HttpBody, RequestId};
+use http::request::Parts;
+use http::{Method, Request, Response};
+use identity::{Login, LoginError, RequestOrigin};
+
+use crate::reply::Reply;
+use crate::state::{ConsoleSettings, ConsoleState};
+use crate::visit::Visit;
+use crate::{assets, cookies, forms, layout, login, origin, routes};
+
+/// The web console of a volume.
+#[derive(Debug)]
+pub struct Console(ConsoleState);
+
+impl Console {
+    /// Returns the console over an API.
+    pub fn new(api: Arc<AdminApi>, settings: ConsoleSettings) -> Console {
+        Console(ConsoleState::new(api, settings))
+    }
+
+    /// Responds to a request. A failure is a page, too.
+    pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
+        let (head, body) = request.into_parts();
+        if let Some(asset) = assets::find(head.uri.path()) {
+            return asset.respond(&head.method);
+        }
+        self.respond(&head, body).await.unwrap_or_else(|error| {
+            let page = layout::problem(&error);
+            Reply::page(error.status, page).into_response()
+        })
+    }
+
+    async fn respond(&self, head: &Parts, body: HttpBody) -> Result<Response<HttpBody>, ApiError> {
+        let changes = !matches!(head.method, Method::GET | Method::HEAD);
+        if changes {
+            origin::check(head)?;
+        }
+        if head.uri.path() == login::PATH {
+            return login::respond(&self.0, head, body).await;
+        }
+        let now = self.0.now();
+        let ticket = cookies::ticket(&head.headers, origin::is_secure(head));
+        let resumed = match ticket {
+            Some(ticket) => self.0.api.access().resume(ticket, now),
+            None => Err(LoginError::Invalid),
+        };
+        let (login, authenticated) = match resumed {
+            Ok(resumed) => resumed,
+            Err(error) if changes => return Err(ApiError::unauthenticated(login::sentence(error))),
+            Err(error) => {
+                // A first visit has no ticket, and needs no explanation.
+                let error = ticket.map(|_| error);
+                return Ok(Reply::redirect(&login::location(head, error)).into_response());
+            }
+        };
+        let id =
+            head.extensions.get().map_or_else(|| "-".to_owned(), |id: &RequestId| id.0.clone());
+        let origin =
+            RequestOrigin { headers: &head.headers, client: head.extensions.get().copied(), now };
+        let actor =
+            Actor::new(self.0.api.access(), self.0.api.volume(), &authenticated, origin, &id)?;
+        let visit = Visit::new(&self.0, actor, &login, head);
+        let reply = self.answer(&visit, head, body, changes).await;
+        let reply = reply.unwrap_or_else(|error| layout::problem_of(&visit, &error));
+        Ok(self.with_ticket(reply.into_response(), &login, head))
+    }
+
+    /// Returns the answer to a request of a person who is logged in.
+    async fn answer(
+        &self,
+        visit: &Visit<'_>,
+        head: &Parts,
+        body: HttpBody,
+        changes: bool,
+    ) -> Result<Reply, ApiError> {
+        if !visit.actor.may_for_itself(policy::AdminAction::ConsoleLogin) {
+            return Err(ApiError::denied("admin:ConsoleLogin"));
+        }
+        if !changes {
+            return routes::get(visit, head).await;
+        }
+        // A script sends the token in a header, because its body is the content of a file.
+        let by_header = head.headers.get(forms::TOKEN_HEADER).and_then(|value| value.to_str().ok());
+        if let Some(token) = by_header {
+            visit.check_token(token)?;
+            return routes::script(visit, head, body).await;
+        }
+        let form = forms::read(&head.headers, body).await?;
+        visit.check_token(form.text(forms::TOKEN_FIELD))?;
+        routes::post(visit, head, &form).await
+    }
+
+    /// Adds the renewed ticket to a response, so that a login lasts while a person works.
+    fn with_ticket(
+        &self,
+        mut response: Response<HttpBody>,
+        login: &Login,
+        head: &Parts,
+    ) -> Response<HttpBody> {
+        // A logout has set the cookie already.
+        if response.headers().contains_key(http::header::SET_COOKIE) {
+            return response;
+        }
+        match self.0.api.access().ticket(login, self.0.now()) {
+            Ok(ticket) => cookies::set(response.headers_mut(), &ticket, origin::is_secure(head)),
+            Err(fault) => tracing::warn!(message = %fault.message, "cannot renew a login"),
+        }
+        response
+    }
+}

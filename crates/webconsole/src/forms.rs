@@ -1,0 +1,100 @@
+//! Forms: their fields, with limits.
+
+use adminapi::ApiError;
+use bytes::Bytes;
+use gateway::HttpBody;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
+use http_body_util::BodyExt;
+use std::time::Duration;
+
+/// The field of each form that has the form token of the login.
+pub(crate) const TOKEN_FIELD: &str = "form_token";
+
+/// The header in which a script sends the form token.
+pub(crate) const TOKEN_HEADER: &str = "x-form-token";
+
+/// The limit of a form in bytes. A policy document has at most 20 KiB, which can triple when it is
+/// escaped; a form that deletes 200 keys has at most 600 KiB.
+const FORM_BYTES_MAX: usize = 1 << 20;
+
+/// The limit of fields.
+const FIELDS_MAX: usize = 1_000;
+
+/// The limit of time for the arrival of a form.
+const FORM_WAIT: Duration = Duration::from_secs(30);
+
+/// The fields of a form, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// Returns a field without spaces around it; empty if there is none.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.exact(name).trim()
+    }
+
+    /// Returns a field as it was sent; empty if there is none.
+    pub(crate) fn exact(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(field, _)| field == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Returns all values of a field, which several checkboxes have.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        let found = self.0.iter().filter(|(field, value)| field == name && !value.is_empty());
+        found.map(|(_, value)| value.clone()).collect()
+    }
+
+    /// Returns true if a checkbox is checked.
+    pub(crate) fn is_checked(&self, name: &str) -> bool {
+        !self.text(name).is_empty()
+    }
+
+    /// Returns a field as a number, `None` if it is empty. Fails with `BadRequest` for other text.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, ApiError> {
+        let text = self.text(name);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let number = text.parse();
+        number.map(Some).map_err(|_| ApiError::bad_request(format!("{text:?} is not a number.")))
+    }
+}
+
+/// Reads the fields of a form. Fails with `BadRequest` for another type of body.
+pub(crate) async fn read(headers: &HeaderMap, body: HttpBody) -> Result<Form, ApiError> {
+    let is_form = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+    if !is_form {
+        return Err(ApiError::bad_request("The body is not a form."));
+    }
+    let bytes = read_bytes(body, FORM_BYTES_MAX).await?;
+    let fields: Vec<(String, String)> = serde_urlencoded::from_bytes(&bytes)
+        .map_err(|_| ApiError::bad_request("The form is malformed."))?;
+    if fields.len() > FIELDS_MAX {
+        return Err(ApiError::bad_request("The form has too many fields."));
+    }
+    Ok(Form(fields))
+}
+
+/// Reads a small body into memory.
+pub(crate) async fn read_bytes(mut body: HttpBody, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let reading = async {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| ApiError::bad_request("The body ended early."))?;
+            let Ok(data) = frame.into_data() else { continue };
+            // The limit is checked before the copy.
+            if bytes.len() + data.len() > bytes_max {
+                let message = format!("The body has more than {bytes_max} bytes.");
+                return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message));
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(Bytes::from(bytes))
+    };
+    let arrived = tokio::time::timeout(FORM_WAIT, reading).await;
+    arrived.map_err(|_late| ApiError::bad_request("The body took too long."))?
+}

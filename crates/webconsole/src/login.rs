@@ -1,0 +1,144 @@
+//! The page of the login, and the end of one.
+//!
+//! For example, a person who opens `/buckets/photos` without a login is sent to
+//! `/login?next=%2Fbuckets%2Fphotos` and comes back after the login.
+
+use adminapi::ApiError;
+use gateway::HttpBody;
+use http::request::Parts;
+use http::{Method, Response, StatusCode};
+use identity::{ClientAddress, LoginError};
+use maud::{Markup, html};
+use serde::Deserialize;
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::paths::escape;
+use crate::reply::Reply;
+use crate::state::ConsoleState;
+use crate::{cookies, forms, layout, origin};
+
+/// The path of the page.
+pub(crate) const PATH: &str = "/login";
+
+/// The parameters of the page.
+#[derive(Debug, Default, Deserialize)]
+struct Query {
+    /// The path to open after the login.
+    next: Option<String>,
+    /// The reason for which the last login ended.
+    ended: Option<String>,
+}
+
+/// Returns the path of the page for a person who opens another one without a login. `error` is the
+/// reason why its ticket is refused.
+pub(crate) fn location(head: &Parts, error: Option<LoginError>) -> String {
+    let wanted = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let mut location = format!("{PATH}?next={}", escape(wanted));
+    match error {
+        None | Some(LoginError::Invalid) => {}
+        Some(LoginError::Expired) => location.push_str("&ended=expired"),
+        Some(LoginError::Changed) => location.push_str("&ended=changed"),
+    }
+    location
+}
+
+/// Returns the sentence about a refused ticket.
+pub(crate) fn sentence(error: LoginError) -> &'static str {
+    match error {
+        LoginError::Invalid => "You are not logged in.",
+        LoginError::Expired => "Your login has expired. Log in again.",
+        LoginError::Changed => "Your access key has changed or was disabled. Log in again.",
+    }
+}
+
+/// Answers a request for the page: shows it, or begins a login.
+pub(crate) async fn respond(
+    state: &ConsoleState,
+    head: &Parts,
+    body: HttpBody,
+) -> Result<Response<HttpBody>, ApiError> {
+    let query = head.uri.query().unwrap_or_default();
+    let query: Query = serde_urlencoded::from_str(query).unwrap_or_default();
+    match head.method {
+        Method::GET | Method::HEAD => {
+            let ended = match query.ended.as_deref() {
+                Some("expired") => Some(sentence(LoginError::Expired)),
+                Some("changed") => Some(sentence(LoginError::Changed)),
+                Some(_) | None => None,
+            };
+            let page = page(query.next.as_deref(), ended);
+            Ok(Reply::page(StatusCode::OK, page).into_response())
+        }
+        Method::POST => begin(state, head, body, &query).await,
+        _ => Err(ApiError::bad_request("The login page has the methods GET and POST.")),
+    }
+}
+
+async fn begin(
+    state: &ConsoleState,
+    head: &Parts,
+    body: HttpBody,
+    query: &Query,
+) -> Result<Response<HttpBody>, ApiError> {
+    let client: Option<&ClientAddress> = head.extensions.get();
+    let address = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.address);
+    let next = query.next.as_deref();
+    let refused = |status, why: &str| Reply::page(status, page(next, Some(why))).into_response();
+    // Before the body is read and a secret compared.
+    if !state.throttle.admits(address) {
+        let why = "There were too many failed logins from your address. Wait a minute.";
+        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
+    }
+    let form = forms::read(&head.headers, body).await?;
+    let (key, secret) = (form.text("access_key"), form.exact("secret"));
+    let access = state.api.access();
+    let login = access.log_in(key, secret, state.now()).map_err(ApiError::from)?;
+    let Some(login) = login else {
+        state.throttle.failed(address);
+        tracing::info!(%address, "a login to the console failed");
+        let why = "The access key or the secret is wrong.";
+        return Ok(refused(StatusCode::FORBIDDEN, why));
+    };
+    let ticket = access.ticket(&login, state.now()).map_err(ApiError::from)?;
+    let mut response = Reply::redirect(local(next)).into_response();
+    cookies::set(response.headers_mut(), &ticket, origin::is_secure(head));
+    Ok(response)
+}
+
+/// Ends the login of a person.
+pub(crate) fn end() -> Reply {
+    let mut response = Reply::redirect(PATH).into_response();
+    cookies::remove(response.headers_mut());
+    Reply::Stream(Box::new(response))
+}
+
+/// Returns the path to open after the login. A path of another host, such as `//evil.example`, is
+/// the first page instead.
+fn local(next: Option<&str>) -> &str {
+    next.filter(|next| next.starts_with('/') && !next.starts_with("//") && !next.contains('\\'))
+        .unwrap_or("/")
+}
+
+fn page(next: Option<&str>, problem: Option<&str>) -> Markup {
+    let action =
+        next.map_or_else(|| PATH.to_owned(), |next| format!("{PATH}?next={}", escape(next)));
+    layout::bare(
+        "Log in",
+        &html! {
+            @if let Some(problem) = problem {
+                p.problem role="alert" { (problem) }
+            }
+            form.stack method="post" action=(action) {
+                label for="access_key" { "Access key" }
+                input #access_key name="access_key" required autocomplete="username" autofocus;
+                label for="secret" { "Secret" }
+                input #secret name="secret" type="password" required autocomplete="current-password";
+                button type="submit" { "Log in" }
+            }
+            p.hint { "The access key and the secret are those of S3 clients." }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests;

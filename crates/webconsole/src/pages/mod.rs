@@ -1,0 +1,16 @@
+//! The pages. A page calls the API, which checks the permissions, and shows the result.
+
+pub(crate) mod accounts;
+pub(crate) mod browser;
+pub(crate) mod bucket_access;
+pub(crate) mod bucket_frame;
+pub(crate) mod bucket_lifecycle;
+pub(crate) mod bucket_settings;
+pub(crate) mod bucket_versions;
+pub(crate) mod buckets;
+pub(crate) mod document_editor;
+pub(crate) mod gateways;
+pub(crate) mod me;
+pub(crate) mod object;
+pub(crate) mod overview;
+pub(crate) mod policies;

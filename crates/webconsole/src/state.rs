@@ -1,0 +1,38 @@
+//! The state and the settings of the console.
+
+use std::sync::Arc;
+
+use adminapi::AdminApi;
+use time::OffsetDateTime;
+
+use crate::throttle::LoginThrottle;
+
+/// The settings of the console.
+#[derive(Clone, Debug, Default)]
+pub struct ConsoleSettings {
+    /// The URL of the S3 endpoint as clients reach it, for share links. `None` for the host of the
+    /// console with the port of `s3_port`.
+    pub s3_url: Option<String>,
+    /// The port of the S3 endpoint.
+    pub s3_port: u16,
+    /// The region that clients sign with.
+    pub region: String,
+}
+
+/// The state that all requests share.
+#[derive(Debug)]
+pub(crate) struct ConsoleState {
+    pub(crate) api: Arc<AdminApi>,
+    pub(crate) settings: ConsoleSettings,
+    pub(crate) throttle: LoginThrottle,
+}
+
+impl ConsoleState {
+    pub(crate) fn new(api: Arc<AdminApi>, settings: ConsoleSettings) -> ConsoleState {
+        ConsoleState { api, settings, throttle: LoginThrottle::new() }
+    }
+
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        rules::time(self.api.volume().now())
+    }
+}
