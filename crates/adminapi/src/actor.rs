@@ -69,6 +69,29 @@ impl<'a> Actor<'a> {
         self.sender.account() == AccountId::MAIN
     }
 
+    /// Returns true for the operator's own key, which may do everything. A session or a token of it
+    /// has limits of its own.
+    pub fn is_root(&self) -> bool {
+        self.identity.root && !self.is_temporary()
+    }
+
+    /// Returns true if the sender has temporary credentials or a token.
+    pub fn is_temporary(&self) -> bool {
+        self.identity.is_temporary()
+    }
+
+    /// Returns the name of the sender's user. For a web identity, which has no user, the access key
+    /// of its session.
+    pub fn user(&self) -> &str {
+        &self.identity.access_key
+    }
+
+    /// Returns true if the sender is the user of this name, with any of its keys. No user has the
+    /// name of a web identity's session.
+    pub fn is_user(&self, name: &str) -> bool {
+        self.identity.access_key == name
+    }
+
     /// Returns true if the sender may do an administrative action. `bucket` is the bucket that the
     /// action concerns, `None` if it concerns the volume.
     pub fn may(&self, action: AdminAction, bucket: Option<&BucketName>) -> bool {

@@ -1,12 +1,15 @@
-//! The authentication of a request by a signature of SigV4.
+//! The authentication of a request by a signature of SigV4, or by a bearer token.
 //!
 //! The credential scope names the service `ashlar`, not `s3`, so a signature for one of the two
 //! endpoints has no use at the other one. The signature covers the hash of the body. For example,
 //! `curl --aws-sigv4 aws:amz:us-east-1:ashlar --user KEY:SECRET` signs such requests.
 
+use std::sync::Arc;
+
 use http::HeaderValue;
+use http::header::AUTHORIZATION;
 use http::request::Parts;
-use identity::{AcceptedSignatures, Authenticated};
+use identity::{AcceptedSignatures, Authenticated, BearerError};
 use s3::auth::{AuthKind, Credentials, PayloadMode, RequestHead, Verified};
 use sha2::{Digest, Sha256};
 
@@ -28,6 +31,14 @@ impl AdminApi {
         head: &Parts,
         body: &[u8],
     ) -> Result<Authenticated, ApiError> {
+        let now = rules::time(self.volume.now());
+        if let Some(token) = bearer(head) {
+            let bearer = self.access.token(token, now);
+            let bearer = bearer.map_err(|error| ApiError::unauthenticated(sentence(error)))?;
+            let identity = Arc::clone(&bearer.identity);
+            let verified = Verified::without_signature(identity.signing_key.clone(), now);
+            return Ok(Authenticated { verified, identity: Some(identity) });
+        }
         let hash: [u8; 32] = Sha256::digest(body).into();
         let mut headers = head.headers.clone();
         // Clients of services other than S3 do not send the hash; the signature covers it anyway.
@@ -45,11 +56,10 @@ impl AdminApi {
         };
         let credentials = Credentials::parse(&request)?;
         if matches!(credentials, Credentials::Anonymous) {
-            let why =
-                "The request has no credentials. Sign it with SigV4 for the service \"ashlar\".";
+            let why = "The request has no credentials. Sign it with SigV4 for the service \"ashlar\", or \
+                       send a token.";
             return Err(ApiError::unauthenticated(why));
         }
-        let now = rules::time(self.volume.now());
         let accepted = AcceptedSignatures::sigv4(&self.facts.region, SERVICE, now);
         let authenticated = self.access.authenticate(&credentials, &request, &accepted)?;
         let verified = &authenticated.verified;
@@ -74,5 +84,19 @@ impl AdminApi {
                 Err(ApiError::unauthenticated("The signature does not cover the body."))
             }
         }
+    }
+}
+
+/// Returns the text of a bearer token, if the request has one.
+fn bearer(head: &Parts) -> Option<&str> {
+    let value = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+fn sentence(error: BearerError) -> &'static str {
+    match error {
+        BearerError::Invalid => "The token is not valid.",
+        BearerError::Expired => "The token has expired.",
     }
 }

@@ -100,6 +100,72 @@ impl AdminApi {
                 Reply::tagged(&self.put_public(actor()?, named, wanted, if_match).await?)
             }
 
+            Endpoint::ListUsers => Reply::json(&self.users(actor()?, &call.query()?).await?),
+            Endpoint::GetUser => {
+                let details = self.user(actor()?, named).await?;
+                Reply::of_record(&details, details.user.version)
+            }
+            Endpoint::PutUser => {
+                let new = call.body_or_default()?;
+                Reply::json(&self.put_user(actor()?, named, &new).await?)
+            }
+            Endpoint::PatchUser => {
+                let patch = call.body()?;
+                let user = self.patch_user(actor()?, named, &patch, if_match).await?;
+                Reply::of_record(&user, user.version)
+            }
+            Endpoint::DeleteUser => {
+                self.delete_user(actor()?, named, if_match).await?;
+                Ok(Reply::empty())
+            }
+            Endpoint::ListKeys => Reply::json(&self.keys(actor()?, named, &call.query()?).await?),
+            Endpoint::PostKey => {
+                let new = call.body_or_default()?;
+                Reply::json(&self.post_key(actor()?, named, &new).await?)
+            }
+            Endpoint::PatchKey => {
+                let (of, patch) = ((named, call.parameter(1)), call.body()?);
+                let key = self.patch_key(actor()?, of, &patch, if_match).await?;
+                Reply::of_record(&key, key.version)
+            }
+            Endpoint::DeleteKey => {
+                self.delete_key(actor()?, (named, call.parameter(1)), if_match).await?;
+                Ok(Reply::empty())
+            }
+            Endpoint::RotateKey => {
+                let rotation = call.body_or_default()?;
+                let of = (named, call.parameter(1));
+                Reply::json(&self.rotate_key(actor()?, of, rotation).await?)
+            }
+            Endpoint::ListTokens => Reply::json(&self.tokens(actor()?, &call.query()?).await?),
+            Endpoint::PostToken => {
+                let new = call.body()?;
+                Reply::json(&self.post_token(actor()?, &new).await?)
+            }
+            Endpoint::DeleteToken => {
+                self.delete_token(actor()?, named).await?;
+                Ok(Reply::empty())
+            }
+            Endpoint::ListGroups => Reply::json(&self.groups(actor()?, &call.query()?).await?),
+            Endpoint::GetGroup => {
+                let group = self.group(actor()?, named).await?;
+                Reply::of_record(&group, group.version)
+            }
+            Endpoint::PutGroup => {
+                let new = call.body_or_default()?;
+                let group = self.put_group(actor()?, named, &new, if_match).await?;
+                Reply::of_record(&group, group.version)
+            }
+            Endpoint::PatchGroup => {
+                let patch = call.body()?;
+                let group = self.patch_group(actor()?, named, &patch, if_match).await?;
+                Reply::of_record(&group, group.version)
+            }
+            Endpoint::DeleteGroup => {
+                self.delete_group(actor()?, named, if_match).await?;
+                Ok(Reply::empty())
+            }
+
             Endpoint::ListPolicies => Reply::json(&self.policies(actor()?, &call.query()?).await?),
             Endpoint::GetPolicy => {
                 let policy = self.policy(actor()?, named).await?;

@@ -12,7 +12,9 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::page::{ListPage, PageQuery};
-use crate::resources::{accounts, buckets, me, nodes, policies, public, quota, sessions, status};
+use crate::resources::{
+    accounts, buckets, groups, keys, me, nodes, policies, public, quota, sessions, status, users,
+};
 
 /// The permission that an endpoint needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,6 +240,43 @@ endpoints! {
         "Returns the access of anonymous clients to a bucket.";
     PutBucketPublic = PUT "/buckets/{bucket}/public" s3 body(public::PublicAccess) => tagged(public::PublicAccess),
         "Makes a bucket public or private.";
+
+    ListUsers = GET "/users" ListUsers query(PageQuery) => json(ListPage<users::UserJson>),
+        "Lists users.";
+    GetUser = GET "/users/{user}" login none => tagged(users::UserDetails),
+        "Returns a user with its keys. Another user than the sender needs `admin:GetUser`.";
+    PutUser = PUT "/users/{user}" CreateUser body(users::NewUserJson) => json(keys::IssuedKeyJson),
+        "Creates a user. The response has the secret.";
+    PatchUser = PATCH "/users/{user}" login body(users::UserPatch) => tagged(users::UserJson),
+        "Changes a user. Each property needs an action of its own.";
+    DeleteUser = DELETE "/users/{user}" DeleteUser none => empty,
+        "Removes a user with its keys.";
+    ListKeys = GET "/users/{user}/keys" login query(PageQuery) => json(ListPage<keys::KeyJson>),
+        "Lists the further keys of a user. Another user than the sender needs `admin:ListServiceAccounts`.";
+    PostKey = POST "/users/{user}/keys" login body(keys::NewKeyJson) => json(keys::IssuedKeyJson),
+        "Creates a further key of a user. Another user than the sender needs `admin:CreateServiceAccount`.";
+    PatchKey = PATCH "/users/{user}/keys/{key}" login body(keys::KeyPatch) => tagged(keys::KeyJson),
+        "Changes a key. Another user than the sender needs `admin:UpdateServiceAccount`.";
+    DeleteKey = DELETE "/users/{user}/keys/{key}" login none => empty,
+        "Removes a key. Another user than the sender needs `admin:RemoveServiceAccount`.";
+    RotateKey = POST "/users/{user}/keys/{key}/rotate" login body(keys::Rotation) => json(keys::IssuedKeyJson),
+        "Replaces a key; the old one is accepted for a while. Another user than the sender needs `admin:UpdateServiceAccount`.";
+    ListTokens = GET "/tokens" ManageTokens query(PageQuery) => json(ListPage<keys::KeyJson>),
+        "Lists the sender's tokens of this API.";
+    PostToken = POST "/tokens" ManageTokens body(keys::NewTokenJson) => json(keys::IssuedTokenJson),
+        "Creates a token of this API. The response has its text.";
+    DeleteToken = DELETE "/tokens/{token}" ManageTokens none => empty,
+        "Revokes a token.";
+    ListGroups = GET "/groups" ListGroups query(PageQuery) => json(ListPage<groups::GroupJson>),
+        "Lists groups.";
+    GetGroup = GET "/groups/{group}" GetGroup none => tagged(groups::GroupJson),
+        "Returns a group.";
+    PutGroup = PUT "/groups/{group}" AddUserToGroup body(groups::NewGroup) => tagged(groups::GroupJson),
+        "Creates a group, or changes its policies.";
+    PatchGroup = PATCH "/groups/{group}" login body(groups::GroupPatch) => tagged(groups::GroupJson),
+        "Adds and removes members. Needs `admin:AddUserToGroup` or `admin:RemoveUserFromGroup`.";
+    DeleteGroup = DELETE "/groups/{group}" RemoveUserFromGroup none => empty,
+        "Removes a group without members.";
 
     ListPolicies = GET "/policies" GetPolicy query(PageQuery) => json(ListPage<policies::PolicySummary>),
         "Lists policies, the built-in ones too.";

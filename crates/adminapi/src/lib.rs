@@ -27,9 +27,11 @@ mod etag;
 mod interface;
 mod openapi;
 pub mod page;
+mod rank;
 pub mod resources;
 mod routing;
 mod s3_call;
+mod sealer;
 
 pub use actor::Actor;
 pub use api::{AdminApi, Parts, ProcessFacts};

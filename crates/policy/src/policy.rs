@@ -86,6 +86,13 @@ impl Policy {
         evaluate(&self.statements, action, question)
     }
 
+    /// Returns true if a statement of the policy allows the action on some resource under some
+    /// condition. Deny statements are ignored, so the policy may allow less than this.
+    pub fn could_allow(&self, action: &str) -> bool {
+        let action = action.to_ascii_lowercase();
+        self.statements.iter().any(|one| !one.denies && one.actions.covers(&action))
+    }
+
     /// Returns true if this is the policy of a bucket, and false for the policy of a user or
     /// session.
     pub fn is_of_bucket(&self) -> bool {

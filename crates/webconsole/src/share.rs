@@ -86,7 +86,7 @@ fn presigned(
     let date = sigv4::format_timestamp(visit.state.now());
     let day = date.get(..8).unwrap_or_default();
     let scope = sigv4::CredentialScope::new(day, &visit.state.settings.region, "s3");
-    let credential = escape(&format!("{}/{}", identity.access_key, scope.as_str()));
+    let credential = escape(&format!("{}/{}", identity.signing_key, scope.as_str()));
     let path = format!("/{}/{}", escape(bucket), escape_key(key));
     // The parameters are in the order of their names, as the canonical form requires.
     let mut query = format!(

@@ -7,6 +7,8 @@
 pub mod accounts;
 pub mod bucket_documents;
 pub mod buckets;
+pub mod groups;
+pub mod keys;
 pub mod me;
 pub mod nodes;
 pub mod policies;
@@ -15,3 +17,4 @@ pub mod quota;
 pub mod sessions;
 pub mod status;
 mod times;
+pub mod users;

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use crate::etag::IfMatch;
 use crate::page::{ListPage, PageQuery};
+use crate::rank::check_document;
 use crate::{Actor, AdminApi, ApiError};
 
 /// A policy in a list.
@@ -109,8 +110,13 @@ impl AdminApi {
         if_match: &IfMatch,
     ) -> Result<PolicyJson, ApiError> {
         actor.require(AdminAction::CreatePolicy)?;
+        check_document(actor, new.document.get())?;
+        self.check_not_own_policy(actor, name).await?;
+        // Users that have the policy could have a Deny by it, so the old document counts, too.
+        self.check_rank(actor, &[name.to_owned()]).await?;
         let expected = if_match.of_record()?;
         self.admin.put_policy(name, new.document.get(), expected.as_ref()).await?;
+        self.follow_access().await;
         self.known_policy(name).await
     }
 

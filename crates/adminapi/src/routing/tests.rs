@@ -8,7 +8,8 @@ fn each_endpoint_is_found_by_its_path() {
     for &endpoint in Endpoint::ALL {
         // A parameter is escaped in the path.
         let path = endpoint.path().replace("{policy}", "a%20b").replace("{bucket}", "photos");
-        let path = path.replace("{account}", "lab");
+        let path = path.replace("{account}", "lab").replace("{user}", "anna");
+        let path = path.replace("{key}", "k").replace("{token}", "t").replace("{group}", "g");
         let found = route(&endpoint.method(), &format!("/api/v1{path}")).unwrap();
         assert_eq!(found.endpoint, endpoint);
     }

@@ -79,7 +79,7 @@ impl Identity {
     }
 
     /// Returns true if the access key is accepted at this time.
-    pub(super) fn is_current(&self, now: OffsetDateTime) -> bool {
+    pub(crate) fn is_current(&self, now: OffsetDateTime) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
 

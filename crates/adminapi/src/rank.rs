@@ -1,0 +1,90 @@
+//! The limit of changes that would give more administrative rights than the sender has.
+//!
+//! A user who may create users could otherwise create one with the policy `consoleAdmin`, or take the
+//! secret of an operator. So a sender may only make, change or join users, keys, groups and policies
+//! that give administrative actions which the sender itself may do. The operator's own key may do all.
+//! Actions of S3 are not compared: the administration of users includes giving access to data.
+//!
+//! Nor may a sender change its own policies or groups, because removing one could remove a Deny.
+
+use policy::{AdminAction, Policy, PolicyKind};
+
+use crate::{Actor, AdminApi, ApiError};
+
+/// Returns the error of a change that would give `action` to another user.
+fn beyond(action: AdminAction) -> ApiError {
+    ApiError::denied(action.name())
+        .detail("The change would give this action, which you may not do.")
+}
+
+impl AdminApi {
+    /// Fails with `AccessDenied` if one of the policies could allow an administrative action that the
+    /// sender may not do. Conditions and resources are ignored, so the check is on the safe side. A
+    /// policy that does not exist allows nothing.
+    pub(crate) async fn check_rank(
+        &self,
+        actor: &Actor<'_>,
+        policies: &[String],
+    ) -> Result<(), ApiError> {
+        if actor.is_root() {
+            return Ok(());
+        }
+        for name in policies {
+            if let Ok(found) = self.admin.policy(name).await {
+                check_document(actor, &found.document)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails as [`AdminApi::check_rank`] for the policies of a user and of its groups.
+    pub(crate) async fn check_rank_of_user(
+        &self,
+        actor: &Actor<'_>,
+        user: &str,
+    ) -> Result<(), ApiError> {
+        if actor.is_root() {
+            return Ok(());
+        }
+        let overview = self.admin.user_overview(user).await?;
+        self.check_rank(actor, &overview.effective_policies).await?;
+        // A disabled group could be enabled later.
+        for group in &overview.groups {
+            self.check_rank(actor, &group.policies).await?;
+        }
+        Ok(())
+    }
+
+    /// Fails with `AccessDenied` if the sender has the policy, itself or in a group.
+    pub(crate) async fn check_not_own_policy(
+        &self,
+        actor: &Actor<'_>,
+        policy: &str,
+    ) -> Result<(), ApiError> {
+        if actor.is_root() {
+            return Ok(());
+        }
+        // A sender without a record has no policies of users: it is a web identity.
+        let Ok(own) = self.admin.user_overview(actor.user()).await else { return Ok(()) };
+        if own.effective_policies.iter().any(|name| name == policy) {
+            return Err(own_rights("A policy that you have cannot be changed by you."));
+        }
+        Ok(())
+    }
+}
+
+/// Fails with `AccessDenied` if a policy document could allow an administrative action that the
+/// sender may not do. A document that is not valid is refused later.
+pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), ApiError> {
+    if actor.is_root() {
+        return Ok(());
+    }
+    let Ok(policy) = Policy::parse(document, PolicyKind::User) else { return Ok(()) };
+    let mut gives = AdminAction::ALL.iter().filter(|action| policy.could_allow(action.name()));
+    gives.find(|action| !actor.may(**action, None)).map_or(Ok(()), |action| Err(beyond(*action)))
+}
+
+/// Returns the error of a change of the sender's own rights.
+pub(crate) fn own_rights(why: &str) -> ApiError {
+    ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why)
+}

@@ -1,0 +1,14 @@
+//! Seals the secrets of new access keys under the master key of the gateway.
+
+use admin::{NONCE_BYTES, SecretSealer};
+use identity::{Access, Secret};
+
+/// The master key of the gateway, as the administration uses it.
+#[derive(Debug)]
+pub(crate) struct Sealer<'a>(pub(crate) &'a Access);
+
+impl SecretSealer for Sealer<'_> {
+    fn seal(&self, access_key: &str, secret: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8> {
+        self.0.seal(access_key, &Secret::new(secret), nonce)
+    }
+}
