@@ -55,6 +55,21 @@ impl AdminApi {
                 Ok(Reply::empty())
             }
 
+            Endpoint::GetBucketTrash => Reply::tagged(&self.trash(actor()?, named).await?),
+            Endpoint::PutBucketTrash => {
+                let trash = call.body()?;
+                Reply::tagged(&self.put_trash(actor()?, named, trash, if_match).await?)
+            }
+            Endpoint::ListTrashItems => {
+                Reply::json(&self.trash_items(actor()?, named, &call.query()?).await?)
+            }
+            Endpoint::RestoreTrash => {
+                Reply::json(&self.restore_trash(actor()?, named, &call.body()?).await?)
+            }
+            Endpoint::EmptyTrash => {
+                Reply::json(&self.empty_trash(actor()?, named, &call.body()?).await?)
+            }
+
             Endpoint::GetBucketPolicy => self.get(actor()?, call, BucketDocumentKind::Policy).await,
             Endpoint::PutBucketPolicy => self.put(actor()?, call, BucketDocumentKind::Policy).await,
             Endpoint::DeleteBucketPolicy => {

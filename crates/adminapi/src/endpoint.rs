@@ -13,7 +13,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::page::{ListPage, PageQuery};
 use crate::resources::{
-    accounts, buckets, groups, keys, me, nodes, policies, public, quota, sessions, status, users,
+    accounts, buckets, groups, keys, me, nodes, policies, public, quota, sessions, status, trash,
+    users,
 };
 
 /// The permission that an endpoint needs.
@@ -201,6 +202,17 @@ endpoints! {
         "Replaces the quota of a bucket. A limit that is null is removed.";
     DeleteBucketQuota = DELETE "/buckets/{bucket}/quota" SetBucketQuota none => empty,
         "Removes all limits of a bucket.";
+
+    GetBucketTrash = GET "/buckets/{bucket}/trash" GetBucketTrash none => tagged(trash::TrashJson),
+        "Returns the days of the trash of a bucket.";
+    PutBucketTrash = PUT "/buckets/{bucket}/trash" SetBucketTrash body(trash::TrashJson) => tagged(trash::TrashJson),
+        "Gives a bucket a trash, changes its days, or removes an empty trash.";
+    ListTrashItems = GET "/buckets/{bucket}/trash/items" GetBucketTrash query(PageQuery) => json(ListPage<trash::TrashItem>),
+        "Lists the objects in the trash of a bucket.";
+    RestoreTrash = POST "/buckets/{bucket}/trash/restore" RestoreTrash body(trash::TrashSelection) => json(trash::TrashResult),
+        "Restores one object, or all objects with a prefix.";
+    EmptyTrash = POST "/buckets/{bucket}/trash/empty" EmptyTrash body(trash::TrashSelection) => json(trash::TrashResult),
+        "Removes the objects with a prefix from the trash permanently.";
 
     GetBucketPolicy = GET "/buckets/{bucket}/policy" s3 none => tagged(serde_json::Value),
         "Returns the policy of a bucket.";

@@ -46,12 +46,17 @@ pub(crate) async fn get(visit: &Visit<'_>, head: &Parts) -> Result<Reply, ApiErr
         ["buckets", bucket, "access"] => pages::bucket_access::show(visit, bucket).await,
         ["buckets", bucket, "lifecycle"] => pages::bucket_lifecycle::show(visit, bucket).await,
         ["buckets", bucket, "versions"] => pages::bucket_versions::show(visit, bucket).await,
+        ["buckets", bucket, "trash"] => pages::bucket_trash::show(visit, bucket).await,
         ["buckets", bucket, "settings"] => pages::bucket_settings::show(visit, bucket).await,
+        ["users"] => pages::users::list(visit).await,
+        ["users", user] => pages::user::show(visit, user).await,
+        ["groups"] => pages::groups::list(visit).await,
+        ["groups", group] => pages::groups::show(visit, group).await,
         ["policies"] => pages::policies::list(visit).await,
         ["policies", policy] => pages::policies::show(visit, policy).await,
         ["accounts"] => pages::accounts::list(visit).await,
         ["gateways"] => pages::gateways::list(visit).await,
-        ["me"] => pages::me::show(visit),
+        ["me"] => pages::me::show(visit).await,
         _ => Err(no_page()),
     }
 }
@@ -73,9 +78,15 @@ pub(crate) async fn post(visit: &Visit<'_>, head: &Parts, form: &Form) -> Result
         ["buckets", bucket, "versions"] => {
             pages::bucket_versions::change(visit, bucket, form).await
         }
+        ["buckets", bucket, "trash"] => pages::bucket_trash::change(visit, bucket, form).await,
         ["buckets", bucket, "settings"] => {
             pages::bucket_settings::change(visit, bucket, form).await
         }
+        ["users"] => pages::users::make(visit, form).await,
+        ["users", user] => pages::user::change(visit, user, form).await,
+        ["groups"] => pages::groups::make(visit, form).await,
+        ["groups", group] => pages::groups::change(visit, group, form).await,
+        ["me"] => pages::me::change(visit, form).await,
         ["policies"] => pages::policies::make(visit, form).await,
         ["policies", policy] => pages::policies::change(visit, policy, form).await,
         ["accounts"] => pages::accounts::change(visit, form).await,

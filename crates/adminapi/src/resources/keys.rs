@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use admin::{AccessKey, IssuedKey, KeyChange, NewKey, NewToken};
+use admin::{AccessKey, AdminError, IssuedKey, KeyChange, NewKey, NewToken};
 use policy::AdminAction;
 use record::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,6 @@ use time::format_description::well_known::Rfc3339;
 use utoipa::ToSchema;
 
 use super::times;
-use super::users::no_such_user;
 use crate::etag::IfMatch;
 use crate::page::{ListPage, PageQuery};
 use crate::sealer::Sealer;
@@ -172,7 +171,11 @@ impl AdminApi {
         let found = self.admin.key(key).await?;
         let is_of_user = found.parent.as_deref() == Some(user)
             || (found.parent.is_none() && found.access_key == user);
-        if is_of_user && found.actions.is_none() { Ok(found) } else { Err(no_such_user()) }
+        if is_of_user && found.actions.is_none() {
+            Ok(found)
+        } else {
+            Err(AdminError::NoSuchUser.into())
+        }
     }
 
     /// Returns the further keys of a user.
@@ -325,7 +328,7 @@ impl AdminApi {
     pub async fn delete_token(&self, actor: &Actor<'_>, name: &str) -> Result<(), ApiError> {
         actor.require(AdminAction::ManageTokens)?;
         if !owns(actor, &self.admin.key(name).await?) {
-            return Err(no_such_user());
+            return Err(AdminError::NoSuchUser.into());
         }
         self.admin.remove_token(name, None).await?;
         self.follow_access().await;

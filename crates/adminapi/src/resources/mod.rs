@@ -17,4 +17,5 @@ pub mod quota;
 pub mod sessions;
 pub mod status;
 mod times;
+pub mod trash;
 pub mod users;

@@ -3,7 +3,7 @@
 //! For example, `PUT /users/anna` with `{"policies": ["readonly"]}` creates the user `anna` with a
 //! random secret, which only this response contains.
 
-use admin::{AccessKey, AdminError, NewUser, UserOverview};
+use admin::{AccessKey, NewUser, UserOverview};
 use policy::AdminAction;
 use record::AccountId;
 use serde::{Deserialize, Serialize};
@@ -268,9 +268,4 @@ fn shown(user: AccessKey) -> UserJson {
         last_used: user.last_used.map(times::text),
         version: Some(user.etag),
     }
-}
-
-/// Returns the error for a user that does not exist, if the sender may not know it.
-pub(crate) fn no_such_user() -> ApiError {
-    AdminError::NoSuchUser.into()
 }

@@ -16,14 +16,16 @@ pub(crate) enum Tab {
     Access,
     Lifecycle,
     Versions,
+    Trash,
     Settings,
 }
 
-const TABS: [(Tab, &str, &str); 5] = [
+const TABS: [(Tab, &str, &str); 6] = [
     (Tab::Objects, "objects", "Objects"),
     (Tab::Access, "access", "Access"),
     (Tab::Lifecycle, "lifecycle", "Lifecycle"),
     (Tab::Versions, "versions", "Versions and lock"),
+    (Tab::Trash, "trash", "Trash"),
     (Tab::Settings, "settings", "Quota, tags and settings"),
 ];
 
