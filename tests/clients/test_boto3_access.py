@@ -1,13 +1,16 @@
 """boto3, low level: accounts, bucket policies, access control lists, public buckets, CORS, STS."""
 
 import json
+import threading
+import time
 
 import boto3
 import pytest
 from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
-from people import add_account, add_person
+from people import Person, add_account, add_person
 from server import fresh_bucket_name, refused
 
 pytestmark = pytest.mark.ashlar("accounts are created by the gateway's own commands")
@@ -249,6 +252,53 @@ def test_temporary_credentials_are_limited_by_their_policy(control, bucket, serv
     caller = boto3.client("sts", aws_session_token=given["SessionToken"], **settings)
     arn = caller.get_caller_identity()["Arn"]
     assert arn.startswith("arn:aws:sts::000000000001:assumed-role/") and arn.endswith("/nightly")
+
+
+def issued(said):
+    """Returns the access key and the secret in the output of a command."""
+    lines = dict(line.rsplit(None, 1) for line in said.splitlines())
+    return lines["access key"], lines["secret key"]
+
+
+def test_a_key_is_rotated_without_a_refused_request(server, control, bucket):
+    control.put_object(Bucket=bucket, Key="k", Body=b"1")
+    anna = add_person(server, ["readonly"])
+    current, failures, counts, stop = [anna.s3], [], {}, threading.Event()
+
+    def load():
+        while not stop.is_set():
+            client = current[0]
+            try:
+                client.get_object(Bucket=bucket, Key="k")["Body"].read()
+            except ClientError as error:
+                failures.append(error.response["Error"]["Code"])
+            counts[id(client)] = counts.get(id(client), 0) + 1
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    key, secret = issued(server.operate("key", "rotate", anna.access_key, "--old-expires", "8s"))
+    ends = time.monotonic() + 8
+    new = boto3.client("s3", **Person(key, secret, None).settings(server))
+    while True:
+        try:
+            new.list_buckets()
+            break
+        except ClientError:
+            assert time.monotonic() < ends - 3, "the gateway does not know the new key"
+            time.sleep(0.05)
+    time.sleep(max(0, ends - 2 - time.monotonic()))
+    current[0] = new
+    time.sleep(max(0, ends + 1 - time.monotonic()))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not failures and min(counts.values()) > 10 and len(counts) == 2, (failures, counts)
+    with refused("InvalidAccessKeyId", status=403):
+        anna.s3.list_buckets()
+    listed = server.operate("key", "list", anna.access_key).splitlines()
+    assert sorted(line.split("\t")[0] for line in listed) == sorted([anna.access_key, key])
+    server.operate("user", "remove", anna.access_key)
 
 
 def test_a_cors_configuration_is_stored_and_applied(control, bucket):

@@ -8,7 +8,6 @@
 //! For example, `set_user_owner("anna", (Some(1000), None, None))` changes the owner of the files
 //! that `anna` creates later, and leaves her existing files.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use namespace::{
@@ -21,7 +20,7 @@ use crate::change::corrupt;
 use crate::names::check_written_access_key;
 use crate::policy::{check_named, is_built_in};
 use crate::secret::{NONCE_BYTES, SECRET_CHARS, SecretSealer, random_text};
-use crate::{Admin, AdminError, Etag, NamedGroup, check_access_key, check_secret};
+use crate::{Admin, AdminError, Etag, check_access_key, check_secret};
 
 /// The number of last uses that one read returns.
 const LAST_USES_AT_ONCE: usize = 1_000;
@@ -99,22 +98,6 @@ impl AccessKey {
     pub fn is_user(&self) -> bool {
         self.parent.is_none() && self.actions.is_none()
     }
-}
-
-/// A user with everything that decides about its requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UserOverview {
-    /// The user.
-    pub user: AccessKey,
-    /// Its further keys and tokens, in order of name.
-    pub keys: Vec<AccessKey>,
-    /// Its groups, in order of name.
-    pub groups: Vec<NamedGroup>,
-    /// The names of the policies in force: those of the user, and those of its enabled groups. In
-    /// order of name.
-    pub effective_policies: Vec<String>,
-    /// The time of the last use of the user or one of its keys.
-    pub last_used: Option<Timestamp>,
 }
 
 /// The properties of a new access key, which `Admin::add_user` creates.
@@ -228,22 +211,6 @@ impl Admin {
     pub async fn user(&self, access_key: &str) -> Result<AccessKey, AdminError> {
         let found = self.key(access_key).await?;
         if found.is_user() { Ok(found) } else { Err(AdminError::NotUser(found.parent)) }
-    }
-
-    /// Returns a user with its further keys, tokens and groups. The parts are not of one snapshot.
-    ///
-    /// # Errors
-    /// Those of [`Admin::user`].
-    pub async fn user_overview(&self, access_key: &str) -> Result<UserOverview, AdminError> {
-        let user = self.user(access_key).await?;
-        let keys = self.all_keys(|key| key.parent.as_deref() == Some(access_key)).await?;
-        let groups: Vec<NamedGroup> =
-            self.groups().await?.into_iter().filter(|it| user.groups.contains(&it.name)).collect();
-        let of_groups = groups.iter().filter(|group| group.enabled).flat_map(|it| &it.policies);
-        let effective: BTreeSet<String> = user.policies.iter().chain(of_groups).cloned().collect();
-        let last_used = keys.iter().chain([&user]).filter_map(|key| key.last_used).max();
-        let effective_policies = effective.into_iter().collect();
-        Ok(UserOverview { user, keys, groups, effective_policies, last_used })
     }
 
     /// Checks that `new` could be added now, and changes nothing. A caller uses it before a step

@@ -23,6 +23,7 @@ mod key;
 mod maintenance;
 mod names;
 mod node;
+mod overview;
 mod policy;
 mod secret;
 mod status;
@@ -35,7 +36,7 @@ use runtime::Clock;
 use store::MetaStore;
 use volume::Volume;
 
-pub use access::{AccessKey, IssuedKey, NewUser, UserOverview};
+pub use access::{AccessKey, IssuedKey, NewUser};
 pub use bucket::BucketUsage;
 pub use error::AdminError;
 pub use etag::{Etag, EtagError};
@@ -49,6 +50,7 @@ pub use names::{
 };
 pub use namespace::{BucketChange, BucketConfigs, FoundBucket, KeyChange};
 pub use node::{BLOCKS_LISTED_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
+pub use overview::UserOverview;
 pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet, StoredPolicy};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};

@@ -12,7 +12,7 @@ use identity::Secret;
 use problem::Problem;
 
 use super::administration::Administration;
-use super::user::{is_root, master_key};
+use super::first_secret::{is_root, master_key};
 use super::{issued, refusal};
 use crate::config::{Expires, VolumeSettings};
 use crate::environment::secret_file;

@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod bucket;
 pub(crate) mod check;
 pub(crate) mod dump;
+mod first_secret;
 pub(crate) mod fstab;
 pub(crate) mod group;
 mod issued;

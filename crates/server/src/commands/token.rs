@@ -8,7 +8,7 @@ use clap::Subcommand;
 use problem::Problem;
 
 use super::administration::Administration;
-use super::user::master_key;
+use super::first_secret::master_key;
 use super::{issued, refusal};
 use crate::config::{Expires, VolumeSettings};
 use crate::operator::UnderMasterKey;

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use admin::{AccessKey, Admin, AdminError, NewUser, check_secret};
 use clap::Subcommand;
-use identity::{MasterKey, Secret, UMASK_DEFAULT};
+use identity::{Secret, UMASK_DEFAULT};
 
 use record::AccountId;
 
 use super::administration::Administration;
+use super::first_secret::{is_root, master_key};
 use super::{issued, key, refusal};
 use crate::config::{Umask, VolumeSettings};
-use crate::credentials;
-use crate::environment::{first_secret, secret_file};
+use crate::environment::secret_file;
 use crate::operator::UnderMasterKey;
 use crate::output::say;
 use crate::table::{Cell, Printing, Table, print_with_list};
@@ -197,30 +197,6 @@ async fn add(
         }
     }
     Ok(())
-}
-
-/// Returns true for the access key of the root user. A gateway takes such a key for the root user, so
-/// a record of the same name would have no effect.
-pub(super) fn is_root(access_key: &str) -> Result<bool, Problem> {
-    let root = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
-    Ok(root.is_some_and(|root| root.expose() == access_key))
-}
-
-/// Returns the master key, which is created with the first secret of the volume. `problem` describes
-/// an error of the store.
-pub(super) async fn master_key(
-    settings: &VolumeSettings,
-    admin: &Admin,
-    problem: impl Fn(AdminError) -> Problem,
-) -> Result<MasterKey, Problem> {
-    if let Some(known) = credentials::known_master_key(settings)? {
-        return Ok(known);
-    }
-    // Without a key, a new one is created only for the first secret: it could not decrypt the
-    // others.
-    let keys = admin.access_keys(None).await.map_err(&problem)?;
-    let others = !keys.is_empty() || !admin.tokens().await.map_err(&problem)?.is_empty();
-    credentials::fresh_master_key(settings, others)
 }
 
 /// Prints a line for each user.

@@ -28,6 +28,7 @@ mod forking;
 mod full;
 mod full_disk;
 mod history;
+mod keys;
 mod killed;
 mod lapse;
 mod leased;
