@@ -80,7 +80,9 @@ pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), Ap
         return Ok(());
     }
     let Ok(policy) = Policy::parse(document, PolicyKind::User) else { return Ok(()) };
-    let mut gives = AdminAction::ALL.iter().filter(|action| policy.could_allow(action.name()));
+    // Each user may log in without an Allow, so a policy does not give this action.
+    let compared = AdminAction::ALL.iter().filter(|action| **action != AdminAction::ConsoleLogin);
+    let mut gives = compared.filter(|action| policy.could_allow(action.name()));
     gives.find(|action| !actor.may(**action, None)).map_or(Ok(()), |action| Err(beyond(*action)))
 }
 
