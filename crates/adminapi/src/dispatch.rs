@@ -200,6 +200,8 @@ impl AdminApi {
                 Reply::json(&self.validate_policy(&call.body()?))
             }
 
+            Endpoint::SimulatePolicy => Reply::json(&self.simulate(actor()?, &call.body()?).await?),
+
             Endpoint::ListAccounts => Reply::json(&self.accounts(actor()?, &call.query()?).await?),
             Endpoint::PutAccount => Reply::json(&self.put_account(actor()?, named).await?),
             Endpoint::DeleteAccount => {

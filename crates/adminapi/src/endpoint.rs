@@ -13,8 +13,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::page::{ListPage, PageQuery};
 use crate::resources::{
-    accounts, buckets, groups, keys, me, nodes, policies, public, quota, sessions, status, trash,
-    users,
+    accounts, buckets, groups, keys, me, nodes, policies, public, quota, sessions, simulation,
+    status, trash, users,
 };
 
 /// The permission that an endpoint needs.
@@ -300,6 +300,9 @@ endpoints! {
         "Removes a policy that no user has.";
     ValidatePolicy = POST "/policies/validate" login body(policies::NewPolicy) => json(policies::Validation),
         "Checks a policy document, and changes nothing.";
+
+    SimulatePolicy = POST "/policies/simulate" login body(simulation::Simulation) => json(simulation::SimulationResult),
+        "Returns true if a user may do an action. Another user than the sender needs `admin:GetUser` and `admin:GetPolicy`.";
 
     ListAccounts = GET "/accounts" ListAccounts query(PageQuery) => json(ListPage<accounts::AccountJson>),
         "Lists accounts.";

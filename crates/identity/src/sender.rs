@@ -124,8 +124,9 @@ impl<'a> Sender<'a> {
         ruling == Ruling::Allowed && !self.is_restricted(rules)
     }
 
-    /// Returns the combined decision of all policies and ACLs about a permission.
-    fn ruling(
+    /// Returns the combined decision of all policies and ACLs about a permission. The public access
+    /// block of the bucket is not part of it.
+    pub fn ruling(
         &self,
         permission: &Permission,
         rules: Option<&BucketRules>,

@@ -54,6 +54,7 @@ pub(crate) async fn get(visit: &Visit<'_>, head: &Parts) -> Result<Reply, ApiErr
         ["groups", group] => pages::groups::show(visit, group).await,
         ["policies"] => pages::policies::list(visit).await,
         ["policies", policy] => pages::policies::show(visit, policy).await,
+        ["simulator"] => pages::simulation::show(visit),
         ["accounts"] => pages::accounts::list(visit).await,
         ["gateways"] => pages::gateways::list(visit).await,
         ["me"] => pages::me::show(visit).await,
@@ -89,6 +90,7 @@ pub(crate) async fn post(visit: &Visit<'_>, head: &Parts, form: &Form) -> Result
         ["me"] => pages::me::change(visit, form).await,
         ["policies"] => pages::policies::make(visit, form).await,
         ["policies", policy] => pages::policies::change(visit, policy, form).await,
+        ["simulator"] => pages::simulation::answer(visit, form).await,
         ["accounts"] => pages::accounts::change(visit, form).await,
         _ => Err(no_page()),
     }

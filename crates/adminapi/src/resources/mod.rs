@@ -15,6 +15,7 @@ pub mod policies;
 pub mod public;
 pub mod quota;
 pub mod sessions;
+pub mod simulation;
 pub mod status;
 mod times;
 pub mod trash;

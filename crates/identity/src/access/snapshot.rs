@@ -89,6 +89,11 @@ impl Identity {
         Some(self.access_key.as_str()).filter(|_| !of_web)
     }
 
+    /// Returns the policies in force of the sender, without that of a session.
+    pub fn policies(&self) -> &[Arc<Policy>] {
+        &self.policies
+    }
+
     /// Returns true if the credentials are temporary.
     pub fn is_temporary(&self) -> bool {
         self.session.is_some()

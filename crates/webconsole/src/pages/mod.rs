@@ -17,5 +17,6 @@ pub(crate) mod me;
 pub(crate) mod object;
 pub(crate) mod overview;
 pub(crate) mod policies;
+pub(crate) mod simulation;
 pub(crate) mod user;
 pub(crate) mod users;

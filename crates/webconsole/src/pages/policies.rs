@@ -51,6 +51,7 @@ pub(crate) async fn list(visit: &Visit<'_>) -> Result<Reply, ApiError> {
                 }
             }
         }
+        p { a href="/simulator" { "Ask the simulator if a user may do an action" } }
         (layout::pager("/policies", query.page.as_deref(), policies.next.as_deref()))
         @if visit.may(AdminAction::CreatePolicy) {
             details.make {
