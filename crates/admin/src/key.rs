@@ -180,7 +180,7 @@ impl Admin {
     }
 
     /// Creates a key with a random name and a random secret in place of a user's own access key or
-    /// of a further key. The old key is accepted for `old_expires_in` from now, or until its earlier
+    /// of a further key. The new key has the expiry of the old one. The old key is accepted for `old_expires_in` from now, or until its earlier
     /// expiry.
     ///
     /// # Errors

@@ -5,8 +5,13 @@
 //! that give administrative actions which the sender itself may do. The operator's own key may do all.
 //! Actions of S3 are not compared: the administration of users includes giving access to data.
 //!
-//! Nor may a sender change its own policies or groups, because removing one could remove a Deny.
+//! Nor may a sender change its own policies or groups, because removing one could remove a Deny. For
+//! the same reason, and because a new Deny could lock out a user, a sender may only change the
+//! policies and groups of users whose administrative actions it may do itself.
 
+use std::collections::BTreeSet;
+
+use admin::{AccessKey, NamedGroup};
 use policy::{AdminAction, Policy, PolicyKind};
 
 use crate::{Actor, AdminApi, ApiError};
@@ -53,6 +58,44 @@ impl AdminApi {
             self.check_rank(actor, &group.policies).await?;
         }
         Ok(())
+    }
+
+    /// Fails as [`AdminApi::check_rank`] for the policies of several users, with two reads of all
+    /// users and groups.
+    pub(crate) async fn check_rank_of_users(
+        &self,
+        actor: &Actor<'_>,
+        is_meant: impl Fn(&AccessKey, &[&NamedGroup]) -> bool,
+    ) -> Result<(), ApiError> {
+        if actor.is_root() {
+            return Ok(());
+        }
+        let (users, groups) = (self.admin.users().await?, self.admin.groups().await?);
+        let mut policies = BTreeSet::new();
+        for user in &users {
+            let of_user = groups.iter().filter(|group| user.groups.contains(&group.name));
+            let of_user: Vec<&NamedGroup> = of_user.collect();
+            if is_meant(user, &of_user) {
+                policies.extend(user.policies.iter().cloned());
+                // A disabled group could be enabled later.
+                policies.extend(of_user.iter().flat_map(|group| group.policies.iter().cloned()));
+            }
+        }
+        self.check_rank(actor, &Vec::from_iter(policies)).await
+    }
+
+    /// Fails as [`AdminApi::check_rank`] for all users that have a policy, themselves or in a group.
+    /// A change of the policy could remove a Deny that limits them, or add one.
+    pub(crate) async fn check_rank_of_holders(
+        &self,
+        actor: &Actor<'_>,
+        policy: &str,
+    ) -> Result<(), ApiError> {
+        let has = |names: &[String]| names.iter().any(|name| name == policy);
+        self.check_rank_of_users(actor, |user, groups| {
+            has(&user.policies) || groups.iter().any(|group| has(&group.policies))
+        })
+        .await
     }
 
     /// Fails with `AccessDenied` if the sender has the policy, itself or in a group.

@@ -132,12 +132,15 @@ impl RotateKey<'_> {
         if taken.is_some() {
             return Err(AccessError::UserExists.into());
         }
+        // The new key ends with the old one, so a rotation cannot lift an end that an operator set.
+        let expires = old.expires;
         old.expires = Some(old.expires.map_or(self.old_expires, |at| at.min(self.old_expires)));
         let is_user = old.is_user();
         let new = User {
             parent: if is_user { Some(self.access_key.to_owned()) } else { old.parent.clone() },
             description: old.description.clone(),
             made: env.now,
+            expires,
             kind: old.kind.clone(),
             ..User::new(old.account, self.sealed_secret.to_vec())
         };

@@ -112,6 +112,8 @@ impl AdminApi {
         if let Ok(known) = self.admin.group(name).await {
             Self::check_not_member(actor, &known)?;
             self.check_rank(actor, &known.policies).await?;
+            self.check_rank_of_users(actor, |user, _| user.groups.iter().any(|it| it == name))
+                .await?;
         }
         let (policies, expected) = (new.policies.as_deref(), if_match.of_record()?);
         self.admin.put_group(name, new.enabled, policies, expected.as_ref()).await?;
@@ -148,10 +150,10 @@ impl AdminApi {
         if own && !actor.is_root() {
             return Err(own_rights("You cannot change your own groups."));
         }
-        // Leaving a group can remove a Deny, so it is limited like joining.
-        for member in &patch.remove {
-            self.check_rank_of_user(actor, member).await?;
-        }
+        // Joining a group can add a Deny, and leaving one can remove a Deny.
+        let changed = patch.add.iter().chain(&patch.remove);
+        self.check_rank_of_users(actor, |user, _| changed.clone().any(|it| *it == user.access_key))
+            .await?;
         let expected = if_match.of_record()?;
         let mut expected = expected.as_ref();
         if !patch.add.is_empty() {

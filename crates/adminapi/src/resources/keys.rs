@@ -209,6 +209,7 @@ impl AdminApi {
     ) -> Result<IssuedKeyJson, ApiError> {
         self.check_keys(actor, user, AdminAction::CreateServiceAccount).await?;
         let expires = new.expires.as_deref().map(timestamp).transpose()?;
+        let expires = capped(actor, expires)?;
         let new = NewKey { description: &new.description, expires, ..NewKey::default() };
         let issued = self.admin.add_key(user, &new, &Sealer(&self.access)).await?;
         self.follow_access().await;
@@ -228,16 +229,20 @@ impl AdminApi {
         if_match: &IfMatch,
     ) -> Result<KeyJson, ApiError> {
         self.check_keys(actor, user, AdminAction::UpdateServiceAccount).await?;
-        self.key_of(user, key).await?;
+        let found = self.key_of(user, key).await?;
         let expires = patch.expires.as_deref().map(|text| match text {
             "" => Ok(None),
             text => timestamp(text).map(Some),
         });
-        let change = KeyChange {
-            description: patch.description.clone(),
-            expires: expires.transpose()?,
-            enabled: patch.enabled,
-        };
+        let expires = expires.transpose()?;
+        if let Some(wanted) = expires
+            && actor.is_user(user)
+        {
+            check_shorter(found.expires, wanted)?;
+            capped(actor, wanted)?;
+        }
+        let change =
+            KeyChange { description: patch.description.clone(), expires, enabled: patch.enabled };
         self.admin.change_key(key, &change, if_match.of_record()?.as_ref()).await?;
         self.follow_access().await;
         Ok(shown(self.admin.key(key).await?))
@@ -314,6 +319,7 @@ impl AdminApi {
         }
         let parent = (!actor.is_root()).then(|| actor.user());
         let expires = new.expires.as_deref().map(timestamp).transpose()?;
+        let expires = capped(actor, expires)?;
         let description = new.description.as_str();
         let new = NewToken { parent, actions: &new.actions, description, expires };
         let issued = self.admin.add_token(&new, &Sealer(&self.access)).await?;
@@ -339,6 +345,32 @@ impl AdminApi {
 /// Returns true if a token belongs to the sender. All belong to the operator.
 fn owns(actor: &Actor<'_>, token: &AccessKey) -> bool {
     actor.is_root() || token.parent.as_deref().is_some_and(|parent| actor.is_user(parent))
+}
+
+/// Returns the expiry of a key or token that the sender creates. If the sender's own key expires,
+/// the new one does not outlive it: an operator that sets an end sets it for all that the key makes.
+fn capped(actor: &Actor<'_>, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
+    let Some(end) = actor.identity().expires() else { return Ok(wanted) };
+    let end = Timestamp(i64::try_from(end.unix_timestamp_nanos()).unwrap_or(i64::MAX));
+    match wanted {
+        None => Ok(Some(end)),
+        Some(wanted) if wanted <= end => Ok(Some(wanted)),
+        Some(_) => Err(longer()),
+    }
+}
+
+/// Fails with `AccessDenied` if a change of one's own key would lift or delay its end.
+fn check_shorter(now: Option<Timestamp>, wanted: Option<Timestamp>) -> Result<(), ApiError> {
+    match (now, wanted) {
+        (None, _) => Ok(()),
+        (Some(now), Some(wanted)) if wanted <= now => Ok(()),
+        (Some(_), _) => Err(longer()),
+    }
+}
+
+fn longer() -> ApiError {
+    let why = "You cannot delay the end of your own keys. Ask an operator.";
+    ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why)
 }
 
 /// Parses a time in the form `2027-01-02T03:04:05Z`.

@@ -112,8 +112,7 @@ impl AdminApi {
         actor.require(AdminAction::CreatePolicy)?;
         check_document(actor, new.document.get())?;
         self.check_not_own_policy(actor, name).await?;
-        // Users that have the policy could have a Deny by it, so the old document counts, too.
-        self.check_rank(actor, &[name.to_owned()]).await?;
+        self.check_rank_of_holders(actor, name).await?;
         let expected = if_match.of_record()?;
         self.admin.put_policy(name, new.document.get(), expected.as_ref()).await?;
         self.follow_access().await;

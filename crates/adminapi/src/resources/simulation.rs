@@ -165,7 +165,9 @@ fn sentence(ruling: Ruling, sender: &Sender<'_>) -> String {
             "The operator's own key may do everything in its account.".to_owned()
         }
         Ruling::Allowed => "A policy allows the action, and none denies it.".to_owned(),
-        Ruling::Denied(source) => format!("A statement of the {} denies the action.", source.words()),
+        Ruling::Denied(source) => {
+            format!("A statement of the {} denies the action.", source.words())
+        }
         Ruling::NotAllowed(source) => format!("No {} allows the action.", source.words()),
     }
 }

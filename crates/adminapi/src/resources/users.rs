@@ -151,6 +151,10 @@ impl AdminApi {
             actor.require(AdminAction::AttachUserOrGroupPolicy)?;
             self.check_rank(actor, &new.policies).await?;
         }
+        if self.access.is_root_key(name) {
+            let message = "The operator's own key has this name.";
+            return Err(ApiError::new(http::StatusCode::CONFLICT, "Exists", message));
+        }
         let account = match &new.account {
             Some(named) => self.admin.account(named).await?,
             None => AccountId::MAIN,

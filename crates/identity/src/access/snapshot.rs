@@ -94,6 +94,11 @@ impl Identity {
         &self.policies
     }
 
+    /// Returns the time from which the access key is refused; `None` if it does not expire.
+    pub fn expires(&self) -> Option<OffsetDateTime> {
+        self.expires
+    }
+
     /// Returns true if the credentials are temporary.
     pub fn is_temporary(&self) -> bool {
         self.session.is_some()
@@ -237,6 +242,13 @@ impl Access {
         };
         let earlier = self.known();
         for (access_key, user) in records.users.iter().filter(|(_, user)| user.enabled) {
+            // Policies and logs could not distinguish such a user, or its keys, from the operator.
+            let name = user.parent.as_ref().unwrap_or(access_key);
+            if self.is_root_key(name) || self.is_root_key(access_key) {
+                let why = format!("access key {access_key:?}: its user has the operator's name");
+                unusable.push(Unusable(why));
+                continue;
+            }
             let identity = match self.identity(access_key, user, &named, &tables) {
                 Ok(Some(identity)) => identity,
                 // Its user is disabled.
@@ -354,6 +366,11 @@ impl Access {
             Some((Arc::clone(identity), at))
         });
         unwritten.collect()
+    }
+
+    /// Returns true if this is the name of the operator's own key, which no user may have.
+    pub fn is_root_key(&self, name: &str) -> bool {
+        self.root.access_key == name
     }
 
     /// Returns the current policies of these names. Fails with the name of a policy that is missing
