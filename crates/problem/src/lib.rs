@@ -5,6 +5,19 @@
 
 use std::fmt;
 
+/// The reach of a problem: whether a service manager should start the program again. It decides the
+/// exit status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// Any other cause.
+    #[default]
+    Other,
+    /// The settings: another start fails in the same way until an operator changes them.
+    Settings,
+    /// A store or another process that is away for now: a later start can succeed.
+    Unavailable,
+}
+
 /// The error of a command. `Display` is `cannot ACTION: CAUSE; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -14,6 +27,7 @@ pub struct Problem {
     wrong: String,
     /// The operator's next step.
     remedy: Option<String>,
+    cause: Cause,
     /// The complete text, if another process of this program has rendered the problem.
     rendered: Option<String>,
 }
@@ -22,12 +36,32 @@ impl Problem {
     /// Returns a problem without a remedy. `doing` is a phrase after "cannot", for example "listen
     /// on 127.0.0.1:9700".
     pub fn new(doing: impl Into<String>, wrong: impl fmt::Display) -> Problem {
-        Problem { doing: doing.into(), wrong: wrong.to_string(), remedy: None, rendered: None }
+        Problem {
+            doing: doing.into(),
+            wrong: wrong.to_string(),
+            remedy: None,
+            cause: Cause::Other,
+            rendered: None,
+        }
     }
 
     /// Returns a problem that another process of this program has rendered.
     pub fn rendered(text: impl Into<String>) -> Problem {
         Problem { rendered: Some(text.into()), ..Problem::new("", "") }
+    }
+
+    /// Sets the cause, if none is set yet: the place of the failure knows it better than its callers.
+    #[must_use]
+    pub fn because(mut self, cause: Cause) -> Problem {
+        if self.cause == Cause::Other {
+            self.cause = cause;
+        }
+        self
+    }
+
+    /// Returns the cause.
+    pub fn cause(&self) -> Cause {
+        self.cause
     }
 
     /// Adds the remedy: the operator's next step.

@@ -1,31 +1,31 @@
 //! The command line: parses it, settles the configuration, and runs the command.
 //!
 //! The documentation of each command and option is its `--help` text. A command exits with 0 on
-//! success, 1 if it fails, and 3 if `fsck` has findings. For example, `ashlar fsck` of a volume
-//! with a lost block prints the finding and exits with 3.
+//! success, 1 if it fails, 2 if its arguments are wrong, 3 if `fsck` has findings, 75 if a store is
+//! away for now, and 78 if the settings are wrong. For example, `ashlar fsck` of a volume with a
+//! lost block prints the finding and exits with 3.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    account, bench, bucket, check, dump, fstab, group, key, mount, node, policy, token, trash,
-    upkeep, user, warmup,
+    account, bench, bucket, check, dump, fstab, group, key, mount, node, pages, policy, token,
+    trash, upkeep, user, warmup,
 };
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
-use crate::output::say;
 use crate::serve::GatewaySettings;
-use crate::{logging, serve};
-use problem::Problem;
+use crate::{logging, serve, supervisor};
+use problem::{Cause, Problem};
 
 /// The most threads that block on disks at a time.
 const BLOCKING_THREADS_MAX: usize = 64;
 
 /// An S3 gateway over a namespace in a database, with blocks in a folder or a bucket.
 #[derive(Debug, Parser)]
-#[command(name = "ashlar", version, about, max_term_width = 100)]
+#[command(name = "ashlar", version = crate::build::VERSION, max_term_width = 100)]
 struct Cli {
     /// The configuration file. Flags and variables override it
     #[arg(long, value_name = "FILE", env = "ASHLAR_CONFIG", global = true)]
@@ -91,7 +91,11 @@ enum Command {
     /// Check the configuration, and print the settings in force
     CheckConfig(Box<GatewayOptions>),
     /// Print the version
-    Version,
+    Version(pages::Version),
+    /// Print the completion of commands and options for a shell
+    Completion(pages::Completion),
+    /// Write the manual pages of this program and its commands to a directory
+    Manual(pages::Manual),
 }
 
 /// The options of a gateway, and of commands that address the gateway of this machine.
@@ -108,12 +112,12 @@ struct GatewayOptions {
 impl GatewayOptions {
     /// Returns the settings in force, from these options, `file` and the defaults.
     fn settle(self, volume: VolumeSettings, file: &File) -> Result<GatewaySettings, Problem> {
-        Ok(GatewaySettings {
-            volume,
-            open: self.opening.settle(file)?,
-            mount: self.mounting.settle(file)?,
-            serve: self.serving.settle(file)?,
-        })
+        let settle = || {
+            let open = self.opening.settle(file)?;
+            let mount = self.mounting.settle(file)?;
+            Ok(GatewaySettings { volume, open, mount, serve: self.serving.settle(file)? })
+        };
+        settle().map_err(|problem: Problem| problem.because(Cause::Settings))
     }
 }
 
@@ -133,8 +137,18 @@ pub fn main() -> ExitCode {
             // Plain text instead of a log line, because a person or the journal of a service
             // manager reads it.
             eprintln!("ashlar: {problem}");
-            ExitCode::FAILURE
+            exit_status(problem.cause())
         }
+    }
+}
+
+/// Returns the exit status of a failed command. systemd and other service managers know the two
+/// numbers above 64 from sysexits(3).
+fn exit_status(cause: Cause) -> ExitCode {
+    match cause {
+        Cause::Other => ExitCode::FAILURE,
+        Cause::Unavailable => ExitCode::from(75),
+        Cause::Settings => ExitCode::from(78),
     }
 }
 
@@ -142,14 +156,16 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Outcome, Problem> {
     // The file is read for each command, so that an invalid file is reported by the first command
     // that uses it, not only by `serve`.
-    let file = cli.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    let wrong_setting = |problem: Problem| problem.because(Cause::Settings);
+    let file = cli.config.as_deref().map(File::read).transpose().map_err(wrong_setting)?;
+    let file = file.unwrap_or_default();
     // The options of the stores are global: each command accepts them before and after its name.
-    let volume = cli.common.settle(&file)?;
+    let volume = cli.common.settle(&file).map_err(wrong_setting)?;
     match cli.command {
         Command::Serve(options) => {
             let settings = options.settle(volume, &file)?;
-            logging::start(&settings.volume)?;
-            runtime()?.block_on(serve::serve(settings))?;
+            logging::start(&settings.volume).map_err(wrong_setting)?;
+            runtime()?.block_on(supervisor::watched(serve::serve(settings)))?;
         }
         Command::Mount(command) => {
             mount::run(*command, volume, &file, runtime)?;
@@ -191,7 +207,9 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             runtime()?.block_on(check::status(options.settle(volume, &file)?.serve))?;
         }
         Command::CheckConfig(options) => check::config(&options.settle(volume, &file)?)?,
-        Command::Version => say(format_args!("ashlar {}", env!("CARGO_PKG_VERSION"))),
+        Command::Version(command) => command.run()?,
+        Command::Completion(command) => command.run(Cli::command())?,
+        Command::Manual(command) => command.run(Cli::command())?,
     }
     Ok(Outcome::Success)
 }

@@ -14,7 +14,7 @@ use admin::{SECRET_CHARS, check_access_key, check_secret, random_text};
 use identity::{MasterKey, Secret};
 
 use crate::config::VolumeSettings;
-use crate::environment::{first_secret, secret_file, variable};
+use crate::environment::{credential, first_secret, secret_file, variable};
 use crate::operator::SystemRandom;
 use crate::{founding, private};
 use problem::Problem;
@@ -134,10 +134,8 @@ fn kept_root(path: &Path) -> Result<Root, Problem> {
 
 /// Returns the master key from the environment or its file, or `None` if there is neither.
 pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
-    // Without `secret`, because that would read `ASHLAR_MASTER_KEY_FILE`, which is an option with a
-    // default.
     let path = &settings.master_key_file;
-    match variable("ASHLAR_MASTER_KEY")?.map(Secret::new) {
+    match given_master_key()? {
         Some(given) => parse_master_key(&given, "ASHLAR_MASTER_KEY").map(Some),
         None if path.exists() => {
             private::secret(path)?;
@@ -157,10 +155,20 @@ pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<Maste
     }
 }
 
+/// Returns the text of the master key in the environment or in a credential of the service manager.
+fn given_master_key() -> Result<Option<Secret>, Problem> {
+    // Without `secret`, because that would read `ASHLAR_MASTER_KEY_FILE`, which is an option with a
+    // default.
+    match variable("ASHLAR_MASTER_KEY")? {
+        Some(given) => Ok(Some(Secret::new(given))),
+        None => credential("ASHLAR_MASTER_KEY"),
+    }
+}
+
 /// Returns the master key of a mount, or `None` if there is none. A mount needs it only for leases.
 pub(crate) fn master_key_of_mount(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
     let folder = settings.master_key_file.parent();
-    let is_given = variable("ASHLAR_MASTER_KEY")?.is_some() || settings.master_key_file.exists();
+    let is_given = given_master_key()?.is_some() || settings.master_key_file.exists();
     if !is_given && folder.is_some_and(|folder| !folder.is_dir()) {
         return Ok(None);
     }

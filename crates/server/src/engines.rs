@@ -37,7 +37,7 @@ use crate::config::{
 };
 use crate::environment::first_secret;
 use crate::private;
-use problem::Problem;
+use problem::{Cause, Problem};
 
 /// The limit of time of the block store's first response.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -100,7 +100,10 @@ pub(crate) async fn meta(
             let opened = open_sqlite(path, purpose).await;
             opened.map_err(|error| {
                 let remedy = remedy::of_file(&error);
-                Problem::new(format!("open the metadata store {place}"), error).remedy_if(remedy)
+                let is_held = error.to_string().contains("another process serves it");
+                let cause = if is_held { Cause::Unavailable } else { Cause::Other };
+                let doing = format!("open the metadata store {place}");
+                Problem::new(doing, error).remedy_if(remedy).because(cause)
             })
         }
         MetaPlace::Server(server) => {
@@ -142,8 +145,9 @@ fn server_url(settings: &VolumeSettings, server: &ServerPlace) -> Result<(String
 
 /// Returns the problem of a database server that cannot be opened, with its remedy.
 fn not_opened(place: &MetaPlace, error: StoreError) -> Problem {
-    let remedy = remedy::of_server(&error);
-    Problem::new(format!("open the metadata store {place}"), error).remedy_if(remedy)
+    let (remedy, cause) = (remedy::of_server(&error), remedy::cause_of_server(&error));
+    let doing = format!("open the metadata store {place}");
+    Problem::new(doing, error).remedy_if(remedy).because(cause)
 }
 
 /// The table of engines that are database servers: the store of each with its options. `$use` is
@@ -263,7 +267,9 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
     let doing = || format!("use the block store {place}");
     let problem = |error: block::BlockError| {
         let remedy = remedy::of_blocks(place, &error);
-        Problem::new(doing(), error).remedy_if(remedy)
+        let is_away = error.kind() == BlockErrorKind::Unavailable;
+        let cause = if is_away { Cause::Unavailable } else { Cause::Other };
+        Problem::new(doing(), error).remedy_if(remedy).because(cause)
     };
     let opened = match place {
         BlocksPlace::Memory => layered(MemoryBlocks::new(), seed).await,

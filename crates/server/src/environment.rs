@@ -1,4 +1,5 @@
-//! Secrets from environment variables, or from files that variables name.
+//! Secrets from environment variables, from files that variables name, or from credentials of the
+//! service manager.
 //!
 //! The command line's parser reads options. Secrets are read here, because they must not appear on
 //! a command line or in a configuration file. For example,
@@ -23,8 +24,8 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Returns a secret from the variable `name`, or from the file that the variable `name` with the
-/// suffix `_FILE` names. Fails if both are set.
+/// Returns a secret from the variable `name`, from the file that the variable `name` with the suffix
+/// `_FILE` names, or from a [`credential`] of the service manager. Fails if both variables are set.
 pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
     let file_name = format!("{name}_FILE");
     match (variable(name)?, variable(&file_name)?) {
@@ -39,8 +40,16 @@ pub(crate) fn secret(name: &str) -> Result<Option<Secret>, Problem> {
                 format!("{file_name} must name a file with the secret that this user can read");
             secret_file(Path::new(&path)).map(Some).map_err(|problem| problem.remedy(remedy))
         }
-        (None, None) => Ok(None),
+        (None, None) => credential(name),
     }
+}
+
+/// Returns the secret that the service manager passes as a credential: the file with the name of
+/// the variable, in lower case, in the directory `CREDENTIALS_DIRECTORY`. `None` if there is none.
+pub(crate) fn credential(name: &str) -> Result<Option<Secret>, Problem> {
+    let Some(directory) = variable("CREDENTIALS_DIRECTORY")? else { return Ok(None) };
+    let path = Path::new(&directory).join(name.to_lowercase());
+    if path.exists() { secret_file(&path).map(Some) } else { Ok(None) }
 }
 
 /// Returns the first secret that is set, of several variables in order.

@@ -6,6 +6,7 @@
 //! and the gateway, and `edge`, a crate, serves the gateway to HTTP clients.
 
 mod backend;
+mod build;
 mod cli;
 mod commands;
 mod config;
@@ -27,6 +28,7 @@ mod private;
 mod reports;
 mod safe_name;
 mod serve;
+mod supervisor;
 mod table;
 mod web_roles;
 

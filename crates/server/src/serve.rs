@@ -37,8 +37,8 @@ use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::passes::Passes;
 use crate::reports::mount_source;
-use crate::{credentials, metrics_listener, peer_reads, private, web_roles};
-use problem::Problem;
+use crate::{credentials, metrics_listener, peer_reads, private, supervisor, web_roles};
+use problem::{Cause, Problem};
 use s3_service::S3;
 pub(crate) use settings::GatewaySettings;
 use settings::{count, host_limits};
@@ -57,14 +57,14 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     if let Some(folder) = &serve.mount {
         check_mountable(&mount.parameters(), folder)?;
     }
-    let tls = serve.tls.clone().map(load_tls).transpose()?;
-    let web_roles = web_roles::from_settings(&serve.openid)?;
+    let tls = serve.tls.clone().map(load_tls).transpose().map_err(wrong_setting)?;
+    let web_roles = web_roles::from_settings(&serve.openid).map_err(wrong_setting)?;
     let sockets = Sockets::bind(serve).await?;
     let existing = founding::admit(volume, Intent::Serve { create: serve.create }).await?;
     // After `admit`, which decides by the existence of the data directory.
     credentials::make_data_dir(&volume.data_dir)?;
-    let root = credentials::root(&volume.data_dir)?;
-    let known = credentials::known_master_key(volume)?;
+    let root = credentials::root(&volume.data_dir).map_err(wrong_setting)?;
+    let known = credentials::known_master_key(volume).map_err(wrong_setting)?;
     let random = credentials::random_u64()?;
 
     let backend = backend::open(volume, open, random, None, existing).await?;
@@ -133,11 +133,17 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     if lost { Err(session_lost()) } else { Ok(()) }
 }
 
+/// Returns a problem whose cause is a setting.
+fn wrong_setting(problem: Problem) -> Problem {
+    problem.because(Cause::Settings)
+}
+
 /// Returns the problem of a gateway whose session was ended.
 fn session_lost() -> Problem {
     let wrong = "its session was ended: it sent no heartbeat for too long, or the metadata store lost \
                  commits";
-    Problem::new("serve the volume", wrong).remedy("start the gateway again")
+    let problem = Problem::new("serve the volume", wrong).remedy("start the gateway again");
+    problem.because(Cause::Unavailable)
 }
 
 /// Returns the settings of the `gateway` crate.
@@ -295,8 +301,14 @@ impl Signals {
                 _ = self.hangup.recv() => true,
                 _ = ticks.tick() => false,
             };
+            if always {
+                supervisor::reloading();
+            }
             if let Some(tls) = &tls {
                 reload(tls, always);
+            }
+            if always {
+                supervisor::ready();
             }
         }
     }

@@ -4,11 +4,12 @@ mod access;
 mod modes;
 mod places;
 mod running;
+mod starts;
 mod stopping;
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -129,78 +130,12 @@ fn flags_override_variables_and_variables_override_the_file() {
     }
 }
 
-/// Flags, variables, and parts of the expected error.
-type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a [&'a str]);
-
-/// Each failed start prints one line with the action and the cause, no backtrace, and exits with 1.
-#[test]
-fn a_failed_start_prints_one_line_with_the_cause() {
-    let folder = Folder::new();
-    folder.write("file", "not a folder");
-    folder.write("unknown.toml", "regoin = \"x\"\n");
-    folder.write("foreign.db", &"this is not a database ".repeat(100));
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let taken = taken.local_addr().expect("an address").to_string();
-    let (file, unknown) = (folder.path("file"), folder.path("unknown.toml"));
-    let (foreign, inside) = (format!("sqlite:{}", folder.path("foreign.db")), format!("{file}/x"));
-    let blocks_inside = format!("file:{inside}");
-    let meta_inside = format!("sqlite:{inside}");
-    let pg = "postgres://me:hush@127.0.0.1:1/db";
-    let my = "mysql://me:hush@127.0.0.1:1/db";
-    let redis = "redis://me:hush@127.0.0.1:1/0?prefix=p";
-    let unreachable = "s3://blocks/p?endpoint=http://127.0.0.1:1";
-    let keys = [("ASHLAR_BLOCKS_ACCESS_KEY", "someone"), ("ASHLAR_BLOCKS_SECRET_KEY", "something")];
-    let cases: &[Case<'_>] = &[
-        (&["--config", &unknown], &[], &["read the configuration", "line 1", "`regoin`"]),
-        (&["--config", "/nowhere.toml"], &[], &["read the configuration in /nowhere.toml"]),
-        (&["--listen", &taken], &[], &["listen on 127.0.0.1:", "in use", "choose another port"]),
-        (&["--listen", "nonsense"], &[], &["listen on nonsense", "HOST:PORT"]),
-        (&["--admin-listen", &taken], &[], &["listen on 127.0.0.1:", "choose another port"]),
-        (&["--data-dir", &inside], &[], &["create the data directory", "--data-dir"]),
-        (&["--meta", &meta_inside], &[], &["open the metadata store sqlite:"]),
-        (&["--meta", &foreign], &[], &["open the metadata store sqlite:", "foreign.db"]),
-        (
-            &["--meta", pg],
-            &[],
-            &["metadata store postgres://me@127.0.0.1:1/db", "answers at this address"],
-        ),
-        (&["--meta", my], &[], &["metadata store mysql://me@127.0.0.1:1/db"]),
-        (&["--meta", redis], &[], &["metadata store redis://me@127.0.0.1:1/0?prefix=p"]),
-        (&["--blocks", &blocks_inside], &[], &["use the block store file:"]),
-        (&["--blocks", unreachable], &keys, &["use the block store s3://blocks/p", "endpoint"]),
-        (&["--blocks", unreachable], &[], &["ASHLAR_BLOCKS_ACCESS_KEY is not set"]),
-        (&["--tls-cert", &file], &[], &["serve TLS", "both --tls-cert and --tls-key"]),
-        (&["--tls-cert", &file, "--tls-key", &file], &[], &["read the TLS certificate in"]),
-        (&["--log", "info,x=loud"], &[], &["log at the level"]),
-        (&["--log", "loud"], &[], &["log at the level", "\"loud\" is not a level"]),
-        (&["--block-bytes", "64MiB"], &[], &["block_bytes", "more than 16 MiB"]),
-        (&["--listen", "192.0.2.1:9700"], &[], &["no such address"]),
-        (&["--master-key-file", "/none/key"], &[], &["there is no directory /none"]),
-        (&[], &[("ASHLAR_ROOT_USER_FILE", "/none")], &["ASHLAR_ROOT_USER_FILE must name a file"]),
-        (&[], &[("ASHLAR_ROOT_USER", "me")], &["ASHLAR_ROOT_PASSWORD is not"]),
-        (&[], &[("ASHLAR_ROOT_USER", "me"), ("ASHLAR_ROOT_PASSWORD", "x")], &["access key has"]),
-        (&[], &[("ASHLAR_MASTER_KEY", "short")], &["use the master key in ASHLAR_MASTER_KEY"]),
-        (&[], &[("ASHLAR_ROOT_USER", "a"), ("ASHLAR_ROOT_USER_FILE", "b")], &["both ASHLAR_ROOT"]),
-    ];
-    for (arguments, variables, parts) in cases {
-        let arguments = [&["serve"], *arguments].concat();
-        let done = folder.run(&arguments, variables);
-        assert_eq!(done.code, Some(1), "{arguments:?}: {}", done.log);
-        let line = done.log.trim_end();
-        assert!(line.starts_with("ashlar: cannot "), "{arguments:?}: {line}");
-        assert!(!line.contains('\n') && !line.contains("backtrace"), "{arguments:?}: {line}");
-        for part in *parts {
-            assert!(line.contains(part), "{arguments:?}: {part:?} is not in {line:?}");
-        }
-    }
-}
-
 #[test]
 fn a_sqlite_store_is_served_by_one_gateway() {
     let folder = Folder::new();
     let gateway = Gateway::start(&folder, &[], &[]);
     let done = folder.run(&["serve", "--listen", "127.0.0.1:0"], &[]);
-    assert_eq!(done.code, Some(1));
+    assert_eq!(done.code, Some(75));
     assert!(done.log.contains("another process serves it already"), "{}", done.log);
     gateway.stop();
 }
@@ -424,7 +359,7 @@ fn a_secret_in_the_url_of_the_blocks_is_never_shown() {
     ] {
         for command in ["check-config", "serve", "fsck", "status"] {
             let done = folder.run(&[command, "--blocks", url], &[("ASHLAR_LOG", "trace")]);
-            assert_eq!(done.code, Some(1), "{command} {url}: {}", done.log);
+            assert_eq!(done.code, Some(78), "{command} {url}: {}", done.log);
             let said = format!("{}{}", done.out, done.log);
             assert!(said.contains("cannot use the block store"), "{command} {url}: {said}");
             assert!(!said.contains("hush") && !said.contains("AKIA:"), "{command} {url}: {said}");

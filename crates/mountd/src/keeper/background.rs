@@ -24,8 +24,8 @@ const LOG_FILE: &str = "mount.log";
 /// The recipient of a keeper's report.
 #[derive(Debug)]
 pub enum Announcement {
-    /// None: a keeper in the foreground only logs.
-    Log,
+    /// The caller's function: a keeper in the foreground logs, and notifies its service manager.
+    Call(fn()),
     /// The typed command, over standard output.
     Command,
 }
@@ -42,11 +42,14 @@ impl Announcement {
 
     /// Reports that the mount exists, and closes standard output.
     pub(super) fn mounted(self) {
-        if let Announcement::Command = self {
-            report(MOUNTED);
-            if let Ok(nowhere) = OpenOptions::new().write(true).open("/dev/null") {
-                // The typed command reads to the end of the stream.
-                let _stays = rustix::stdio::dup2_stdout(&nowhere);
+        match self {
+            Announcement::Call(mounted) => mounted(),
+            Announcement::Command => {
+                report(MOUNTED);
+                if let Ok(nowhere) = OpenOptions::new().write(true).open("/dev/null") {
+                    // The typed command reads to the end of the stream.
+                    let _stays = rustix::stdio::dup2_stdout(&nowhere);
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ mod issued;
 pub(crate) mod key;
 pub(crate) mod mount;
 pub(crate) mod node;
+pub(crate) mod pages;
 pub(crate) mod policy;
 mod refusal;
 pub(crate) mod token;

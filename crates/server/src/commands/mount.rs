@@ -25,8 +25,8 @@ use crate::metrics::Metrics;
 use crate::passes::Passes;
 use crate::reports::mount_source;
 use crate::serve::observe;
-use crate::{backend, credentials, logging, peer_reads};
-use problem::Problem;
+use crate::{backend, credentials, logging, peer_reads, supervisor};
+use problem::{Cause, Problem};
 
 /// The flags, which no user types, of the keeper in the background and of a worker.
 const DETACHED: &str = "--detached";
@@ -88,7 +88,9 @@ pub(crate) fn run(
     if replace {
         return mountd::replace(&folder);
     }
-    let (open, mount) = (opening.settle(file)?, mounting.settle(file)?.parameters());
+    let wrong_setting = |problem: Problem| problem.because(Cause::Settings);
+    let open = opening.settle(file).map_err(wrong_setting)?;
+    let mount = mounting.settle(file).map_err(wrong_setting)?.parameters();
     let settings = Settings { folder, volume, open, mount };
     if worker {
         logging::start(&settings.volume)?;
@@ -105,7 +107,8 @@ pub(crate) fn run(
     }
     logging::start(&settings.volume)?;
     let options = mount_options(&settings.mount);
-    let announcement = if detached { Announcement::detached() } else { Announcement::Log };
+    let announcement =
+        if detached { Announcement::detached() } else { Announcement::Call(supervisor::ready) };
     // Workers are started with the arguments of the typed command, and `--worker`.
     arguments.retain(|word| word != DETACHED);
     arguments.push(WORKER.into());

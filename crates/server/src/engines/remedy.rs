@@ -7,7 +7,8 @@
 use std::error::Error;
 
 use block::{BlockError, BlockErrorKind};
-use store::StoreError;
+use problem::Cause;
+use store::{StoreError, StoreErrorKind};
 
 use crate::config::BlocksPlace;
 
@@ -63,6 +64,17 @@ pub(super) fn of_server(error: &StoreError) -> Option<&'static str> {
     let matches =
         |words: &str| cause.contains(words) || (words == "no answer" && text.contains(words));
     SERVER_CAUSES.iter().find(|(words, _)| matches(words)).map(|(_, remedy)| *remedy)
+}
+
+/// Returns the cause of the failure to use a database server: its absence, or settings that it
+/// refuses.
+pub(super) fn cause_of_server(error: &StoreError) -> Cause {
+    match of_server(error) {
+        Some(CREDENTIALS | DATABASE | TLS | ANOTHER) => Cause::Settings,
+        Some(_) => Cause::Unavailable,
+        None if error.kind() == StoreErrorKind::Unavailable => Cause::Unavailable,
+        None => Cause::Other,
+    }
 }
 
 /// Returns the remedy for a file of SQLite that cannot be used.

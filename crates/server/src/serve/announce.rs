@@ -7,10 +7,12 @@ use tokio::net::TcpListener;
 use super::sockets::Sockets;
 use crate::config::{LogFormat, ServeSettings, VolumeSettings};
 use crate::credentials::{Root, Source};
+use crate::supervisor;
 
 /// Logs the addresses of the gateway, and the file of the root credentials if this start created
 /// them. On a terminal also prints commands with the secret, to paste into clients. Other standard
 /// outputs often end in a log collector, so no secret is printed there, and none with JSON logs.
+/// The service manager learns that the gateway is ready.
 pub(super) fn say(
     (volume, serve): (&VolumeSettings, &ServeSettings),
     root: &Root,
@@ -32,7 +34,7 @@ pub(super) fn say(
         console,
         meta = %volume.meta,
         blocks = %volume.blocks,
-        version = env!("CARGO_PKG_VERSION"),
+        version = crate::build::VERSION,
         "serving"
     );
     if let Source::Created(file) = &root.source {
@@ -42,6 +44,7 @@ pub(super) fn say(
     if volume.log_format == LogFormat::Text && std::io::stdout().is_terminal() {
         crate::output::say(format_args!("{}", snippet(&endpoint, &serve.region, root)));
     }
+    supervisor::ready();
 }
 
 /// Returns commands to paste into a shell and into Python. Credentials from the environment are

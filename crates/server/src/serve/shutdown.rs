@@ -17,6 +17,8 @@ use edge::{Edge, Service};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::supervisor;
+
 /// The exit status after a signal in `Closed`, which does not wait for requests in flight.
 const EXIT_ABORTED: i32 = 130;
 
@@ -61,6 +63,7 @@ impl<S: Service> Shutdown<S> {
         }
         match phase {
             Phase::Serving if !self.delay.is_zero() => {
+                supervisor::stopping();
                 tracing::info!(delay = ?self.delay, "signal to stop: the readiness check fails from now on; accepting connections until the delay is over");
                 self.edge.drain();
                 Phase::Delayed(Instant::now() + self.delay)
@@ -71,6 +74,7 @@ impl<S: Service> Shutdown<S> {
 
     /// Closes the listener.
     pub(super) fn close(&self) -> Phase {
+        supervisor::stopping();
         tracing::info!("stopping: the listener is closed; waiting for requests in flight");
         self.edge.drain();
         self.accepting.cancel();
