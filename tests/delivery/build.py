@@ -38,6 +38,17 @@ def make_base(podman):
     podman.podman("import", "--quiet", "--change", 'CMD ["bash"]', archive, BASE)
 
 
+def make_root(podman):
+    """Makes the root in which the package is installed, unless it is there already."""
+    archive = podman.kept / "package.tar"
+    if archive.exists():
+        return
+    fresh = archive.with_suffix(".new.tar")
+    podman.run("mmdebstrap", "--mode=root", "--variant=minbase", "--include=adduser,ca-certificates",
+               "bookworm", fresh)
+    fresh.rename(archive)
+
+
 def build(podman, name, dockerfile, context, *options):
     podman.run(
         "buildah", "bud", "--layers", "--format", "docker", "--isolation", "chroot",
@@ -88,6 +99,7 @@ def main():
         build_ashlar(podman, required("ASHLAR_TEST_PROGRAM"))
         build_minio(podman, required("ASHLAR_TEST_MINIO"))
         build_context(podman)
+        make_root(podman)
         # Earlier images, whose names the new ones have taken.
         podman.podman("image", "prune", "--force", check=False)
     finally:

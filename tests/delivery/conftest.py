@@ -16,21 +16,27 @@ SECRET_KEY = "rootsecret-1234"
 START_SECONDS = 60
 
 
-@pytest.fixture(scope="session")
-def podman():
-    """podman, in a mount and a network namespace that end with this process."""
+@pytest.fixture(scope="session", autouse=True)
+def namespace():
+    """The mounts and the network of this process, in namespaces that end with it."""
     # The descriptor leads to the machine's device, also after the namespace has its own.
     null = os.open("/dev/null", os.O_PATH)
     before = os.fstat(null)
     enter_namespace()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    yield
+    after = os.fstat(null)
+    assert (before.st_uid, before.st_mode) == (after.st_uid, after.st_mode), "the machine's /dev/null"
+
+
+@pytest.fixture(scope="session")
+def podman(namespace):
+    """podman, without containers of an earlier run."""
     podman = Podman()
     podman.remove_containers()
     yield podman
     podman.remove_containers()
     remove_cgroups()
-    after = os.fstat(null)
-    assert (before.st_uid, before.st_mode) == (after.st_uid, after.st_mode), "the machine's /dev/null"
 
 
 class Gateway:

@@ -135,3 +135,10 @@ def fresh_folder(path):
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     return path
+
+
+def scratch():
+    """The folder of this run, which it removes at its end."""
+    folder = Path(required("ASHLAR_TEST_SCRATCH"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -8,6 +8,8 @@
 //! The tool [`MERGER`] merges the counts. It must have the compiler's version of LLVM. Rust's
 //! component `llvm-tools` and Debian's packages `llvm-NN` contain it.
 
+mod deb;
+mod sbom;
 mod training;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -31,6 +33,22 @@ const PROFILE: &str = "dist";
 const BUILD_LIMIT: Duration = Duration::from_hours(1);
 
 /// Options of `cargo xtask dist`.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    build: Build,
+    /// Also make a Debian package, and the list of its parts (SBOM) beside it.
+    #[arg(long)]
+    deb: bool,
+    /// Pack this program instead of building one.
+    #[arg(long, value_name = "PROGRAM", requires = "deb")]
+    program: Option<PathBuf>,
+    /// The folder for the package [default: the folder of the program].
+    #[arg(long, value_name = "DIR", requires = "deb")]
+    output: Option<PathBuf>,
+}
+
+/// Options of a build of the program.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct Build {
     /// Build once, without PGO: less than half of the build time, and a program that is slower by
@@ -39,20 +57,27 @@ pub(crate) struct Build {
     pub(crate) plain: bool,
 }
 
-/// Builds the program and prints its path, `target/shipped/ashlar`.
-pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<bool> {
+/// Builds the program and prints its path, `target/shipped/ashlar`, and the path of the package if
+/// one is wanted.
+pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
+    let shipped = workspace.target.join("shipped");
+    let folder = options.output.clone().unwrap_or_else(|| shipped.clone());
+    if let Some(program) = &options.program {
+        println!("{}", deb::pack(workspace, program, &folder)?.display());
+        return Ok(true);
+    }
     // The load of the training runs in this process.
     if cfg!(debug_assertions) {
         return run_release(workspace);
     }
-    let program = if options.plain {
+    let program = if options.build.plain {
         plain(workspace, stop)?
     } else {
         let toolchain = Toolchain::find()?;
         let Some(merger) = toolchain.merger() else { bail!("{}", toolchain.lacks_merger()) };
         profiled(workspace, &toolchain, &merger, stop)?
     };
-    let shipped = workspace.target.join("shipped/ashlar");
+    let shipped = shipped.join("ashlar");
     std::fs::create_dir_all(shipped.parent().context("the program has a parent folder")?)?;
     // Renaming replaces the name only, so processes that run the old program keep running it.
     // Writing to the file of a running program fails.
@@ -60,6 +85,9 @@ pub(crate) fn run(workspace: &Workspace, options: Build, stop: &Stop) -> Result<
     std::fs::copy(&program, &fresh)?;
     std::fs::rename(&fresh, &shipped)?;
     println!("{}", shipped.display());
+    if options.deb {
+        println!("{}", deb::pack(workspace, &shipped, &folder)?.display());
+    }
     Ok(true)
 }
 
@@ -161,6 +189,12 @@ fn build_with(
 
 /// Builds with this cargo command. `name` is the name of the log.
 fn build(workspace: &Workspace, mut cargo: Command, name: &str, stop: &Stop) -> Result<()> {
+    // The commit is in `ashlar version --json`. Sources that are no checkout have none.
+    let mut git = Command::new("git");
+    git.current_dir(&workspace.root).args(["rev-parse", "HEAD"]);
+    if let Ok(commit) = stdout(git) {
+        cargo.env("ASHLAR_BUILD_COMMIT", commit.trim());
+    }
     cargo.args(["build", "--profile", PROFILE, "--locked", "--package", "server"]);
     cargo.args(["--bin", "ashlar"]);
     let folder = workspace.tools();

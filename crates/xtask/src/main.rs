@@ -42,7 +42,7 @@ enum Task {
     Tidy(tidy::Options),
     /// Build the program for users, optimized with a profile (PGO): build once, count under load,
     /// and build again with the counts.
-    Dist(dist::Build),
+    Dist(dist::Options),
     /// Run fuzz targets: search for inputs that break the parsers of untrusted data.
     Fuzz(fuzz::Options),
     /// Measure the gateway next to plain MinIO, over each metadata engine that you name.
@@ -66,7 +66,7 @@ fn run(task: &Task) -> Result<bool> {
     let workspace = Workspace::find()?;
     match task {
         Task::Test(options) => test::run(&workspace, options, &stop),
-        Task::Dist(options) => dist::run(&workspace, *options, &stop),
+        Task::Dist(options) => dist::run(&workspace, options, &stop),
         Task::Fuzz(options) => fuzz::run(&workspace, options, &stop),
         Task::Bench(options) => bench::run(&workspace, options, &stop),
         Task::Tidy(options) => tidy::run(&workspace, *options),

@@ -73,8 +73,8 @@ const FILE_PACKAGES: [(&str, &[&str]); 5] = [
     ("libacl1-dev", &["test", "-e", "/usr/include/sys/acl.h"]),
 ];
 
-/// Debian packages of the suites of the image, each with a command that succeeds if it is installed.
-const DELIVERY_PACKAGES: [(&str, &[&str]); 11] = [
+/// Debian packages of the suites of the image and of packages, each with a command that succeeds if it is installed.
+const DELIVERY_PACKAGES: [(&str, &[&str]); 14] = [
     ("podman", &["podman", "--version"]),
     ("buildah", &["buildah", "--version"]),
     ("crun", &["crun", "--version"]),
@@ -87,6 +87,9 @@ const DELIVERY_PACKAGES: [(&str, &[&str]); 11] = [
     ("mmdebstrap", &["mmdebstrap", "--version"]),
     ("gpgv", &["gpgv", "--version"]),
     ("binutils", &["strip", "--version"]),
+    ("systemd", &["systemd-analyze", "--version"]),
+    ("strace", &["strace", "--version"]),
+    ("procps", &["pgrep", "--version"]),
 ];
 
 /// Debian packages of the suites of other projects, each with a command that succeeds if it is

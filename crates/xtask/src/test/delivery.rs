@@ -21,9 +21,9 @@ use crate::progress::Mark;
 use crate::tools::{Delivery, Tools};
 
 /// The suites, each the files `test_NAME.py` and `test_NAME_*.py`.
-const SUITES: [&str; 1] = [IMAGE];
+const SUITES: [&str; 2] = [IMAGE, "package"];
 
-/// The suite of the image. It needs images, which a step of their own builds.
+/// The suite of the image.
 const IMAGE: &str = "image";
 
 /// The time limit of a suite, and of the build of its images without a kept base image.
@@ -71,15 +71,13 @@ pub(super) fn run(
 ) -> Result<()> {
     let scratch = steps.run.folder.join("delivery");
     std::fs::create_dir_all(&scratch)?;
+    let mut built = false;
+    steps.step("images", |run| {
+        let outcome = build(run, &scratch, tools, delivery)?;
+        built = !outcome.failed;
+        Ok(outcome)
+    })?;
     for &suite in suites {
-        let mut built = true;
-        if suite == IMAGE {
-            steps.step("images", |run| {
-                let outcome = build(run, &scratch, tools, delivery)?;
-                built = !outcome.failed;
-                Ok(outcome)
-            })?;
-        }
         steps.step(&format!("delivery {suite}"), |run| {
             if !built {
                 return Ok(clients::unfinished("its images were not built"));
@@ -119,6 +117,10 @@ fn isolated(
     further: &[&str],
 ) -> Command {
     let mut command = Command::new("unshare");
+    // The package is made by this program.
+    if let Ok(xtask) = std::env::current_exe() {
+        command.env("ASHLAR_TEST_XTASK", xtask);
+    }
     command
         .args(NAMESPACES)
         .args(further)
