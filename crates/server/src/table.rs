@@ -10,7 +10,7 @@
 use std::io::{self, IsTerminal as _};
 
 use clap::{Args, ValueEnum};
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 use record::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -79,7 +79,6 @@ impl Cell {
             Cell::Text(text) => safe_name(text.as_bytes()).to_string(),
             Cell::Name(name) => safe_name(name).to_string(),
             Cell::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
-            Cell::Count(count) if human => HumanCount(*count).to_string(),
             Cell::Bytes(bytes) if human => HumanBytes(*bytes).to_string(),
             Cell::Count(number) | Cell::Bytes(number) => number.to_string(),
             Cell::Of(used, None) => used.shown(human),

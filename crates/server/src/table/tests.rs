@@ -21,6 +21,12 @@ fn a_terminal_gets_aligned_columns_and_human_sizes() {
 }
 
 #[test]
+fn a_number_that_is_no_size_has_no_separators() {
+    // A uid is one of them, and a person copies it into another command.
+    assert_eq!(Cell::Count(1_000).shown(true), "1000");
+}
+
+#[test]
 fn a_pipe_gets_tabs_and_exact_numbers() {
     assert_eq!(table().lines(false), ["anna\t3145728 of 1073741824\ta b", "ü\t7\t"]);
 }
