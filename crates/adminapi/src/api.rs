@@ -1,15 +1,20 @@
 //! The state that all requests share.
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock};
 
 use admin::Admin;
 use block::BlockStore;
 use gateway::Gateway;
 use identity::Access;
 use serde_json::Value;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use volume::Volume;
+
+/// The number of locks of buckets. Buckets whose names have one hash share a lock.
+const BUCKET_LOCKS: usize = 64;
 
 /// Facts about the process, which the program knows and the stores do not.
 pub struct ProcessFacts {
@@ -62,13 +67,34 @@ pub struct AdminApi {
     pub(crate) blocks: Arc<dyn BlockStore>,
     pub(crate) facts: ProcessFacts,
     pub(crate) started: Instant,
+    bucket_locks: [Mutex<()>; BUCKET_LOCKS],
+    pub(crate) openapi: OnceLock<Value>,
 }
 
 impl AdminApi {
     /// Returns the API over the parts of a process.
     pub fn new(parts: Parts) -> AdminApi {
         let Parts { volume, gateway, access, admin, blocks, facts } = parts;
-        AdminApi { volume, gateway, access, admin, blocks, facts, started: Instant::now() }
+        AdminApi {
+            volume,
+            gateway,
+            access,
+            admin,
+            blocks,
+            facts,
+            started: Instant::now(),
+            bucket_locks: std::array::from_fn(|_| Mutex::new(())),
+            openapi: OnceLock::new(),
+        }
+    }
+
+    /// Waits until no other change of a configuration of this bucket runs here, so that a change that
+    /// reads the configuration first loses no other one. Changes of other gateways are not excluded.
+    pub(crate) async fn lock_bucket(&self, bucket: &str) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        bucket.hash(&mut hasher);
+        let at = usize::try_from(hasher.finish() % BUCKET_LOCKS as u64).unwrap_or(0);
+        self.bucket_locks[at].lock().await
     }
 
     /// Returns the volume.

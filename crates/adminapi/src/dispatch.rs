@@ -25,7 +25,9 @@ impl AdminApi {
             || actor.ok_or_else(|| ApiError::unauthenticated("The request has no credentials."));
         match call.endpoint {
             Endpoint::GetHealth => Reply::json(&Liveness { alive: true }),
-            Endpoint::GetOpenApi => Reply::json(&openapi::document(&self.facts.version)),
+            Endpoint::GetOpenApi => {
+                Reply::json(self.openapi.get_or_init(|| openapi::document(&self.facts.version)))
+            }
             Endpoint::GetVersion => actor().and_then(|_| Reply::json(&self.version())),
             Endpoint::GetMe => Reply::json(&self.me(actor()?)),
             Endpoint::GetStatus => Reply::json(&self.status(actor()?).await?),

@@ -159,7 +159,20 @@ impl AdminApi {
             now: rules::time(self.volume.now()),
         };
         let actor = Actor::new(&self.access, &self.volume, &authenticated, origin, id)?;
-        self.dispatch(Some(&actor), &call).await
+        let reply = self.dispatch(Some(&actor), &call).await;
+        if head.method != http::Method::GET {
+            tracing::info!(
+                target: "audit",
+                user = actor.user(),
+                access_key = actor.identity().signing_key,
+                address = ?actor.client().map(|client| client.address),
+                endpoint = call.endpoint.name(),
+                path = head.uri.path(),
+                code = reply.as_ref().err().map_or("-", |error| error.code.as_ref()),
+                "a request to the administration API"
+            );
+        }
+        reply
     }
 }
 

@@ -4,10 +4,13 @@
 //! the last item. For example, `GET /users?limit=2` answers with two users and a token, and
 //! `GET /users?limit=2&page=TOKEN` with the two users after them.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::{ArrayBuilder, ObjectBuilder, Ref, RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::ApiError;
 
@@ -32,12 +35,35 @@ pub struct PageQuery {
 }
 
 /// A page of a list.
-#[derive(Clone, Debug, Serialize, ToSchema, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct ListPage<T> {
     /// The items, in order of name.
     pub items: Vec<T>,
     /// The token of the next page; `null` at the end of the list.
     pub next: Option<String>,
+}
+
+impl<T: ToSchema> PartialSchema for ListPage<T> {
+    fn schema() -> RefOr<Schema> {
+        let item = Ref::from_schema_name(T::name());
+        let items =
+            ArrayBuilder::new().items(item).description(Some("The items, in order of name."));
+        let next = Option::<String>::schema();
+        let page = ObjectBuilder::new().property("items", items).property("next", next);
+        page.required("items").required("next").into()
+    }
+}
+
+impl<T: ToSchema> ToSchema for ListPage<T> {
+    fn name() -> Cow<'static, str> {
+        format!("{}Page", T::name()).into()
+    }
+
+    /// The schema of a page names that of its items.
+    fn schemas(all: &mut Vec<(String, RefOr<Schema>)>) {
+        all.push((T::name().into_owned(), T::schema()));
+        T::schemas(all);
+    }
 }
 
 /// The position and size of a page.

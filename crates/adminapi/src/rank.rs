@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use admin::{AccessKey, NamedGroup};
+use admin::{AccessKey, AdminError, NamedGroup};
 use policy::{AdminAction, Policy, PolicyKind};
 
 use crate::{Actor, AdminApi, ApiError};
@@ -35,8 +35,11 @@ impl AdminApi {
             return Ok(());
         }
         for name in policies {
-            if let Ok(found) = self.admin.policy(name).await {
-                check_document(actor, &found.document)?;
+            match self.admin.policy(name).await {
+                Ok(found) => check_document(actor, &found.document)?,
+                Err(AdminError::NoSuchPolicy(_)) => {}
+                // Without the document the change could give more rights than the sender has.
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
@@ -104,11 +107,18 @@ impl AdminApi {
         actor: &Actor<'_>,
         policy: &str,
     ) -> Result<(), ApiError> {
-        if actor.is_root() {
+        // A session or token of the operator has no policies of users.
+        if actor.identity().root {
             return Ok(());
         }
-        // A sender without a record has no policies of users: it is a web identity.
-        let Ok(own) = self.admin.user_overview(actor.user()).await else { return Ok(()) };
+        let own = match self.admin.user_overview(actor.user()).await {
+            Ok(own) => own,
+            // A web identity has policies of its role, whose names are not known here.
+            Err(AdminError::NoSuchUser | AdminError::NotUser(_)) => {
+                return Err(own_rights("A web identity cannot change policies."));
+            }
+            Err(error) => return Err(error.into()),
+        };
         if own.effective_policies.iter().any(|name| name == policy) {
             return Err(own_rights("A policy that you have cannot be changed by you."));
         }
@@ -117,12 +127,13 @@ impl AdminApi {
 }
 
 /// Fails with `AccessDenied` if a policy document could allow an administrative action that the
-/// sender may not do. A document that is not valid is refused later.
+/// sender may not do, or if it cannot be parsed.
 pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), ApiError> {
     if actor.is_root() {
         return Ok(());
     }
-    let Ok(policy) = Policy::parse(document, PolicyKind::User) else { return Ok(()) };
+    let policy = Policy::parse(document, PolicyKind::User)
+        .map_err(|error| AdminError::Document(error.to_string()))?;
     // Each user may log in without an Allow, so a policy does not give this action.
     let compared = AdminAction::ALL.iter().filter(|action| **action != AdminAction::ConsoleLogin);
     let mut gives = compared.filter(|action| policy.could_allow(action.name()));

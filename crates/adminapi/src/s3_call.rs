@@ -48,6 +48,11 @@ impl<'a> S3Call<'a> {
 
     /// Returns the path and the query of the request, escaped.
     fn uri(&self) -> Result<Uri, ApiError> {
+        // Without a key the path would name the bucket itself.
+        if self.key.is_some_and(str::is_empty) {
+            return Err(ApiError::bad_request("The key is empty."));
+        }
+        s3::BucketName::parse(self.bucket)?;
         let escaped = |text| utf8_percent_encode(text, ESCAPED);
         let mut uri = format!("/{}", escaped(self.bucket));
         if let Some(key) = self.key {

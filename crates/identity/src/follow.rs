@@ -28,6 +28,8 @@ impl Access {
     /// Reads all accounts, access keys and policies of a volume, and replaces the known ones.
     /// Damaged records grant nothing, and are logged once.
     pub async fn read(&self, volume: &Volume) -> Result<(), VolumeError> {
+        // One read after the other, so that an earlier state never replaces a later one.
+        let _alone = self.reading.lock().await;
         let records = volume.access_records().await?;
         // A damaged key or policy grants nothing, and does not affect the others.
         for unusable in self.replace(records) {

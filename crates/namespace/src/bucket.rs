@@ -286,6 +286,8 @@ pub enum BucketChange {
     Quota(Quota),
     /// Remove all limits of the quota.
     NoQuota,
+    /// The quota. Limits that are `None` are removed.
+    ReplaceQuota(Quota),
 }
 
 impl Planner for SetBucket<'_> {
@@ -309,9 +311,10 @@ impl Planner for SetBucket<'_> {
                 let dentry = Dentry { versioning, ..bucket.dentry };
                 plan.writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
             }
-            BucketChange::Quota(_) | BucketChange::NoQuota => {
+            BucketChange::Quota(_) | BucketChange::NoQuota | BucketChange::ReplaceQuota(_) => {
                 let was = bucket.dentry.quota;
                 let quota = match self.change {
+                    BucketChange::ReplaceQuota(quota) => quota,
                     BucketChange::Quota(Quota { bytes, objects }) => {
                         Quota { bytes: bytes.or(was.bytes), objects: objects.or(was.objects) }
                     }

@@ -3,6 +3,7 @@
 //! For example, a user with `writeonly` uploads objects and lists the parts of uploads, but reads
 //! no object.
 
+use crate::admin_actions::is_admin_only;
 use crate::glob::Glob;
 use crate::pattern::Pattern;
 use crate::statement::{List, Statement};
@@ -58,10 +59,13 @@ fn actions(name: &str) -> Option<&'static [&'static str]> {
 /// Returns the statement of the built-in policy of this name. `None` if there is no such policy.
 pub(crate) fn statement(name: &str) -> Option<Statement> {
     // Patterns of actions are in lower case, as those of parsed documents.
-    let patterns = actions(name)?.iter().map(|action| Glob::new(&action.to_ascii_lowercase()));
+    let actions = actions(name)?.iter().map(|action| action.to_ascii_lowercase());
+    let patterns = actions.clone().map(|action| Glob::new(&action));
+    let of_admin = actions.filter(|action| is_admin_only(action));
     Some(Statement {
         denies: false,
         principals: None,
+        admin_actions: of_admin.map(|action| Glob::new(&action)).collect(),
         actions: List { negated: false, patterns: patterns.collect() },
         resources: List { negated: false, patterns: vec![Pattern::Fixed(Glob::All)] },
         conditions: Vec::new(),

@@ -209,9 +209,14 @@ impl Reader<'_> {
             Some(node) => self.conditions(node, &actions)?,
             None => Vec::new(),
         };
+        let admin_actions = if actions.negated { &[][..] } else { &actions.texts };
+        let admin_actions = admin_actions.iter().filter(|text| admin_actions::is_admin_only(text));
         let statement = Statement {
             denies,
             principals,
+            admin_actions: admin_actions
+                .map(|text| Glob::new(&text.to_ascii_lowercase()))
+                .collect(),
             actions: List { negated: actions.negated, patterns },
             resources: List { negated: resources.negated, patterns: resources.patterns },
             conditions,

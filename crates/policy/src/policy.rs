@@ -90,7 +90,7 @@ impl Policy {
     /// condition. Deny statements are ignored, so the policy may allow less than this.
     pub fn could_allow(&self, action: &str) -> bool {
         let action = action.to_ascii_lowercase();
-        self.statements.iter().any(|one| !one.denies && one.actions.covers(&action))
+        self.statements.iter().any(|one| !one.denies && one.covers_action(&action))
     }
 
     /// Returns true if this is the policy of a bucket, and false for the policy of a user or

@@ -20,6 +20,10 @@ pub(crate) struct Statement {
     pub(crate) principals: Option<Principals>,
     /// Patterns of action names, in lower case.
     pub(crate) actions: List<Glob>,
+    /// Those of the patterns that are written with the prefix `admin:`. An Allow covers an
+    /// administrative action by these alone: a policy for S3 with the action `*` gives no
+    /// administration. A Deny covers it by all patterns.
+    pub(crate) admin_actions: Vec<Glob>,
     /// Patterns of resource names, without `arn:aws:s3:::`.
     pub(crate) resources: List<Pattern>,
     pub(crate) conditions: Vec<Condition>,
@@ -41,10 +45,18 @@ impl Statement {
             Some(principals) => principals.mention(question.principal)?,
         };
         // The cheap tests come first: conditions compute values of the request.
-        let covers = self.actions.covers(action)
+        let covers = self.covers_action(action)
             && self.covers_resource(question)
             && self.conditions.iter().all(|one| one.holds(question, self.denies));
         covers.then_some(mention)
+    }
+
+    /// Returns true if the statement covers an action, which is in lower case.
+    pub(crate) fn covers_action(&self, action: &str) -> bool {
+        if self.denies || !action.starts_with("admin:") {
+            return self.actions.covers(action);
+        }
+        self.admin_actions.iter().any(|pattern| pattern.matches(action))
     }
 
     /// Returns the most specific mention, that is, way of naming a sender, that the statement has

@@ -70,7 +70,10 @@ impl Console {
         let visit = Visit::new(&self.0, actor, &login, head);
         let reply = self.answer(&visit, head, body, changes).await;
         let reply = reply.unwrap_or_else(|error| layout::problem_of(&visit, &error));
-        Ok(self.with_ticket(reply.into_response(), &login, head))
+        // A download does not renew the ticket: it can end long after a logout.
+        let renews = !matches!(reply, Reply::Stream(_));
+        let response = reply.into_response();
+        Ok(if renews { self.with_ticket(response, &login, head) } else { response })
     }
 
     /// Returns the answer to a request of a person who is logged in.
@@ -95,7 +98,18 @@ impl Console {
         }
         let form = forms::read(&head.headers, body).await?;
         visit.check_token(form.text(forms::TOKEN_FIELD))?;
-        routes::post(visit, head, &form).await
+        let reply = routes::post(visit, head, &form).await;
+        // The secret fields of a form are not in this line.
+        tracing::info!(
+            target: "audit",
+            user = visit.actor.user(),
+            access_key = visit.actor.identity().signing_key,
+            path = head.uri.path(),
+            action = ?form.text("action"),
+            code = reply.as_ref().err().map_or("-", |error| error.code.as_ref()),
+            "a change in the console"
+        );
+        reply
     }
 
     /// Adds the renewed ticket to a response, so that a login lasts while a person works.

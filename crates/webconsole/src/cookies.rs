@@ -14,12 +14,14 @@ const SECURE_NAME: &str = "__Host-ashlar-login";
 pub(crate) fn ticket(headers: &HeaderMap, is_secure: bool) -> Option<&str> {
     let wanted = if is_secure { SECURE_NAME } else { NAME };
     let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
+    let pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| {
         let (name, value) = pair.trim().split_once('=')?;
         Some((name, value))
     });
-    let found = pairs.find(|(name, _)| *name == wanted);
-    found.map(|(_, value)| value).filter(|value| !value.is_empty())
+    let mut found = pairs.filter(|(name, value)| *name == wanted && !value.is_empty());
+    let first = found.next().map(|(_, value)| value);
+    // A page at another port of this host can set a second cookie of the name, for a longer path.
+    first.filter(|_| found.next().is_none())
 }
 
 /// Sets the cookie of a login. It ends with the browser; the ticket has its own end.

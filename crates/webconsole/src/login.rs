@@ -90,19 +90,30 @@ async fn begin(
         return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
     }
     let form = forms::read(&head.headers, body).await?;
+    // Once more, because many logins could have waited for their bodies.
+    if !state.throttle.admits(address) {
+        let why = "There were too many failed logins from your address. Wait a minute.";
+        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
+    }
     let (key, secret) = (form.text("access_key"), form.exact("secret"));
     let access = state.api.access();
     let login = access.log_in(key, secret, state.now()).map_err(ApiError::from)?;
     let Some(login) = login else {
         state.throttle.failed(address);
-        tracing::info!(%address, "a login to the console failed");
+        tracing::info!(target: "audit", %address, access_key = ?shortened(key), "a login to the console failed");
         let why = "The access key or the secret is wrong.";
         return Ok(refused(StatusCode::FORBIDDEN, why));
     };
     let ticket = access.ticket(&login, state.now()).map_err(ApiError::from)?;
+    tracing::info!(target: "audit", %address, access_key = ?shortened(key), "a login to the console began");
     let mut response = Reply::redirect(local(next)).into_response();
     cookies::set(response.headers_mut(), &ticket, origin::is_secure(head));
     Ok(response)
+}
+
+/// Returns the beginning of a text of a client for the log.
+fn shortened(text: &str) -> String {
+    text.chars().take(128).collect()
 }
 
 /// Ends the login of a person.
@@ -115,7 +126,10 @@ pub(crate) fn end() -> Reply {
 /// Returns the path to open after the login. A path of another host, such as `//evil.example`, is
 /// the first page instead.
 fn local(next: Option<&str>) -> &str {
-    next.filter(|next| next.starts_with('/') && !next.starts_with("//") && !next.contains('\\'))
+    // Browsers drop tabs and line ends of a path, so `/<tab>/evil.example` is refused, too.
+    let is_plain = |next: &&str| next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    next.filter(|next| next.starts_with('/') && !next.starts_with("//"))
+        .filter(is_plain)
         .unwrap_or("/")
 }
 

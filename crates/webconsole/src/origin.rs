@@ -16,9 +16,13 @@ pub(crate) fn check(head: &Parts) -> Result<(), ApiError> {
         |name| head.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
     let site = header(http::HeaderName::from_static("sec-fetch-site"));
     let host = host(head);
+    let scheme = if is_secure(head) { "https" } else { "http" };
     let origin = header(ORIGIN).and_then(|origin| origin.split_once("://"));
     let is_same_host = match (origin, host) {
-        (Some((_, origin)), Some(host)) => origin.eq_ignore_ascii_case(host),
+        // A proxy without --trusted-proxy hides the scheme; the browser then vouches for the site.
+        (Some((sent, origin)), Some(host)) => {
+            origin.eq_ignore_ascii_case(host) && (sent == scheme || site.is_some())
+        }
         (None, _) | (_, None) => false,
     };
     if is_same_host && site.is_none_or(|site| site == "same-origin") {

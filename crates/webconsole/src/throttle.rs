@@ -51,7 +51,12 @@ impl LoginThrottle {
             known.retain(|_, failed| now.duration_since(failed.since) < WINDOW);
         }
         if known.len() >= ADDRESSES_MAX {
-            known.retain(|_, failed| now.duration_since(failed.since) < WINDOW / 2);
+            // The older half is forgotten at once, so that this happens once in many failures.
+            let mut ages: Vec<Instant> = known.values().map(|failed| failed.since).collect();
+            let middle = ages.len() / 2;
+            let (_, median, _) = ages.select_nth_unstable(middle);
+            let median = *median;
+            known.retain(|_, failed| failed.since > median);
         }
         let failed = known.entry(network(address)).or_insert(Failures { since: now, count: 0 });
         if now.duration_since(failed.since) >= WINDOW {

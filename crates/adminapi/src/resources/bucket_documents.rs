@@ -116,9 +116,21 @@ impl AdminApi {
         document: &Value,
         if_match: &IfMatch,
     ) -> Result<Value, ApiError> {
+        let _alone = self.lock_bucket(bucket).await;
         if if_match.is_some() {
             if_match.check(&self.document_if_set(actor, bucket, kind).await?)?;
         }
+        self.write_document(actor, bucket, kind, document).await
+    }
+
+    /// Replaces a configuration of a bucket. The caller holds the lock of the bucket.
+    pub(crate) async fn write_document(
+        &self,
+        actor: &Actor<'_>,
+        bucket: &str,
+        kind: BucketDocumentKind,
+        document: &Value,
+    ) -> Result<Value, ApiError> {
         let text = match kind.root() {
             None => document.to_string(),
             Some(root) => bucket_json::to_xml(root, document)?,
@@ -144,9 +156,20 @@ impl AdminApi {
         kind: BucketDocumentKind,
         if_match: &IfMatch,
     ) -> Result<(), ApiError> {
+        let _alone = self.lock_bucket(bucket).await;
         if if_match.is_some() {
             if_match.check(&self.document_if_set(actor, bucket, kind).await?)?;
         }
+        self.remove_document(actor, bucket, kind).await
+    }
+
+    /// Removes a configuration of a bucket. The caller holds the lock of the bucket.
+    pub(crate) async fn remove_document(
+        &self,
+        actor: &Actor<'_>,
+        bucket: &str,
+        kind: BucketDocumentKind,
+    ) -> Result<(), ApiError> {
         let call = S3Call::on_bucket(Method::DELETE, bucket, Some(kind.parameter()));
         self.s3(actor, &call, Bytes::new()).await.map(drop)
     }

@@ -3,7 +3,7 @@
 //! For example, `PUT /groups/lab` with `{"policies": ["photos"]}` creates a group, and
 //! `PATCH /groups/lab` with `{"add": ["anna"]}` gives its policies to `anna`.
 
-use admin::NamedGroup;
+use admin::{AdminError, NamedGroup};
 use policy::AdminAction;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,7 +11,11 @@ use utoipa::ToSchema;
 use crate::etag::IfMatch;
 use crate::page::{ListPage, PageQuery};
 use crate::rank::own_rights;
+use crate::resources::users::{POLICIES_MAX, check_count};
 use crate::{Actor, AdminApi, ApiError};
+
+/// The limit of members that one request adds or removes.
+pub const MEMBERS_AT_ONCE_MAX: usize = 100;
 
 /// A group.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -101,6 +105,7 @@ impl AdminApi {
         if_match: &IfMatch,
     ) -> Result<GroupJson, ApiError> {
         actor.require(AdminAction::AddUserToGroup)?;
+        check_count("policies", new.policies.as_deref().unwrap_or_default(), POLICIES_MAX)?;
         if let Some(enabled) = new.enabled {
             let action = if enabled { AdminAction::EnableGroup } else { AdminAction::DisableGroup };
             actor.require(action)?;
@@ -109,7 +114,12 @@ impl AdminApi {
             actor.require(AdminAction::AttachUserOrGroupPolicy)?;
             self.check_rank(actor, policies).await?;
         }
-        if let Ok(known) = self.admin.group(name).await {
+        let known = match self.admin.group(name).await {
+            Ok(known) => Some(known),
+            Err(AdminError::NoSuchGroup) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(known) = known {
             Self::check_not_member(actor, &known)?;
             self.check_rank(actor, &known.policies).await?;
             self.check_rank_of_users(actor, |user, _| user.groups.iter().any(|it| it == name))
@@ -137,6 +147,8 @@ impl AdminApi {
         if patch.add.is_empty() && patch.remove.is_empty() {
             return Err(ApiError::bad_request("The change has no members."));
         }
+        check_count("members", &patch.add, MEMBERS_AT_ONCE_MAX)?;
+        check_count("members", &patch.remove, MEMBERS_AT_ONCE_MAX)?;
         if !patch.add.is_empty() {
             actor.require(AdminAction::AddUserToGroup)?;
         }

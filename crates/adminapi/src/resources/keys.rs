@@ -146,13 +146,19 @@ impl AdminApi {
     async fn check_keys(
         &self,
         actor: &Actor<'_>,
-        user: &str,
+        (user, key): (&str, Option<&str>),
         action: AdminAction,
     ) -> Result<(), ApiError> {
         if actor.is_user(user) {
             // A permanent key would outlive temporary credentials and have more rights than they.
             if actor.is_temporary() {
                 let why = "Temporary credentials and tokens cannot manage access keys.";
+                return Err(ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why));
+            }
+            // A key with an end changes no other key, which could have a later one.
+            let is_other = key.is_some_and(|key| key != actor.identity().signing_key);
+            if is_other && actor.identity().expires().is_some() {
+                let why = "A key that expires can change itself alone.";
                 return Err(ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why));
             }
             return if actor.may_for_itself(action) {
@@ -207,7 +213,7 @@ impl AdminApi {
         user: &str,
         new: &NewKeyJson,
     ) -> Result<IssuedKeyJson, ApiError> {
-        self.check_keys(actor, user, AdminAction::CreateServiceAccount).await?;
+        self.check_keys(actor, (user, None), AdminAction::CreateServiceAccount).await?;
         let expires = new.expires.as_deref().map(timestamp).transpose()?;
         let expires = capped(actor, expires)?;
         let new = NewKey { description: &new.description, expires, ..NewKey::default() };
@@ -228,7 +234,7 @@ impl AdminApi {
         patch: &KeyPatch,
         if_match: &IfMatch,
     ) -> Result<KeyJson, ApiError> {
-        self.check_keys(actor, user, AdminAction::UpdateServiceAccount).await?;
+        self.check_keys(actor, (user, Some(key)), AdminAction::UpdateServiceAccount).await?;
         let found = self.key_of(user, key).await?;
         let expires = patch.expires.as_deref().map(|text| match text {
             "" => Ok(None),
@@ -238,6 +244,10 @@ impl AdminApi {
         if let Some(wanted) = expires
             && actor.is_user(user)
         {
+            if key == user {
+                // A wrong time would lock the user out, and only an operator could undo it.
+                return Err(longer());
+            }
             check_shorter(found.expires, wanted)?;
             capped(actor, wanted)?;
         }
@@ -259,7 +269,7 @@ impl AdminApi {
         (user, key): (&str, &str),
         if_match: &IfMatch,
     ) -> Result<(), ApiError> {
-        self.check_keys(actor, user, AdminAction::RemoveServiceAccount).await?;
+        self.check_keys(actor, (user, Some(key)), AdminAction::RemoveServiceAccount).await?;
         self.key_of(user, key).await?;
         self.admin.remove_key(key, if_match.of_record()?.as_ref()).await?;
         self.follow_access().await;
@@ -277,7 +287,7 @@ impl AdminApi {
         (user, key): (&str, &str),
         rotation: Rotation,
     ) -> Result<IssuedKeyJson, ApiError> {
-        self.check_keys(actor, user, AdminAction::UpdateServiceAccount).await?;
+        self.check_keys(actor, (user, Some(key)), AdminAction::UpdateServiceAccount).await?;
         self.key_of(user, key).await?;
         let old = rotation.old_expires_seconds.unwrap_or(OLD_EXPIRES_SECONDS);
         let (old, sealer) = (Duration::from_secs(old), Sealer(&self.access));
@@ -369,7 +379,8 @@ fn check_shorter(now: Option<Timestamp>, wanted: Option<Timestamp>) -> Result<()
 }
 
 fn longer() -> ApiError {
-    let why = "You cannot delay the end of your own keys. Ask an operator.";
+    let why = "You cannot change the end of your own access key, or delay that of another one. Ask an \
+               operator.";
     ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why)
 }
 

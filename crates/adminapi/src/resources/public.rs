@@ -169,6 +169,7 @@ impl AdminApi {
             return Err(ApiError::bad_request(why));
         }
         let kind = BucketDocumentKind::Policy;
+        let _alone = self.lock_bucket(bucket).await;
         let policy = self.document_if_set(actor, bucket, kind).await?;
         if_match.check(&PublicAccess { access: access(&name, policy.as_ref()) })?;
         let mut policy = policy.unwrap_or_else(|| json!({ "Version": VERSION }));
@@ -176,10 +177,10 @@ impl AdminApi {
         all.retain(|statement| !is_ours(statement));
         all.extend(wanted.access.statements(&name));
         if all.is_empty() {
-            self.delete_document(actor, bucket, kind, &IfMatch::default()).await?;
+            self.remove_document(actor, bucket, kind).await?;
         } else {
             policy["Statement"] = Value::Array(all);
-            self.put_document(actor, bucket, kind, &policy, &IfMatch::default()).await?;
+            self.write_document(actor, bucket, kind, &policy).await?;
         }
         Ok(wanted)
     }

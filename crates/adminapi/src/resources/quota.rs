@@ -52,18 +52,12 @@ impl AdminApi {
     ) -> Result<QuotaJson, ApiError> {
         let name = s3::BucketName::parse(bucket)?;
         actor.require_on(AdminAction::SetBucketQuota, &name)?;
+        let _alone = self.lock_bucket(bucket).await;
         let now = QuotaJson::from(self.admin.bucket(bucket).await?.quota);
         if_match.check(&now)?;
         let QuotaJson { bytes, objects } = quota;
-        // The change keeps limits that are `None`, so limits to remove are removed first.
-        let removes = |was: Option<u64>, new: Option<u64>| was.is_some() && new.is_none();
-        if removes(now.bytes, bytes) || removes(now.objects, objects) {
-            self.admin.set_bucket(bucket, BucketChange::NoQuota).await?;
-        }
-        if quota != QuotaJson::default() {
-            let quota = record::Quota { bytes, objects };
-            self.admin.set_bucket(bucket, BucketChange::Quota(quota)).await?;
-        }
+        let replaced = record::Quota { bytes, objects };
+        self.admin.set_bucket(bucket, BucketChange::ReplaceQuota(replaced)).await?;
         Ok(quota)
     }
 

@@ -17,6 +17,9 @@ use crate::rank::own_rights;
 use crate::sealer::Sealer;
 use crate::{Actor, AdminApi, ApiError};
 
+/// The limit of policies of a user or a group.
+pub const POLICIES_MAX: usize = 32;
+
 /// A user.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = User)]
@@ -147,6 +150,7 @@ impl AdminApi {
         new: &NewUserJson,
     ) -> Result<IssuedKeyJson, ApiError> {
         actor.require(AdminAction::CreateUser)?;
+        check_count("policies", &new.policies, POLICIES_MAX)?;
         if !new.policies.is_empty() {
             actor.require(AdminAction::AttachUserOrGroupPolicy)?;
             self.check_rank(actor, &new.policies).await?;
@@ -190,6 +194,7 @@ impl AdminApi {
         if actor.is_user(name) && !actor.is_root() {
             return Err(own_rights("You cannot change your own user."));
         }
+        check_count("policies", patch.policies.as_deref().unwrap_or_default(), POLICIES_MAX)?;
         let expected = if_match.of_record()?;
         let mut expected = expected.as_ref();
         // All permissions are checked before the first change.
@@ -247,6 +252,14 @@ impl AdminApi {
             tracing::debug!(%error, "cannot read access keys after a change");
         }
     }
+}
+
+/// Fails with `BadRequest` if a list of a request has more items than the limit, before any work.
+pub(crate) fn check_count(what: &str, items: &[String], max: usize) -> Result<(), ApiError> {
+    if items.len() <= max {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!("A request has at most {max} {what}.")))
 }
 
 /// Parses a umask in octal.

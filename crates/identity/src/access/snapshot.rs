@@ -193,13 +193,22 @@ pub struct Access {
     /// again.
     seen: Mutex<AccessRecords>,
     web_roles: Vec<WebRole>,
+    /// Held while the records are read from the volume and replaced here.
+    pub(crate) reading: tokio::sync::Mutex<()>,
 }
 
 impl Access {
     /// Creates a snapshot with the operator's key alone. [`Access::replace`] adds the records.
     pub fn new(root: Identity, master: MasterKey) -> Access {
         let (known, seen) = (RwLock::default(), Mutex::default());
-        Access { root: Arc::new(root), master, known, seen, web_roles: Vec::new() }
+        Access {
+            root: Arc::new(root),
+            master,
+            known,
+            seen,
+            web_roles: Vec::new(),
+            reading: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// Adds the roles of the configuration for web identities, that is, for users of OpenID
