@@ -11,9 +11,10 @@ use edge::{AccessFacts, Answer, BodyError, Caller, EdgeBody, Refusal, Service};
 use gateway::{InMemory, RequestId};
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use identity::ClientAddress;
+use runtime::Tasks;
 use serde_json::json;
 use webconsole::{Console, ConsoleSettings};
 
@@ -35,15 +36,41 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The service of the console's listener.
 #[derive(Debug)]
 pub(super) struct ConsoleService {
+    views: Arc<Views>,
+    /// The changes that run. A change runs to its end and is logged, also if its client disconnects.
+    changes: Tasks,
+}
+
+/// The two views behind the listener.
+#[derive(Debug)]
+struct Views {
     api: Arc<AdminApi>,
     console: Console,
+}
+
+impl Views {
+    async fn answer(&self, request: Request<EdgeBody>) -> Answer {
+        let is_api = request.uri().path().strip_prefix(adminapi::PREFIX);
+        let is_api = is_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let mut response = if is_api {
+            self.api.handle(request).await
+        } else {
+            self.console.handle(request).await
+        };
+        let served: Option<ApiServed> = response.extensions_mut().remove();
+        let operation = served.map_or("Console", |served| served.endpoint);
+        let facts = AccessFacts { operation, ..AccessFacts::default() };
+        // A download streams content; all other answers are in memory.
+        let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
+        Answer { response, in_memory, facts }
+    }
 }
 
 impl ConsoleService {
     /// Returns the service of an API and the console over it.
     pub(super) fn new(api: Arc<AdminApi>, settings: ConsoleSettings) -> ConsoleService {
         let console = Console::new(Arc::clone(&api), settings);
-        ConsoleService { api, console }
+        ConsoleService { views: Arc::new(Views { api, console }), changes: Tasks::new() }
     }
 }
 
@@ -58,19 +85,16 @@ impl Service for ConsoleService {
     }
 
     async fn handle(&self, request: Request<EdgeBody>) -> Answer {
-        let is_api = request.uri().path().strip_prefix(adminapi::PREFIX);
-        let is_api = is_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let mut response = if is_api {
-            self.api.handle(request).await
-        } else {
-            self.console.handle(request).await
-        };
-        let served: Option<ApiServed> = response.extensions_mut().remove();
-        let operation = served.map_or("Console", |served| served.endpoint);
-        let facts = AccessFacts { operation, ..AccessFacts::default() };
-        // A download streams content; all other answers are in memory.
-        let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
-        Answer { response, in_memory, facts }
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            return self.views.answer(request).await;
+        }
+        let views = Arc::clone(&self.views);
+        let change = async move { views.answer(request).await };
+        match self.changes.spawn("a request to the console", change).await {
+            Ok(answer) => answer,
+            // The edge answers for a panic; a task is never cancelled.
+            Err(ended) => std::panic::resume_unwind(ended.into_panic()),
+        }
     }
 
     fn refuse(&self, context: &String, refusal: Refusal) -> Answer {
