@@ -20,6 +20,9 @@ use crate::{cookies, forms, layout, origin};
 /// The path of the page.
 pub(crate) const PATH: &str = "/login";
 
+/// The limit of the form of a login in bytes. Its sender is not known yet.
+const FORM_BYTES_MAX: usize = 4 << 10;
+
 /// The parameters of the page.
 #[derive(Debug, Default, Deserialize)]
 struct Query {
@@ -89,7 +92,7 @@ async fn begin(
         let why = "There were too many failed logins from your address. Wait a minute.";
         return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
     }
-    let form = forms::read(&head.headers, body).await?;
+    let form = forms::read_within(&head.headers, body, FORM_BYTES_MAX).await?;
     // Once more, because many logins could have waited for their bodies.
     if !state.throttle.admits(address) {
         let why = "There were too many failed logins from your address. Wait a minute.";
