@@ -81,7 +81,7 @@ pub(crate) async fn read_within(
     }
     let bytes = read_bytes(body, bytes_max).await?;
     // Counted before they are parsed, which takes memory for each.
-    if bytes.iter().filter(|byte| **byte == b'&').count() >= FIELDS_MAX {
+    if bytes.split(|byte| *byte == b'&').count() > FIELDS_MAX {
         return Err(ApiError::bad_request("The form has too many fields."));
     }
     let fields: Vec<(String, String)> = serde_urlencoded::from_bytes(&bytes)
