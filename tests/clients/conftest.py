@@ -74,3 +74,12 @@ def bucket(control):
     name = fresh_bucket_name()
     control.create_bucket(Bucket=name)
     return name
+
+
+@pytest.fixture(scope="session")
+def api(server, clean_environment):
+    """The administration API as the operator's own key."""
+    # The environment of some suites has no boto3.
+    from api import operator
+
+    return operator(server)

@@ -43,6 +43,14 @@ class Server:
 
     blocks: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_BLOCKS"))
 
+    _console: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_CONSOLE"))
+
+    @property
+    def console(self):
+        """The URL of the console and of the administration API."""
+        assert self._console, "set ASHLAR_TEST_CONSOLE to the URL of the gateway's console"
+        return self._console
+
     def operate(self, *arguments):
         """Runs a command of the gateway's program on the volume that it serves."""
         return self.operator().run(*arguments)

@@ -40,7 +40,7 @@ use crate::servers::{BLOCK_BUCKET, Blocks, Server};
 use crate::tools::Tools;
 use crate::workspace::{Workspace, is_executable};
 
-pub(crate) use counters::admin;
+pub(crate) use counters::{admin, announced};
 use figure::Figure;
 use loads::{runner, stop_with};
 use measurement::{BUCKET, Bench, Programs};

@@ -104,25 +104,33 @@ fn sum(text: &str, name: &str, label: &str) -> Option<u64> {
     text.lines().filter_map(value).reduce(|one, other| one + other)
 }
 
-/// Returns the address of a gateway's metrics, which the gateway writes to its log when it is
-/// ready. The port answers earlier, so this waits up to [`ANNOUNCED_WITHIN`] for the line.
+/// Returns the address of a gateway's metrics, without the scheme.
 pub(crate) fn admin(log: &Path) -> Result<String> {
+    let url = announced(log, "admin")?;
+    Ok(url.strip_prefix("http://").context("the metrics have no address")?.to_owned())
+}
+
+/// Returns the URL of a listener of a gateway, which the gateway writes to its log when it is ready.
+/// `name` is the field of the log, for example `console`. The port answers earlier, so this waits up
+/// to [`ANNOUNCED_WITHIN`] for the line.
+pub(crate) fn announced(log: &Path, name: &str) -> Result<String> {
     let began = Instant::now();
     loop {
         let text = std::fs::read_to_string(log)?;
-        if let Some(address) = admin_in(&text) {
-            return Ok(address.to_owned());
+        if let Some(url) = url_in(&text, name) {
+            return Ok(url.to_owned());
         }
         if began.elapsed() > ANNOUNCED_WITHIN {
-            bail!("the gateway's log has no address of its metrics")
+            bail!("the gateway's log has no URL of {name}")
         }
         std::thread::sleep(LOG_POLL);
     }
 }
 
-fn admin_in(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("admin=\"http://")?;
-    Some(rest.split_once('"')?.0)
+fn url_in<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("{name}=\""))?;
+    let (url, _) = rest.split_once('"')?;
+    url.starts_with("http").then_some(url)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ const SUITE_LIMIT: Duration = Duration::from_mins(12);
 
 /// The suites, each with its Python environment. A suite is the files `test_NAME.py` and
 /// `test_NAME_*.py`.
-const SUITES: [(&str, Python); 12] = [
+const SUITES: [(&str, Python); 13] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
     ("mc", Python::Aws),
@@ -42,6 +42,7 @@ const SUITES: [(&str, Python); 12] = [
     (BROWSER, Python::Aws),
     (ERRORS, Python::Aws),
     (LIFECYCLE, Python::Aws),
+    (ADMIN, Python::Aws),
 ];
 
 /// The suite that counts the gateway's requests to its block store. It moves many bytes, and its
@@ -58,9 +59,12 @@ const ERRORS: &str = "errors";
 /// The suite of lifecycle rules. It waits for several days of [`LIFECYCLE_DAY`].
 const LIFECYCLE: &str = "lifecycle";
 
+/// The suite of the administration API, which MinIO does not have.
+const ADMIN: &str = "admin";
+
 /// The suites of a plain run in `folder-http`. They test the gateway more than its block store.
-const SUITES_ON_A_FOLDER: [&str; 7] =
-    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE];
+const SUITES_ON_A_FOLDER: [&str; 8] =
+    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN];
 
 /// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in
 /// the cells of other engines.
@@ -86,6 +90,9 @@ const SUITES_ON_THE_DRAWN_ENGINE: [&str; 6] =
 
 /// The cache size of gateways: a tenth of the file that [`COLUMNAR`] reads.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
+
+/// The address of a gateway's console: a free port, because cells run at the same time.
+const CONSOLE: (&str, &str) = ("ASHLAR_CONSOLE_LISTEN", "127.0.0.1:0");
 
 /// The length of a day of lifecycle rules in seconds, for gateways and suites.
 const LIFECYCLE_DAY: &str = "2";
@@ -158,7 +165,7 @@ impl Cell {
         match suite {
             COLUMNAR => self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls,
             BROWSER => self.subject == Subject::Folder,
-            ERRORS => self.subject != Subject::Reference,
+            ERRORS | ADMIN => self.subject != Subject::Reference,
             _ => true,
         }
     }
@@ -298,7 +305,7 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
         Subject::Bucket(engine) => (engine, Blocks::Bucket(&services.minio.endpoint, &name)),
     };
     let meta = services.databases.fresh(engine, folder, &name)?;
-    let environment = [CACHE, ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY)];
+    let environment = [CACHE, CONSOLE, ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY)];
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 
@@ -356,6 +363,8 @@ fn one_suite(
     // These variables are for tests of behaviour that MinIO does not have, such as metrics.
     if subject != Subject::Reference {
         command.env("ASHLAR_TEST_ADMIN", crate::bench::admin(server.child.log())?);
+        let console = crate::bench::announced(server.child.log(), "console")?;
+        command.env("ASHLAR_TEST_CONSOLE", console);
         command.env("ASHLAR_TEST_PROGRAM", run.gateway()).env("ASHLAR_TEST_META", &server.meta);
         command.env("ASHLAR_TEST_BLOCKS", &server.blocks);
         command.env("ASHLAR_TEST_DATA_DIR", folder.join("data"));

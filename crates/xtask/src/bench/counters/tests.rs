@@ -34,8 +34,10 @@ fn counters_of_two_processes_are_added() {
 }
 
 #[test]
-fn the_address_of_metrics_is_found_in_the_log() {
-    let line = "INFO serving endpoint=\"http://127.0.0.1:1\" admin=\"http://127.0.0.1:2\" meta=x";
-    assert_eq!(admin_in(line), Some("127.0.0.1:2"));
-    assert_eq!(admin_in("admin=\"off\""), None);
+fn urls_of_listeners_are_found_in_the_log() {
+    let line = "INFO serving endpoint=\"http://127.0.0.1:1\" admin=\"http://127.0.0.1:2\" \
+                console=\"https://127.0.0.1:3\" meta=x";
+    assert_eq!(url_in(line, "admin"), Some("http://127.0.0.1:2"));
+    assert_eq!(url_in(line, "console"), Some("https://127.0.0.1:3"));
+    assert_eq!(url_in("admin=\"off\"", "admin"), None);
 }
