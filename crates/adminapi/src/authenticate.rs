@@ -46,9 +46,11 @@ impl AdminApi {
             let value = HeaderValue::from_str(&hex::encode(hash));
             headers.insert(HASH, value.map_err(|_| s3::Code::InternalError)?);
         }
+        // Signers escape the path a second time for all services except S3.
+        let path = head.uri.path().replace('%', "%25");
         let request = RequestHead {
             method: &head.method,
-            path: head.uri.path(),
+            path: &path,
             query: head.uri.query().unwrap_or_default(),
             headers: &headers,
             authority: head.uri.authority().map(http::uri::Authority::as_str),
