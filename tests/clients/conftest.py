@@ -83,3 +83,49 @@ def api(server, clean_environment):
     from api import operator
 
     return operator(server)
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory, clean_environment):
+    """A browser with a new profile."""
+    # The environment of some suites has no selenium.
+    from browser import start
+
+    driver = start(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="session")
+def console_driver(tmp_path_factory, clean_environment):
+    """A browser that keeps its logs and downloads files."""
+    from browser import start
+
+    folder = tmp_path_factory.mktemp("console")
+    driver = start(folder / "profile", folder / "downloads", logs=True)
+    driver.downloads = folder / "downloads"
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def visitor(console_driver, server):
+    """The console as a person who is not logged in. Fails if a page used another origin, or broke
+    the policy of its content."""
+    from console import Console, is_ours
+
+    console = Console(console_driver, server.console)
+    console.open("/login").forget()
+    console.requested(), console.messages()
+    yield console
+    other = [url for url in console.requested() if not is_ours(url, server.console)]
+    assert not other, "requests to other origins"
+    broken = [text for text in console.messages() if "Content Security Policy" in text]
+    assert not broken, "the pages break their own policy"
+
+
+@pytest.fixture
+def console(visitor, server):
+    """The console as the operator."""
+    visitor.log_in(server.access_key, server.secret_key)
+    return visitor

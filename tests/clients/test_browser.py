@@ -9,32 +9,16 @@ import html
 import http.server
 import json
 import os
-import shutil
 import threading
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
 import pytest
 from botocore.config import Config
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
-PAGE_SECONDS = 60
-
-# Chromium starts as root in containers, without a sandbox, and loads only the pages below.
-SWITCHES = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+from browser import PAGE_SECONDS
 
 # The browser's cache of a displayed page lacks the headers for other origins.
 FETCH = """
@@ -45,28 +29,6 @@ fetch(url, {cache: "no-store", ...init}).then(async answer => finish({
     body: await answer.text(),
 })).catch(error => finish({refused: String(error)}));
 """
-
-
-def installed(program):
-    found = shutil.which(program)
-    assert found, f"{program} is not installed"
-    return found
-
-
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory, clean_environment):
-    """A browser with a new profile."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = installed("chromium")
-    for switch in (*SWITCHES, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(switch)
-    # The gateway's certificate comes from an authority of this run.
-    options.accept_insecure_certs = True
-    driver = webdriver.Chrome(options, Service(installed("chromedriver")))
-    driver.set_page_load_timeout(PAGE_SECONDS)
-    driver.set_script_timeout(PAGE_SECONDS)
-    yield driver
-    driver.quit()
 
 
 class Site:

@@ -29,7 +29,7 @@ const SUITE_LIMIT: Duration = Duration::from_mins(12);
 
 /// The suites, each with its Python environment. A suite is the files `test_NAME.py` and
 /// `test_NAME_*.py`.
-const SUITES: [(&str, Python); 13] = [
+const SUITES: [(&str, Python); 14] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
     ("mc", Python::Aws),
@@ -43,6 +43,7 @@ const SUITES: [(&str, Python); 13] = [
     (ERRORS, Python::Aws),
     (LIFECYCLE, Python::Aws),
     (ADMIN, Python::Aws),
+    (CONSOLE, Python::Aws),
 ];
 
 /// The suite that counts the gateway's requests to its block store. It moves many bytes, and its
@@ -62,9 +63,12 @@ const LIFECYCLE: &str = "lifecycle";
 /// The suite of the administration API, which MinIO does not have.
 const ADMIN: &str = "admin";
 
+/// The suite of the console, which a browser runs. Like [`BROWSER`], it depends on the scheme.
+const CONSOLE: &str = "console";
+
 /// The suites of a plain run in `folder-http`. They test the gateway more than its block store.
-const SUITES_ON_A_FOLDER: [&str; 8] =
-    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN];
+const SUITES_ON_A_FOLDER: [&str; 9] =
+    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN, CONSOLE];
 
 /// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in
 /// the cells of other engines.
@@ -73,7 +77,7 @@ const SUITES_ON_A_BUCKET: [&str; 5] = ["s3fs", "pyarrow", "rclone", "restic", CO
 /// The suites of a plain run over https. They run in `folder-https` only, because the listener does
 /// not depend on the engine or the block store. Their clients sign requests differently over https;
 /// the other suites use one of these clients.
-const SUITES_OVER_HTTPS: [&str; 3] = ["boto3", "mc", BROWSER];
+const SUITES_OVER_HTTPS: [&str; 4] = ["boto3", "mc", BROWSER, CONSOLE];
 
 /// The suites of a plain run on every engine. They use metadata more than others.
 const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
@@ -92,7 +96,7 @@ const SUITES_ON_THE_DRAWN_ENGINE: [&str; 6] =
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
 
 /// The address of a gateway's console: a free port, because cells run at the same time.
-const CONSOLE: (&str, &str) = ("ASHLAR_CONSOLE_LISTEN", "127.0.0.1:0");
+const CONSOLE_LISTEN: (&str, &str) = ("ASHLAR_CONSOLE_LISTEN", "127.0.0.1:0");
 
 /// The length of a day of lifecycle rules in seconds, for gateways and suites.
 const LIFECYCLE_DAY: &str = "2";
@@ -156,7 +160,7 @@ impl Cell {
 
     /// Returns true if one of the suites needs a browser.
     pub(super) fn needs_browser(&self) -> bool {
-        self.suites.iter().any(|(suite, _)| *suite == BROWSER)
+        self.suites.iter().any(|(suite, _)| [BROWSER, CONSOLE].contains(suite))
     }
 
     /// Returns true if a suite makes sense in this cell. For example, the suite of error answers
@@ -164,7 +168,7 @@ impl Cell {
     fn is_for(&self, suite: &str) -> bool {
         match suite {
             COLUMNAR => self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls,
-            BROWSER => self.subject == Subject::Folder,
+            BROWSER | CONSOLE => self.subject == Subject::Folder,
             ERRORS | ADMIN => self.subject != Subject::Reference,
             _ => true,
         }
@@ -305,7 +309,7 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
         Subject::Bucket(engine) => (engine, Blocks::Bucket(&services.minio.endpoint, &name)),
     };
     let meta = services.databases.fresh(engine, folder, &name)?;
-    let environment = [CACHE, CONSOLE, ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY)];
+    let environment = [CACHE, CONSOLE_LISTEN, ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY)];
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 

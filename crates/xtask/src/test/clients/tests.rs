@@ -53,8 +53,9 @@ impl Cell {
 /// Returns the number of suites that make sense in a cell.
 fn suites_of(cell: &str) -> usize {
     match cell {
-        "minio-http" | "folder-http" | "folder-https" => SUITES.len() - 1,
-        _ => SUITES.len() - 2,
+        "folder-http" | "folder-https" => SUITES.len() - 1,
+        "minio-http" => SUITES.len() - 2,
+        _ => SUITES.len() - 3,
     }
 }
 
@@ -81,6 +82,7 @@ fn a_browser_is_needed_if_its_suite_is_wanted() {
     };
     assert_eq!(needs("clients"), ["folder-http", "folder-https"]);
     assert_eq!(needs("browser folder-https"), ["folder-https"]);
+    assert_eq!(needs("console folder-http"), ["folder-http"]);
     assert!(needs("boto3").is_empty());
 }
 
