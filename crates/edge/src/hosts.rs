@@ -90,6 +90,8 @@ pub(crate) struct Origin {
     pub(crate) address: IpAddr,
     /// The version of TLS, if the connection uses it.
     pub(crate) tls: Option<&'static str>,
+    /// The cipher suite of TLS.
+    pub(crate) cipher: Option<&'static str>,
     /// Set if the service leaves the body of a request unread.
     pub(crate) unread: UnreadBody,
     /// The kind of the response that is being sent.
@@ -103,7 +105,7 @@ impl Origin {
             Peer::Host(host) => &host.hosts,
             Peer::Proxy(hosts) => hosts,
         };
-        hosts.caller(self.address, self.tls, headers)
+        hosts.caller(self.address, (self.tls, self.cipher), headers)
     }
 }
 
@@ -162,17 +164,22 @@ impl Hosts {
     }
 
     /// Returns the client of a request: the one that a trusted proxy names, or else the peer.
-    fn caller(&self, peer: IpAddr, tls: Option<&'static str>, headers: &HeaderMap) -> Caller {
+    fn caller(
+        &self,
+        peer: IpAddr,
+        (tls, cipher): (Option<&'static str>, Option<&'static str>),
+        headers: &HeaderMap,
+    ) -> Caller {
         // An IPv4 client of an IPv6 socket has a mapped address.
         let (peer, tls) = (peer.to_canonical(), tls.map(Some));
         if !self.is_proxy(peer) {
-            return Caller { address: peer, tls };
+            return Caller { address: peer, tls, cipher };
         }
         let address = self.forwarded_client(headers).unwrap_or(peer);
         match forwarded_proto(headers) {
-            Some(true) => Caller { address, tls: Some(None) },
-            Some(false) => Caller { address, tls: None },
-            None => Caller { address, tls },
+            Some(true) => Caller { address, tls: Some(None), cipher: None },
+            Some(false) => Caller { address, tls: None, cipher: None },
+            None => Caller { address, tls, cipher },
         }
     }
 

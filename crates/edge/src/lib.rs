@@ -108,7 +108,9 @@ pub use listener::{Listener, bind};
 pub use metrics::EdgeMetrics;
 pub use network::Network;
 pub use permit::ConnectionPermits;
-pub use service::{AccessFacts, Answer, BodyError, Caller, EdgeBody, Refusal, Service};
+pub use service::{
+    AccessFacts, Answer, BodyError, Caller, EdgeBody, OnEnd, Refusal, RequestEnd, Service,
+};
 pub use stall::{ResponseKind, ResponseTimeouts, Stall};
 pub use tls::{RELOAD_INTERVAL, Tls, TlsFiles};
 

@@ -171,7 +171,7 @@ impl<S: Service> Listener<S> {
         tasks.spawn(async move {
             this.metrics.connections.inc();
             let (unread, kind) = (UnreadBody::default(), ResponseKind::default());
-            let from = Origin { peer, address: from.ip(), tls: None, unread, kind };
+            let from = Origin { peer, address: from.ip(), tls: None, cipher: None, unread, kind };
             let served = this.connection(stream, admission, from, stop);
             let ended = match admission {
                 Admission::Granted => served.await,
@@ -212,6 +212,7 @@ impl<S: Service> Listener<S> {
             Some(rustls::ProtocolVersion::TLSv1_3) => "1.3",
             _ => "1.2",
         });
+        from.cipher = session.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
         if session.alpn_protocol() == Some(b"h2") {
             self.http2(stream, admission, from, stop).await
         } else {

@@ -17,7 +17,7 @@ use tracing::Span;
 
 use crate::flow::{ClientStalled, FRAME_BYTES_MAX, Flow};
 use crate::metrics::{EdgeMetrics, RequestCost};
-use crate::service::{AccessFacts, BodyError, EdgeBody};
+use crate::service::{AccessFacts, BodyError, EdgeBody, RequestEnd};
 use crate::slot::{RequestSlot, Resume};
 use crate::upload::BodyWatch;
 
@@ -186,14 +186,30 @@ impl http_body::Body for ResponseBody {
 
 impl Drop for ResponseBody {
     fn drop(&mut self) {
-        let record = &self.record;
         let now = Instant::now();
+        // hyper does not poll a body again once all of its `Content-Length` has been sent.
+        let whole = !self.failed
+            && (self.body.is_end_stream() || self.record.content_length == Some(self.bytes));
+        let on_end = self.record.facts.on_end.take();
+        let record = &self.record;
         let duration = now.duration_since(record.started);
-        let first_byte = self.first_byte.unwrap_or(now).duration_since(record.started);
+        let first = self.first_byte.unwrap_or(now);
+        let first_byte = first.duration_since(record.started);
         let received = record.upload.read();
         let cost = RequestCost { duration, first_byte, received, sent: self.bytes };
         record.metrics.record_request(&record.facts, record.status, cost);
         let _entered = record.span.enter();
+        if let Some(on_end) = on_end {
+            let uploaded = record.upload.ended_at().unwrap_or(record.started);
+            on_end.call(&RequestEnd {
+                status: record.status,
+                bytes_in: received,
+                bytes_out: self.bytes,
+                total: duration,
+                turn_around: first.saturating_duration_since(uploaded),
+                whole,
+            });
+        }
         tracing::debug!(
             target: "access",
             operation = record.facts.operation,
@@ -206,9 +222,7 @@ impl Drop for ResponseBody {
             bytes_out = self.bytes,
             first_byte_us = u64::try_from(first_byte.as_micros()).unwrap_or(u64::MAX),
             duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX),
-            // hyper does not poll a body again once all of its `Content-Length` has been sent.
-            whole = !self.failed
-                && (self.body.is_end_stream() || record.content_length == Some(self.bytes)),
+            whole,
         );
     }
 }

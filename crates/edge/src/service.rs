@@ -1,11 +1,13 @@
 //! The contract between the edge and the service behind it.
 
+use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 
 /// The error of a body that is being streamed.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -49,6 +51,8 @@ pub struct Caller {
     /// The TLS version between client and server: `1.2` or `1.3`; `None` without TLS. Behind a
     /// trusted proxy, the proxy's header decides, and the version is unknown: `Some(None)`.
     pub tls: Option<Option<&'static str>>,
+    /// The cipher suite of the connection to the client; `None` without TLS and behind a proxy.
+    pub cipher: Option<&'static str>,
 }
 
 /// The answer of a service to one request.
@@ -64,7 +68,7 @@ pub struct Answer {
 }
 
 /// The facts about a request that only its service knows, for metrics and the access log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct AccessFacts {
     /// The name of the operation, such as `PutObject`.
     pub operation: &'static str,
@@ -76,6 +80,48 @@ pub struct AccessFacts {
     pub reads: u64,
     /// Commits to the metadata store before the response began.
     pub commits: u64,
+    /// Called once with the end of the request; `None` if the service does not need it.
+    pub on_end: Option<OnEnd>,
+}
+
+/// The end of a request, as its connection measures it.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestEnd {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// Bytes of the request's body that were received.
+    pub bytes_in: u64,
+    /// Bytes of the response's body that were sent.
+    pub bytes_out: u64,
+    /// The time from the end of the request's head to the end of the response.
+    pub total: Duration,
+    /// The time from the last byte of the request to the first byte of the response's body, or to
+    /// the end of a response without a body.
+    pub turn_around: Duration,
+    /// True if the whole response was sent.
+    pub whole: bool,
+}
+
+/// A function of the service that is called when its response has been sent or abandoned, for
+/// example to write its access log. It must not block, because it runs on the connection's thread.
+pub struct OnEnd(Box<dyn FnOnce(&RequestEnd) + Send>);
+
+impl OnEnd {
+    /// Returns this function in the form that [`AccessFacts`] takes.
+    pub fn new(function: impl FnOnce(&RequestEnd) + Send + 'static) -> OnEnd {
+        OnEnd(Box::new(function))
+    }
+
+    /// Calls the function.
+    pub(crate) fn call(self, end: &RequestEnd) {
+        (self.0)(end);
+    }
+}
+
+impl fmt::Debug for OnEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnEnd")
+    }
 }
 
 /// The reason for which the edge refuses a request.

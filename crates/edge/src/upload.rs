@@ -6,7 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use crate::service::BodyError;
 use crate::slot::{RequestSlot, Resume};
@@ -34,6 +35,8 @@ pub(crate) struct BodyWatch {
     polled: AtomicBool,
     /// True after the end of the body was read.
     ended: AtomicBool,
+    /// The time at which the end of the body was read; empty for a request without a body.
+    ended_at: OnceLock<Instant>,
     /// The rest of the body, after the service has dropped it.
     rest: Mutex<Option<Incoming>>,
 }
@@ -67,6 +70,7 @@ impl WatchedBody {
             read: AtomicU64::new(0),
             polled: AtomicBool::new(false),
             ended: AtomicBool::new(body.is_end_stream()),
+            ended_at: OnceLock::new(),
             rest: Mutex::new(None),
         });
         let body = WatchedBody {
@@ -111,6 +115,7 @@ impl Body for WatchedBody {
             };
             if frame.is_none() || body.is_end_stream() {
                 this.watch.ended.store(true, Ordering::Relaxed);
+                this.watch.ended_at.get_or_init(Instant::now);
             }
             match frame {
                 Some(Ok(frame)) => {
@@ -151,6 +156,11 @@ impl BodyWatch {
     /// Returns the number of bytes read so far.
     pub(crate) fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
+    }
+
+    /// Returns the time at which the service read the end of the body, if it did.
+    pub(crate) fn ended_at(&self) -> Option<Instant> {
+        self.ended_at.get().copied()
     }
 
     /// Returns true if the body was read to its end.

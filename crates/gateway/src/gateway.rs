@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use content::ByteBudget;
 use http::header::{CONTENT_TYPE, ORIGIN};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use identity::{AcceptedSignatures, Access, Authenticated, RequestOrigin, Sender};
 use rules::{BucketRules, RulesCache};
 use s3::auth::{Credentials, FormCredentials, RequestHead};
@@ -114,7 +114,8 @@ impl Gateway {
     /// The caller passes each response, also its own, through [`finish()`](crate::finish()).
     pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         let (head, body) = request.into_parts();
-        let mut served = Served::default();
+        // Boxed, so that the future of each request is smaller.
+        let mut served = Box::<Served>::default();
         let outcome = self.serve(&head, body, &mut served).await;
         let mut response = match outcome {
             Ok(answer) => answer.into_response(),
@@ -123,6 +124,10 @@ impl Gateway {
                 refuse(&RequestContext::of(&head), &fault)
             }
         };
+        // The version that the operation used, not the one that the client wrote.
+        if let Some(version) = response.headers().get("x-amz-version-id") {
+            served.version_id = version.to_str().ok().map(str::to_owned);
+        }
         // Refusals get CORS headers as well. Otherwise a browser hides the error from the page.
         self.add_cors(&head, &served, &mut response).await;
         // A refusal of a HEAD has a document too, which HTTP does not allow in the response.
@@ -130,8 +135,28 @@ impl Gateway {
             *response.body_mut() = empty_body();
             response.extensions_mut().insert(InMemory);
         }
-        response.extensions_mut().insert(served);
+        response.extensions_mut().insert(*served);
         response
+    }
+
+    /// Returns the facts about a request that is refused before it is handled: the operation, the
+    /// bucket and the key that its head names. `headers` need only have `Host` and the source of a
+    /// copy. The operation is `Unserved` if the head names none.
+    pub fn claimed(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Served {
+        let mut served = Served { operation: "Unserved", ..Served::default() };
+        let (path, query) = (uri.path(), uri.query().unwrap_or_default());
+        let authority = uri.authority().map(http::uri::Authority::as_str);
+        let request = RequestHead { method, path, query, headers, authority, host_bucket: None };
+        let Ok(name) = request.host() else { return served };
+        let name = name.map(String::from_utf8_lossy);
+        let resource = S3Resource::parse(name.as_deref(), path, &self.settings.domains);
+        let (Ok(resource), Ok(query)) = (resource, Query::parse(query)) else { return served };
+        served.set_resource(&resource);
+        served.version_id = query.get("versionId").ok().flatten().map(str::to_owned);
+        if let Ok(operation) = route(method, &resource, &query, Fields::new(headers, &[])) {
+            served.set_operation(operation);
+        }
+        served
     }
 
     async fn serve(
@@ -152,7 +177,7 @@ impl Gateway {
         };
         let name = request.host()?.map(String::from_utf8_lossy);
         let resource = S3Resource::parse(name.as_deref(), path, &self.settings.domains)?;
-        served.bucket = resource.bucket().map(ToString::to_string);
+        served.set_resource(&resource);
         // The host name contains the bucket if and only if the path alone gives another resource.
         let names_bucket = !self.settings.domains.is_empty()
             && S3Resource::parse(None, path, &[]).ok().as_ref() != Some(&resource);
@@ -160,11 +185,15 @@ impl Gateway {
             resource.bucket().filter(|_| names_bucket).map(s3::BucketName::as_str);
         let host = RequestHost { name, names_bucket };
         let query = Query::parse(raw_query)?;
+        served.version_id = query.get("versionId").ok().flatten().map(str::to_owned);
         // The operation decides if the body may be chunked and if a signature is needed. The
         // operation in turn depends on headers, and headers in a presigned URL count only after the
         // signature is verified. Until then the gateway uses the operation that the plain headers
         // claim.
         let claimed = route(&head.method, &resource, &query, Fields::new(&head.headers, &[]));
+        if let Ok(operation) = &claimed {
+            served.set_operation(*operation);
+        }
         if resource == S3Resource::Service && is_sts_request(head, &query) {
             // Boxed, so that other requests do not reserve memory for this future.
             return Box::pin(self.serve_sts(head, &request, &query, body, served)).await;
@@ -178,6 +207,7 @@ impl Gateway {
             Some(authenticated) => authenticated.clone(),
             None => self.authenticate(&request, claimed.as_ref().ok().copied())?,
         };
+        served.set_sender(&authenticated);
 
         // The signature is verified, so headers in the presigned URL now count, and the operation
         // may change. A request without such headers has the operation that it claimed.
@@ -187,7 +217,7 @@ impl Gateway {
         } else {
             route(&head.method, &resource, &query, fields)?
         };
-        served.operation = operation.name();
+        served.set_operation(operation);
         if operation == Operation::OptionsObject {
             // An invalid preflight is refused for each kind of resource.
             Preflight::parse(&head.headers)?;
@@ -200,6 +230,7 @@ impl Gateway {
             }
             Some(_) | None => None,
         };
+        served.bucket_owner = rules.as_ref().map(|rules| rules.settings.owner);
         let demand = operation.demand(&resource, &query, fields)?;
         let parsed = ParsedRequest {
             operation,
@@ -225,10 +256,9 @@ impl Gateway {
         body: HttpBody,
         served: &mut Served,
     ) -> Result<S3Response, Fault> {
-        served.operation = Operation::PostObject.name();
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
         // The sender of the fields is not known yet, so the form is read only if the bucket exists.
-        self.bucket_rules(bucket).await?;
+        served.bucket_owner = Some(self.bucket_rules(bucket).await?.settings.owner);
         let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());
@@ -239,13 +269,17 @@ impl Gateway {
         if let Some(identity) = &identity {
             identity.note_use(accepted.now);
         }
+        let authenticated = Authenticated { verified: form.verified().clone(), identity };
+        served.set_sender(&authenticated);
         let post = PostObject::parse(&form)?;
+        let resource = S3Resource::Object(bucket.clone(), post.key.clone());
+        served.set_resource(&resource);
         let parsed = ParsedRequest {
             operation: Operation::PostObject,
-            resource: &S3Resource::Object(bucket.clone(), post.key.clone()),
+            resource: &resource,
             query: &Query::default(),
             headers: post.headers(),
-            authenticated: &Authenticated { verified: form.verified().clone(), identity },
+            authenticated: &authenticated,
             host,
             form: Some(&post),
             // The form may have arrived slowly, so the rules are looked up again.

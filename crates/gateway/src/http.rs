@@ -5,10 +5,16 @@
 //! a [`RequestId`] and an `identity::ClientAddress`, and the gateway sets [`Served`] for the access
 //! log.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Uri};
 use http_body_util::{BodyExt, Empty, Full};
+use identity::{Authenticated, Identity};
+use record::AccountId;
+use s3::auth::AuthKind;
+use s3::{Operation, S3Resource};
 
 /// The error of a body that is being streamed.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -56,14 +62,46 @@ impl RequestContext {
 }
 
 /// The facts about a request for the access log and metrics: an extension of each response.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Served {
     /// The name of the operation, such as `PutObject`.
     pub operation: &'static str,
+    /// The kind of resource in S3's server access log, such as `OBJECT`.
+    pub log_resource: &'static str,
     /// The bucket that the request names. It may not exist.
     pub bucket: Option<String>,
+    /// The account that owns the bucket.
+    pub bucket_owner: Option<AccountId>,
+    /// The object key that the request names.
+    pub key: Option<String>,
+    /// The version that the operation used; for a failed request, the one that the request names.
+    pub version_id: Option<String>,
+    /// The authenticated sender; `None` if the request is anonymous or its authentication failed.
+    pub requester: Option<Arc<Identity>>,
+    /// The kind of the verified credentials; `None` if the authentication failed.
+    pub auth: Option<AuthKind>,
     /// The number of content bytes that arrived, without chunk headers and trailers.
     pub bytes_in: u64,
     /// The error code, if the response is an error.
     pub code: Option<&'static str>,
+}
+
+impl Served {
+    /// Sets the operation.
+    pub(crate) fn set_operation(&mut self, operation: Operation) {
+        self.operation = operation.name();
+        self.log_resource = operation.log_resource();
+    }
+
+    /// Sets the bucket and the key.
+    pub(crate) fn set_resource(&mut self, resource: &S3Resource) {
+        self.bucket = resource.bucket().map(ToString::to_string);
+        self.key = resource.key().map(ToString::to_string);
+    }
+
+    /// Sets the sender and its credentials.
+    pub(crate) fn set_sender(&mut self, authenticated: &Authenticated) {
+        self.requester.clone_from(&authenticated.identity);
+        self.auth = Some(authenticated.verified.kind());
+    }
 }

@@ -6,9 +6,11 @@
 //! last response.
 
 mod announce;
+mod audited;
 mod console;
 mod console_service;
 pub(crate) mod observe;
+mod reload;
 mod s3_service;
 mod settings;
 mod shutdown;
@@ -17,6 +19,7 @@ mod sockets;
 use std::sync::Arc;
 use std::time::Duration;
 
+use audit::{AuditLog, EntryKind};
 use edge::{
     ConnectionPermits, Edge, EdgeMetrics, Hosts, Lingering, Listener, RELOAD_INTERVAL,
     ResponseTimeouts, Service, Tls, TlsFiles,
@@ -38,7 +41,9 @@ use crate::metrics::Metrics;
 use crate::passes::Passes;
 use crate::reports::mount_source;
 use crate::{credentials, metrics_listener, peer_reads, private, supervisor, web_roles};
+use audited::Audited;
 use problem::{Cause, Problem};
+use reload::Reload;
 use s3_service::S3;
 pub(crate) use settings::GatewaySettings;
 use settings::{count, host_limits};
@@ -58,6 +63,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
         check_mountable(&mount.parameters(), folder)?;
     }
     let tls = serve.tls.clone().map(load_tls).transpose().map_err(wrong_setting)?;
+    let log = access_log(serve).map_err(wrong_setting)?;
     let web_roles = web_roles::from_settings(&serve.openid).map_err(wrong_setting)?;
     let sockets = Sockets::bind(serve).await?;
     let existing = founding::admit(volume, Intent::Serve { create: serve.create }).await?;
@@ -75,8 +81,11 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let access = Arc::new(Access::new(identity, master).with_web_roles(web_roles));
     // Before the first request, which would otherwise not find its access key.
     access.read(&shared).await.map_err(unreadable)?;
+    let audited = Arc::new(Audited::new(log, Arc::clone(&access), serve.region.clone()));
+    metrics.collect_from(Arc::clone(&audited));
 
     let mounted = mount_if_set((&backend, &metrics), mount, serve).await?;
+    audited.record_mount(EntryKind::MountBegin, serve.mount.as_deref(), shared.now());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     tasks.spawn(keep_last_uses(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
@@ -85,7 +94,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let day = Duration::from_secs(open.lifecycle_day_seconds);
     let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
     let api = console::api(&settings, &backend, &gateway, &access);
-    let service = S3::new(gateway, Arc::clone(&shared));
+    let service = S3::new(gateway, Arc::clone(&shared), Arc::clone(&audited));
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
     let listener = listener(serve, tls.clone(), &edge, &metrics.edge);
@@ -111,7 +120,8 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     // starts another one.
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
     let shutdown = Shutdown { edge, accepting: accepting.clone(), delay: serve.shutdown_delay.0 };
-    tasks.spawn(signals.handle(tls, shutdown, stop.clone()));
+    let reload = Arc::new(Reload { tls, audited: Arc::clone(&audited) });
+    tasks.spawn(signals.handle(reload, shutdown, tasks.clone(), stop.clone()));
     if !listener.serve(s3, accepting, drain).await {
         tracing::warn!(
             seconds = drain.as_secs(),
@@ -128,7 +138,10 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     if let Some(mounted) = mounted {
         mounted.end().await;
     }
+    let now = shared.now();
     backend.close().await;
+    audited.record_mount(EntryKind::MountEnd, serve.mount.as_deref(), now);
+    audited.end().await;
     tracing::info!("stopped");
     if lost { Err(session_lost()) } else { Ok(()) }
 }
@@ -175,6 +188,14 @@ async fn mount_if_set(
         backend.close().await;
     }
     mounted.map(Some)
+}
+
+/// Opens the access log.
+fn access_log(serve: &ServeSettings) -> Result<AuditLog, Problem> {
+    AuditLog::start(&serve.access_log, serve.access_log_format.into()).map_err(|error| {
+        Problem::new(format!("write the access log to {}", serve.access_log), error)
+            .remedy("--access-log must be a file that this user can create or append to, - or off")
+    })
 }
 
 /// Loads the certificate, and removes permissions of other users from the file of its key.
@@ -282,52 +303,34 @@ impl Signals {
         })
     }
 
-    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP loads the
-    /// certificate again. So does a timer if the files have changed.
+    /// Handles signals until the gateway has stopped: see [`Shutdown`]. SIGHUP loads files again: see
+    /// [`Reload`]. A timer loads the certificate again if its files have changed.
     async fn handle<S: Service>(
         mut self,
-        tls: Option<Tls>,
+        reload: Arc<Reload>,
         shutdown: Shutdown<S>,
+        tasks: TaskTracker,
         stop: CancellationToken,
     ) {
         let mut ticks = tokio::time::interval(RELOAD_INTERVAL);
         let mut phase = Phase::Serving;
         loop {
-            let always = tokio::select! {
-                _ = self.terminate.recv() => { phase = shutdown.signalled(phase); continue }
-                _ = self.interrupt.recv() => { phase = shutdown.signalled(phase); continue }
-                () = phase.delay_over() => { phase = shutdown.close(); continue }
+            tokio::select! {
+                _ = self.terminate.recv() => phase = shutdown.signalled(phase),
+                _ = self.interrupt.recv() => phase = shutdown.signalled(phase),
+                () = phase.delay_over() => phase = shutdown.close(),
                 () = stop.cancelled() => return,
-                _ = self.hangup.recv() => true,
-                _ = ticks.tick() => false,
-            };
-            if always {
-                supervisor::reloading();
+                _ = self.hangup.recv() => {
+                    let reload = Arc::clone(&reload);
+                    // A task, because a stalled disk must not delay a signal to stop.
+                    tasks.spawn(async move {
+                        supervisor::reloading();
+                        reload.all().await;
+                        supervisor::ready();
+                    });
+                }
+                _ = ticks.tick() => reload.changed(),
             }
-            if let Some(tls) = &tls {
-                reload(tls, always);
-            }
-            if always {
-                supervisor::ready();
-            }
-        }
-    }
-}
-
-/// Loads the certificate again if its files have changed, or in any case if `always` is true.
-fn reload(tls: &Tls, always: bool) {
-    match tls.reload(always) {
-        Ok(true) => {
-            // A renewed key with wrong permissions is used nevertheless, because an expired
-            // certificate would be worse.
-            if let Err(problem) = private::given(&tls.files().key) {
-                tracing::warn!(%problem, "using the TLS key although its permissions are wrong");
-            }
-            tracing::info!("loaded the TLS certificate again");
-        }
-        Ok(false) => {}
-        Err(problem) => {
-            tracing::warn!(%problem, "cannot load the new TLS certificate; the previous one stays in use");
         }
     }
 }

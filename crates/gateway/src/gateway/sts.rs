@@ -4,12 +4,11 @@
 //! is the proof. For example, a pod sends the token of its service account and gets an access key,
 //! a secret and a session token.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
-use identity::{AcceptedSignatures, Identity, WebSession};
+use identity::{AcceptedSignatures, Authenticated, Identity, WebSession};
 use s3::auth::{Credentials, RequestHead};
 use s3::request::Query;
 use s3::sts::{
@@ -51,7 +50,7 @@ impl Gateway {
     ) -> Result<S3Response, Fault> {
         served.operation = "Sts";
         let id = RequestContext::of(head).id.0;
-        match self.answer_sts(head, request, query, body, &id).await {
+        match self.answer_sts(head, request, query, body, served, &id).await {
             Ok(document) => Ok(S3Response::xml(StatusCode::OK, document)),
             Err(fault) => {
                 served.code = Some(fault.code.as_str());
@@ -66,6 +65,7 @@ impl Gateway {
         request: &RequestHead<'_>,
         query: &Query,
         body: HttpBody,
+        served: &mut Served,
         id: &str,
     ) -> Result<String, Fault> {
         // The body needs no memory budget: it is short, and a signed request is answered without a
@@ -79,7 +79,9 @@ impl Gateway {
         let identity = if StsRequest::is_unsigned(parameters) {
             None
         } else {
-            Some(self.authenticate_sts(head, request, &bytes)?)
+            let authenticated = self.authenticate_sts(head, request, &bytes)?;
+            served.set_sender(&authenticated);
+            Some(authenticated.identity.ok_or(Code::AccessDenied)?)
         };
         match (StsRequest::parse(parameters)?, identity) {
             (StsRequest::AssumeRoleWithWebIdentity(requested), _) => {
@@ -103,14 +105,14 @@ impl Gateway {
         }
     }
 
-    /// Verifies the signature of an STS request and returns its sender. The hash for the signature
+    /// Verifies the signature of an STS request and returns its sender, who may be anonymous. The hash for the signature
     /// is computed from the body, because STS requests, unlike those of S3, need no hash header.
     fn authenticate_sts(
         &self,
         head: &Parts,
         request: &RequestHead<'_>,
         body: &[u8],
-    ) -> Result<Arc<Identity>, Fault> {
+    ) -> Result<Authenticated, Fault> {
         let mut headers = head.headers.clone();
         let hash = hex::encode(Sha256::digest(body));
         let claimed = headers.get(HASH);
@@ -124,8 +126,7 @@ impl Gateway {
         let credentials = Credentials::parse(&request)?;
         let now = translate::time(self.volume.now());
         let accepted = AcceptedSignatures::sigv4(&self.settings.region, "sts", now);
-        let authenticated = self.access.authenticate(&credentials, &request, &accepted)?;
-        authenticated.identity.ok_or(Code::AccessDenied.into())
+        self.access.authenticate(&credentials, &request, &accepted)
     }
 
     fn assume_role(

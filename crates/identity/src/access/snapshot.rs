@@ -84,7 +84,7 @@ impl Identity {
     }
 
     /// Returns the access key of the user; `None` for a web identity.
-    fn user(&self) -> Option<&str> {
+    pub fn user(&self) -> Option<&str> {
         let of_web = self.session.as_ref().is_some_and(|session| session.web.is_some());
         Some(self.access_key.as_str()).filter(|_| !of_web)
     }
@@ -102,6 +102,17 @@ impl Identity {
     /// Returns true if the credentials are temporary.
     pub fn is_temporary(&self) -> bool {
         self.session.is_some()
+    }
+
+    /// Returns the name of the session that the client chose; `None` for permanent credentials.
+    pub fn session_name(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.name.as_str())
+    }
+
+    /// Returns the issuer and the subject of a web identity; `None` for a user.
+    pub fn web_identity(&self) -> Option<(&str, &str)> {
+        let web = self.session.as_ref()?.web.as_ref()?;
+        Some((web.issuer(), web.subject()))
     }
 
     /// Returns a hash that changes when the user gets another secret, or when another user gets its

@@ -102,6 +102,16 @@ pub(crate) struct WebIdentity {
 }
 
 impl WebIdentity {
+    /// Returns the URL of the issuer.
+    pub(crate) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// Returns the name of the user at the issuer.
+    pub(crate) fn subject(&self) -> &str {
+        &self.subject
+    }
+
     /// Returns the values of the condition key `jwt:NAME`: those of the claim `name` in the user's
     /// token.
     pub(crate) fn claim(&self, name: &str) -> Values<'_> {

@@ -11,6 +11,7 @@
 //! The table does not know whether a bucket or object exists, or who may access it.
 
 mod facts;
+mod log_resource;
 mod permission;
 mod resource;
 mod route;

@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use audit::{LineFormat, LogSink};
 use block::BLOCK_BYTES_DEFAULT;
 use edge::{Network, TlsFiles};
 use mountd::{MountParameters, ShownOwner};
@@ -53,6 +54,28 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object per line, for programs
     Json,
+}
+
+/// The format of lines of the access log.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AccessLogFormat {
+    /// One JSON object per line
+    #[default]
+    Json,
+    /// The server access log of S3
+    S3,
+}
+
+impl From<AccessLogFormat> for LineFormat {
+    fn from(format: AccessLogFormat) -> LineFormat {
+        match format {
+            AccessLogFormat::Json => LineFormat::Json,
+            AccessLogFormat::S3 => LineFormat::S3,
+        }
+    }
 }
 
 /// The kernel's cache of names and attributes on a mount while other processes have the volume
@@ -246,6 +269,8 @@ pub(crate) struct ServeSettings {
     pub(crate) admin_hosts: Vec<String>,
     /// The address of the console and the administration API.
     pub(crate) console_listen: ListenAt,
+    pub(crate) access_log: LogSink,
+    pub(crate) access_log_format: AccessLogFormat,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) region: String,
     pub(crate) domains: Vec<String>,
@@ -438,6 +463,8 @@ impl Serving {
             admin_listen,
             console_listen,
             admin_hosts: named(serving.admin_host),
+            access_log: LogSink::parse(&serving.access_log.unwrap_or_default()),
+            access_log_format: serving.access_log_format.unwrap_or_default(),
             tls,
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
             domains: named(serving.domain),
@@ -509,6 +536,8 @@ pub(crate) fn in_force(
         admin_listen: serve.admin_listen.text(),
         console_listen: serve.console_listen.text(),
         admin_host: Some(serve.admin_hosts.clone()),
+        access_log: Some(serve.access_log.to_string()),
+        access_log_format: Some(serve.access_log_format),
         tls_cert: serve.tls.as_ref().map(|tls| tls.cert.clone()),
         tls_key: serve.tls.as_ref().map(|tls| tls.key.clone()),
         region: Some(serve.region.clone()),

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use edge::Network;
 
 use super::{
-    CoherenceClass, Delay, DurabilityClass, Grace, LogFormat, OpenIdRole, Owner, OwnershipClass,
-    Size, Umask,
+    AccessLogFormat, CoherenceClass, Delay, DurabilityClass, Grace, LogFormat, OpenIdRole, Owner,
+    OwnershipClass, Size, Umask,
 };
 
 /// Returns the parser of a switch that is often set by a variable. It accepts `true`, `yes`, `on`
@@ -238,6 +238,13 @@ options! {
         /// any free port if that port is in use]
         #[arg(value_name = "HOST:PORT")]
         console_listen: String = "ASHLAR_CONSOLE_LISTEN",
+        /// The access log: a file to which one line for each request is appended, - for standard
+        /// output, or off. SIGHUP opens the file again [default: off]
+        #[arg(value_name = "FILE")]
+        access_log: String = "ASHLAR_ACCESS_LOG",
+        /// The format of lines of the access log [default: json]
+        #[arg(value_name = "FORMAT")]
+        access_log_format: AccessLogFormat = "ASHLAR_ACCESS_LOG_FORMAT",
         /// The certificate chain in PEM. With it, the S3 endpoint and the console use TLS
         #[arg(value_name = "FILE")]
         tls_cert: PathBuf = "ASHLAR_TLS_CERT",

@@ -15,11 +15,21 @@ use identity::ClientAddress;
 use s3::{Code, Fault};
 use volume::{RoundTrips, Volume};
 
+use super::audited::{Audited, Begun};
+
+/// The facts of a request for its refusal and for the access log.
+#[derive(Debug)]
+pub(super) struct S3Context {
+    request: RequestContext,
+    begun: Arc<Begun>,
+}
+
 /// The gateway as the service behind the edge.
 #[derive(Debug)]
 pub(super) struct S3 {
     gateway: Arc<Gateway>,
     volume: Arc<Volume>,
+    audited: Arc<Audited>,
     /// True if the last readiness check succeeded. It is kept so that only changes are logged.
     was_ready: AtomicBool,
     /// True if a store was full at the last check, so that only changes are logged.
@@ -27,32 +37,62 @@ pub(super) struct S3 {
 }
 
 impl S3 {
-    /// Returns the service of a gateway on this volume.
-    pub(super) fn new(gateway: Arc<Gateway>, volume: Arc<Volume>) -> S3 {
-        S3 { gateway, volume, was_ready: AtomicBool::new(true), was_full: AtomicBool::new(false) }
+    /// Returns the service of a gateway on this volume. `audited` gets each request that has ended.
+    pub(super) fn new(gateway: Arc<Gateway>, volume: Arc<Volume>, audited: Arc<Audited>) -> S3 {
+        let (was_ready, was_full) = (AtomicBool::new(true), AtomicBool::new(false));
+        S3 { gateway, volume, audited, was_ready, was_full }
+    }
+
+    /// Returns a response of the gateway as an answer for the edge. `trips` are the round trips to
+    /// the metadata store before the response began.
+    fn answer(
+        &self,
+        mut response: Response<EdgeBody>,
+        trips: RoundTrips,
+        begun: Arc<Begun>,
+    ) -> Answer {
+        let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
+        let served = response.extensions_mut().remove::<Served>().unwrap_or_default();
+        let facts = AccessFacts {
+            operation: served.operation,
+            bucket: served.bucket.clone(),
+            code: served.code,
+            reads: trips.reads,
+            commits: trips.commits,
+            on_end: Some(self.audited.on_end(begun, served, response.headers())),
+        };
+        Answer { response, in_memory, facts }
     }
 }
 
 impl Service for S3 {
-    type Context = RequestContext;
+    type Context = S3Context;
 
-    fn begin(&self, head: &mut Parts, id: String, caller: Caller) -> RequestContext {
+    fn begin(&self, head: &mut Parts, id: String, caller: Caller) -> S3Context {
+        let begun = Arc::new(Begun::new(head, id.clone(), caller, self.volume.now()));
         head.extensions.insert(RequestId(id));
         head.extensions.insert(ClientAddress { address: caller.address, tls: caller.tls });
-        RequestContext::of(head)
+        head.extensions.insert(Arc::clone(&begun));
+        S3Context { request: RequestContext::of(head), begun }
     }
 
-    async fn handle(&self, request: Request<EdgeBody>) -> Answer {
+    async fn handle(&self, mut request: Request<EdgeBody>) -> Answer {
+        let begun = request.extensions_mut().remove::<Arc<Begun>>();
         let (response, trips) = volume::count_round_trips(self.gateway.handle(request)).await;
-        answer(response, trips)
+        self.answer(response, trips, begun.expect("`begin` has inserted it"))
     }
 
-    fn refuse(&self, context: &RequestContext, refusal: Refusal) -> Answer {
-        answer(gateway::refuse(context, &fault(refusal)), RoundTrips::default())
+    fn refuse(&self, context: &S3Context, refusal: Refusal) -> Answer {
+        let fault = fault(refusal);
+        let mut response = gateway::refuse(&context.request, &fault);
+        let begun = &context.begun;
+        let claimed = self.gateway.claimed(&begun.method, &begun.uri, &begun.headers);
+        response.extensions_mut().insert(Served { code: Some(fault.code.as_str()), ..claimed });
+        self.answer(response, RoundTrips::default(), Arc::clone(begun))
     }
 
-    fn finish(&self, context: &RequestContext, response: Response<EdgeBody>) -> Response<EdgeBody> {
-        gateway::finish(context, response)
+    fn finish(&self, context: &S3Context, response: Response<EdgeBody>) -> Response<EdgeBody> {
+        gateway::finish(&context.request, response)
     }
 
     fn slot_lost() -> BodyError {
@@ -86,21 +126,6 @@ impl Service for S3 {
         }
         ready
     }
-}
-
-/// Returns a response of the gateway as an answer for the edge. `trips` are the round trips to the
-/// metadata store before the response began.
-fn answer(mut response: Response<EdgeBody>, trips: RoundTrips) -> Answer {
-    let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
-    let served = response.extensions_mut().remove::<Served>().unwrap_or_default();
-    let facts = AccessFacts {
-        operation: served.operation,
-        bucket: served.bucket,
-        code: served.code,
-        reads: trips.reads,
-        commits: trips.commits,
-    };
-    Answer { response, in_memory, facts }
 }
 
 /// Returns the S3 error of a request that the edge refuses.

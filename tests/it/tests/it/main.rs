@@ -7,6 +7,7 @@
 //! set, a missing engine is a failure. [`scale`] lists the variables for the amount of work and the
 //! engines.
 
+mod access_log;
 mod bad_input;
 mod bare;
 mod both_views;

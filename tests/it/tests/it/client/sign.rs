@@ -70,6 +70,11 @@ impl Signer {
         self.sign(&format!("AWS4-HMAC-SHA256\n{timestamp}\n{scope}\n{hash}"))
     }
 
+    /// Returns the signature of the policy of an HTML form, given in base64.
+    pub(crate) fn form(&self, policy: &str) -> String {
+        self.sign(policy)
+    }
+
     /// Returns the signature of a chunk that follows the signature `previous`.
     pub(crate) fn chunk(&self, previous: &str, bytes: &[u8]) -> String {
         let (timestamp, scope, hash) = (&self.timestamp, &self.scope, sha256(bytes));

@@ -1,0 +1,252 @@
+//! The entries of the access log and the activity of the S3 endpoint.
+//!
+//! The edge measures a request, and the gateway knows its operation and sender. This module joins
+//! both when the response has been sent. For example, for a GET whose client closes the connection
+//! early, the entry has the bytes that were sent and `whole` is false.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use audit::{
+    Activity, AuditEntry, AuditLog, EntryKind, RequestSample, Requester, TARGET_BYTES_MAX,
+    TEXT_BYTES_MAX, redacted, shortened,
+};
+use edge::{Caller, OnEnd, RequestEnd};
+use gateway::Served;
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HOST, REFERER, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method, Uri, Version};
+use identity::{Access, Identity};
+use record::Timestamp;
+use runtime::{Metered, Metric};
+use s3::Operation;
+use s3::auth::AuthKind;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+
+/// The headers of a request that an entry or the operation of a refused request needs.
+const HEADERS: [HeaderName; 4] =
+    [HOST, REFERER, USER_AGENT, HeaderName::from_static("x-amz-copy-source")];
+
+/// The access log, the activity, and the facts that all entries need.
+#[derive(Debug)]
+pub(crate) struct Audited {
+    pub(crate) log: AuditLog,
+    pub(crate) activity: Activity,
+    access: Arc<Access>,
+    region: String,
+}
+
+/// The facts of a request that are known before it is handled.
+#[derive(Debug)]
+pub(super) struct Begun {
+    time: Timestamp,
+    id: String,
+    caller: Caller,
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    version: Version,
+    /// Those of [`HEADERS`] that the request has.
+    pub(super) headers: HeaderMap,
+}
+
+impl Begun {
+    /// Returns the facts of a request that arrived at `time`.
+    pub(super) fn new(head: &Parts, id: String, caller: Caller, time: Timestamp) -> Begun {
+        let mut headers = HeaderMap::with_capacity(HEADERS.len());
+        for name in HEADERS {
+            if let Some(value) = head.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let (method, uri, version) = (head.method.clone(), head.uri.clone(), head.version);
+        Begun { time, id, caller, method, uri, version, headers }
+    }
+
+    /// Returns a header as text; bytes that are not UTF-8 are replaced.
+    fn header(&self, name: HeaderName) -> Option<String> {
+        let value = self.headers.get(name)?;
+        Some(shortened(String::from_utf8_lossy(value.as_bytes()).into_owned(), TEXT_BYTES_MAX))
+    }
+
+    /// Returns the host that the client named: in the URI over HTTP/2, in a header otherwise.
+    fn host(&self) -> Option<String> {
+        let authority = self.uri.authority().map(|authority| authority.as_str().to_owned());
+        authority.or_else(|| self.header(HOST))
+    }
+}
+
+impl Audited {
+    /// Returns the access log and the activity of an endpoint that starts now.
+    pub(super) fn new(log: AuditLog, access: Arc<Access>, region: String) -> Audited {
+        let operations = Operation::ALL.iter().map(|operation| operation.name());
+        let activity = Activity::new(Instant::now(), operations.chain(["Sts"]));
+        Audited { log, activity, access, region }
+    }
+
+    /// Returns the function that records a request when it has ended. `response` are the headers of
+    /// its response.
+    pub(super) fn on_end(
+        self: &Arc<Audited>,
+        begun: Arc<Begun>,
+        served: Served,
+        response: &HeaderMap,
+    ) -> OnEnd {
+        let size = object_size(&served, response);
+        let audited = Arc::clone(self);
+        OnEnd::new(move |end| audited.record(&begun, served, size, end))
+    }
+
+    fn record(&self, begun: &Begun, served: Served, size: Option<u64>, end: &RequestEnd) {
+        self.activity.record(
+            served.operation,
+            &RequestSample {
+                ended: Instant::now(),
+                duration: end.total,
+                failed: end.status.is_server_error(),
+                refused: end.status.is_client_error(),
+                bytes_in: end.bytes_in,
+                bytes_out: end.bytes_out,
+            },
+        );
+        if self.log.is_active() {
+            self.log.record(self.entry(begun, served, size, end));
+        }
+    }
+
+    fn entry(
+        &self,
+        begun: &Begun,
+        served: Served,
+        object_size: Option<u64>,
+        end: &RequestEnd,
+    ) -> AuditEntry {
+        let status = end.status.as_u16();
+        let (signature, authentication) = credentials(served.auth);
+        let path = begun.uri.path_and_query().map_or("/", |target| target.as_str());
+        let owner = served.bucket_owner.and_then(|owner| self.access.canonical_id(owner));
+        AuditEntry {
+            time: moment(begun.time),
+            kind: if matches!(status, 401 | 403) { EntryKind::Denied } else { EntryKind::S3 },
+            request_id: begun.id.clone(),
+            remote: Some(begun.caller.address),
+            requester: served.requester.as_deref().map(|identity| self.requester(identity)),
+            operation: served.operation,
+            resource: served.log_resource,
+            bucket_owner: owner.map(|id| id.to_string()),
+            bucket: served.bucket,
+            key: served.key,
+            // A client chooses the text of a version that does not exist.
+            version_id: served.version_id.map(|version| shortened(version, TEXT_BYTES_MAX)),
+            method: begun.method.to_string(),
+            target: shortened(redacted(path).into_owned(), TARGET_BYTES_MAX),
+            protocol: protocol(begun.version),
+            status,
+            code: served.code,
+            bytes_in: end.bytes_in,
+            bytes_out: end.bytes_out,
+            object_size,
+            total: end.total,
+            turn_around: end.turn_around,
+            whole: end.whole,
+            referer: begun.header(REFERER),
+            user_agent: begun.header(USER_AGENT),
+            host: begun.host().map(|host| shortened(host, TEXT_BYTES_MAX)),
+            signature,
+            authentication,
+            tls: begun.caller.tls.flatten(),
+            cipher: begun.caller.cipher,
+            region: self.region.clone(),
+        }
+    }
+
+    fn requester(&self, identity: &Identity) -> Requester {
+        Requester {
+            access_key: identity.access_key.clone(),
+            user: identity.user().map(str::to_owned),
+            account: identity.account.to_string(),
+            session: identity.session_name().map(str::to_owned),
+            web_identity: identity
+                .web_identity()
+                .map(|(issuer, subject)| format!("{issuer} {subject}")),
+            arn: self.access.principal(Some(identity)).sender_arn(),
+        }
+    }
+
+    /// Opens the file of the access log again. Logs the result, unless the log is not a file.
+    pub(super) async fn reopen(&self) {
+        match self.log.reopen().await {
+            Ok(true) => tracing::info!("opened the access log again"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot open the access log again; the previous file stays in use");
+            }
+        }
+    }
+
+    /// Writes all entries and closes the log.
+    pub(super) async fn end(&self) {
+        if let Err(error) = self.log.close().await {
+            tracing::warn!(%error, "the last entries of the access log are not written");
+        }
+    }
+
+    /// Records the begin or the end of the mount on `folder`, if there is one.
+    pub(super) fn record_mount(&self, kind: EntryKind, folder: Option<&Path>, now: Timestamp) {
+        if let Some(folder) = folder.filter(|_| self.log.is_active()) {
+            let target = shortened(folder.display().to_string(), TARGET_BYTES_MAX);
+            let (operation, time) = ("Mount", moment(now));
+            self.log.record(AuditEntry { kind, time, operation, target, ..AuditEntry::default() });
+        }
+    }
+}
+
+impl Metered for Audited {
+    fn visit_metrics(&self, visit: &mut dyn FnMut(Metric)) {
+        self.log.visit_metrics(visit);
+    }
+}
+
+/// Returns a timestamp of the store as a time of the log.
+fn moment(time: Timestamp) -> OffsetDateTime {
+    // Times beyond the year 9999 do not fit, and no clock shows them.
+    OffsetDateTime::from_unix_timestamp_nanos(time.0.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// Returns the version of a signature and its place, in the words of S3's server access log.
+fn credentials(auth: Option<AuthKind>) -> (Option<&'static str>, Option<&'static str>) {
+    match auth {
+        None | Some(AuthKind::Anonymous) => (None, None),
+        Some(AuthKind::Header) => (Some("SigV4"), Some("AuthHeader")),
+        Some(AuthKind::Query) => (Some("SigV4"), Some("QueryString")),
+        Some(AuthKind::QueryV2) => (Some("SigV2"), Some("QueryString")),
+        Some(AuthKind::Form) => (Some("SigV4"), Some("Form")),
+        Some(AuthKind::FormV2) => (Some("SigV2"), Some("Form")),
+    }
+}
+
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_2 => "HTTP/2.0",
+        Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    }
+}
+
+/// Returns the size of the object that a successful operation read or wrote, if its response says
+/// it.
+fn object_size(served: &Served, response: &HeaderMap) -> Option<u64> {
+    if served.code.is_some() {
+        return None;
+    }
+    let text = |name: &HeaderName| response.get(name)?.to_str().ok();
+    let written = text(&HeaderName::from_static("x-amz-object-size"));
+    let ranged =
+        text(&CONTENT_RANGE).and_then(|range| range.rsplit_once('/')).map(|(_, size)| size);
+    let is_read = matches!(served.operation, "GetObject" | "HeadObject");
+    let whole = text(&CONTENT_LENGTH).filter(|_| is_read);
+    written.or(ranged).or(whole)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;
