@@ -22,11 +22,11 @@ const SHOWN_CHARS_MAX: usize = 200;
 
 /// A session of the holder of a token.
 #[derive(Debug)]
-pub struct WebSession<'a> {
+pub struct WebSession {
     /// The access key, the secret and the session token.
     pub credentials: SessionCredentials,
     /// The role that gives the session its permissions.
-    pub role: &'a WebRole,
+    pub role: WebRole,
     /// The claims of the token that the issuer signed.
     pub claims: Claims,
 }
@@ -64,10 +64,11 @@ impl Access {
         &self,
         requested: &AssumeRoleWithWebIdentity,
         now: OffsetDateTime,
-    ) -> Result<WebSession<'_>, Fault> {
+    ) -> Result<WebSession, Fault> {
         let token = UnverifiedToken::parse(&requested.token).map_err(refused)?;
         // The role is chosen by unverified claims. The issuer of this role then verifies the token.
-        let role = choose(self.web_roles(), requested.role.as_deref(), &token)?;
+        let roles = self.web_roles();
+        let role = choose(&roles, requested.role.as_deref(), &token)?;
         check_session_policy(requested.session.policy.as_deref())?;
         let claims = role.issuer.verify(&token, &role.audiences, now).await.map_err(refused)?;
         let web = identity(role, &claims)?;
@@ -81,7 +82,7 @@ impl Access {
             (requested.session.session.as_str(), requested.session.policy.as_deref());
         let new = NewSession { name, policy, began: now, expires };
         let credentials = self.begin_web_session(web, &new)?;
-        Ok(WebSession { credentials, role, claims })
+        Ok(WebSession { credentials, role: role.clone(), claims })
     }
 }
 

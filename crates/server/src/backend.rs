@@ -15,6 +15,7 @@ use volume::{Ledger, SessionOptions, VolumeOptions};
 
 use crate::config::{BlocksPlace, OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
+use crate::timed::{CallLatencies, TimedMeta};
 use crate::{founding, instance};
 use problem::Problem;
 
@@ -24,6 +25,7 @@ pub(crate) struct Backend {
     /// The volume with its upkeep, whose documentation has the order at the end.
     pub(crate) volume: MaintainedVolume,
     pub(crate) meta: Arc<dyn MetaStore>,
+    pub(crate) meta_latencies: CallLatencies,
     pub(crate) blocks: Blocks,
     /// The directory of the block store, if it is one.
     pub(crate) folder: Option<PathBuf>,
@@ -68,6 +70,7 @@ pub(crate) async fn open(
         Some(meta) => meta,
         None => engines::meta(settings, Use::Serve).await?,
     };
+    let (meta, meta_latencies) = TimedMeta::over(meta);
     // Before the block store opens, because opening creates a missing directory.
     founding::check_folder(settings, &meta, open.adopt_blocks).await?;
     let blocks = engines::blocks(&settings.blocks, seed).await?;
@@ -103,5 +106,5 @@ pub(crate) async fn open(
         BlocksPlace::Folder(path) => Some(path.clone()),
         _ => None,
     };
-    Ok(Backend { volume, meta, blocks, folder, cache })
+    Ok(Backend { volume, meta, meta_latencies, blocks, folder, cache })
 }

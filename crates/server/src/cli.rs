@@ -17,6 +17,7 @@ use crate::commands::{
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::outcome::Outcome;
 use crate::serve::GatewaySettings;
+use crate::serve::SettingsSource;
 use crate::{logging, serve, supervisor};
 use problem::{Cause, Problem};
 
@@ -160,12 +161,15 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
     let file = cli.config.as_deref().map(File::read).transpose().map_err(wrong_setting)?;
     let file = file.unwrap_or_default();
     // The options of the stores are global: each command accepts them before and after its name.
+    let common = cli.common.clone();
     let volume = cli.common.settle(&file).map_err(wrong_setting)?;
     match cli.command {
         Command::Serve(options) => {
+            let serving = options.serving.clone();
             let settings = options.settle(volume, &file)?;
-            logging::start(&settings.volume).map_err(wrong_setting)?;
-            runtime()?.block_on(supervisor::watched(serve::serve(settings)))?;
+            let filter = logging::start(&settings.volume).map_err(wrong_setting)?;
+            let source = SettingsSource { config: cli.config, common, serving, filter };
+            runtime()?.block_on(supervisor::watched(serve::serve(settings, source)))?;
         }
         Command::Mount(command) => {
             mount::run(*command, volume, &file, runtime)?;

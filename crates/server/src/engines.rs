@@ -37,6 +37,7 @@ use crate::config::{
 };
 use crate::environment::first_secret;
 use crate::private;
+use crate::timed::{CallLatencies, TimedBlocks};
 use problem::{Cause, Problem};
 
 /// The limit of time of the block store's first response.
@@ -254,6 +255,7 @@ pub(crate) fn durability(meta: &dyn MetaStore) -> &'static str {
 pub(crate) struct Blocks {
     pub(crate) store: Arc<dyn BlockStore>,
     pub(crate) meters: Arc<dyn Metered>,
+    pub(crate) latencies: CallLatencies,
 }
 
 impl fmt::Debug for Blocks {
@@ -302,8 +304,9 @@ async fn layered<B: BlockStore>(place: B, seed: u64) -> Result<Blocks, BlockErro
         }
     }
     // The counters are below the retries, so that each attempt counts as a request.
-    let store = Arc::new(Retrying::new(Observed::new(place), RetryLimits::default(), seed));
-    Ok(Blocks { meters: Arc::clone(&store) as Arc<dyn Metered>, store })
+    let (timed, latencies) = TimedBlocks::over(place);
+    let store = Arc::new(Retrying::new(Observed::new(timed), RetryLimits::default(), seed));
+    Ok(Blocks { meters: Arc::clone(&store) as Arc<dyn Metered>, store, latencies })
 }
 
 /// Opens the block cache, which keeps blocks in memory and on a local disk. Returns `None` if its

@@ -30,6 +30,7 @@ mod safe_name;
 mod serve;
 mod supervisor;
 mod table;
+mod timed;
 mod web_roles;
 
 pub use cli::main;

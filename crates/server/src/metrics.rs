@@ -17,6 +17,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use runtime::{Metered, Metric, MetricKind};
 
+mod exposition;
+
 /// All metrics of the process: those of the edge, and the registered collectors.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -39,6 +41,22 @@ impl Metrics {
     pub(crate) fn collect_from<O: Metered + ?Sized + 'static>(&self, owner: Arc<O>) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(OwnerCollector(owner)));
+    }
+
+    /// Adds a metric under a name that gets the prefix `ashlar_`.
+    pub(crate) fn register(
+        &self,
+        name: &str,
+        help: &str,
+        metric: impl prometheus_client::registry::Metric,
+    ) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.sub_registry_with_prefix("ashlar").register(name, help, metric);
+    }
+
+    /// Returns all metrics in the text format of Prometheus, version 0.0.4.
+    pub(crate) fn prometheus_text(&self) -> Result<String, fmt::Error> {
+        Ok(exposition::prometheus(&self.text()?))
     }
 
     /// Returns all metrics in the text format `OpenMetrics`.
@@ -99,15 +117,37 @@ fn level(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// CPU time and memory of this process, read from `/proc` at each scrape.
+/// CPU time, memory and other values of this process, read from `/proc` at each scrape.
 #[derive(Debug)]
 struct Process;
 
 /// Ticks of CPU time per second: `USER_HZ`, which is 100 on every Linux architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
+const TICKS_PER_SECOND_WHOLE: u64 = 100;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let build = [
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("commit", option_env!("ASHLAR_COMMIT").unwrap_or("unknown")),
+        ];
+        let (name, help) = ("ashlar_build_info", "The version of the program; the value is 1.");
+        let one = ConstGauge::new(1_i64);
+        let mut family = encoder.encode_descriptor(name, help, None, one.metric_type())?;
+        one.encode(family.encode_family(&build.as_slice())?)?;
+        let gauges = [
+            ("process_open_fds", "Open file descriptors.", open_files()),
+            ("process_max_fds", "Limit of open file descriptors.", open_files_max()),
+            ("process_threads", "Threads of this process.", status_field("Threads:")),
+            ("process_start_time_seconds", "Start of the process since 1970.", start_seconds()),
+        ];
+        for (name, help, value) in gauges {
+            if let Some(value) = value {
+                let gauge = ConstGauge::new(level(value));
+                let kind = gauge.metric_type();
+                gauge.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
+            }
+        }
         if let Some(kibibytes) = resident_kibibytes() {
             let bytes = ConstGauge::new(level(kibibytes << 10));
             let (name, help) =
@@ -129,9 +169,37 @@ impl Collector for Process {
 
 /// Returns the resident memory of this process in KiB, or `None` if the kernel does not report it.
 fn resident_kibibytes() -> Option<u64> {
+    status_field("VmRSS:")
+}
+
+/// Returns a number in `/proc/self/status`. `name` ends with a colon.
+fn status_field(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches("kB").trim_end().parse().ok()
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns the number of open file descriptors, without that of this function.
+fn open_files() -> Option<u64> {
+    let entries = std::fs::read_dir("/proc/self/fd").ok()?;
+    Some((entries.count() as u64).saturating_sub(1))
+}
+
+/// Returns the limit of open file descriptors; `None` without a limit.
+fn open_files_max() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns the time of the start of this process, in seconds since 1970.
+fn start_seconds() -> Option<u64> {
+    // Field 22 of proc(5): ticks since the boot.
+    let ticks = stat(19)?;
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let boot: u64 =
+        text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+    Some(boot + ticks / TICKS_PER_SECOND_WHOLE)
 }
 
 /// Returns a field of `/proc/self/stat`. Index 0 is the first field after the command's name, the

@@ -14,8 +14,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use edge::{ResponseKind, ResponseTimeouts, Stall, bind};
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, HOST, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -44,6 +44,7 @@ const RESPONSE_TIMEOUTS: ResponseTimeouts =
     ResponseTimeouts { download: READ_TIMEOUT, in_memory: READ_TIMEOUT };
 
 /// The content type of `/metrics`.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A function that makes the detailed status, as JSON.
@@ -173,6 +174,55 @@ pub(crate) async fn serve(
     }
 }
 
+/// The text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exposition {
+    OpenMetrics,
+    /// The format 0.0.4 of Prometheus, which other scrapers and `promtool check metrics` read.
+    Prometheus,
+}
+
+impl Exposition {
+    /// Returns the format that a client prefers. A client that names neither format gets
+    /// `OpenMetrics`.
+    fn accepted(headers: &HeaderMap) -> Exposition {
+        let quality = |kind: &str| {
+            let lines = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+            let items = lines.flat_map(|line| line.split(','));
+            items.filter_map(|item| quality_of(item, kind)).fold(0.0_f32, f32::max)
+        };
+        if quality("text/plain") > quality("application/openmetrics-text") {
+            Exposition::Prometheus
+        } else {
+            Exposition::OpenMetrics
+        }
+    }
+
+    fn text(self, metrics: &Metrics) -> Result<String, std::fmt::Error> {
+        match self {
+            Exposition::OpenMetrics => metrics.text(),
+            Exposition::Prometheus => metrics.prometheus_text(),
+        }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Exposition::OpenMetrics => OPENMETRICS,
+            Exposition::Prometheus => PROMETHEUS,
+        }
+    }
+}
+
+/// Returns the quality of an item of `Accept`, such as `text/plain;q=0.5`, if it is for `kind`.
+fn quality_of(item: &str, kind: &str) -> Option<f32> {
+    let mut parts = item.split(';').map(str::trim);
+    if !parts.next()?.eq_ignore_ascii_case(kind) {
+        return None;
+    }
+    let quality = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
+    Some(quality.unwrap_or(1.0))
+}
+
 /// Returns the response to a request with an unknown host name.
 fn misdirected() -> Response<Full<Bytes>> {
     let message = "this listener does not accept this host name; add it with --admin-host\n";
@@ -185,12 +235,14 @@ async fn answer(
     metrics: &Metrics,
     status: &StatusOf,
 ) -> Response<Full<Bytes>> {
-    if request.method() != Method::GET {
+    // hyper sends the headers alone in the response to a HEAD.
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "use GET\n".to_owned());
     }
+    let exposition = Exposition::accepted(request.headers());
     match request.uri().path() {
-        "/metrics" => match metrics.text() {
-            Ok(lines) => text(StatusCode::OK, OPENMETRICS, lines),
+        "/metrics" => match exposition.text(metrics) {
+            Ok(lines) => text(StatusCode::OK, exposition.content_type(), lines),
             Err(error) => {
                 tracing::error!(%error, "cannot encode the metrics");
                 let message = "cannot encode the metrics\n".to_owned();

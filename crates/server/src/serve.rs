@@ -19,7 +19,7 @@ mod sockets;
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::{AuditLog, EntryKind};
+use audit::AuditLog;
 use edge::{
     ConnectionPermits, Edge, EdgeMetrics, Hosts, Lingering, Listener, RELOAD_INTERVAL,
     ResponseTimeouts, Service, Tls, TlsFiles,
@@ -29,6 +29,7 @@ use gateway::Gateway;
 use identity::{Access, Identity, MasterKey};
 use mountd::{Mounted, check_mountable};
 use record::ObjectOwnership;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -44,6 +45,7 @@ use crate::{credentials, metrics_listener, peer_reads, private, supervisor, web_
 use audited::Audited;
 use problem::{Cause, Problem};
 use reload::Reload;
+pub(crate) use reload::SettingsSource;
 use s3_service::S3;
 pub(crate) use settings::GatewaySettings;
 use settings::{count, host_limits};
@@ -52,7 +54,12 @@ use sockets::Sockets;
 
 /// Serves until a signal asks the gateway to stop, or its session is lost. Fails if a step of the
 /// start fails, or if the session is lost.
-pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
+///
+/// `source` is read again at SIGHUP.
+pub(crate) async fn serve(
+    settings: GatewaySettings,
+    source: SettingsSource,
+) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = &settings;
     // A signal that arrives during the start is handled at its end, instead of killing a gateway
     // with an open session.
@@ -81,11 +88,10 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     let access = Arc::new(Access::new(identity, master).with_web_roles(web_roles));
     // Before the first request, which would otherwise not find its access key.
     access.read(&shared).await.map_err(unreadable)?;
-    let audited = Arc::new(Audited::new(log, Arc::clone(&access), serve.region.clone()));
-    metrics.collect_from(Arc::clone(&audited));
+    let audited = Audited::registered(log, &access, &serve.region, &metrics);
 
     let mounted = mount_if_set((&backend, &metrics), mount, serve).await?;
-    audited.record_mount(EntryKind::MountBegin, serve.mount.as_deref(), shared.now());
+    audited.mount_began(serve.mount.as_deref(), shared.now());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     tasks.spawn(keep_last_uses(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
@@ -120,14 +126,9 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     // starts another one.
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));
     let shutdown = Shutdown { edge, accepting: accepting.clone(), delay: serve.shutdown_delay.0 };
-    let reload = Arc::new(Reload { tls, audited: Arc::clone(&audited) });
+    let reload = Reload::new(source, &settings, tls, access, &audited);
     tasks.spawn(signals.handle(reload, shutdown, tasks.clone(), stop.clone()));
-    if !listener.serve(s3, accepting, drain).await {
-        tracing::warn!(
-            seconds = drain.as_secs(),
-            "the drain timeout is over: stopping with requests in flight"
-        );
-    }
+    serve_until_closed(listener, s3, accepting, drain).await;
     stop.cancel();
     tasks.close();
     passes.end().await;
@@ -140,8 +141,7 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
     }
     let now = shared.now();
     backend.close().await;
-    audited.record_mount(EntryKind::MountEnd, serve.mount.as_deref(), now);
-    audited.end().await;
+    audited.end(serve.mount.as_deref(), now).await;
     tracing::info!("stopped");
     if lost { Err(session_lost()) } else { Ok(()) }
 }
@@ -149,6 +149,22 @@ pub(crate) async fn serve(settings: GatewaySettings) -> Result<(), Problem> {
 /// Returns a problem whose cause is a setting.
 fn wrong_setting(problem: Problem) -> Problem {
     problem.because(Cause::Settings)
+}
+
+/// Serves requests at `socket` until `accepting` is cancelled and requests in flight have finished,
+/// or until the time `drain` after that.
+async fn serve_until_closed<S: Service>(
+    listener: Listener<S>,
+    socket: TcpListener,
+    accepting: CancellationToken,
+    drain: Duration,
+) {
+    if !listener.serve(socket, accepting, drain).await {
+        tracing::warn!(
+            seconds = drain.as_secs(),
+            "the drain timeout is over: stopping with requests in flight"
+        );
+    }
 }
 
 /// Returns the problem of a gateway whose session was ended.

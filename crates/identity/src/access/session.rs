@@ -198,7 +198,8 @@ impl Access {
                 Ok(Arc::new(Identity { secret, session, ..(*user).clone() }))
             }
             SessionOwner::Web { web } => {
-                let role = self.web_roles().iter().find(|role| role.still_admits(&web));
+                let roles = self.web_roles();
+                let role = roles.iter().find(|role| role.still_admits(&web));
                 let role = role.ok_or_else(invalid)?;
                 let policies = self.web_policies(role, &web.policies)?;
                 let WebRole { account, uid, gid, umask, .. } = *role;

@@ -203,7 +203,7 @@ pub struct Access {
     /// The records from which `known` was made. If they have not changed, no secret is decrypted
     /// again.
     seen: Mutex<AccessRecords>,
-    web_roles: Vec<WebRole>,
+    web_roles: RwLock<Arc<[WebRole]>>,
     /// Held while the records are read from the volume and replaced here.
     pub(crate) reading: tokio::sync::Mutex<()>,
 }
@@ -217,7 +217,7 @@ impl Access {
             master,
             known,
             seen,
-            web_roles: Vec::new(),
+            web_roles: RwLock::default(),
             reading: tokio::sync::Mutex::new(()),
         }
     }
@@ -226,12 +226,18 @@ impl Access {
     /// issuers.
     #[must_use]
     pub fn with_web_roles(self, web_roles: Vec<WebRole>) -> Access {
-        Access { web_roles, ..self }
+        Access { web_roles: RwLock::new(web_roles.into()), ..self }
+    }
+
+    /// Replaces the roles for web identities. Sessions of a role that is missing or that no longer
+    /// admits their user end with the next request.
+    pub fn replace_web_roles(&self, web_roles: Vec<WebRole>) {
+        *self.web_roles.write().unwrap_or_else(PoisonError::into_inner) = web_roles.into();
     }
 
     /// Returns the roles for web identities, in the order of the configuration.
-    pub(crate) fn web_roles(&self) -> &[WebRole] {
-        &self.web_roles
+    pub(crate) fn web_roles(&self) -> Arc<[WebRole]> {
+        Arc::clone(&self.web_roles.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Replaces all accounts, users, groups and policies. Returns the unusable records, but only if the

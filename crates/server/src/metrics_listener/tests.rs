@@ -1,6 +1,28 @@
-use http::Request;
+use http::header::ACCEPT;
+use http::{HeaderMap, HeaderValue, Request};
 
-use super::{Hosts, ListenAt};
+use super::{Exposition, Hosts, ListenAt};
+
+#[test]
+fn the_format_of_metrics_is_the_one_that_the_client_prefers() {
+    // The header of Prometheus 2.42, and of one that is set to the older format.
+    let prometheus = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;\
+                      version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+    for (accept, format) in [
+        (prometheus, Exposition::OpenMetrics),
+        ("text/plain;version=0.0.4;q=1,*/*;q=0.1", Exposition::Prometheus),
+        ("text/plain", Exposition::Prometheus),
+        ("application/openmetrics-text;q=0.3, text/plain; q=0.5", Exposition::Prometheus),
+        ("*/*", Exposition::OpenMetrics),
+        ("", Exposition::OpenMetrics),
+        ("text/plain;q=0", Exposition::OpenMetrics),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
+        assert_eq!(Exposition::accepted(&headers), format, "{accept}");
+    }
+    assert_eq!(Exposition::accepted(&HeaderMap::new()), Exposition::OpenMetrics);
+}
 
 fn hosts(listen: &str, others: &[&str]) -> Hosts {
     let others: Vec<String> = others.iter().map(|&name| name.to_owned()).collect();

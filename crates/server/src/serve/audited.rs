@@ -24,6 +24,8 @@ use s3::auth::AuthKind;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
+use crate::metrics::Metrics;
+
 /// The headers of a request that an entry or the operation of a refused request needs.
 const HEADERS: [HeaderName; 4] =
     [HOST, REFERER, USER_AGENT, HeaderName::from_static("x-amz-copy-source")];
@@ -77,11 +79,20 @@ impl Begun {
 }
 
 impl Audited {
-    /// Returns the access log and the activity of an endpoint that starts now.
-    pub(super) fn new(log: AuditLog, access: Arc<Access>, region: String) -> Audited {
+    /// Returns the access log and the activity of an endpoint that starts now, and registers their
+    /// metrics.
+    pub(super) fn registered(
+        log: AuditLog,
+        access: &Arc<Access>,
+        region: &str,
+        metrics: &Metrics,
+    ) -> Arc<Audited> {
         let operations = Operation::ALL.iter().map(|operation| operation.name());
         let activity = Activity::new(Instant::now(), operations.chain(["Sts"]));
-        Audited { log, activity, access, region }
+        let (access, region) = (Arc::clone(access), region.to_owned());
+        let audited = Arc::new(Audited { log, activity, access, region });
+        metrics.collect_from(Arc::clone(&audited));
+        audited
     }
 
     /// Returns the function that records a request when it has ended. `response` are the headers of
@@ -184,15 +195,22 @@ impl Audited {
         }
     }
 
-    /// Writes all entries and closes the log.
-    pub(super) async fn end(&self) {
+    /// Records the begin of the mount on `folder`, if there is one.
+    pub(super) fn mount_began(&self, folder: Option<&Path>, now: Timestamp) {
+        self.record_mount(EntryKind::MountBegin, folder, now);
+    }
+
+    /// Records the end of the mount on `folder`, if there was one. Writes all entries and closes the
+    /// log.
+    pub(super) async fn end(&self, folder: Option<&Path>, now: Timestamp) {
+        self.record_mount(EntryKind::MountEnd, folder, now);
         if let Err(error) = self.log.close().await {
             tracing::warn!(%error, "the last entries of the access log are not written");
         }
     }
 
     /// Records the begin or the end of the mount on `folder`, if there is one.
-    pub(super) fn record_mount(&self, kind: EntryKind, folder: Option<&Path>, now: Timestamp) {
+    fn record_mount(&self, kind: EntryKind, folder: Option<&Path>, now: Timestamp) {
         if let Some(folder) = folder.filter(|_| self.log.is_active()) {
             let target = shortened(folder.display().to_string(), TARGET_BYTES_MAX);
             let (operation, time) = ("Mount", moment(now));

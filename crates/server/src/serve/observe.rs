@@ -32,6 +32,10 @@ use crate::operator;
 pub(crate) fn register(metrics: &Metrics, backend: &Backend) {
     metrics.collect_from(Arc::new(backend.volume.clone()));
     metrics.collect_from(Arc::clone(&backend.blocks.meters));
+    let help = "Latency of calls to the metadata store, by operation";
+    metrics.register("metadata_call_seconds", help, backend.meta_latencies.family());
+    let help = "Latency of calls to the block store, by operation; each attempt of a retry counts";
+    metrics.register("blocks_call_seconds", help, backend.blocks.latencies.family());
     let meta = Arc::clone(&backend.meta);
     metrics.collect_from(Arc::new(move |visit: &mut dyn FnMut(Metric)| {
         let name = "ashlar_metadata_durability_strict";

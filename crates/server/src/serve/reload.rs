@@ -4,27 +4,124 @@
 //! part fails, its previous value stays in force. For example, after a rotation that renamed the
 //! access log, SIGHUP creates the new file, also if the certificate cannot be read.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use edge::Tls;
+use identity::Access;
+use problem::Problem;
+use tokio::sync::Mutex;
 
 use super::audited::Audited;
-use crate::private;
+use super::settings::GatewaySettings;
+use crate::config::{Common, File, OpenIdRole, Serving};
+use crate::logging::LogFilter;
+use crate::{private, web_roles};
+
+/// The sources of the settings that SIGHUP reads again: the configuration file, and the options that
+/// override it, which a running process keeps.
+#[derive(Debug)]
+pub(crate) struct SettingsSource {
+    pub(crate) config: Option<PathBuf>,
+    pub(crate) common: Common,
+    pub(crate) serving: Serving,
+    pub(crate) filter: LogFilter,
+}
+
+/// The settings that SIGHUP can change.
+#[derive(Clone, Debug, PartialEq)]
+struct Reloadable {
+    level: String,
+    openid: Vec<OpenIdRole>,
+}
+
+impl SettingsSource {
+    /// Reads the configuration file. Fails if it cannot be read, or if it has an invalid value.
+    fn read(&self) -> Result<Reloadable, Problem> {
+        let file = self.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let level = self.common.clone().settle(&file)?.log;
+        let openid = self.serving.clone().settle(&file)?.openid;
+        Ok(Reloadable { level, openid })
+    }
+}
 
 /// The parts of a gateway that SIGHUP loads again.
 #[derive(Debug)]
 pub(super) struct Reload {
-    pub(super) tls: Option<Tls>,
-    pub(super) audited: Arc<Audited>,
+    source: SettingsSource,
+    tls: Option<Tls>,
+    access: Arc<Access>,
+    audited: Arc<Audited>,
+    /// The settings in force. The lock is held during a reload, so that two do not mix.
+    in_force: Mutex<Reloadable>,
 }
 
 impl Reload {
+    /// Returns the parts of a gateway with these settings.
+    pub(super) fn new(
+        source: SettingsSource,
+        settings: &GatewaySettings,
+        tls: Option<Tls>,
+        access: Arc<Access>,
+        audited: &Arc<Audited>,
+    ) -> Arc<Reload> {
+        let (level, openid) = (settings.volume.log.clone(), settings.serve.openid.clone());
+        let in_force = Mutex::new(Reloadable { level, openid });
+        Arc::new(Reload { source, tls, access, audited: Arc::clone(audited), in_force })
+    }
+
     /// Loads all parts again.
     pub(super) async fn all(&self) {
+        let mut in_force = self.in_force.lock().await;
+        self.audited.reopen().await;
         if let Some(tls) = &self.tls {
             reload_tls(tls, true);
         }
-        self.audited.reopen().await;
+        match self.source.read() {
+            Ok(new) => {
+                self.set_level(&mut in_force.level, new.level);
+                self.set_roles(&mut in_force.openid, new.openid);
+            }
+            Err(problem) => {
+                tracing::warn!(%problem, "cannot read the configuration again; the log level and the OpenID roles stay");
+            }
+        }
+    }
+
+    fn set_level(&self, level: &mut String, new: String) {
+        if *level == new {
+            tracing::info!(level = %new, "the log level is unchanged");
+            return;
+        }
+        match self.source.filter.set(&new) {
+            Ok(()) => {
+                // A warning, because the new level may hide lines of the level INFO.
+                tracing::warn!(before = %level, now = %new, "changed the log level");
+                *level = new;
+            }
+            Err(problem) => {
+                tracing::warn!(%problem, level = %level, "cannot change the log level; the previous one stays");
+            }
+        }
+    }
+
+    fn set_roles(&self, roles: &mut Vec<OpenIdRole>, new: Vec<OpenIdRole>) {
+        if new.is_empty() && roles.is_empty() {
+            return;
+        }
+        // Equal tables are loaded again, too: a file of certificates that they name may have
+        // changed.
+        match web_roles::from_settings(&new) {
+            Ok(web_roles) => {
+                let changed = *roles != new;
+                tracing::info!(roles = new.len(), changed, "loaded the OpenID roles again");
+                self.access.replace_web_roles(web_roles);
+                *roles = new;
+            }
+            Err(problem) => {
+                tracing::warn!(%problem, "cannot load the new OpenID roles; the previous ones stay");
+            }
+        }
     }
 
     /// Loads the certificate again if its files have changed.

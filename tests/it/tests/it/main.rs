@@ -46,6 +46,7 @@ mod outage;
 mod quotas;
 mod races;
 mod reading;
+mod reloads;
 mod restarts;
 mod rollback;
 mod scale;
