@@ -6,6 +6,7 @@
 //! and the gateway, and `edge`, a crate, serves the gateway to HTTP clients.
 
 mod backend;
+mod bucket_metrics;
 mod build;
 mod cli;
 mod commands;

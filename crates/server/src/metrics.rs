@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use edge::EdgeMetrics;
 use prometheus_client::collector::Collector;
@@ -17,6 +17,9 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use runtime::{Metered, Metric, MetricKind};
 
+use crate::bucket_metrics::BucketMetrics;
+use crate::build;
+
 mod exposition;
 
 /// All metrics of the process: those of the edge, and the registered collectors.
@@ -25,6 +28,8 @@ pub(crate) struct Metrics {
     registry: Mutex<Registry>,
     /// The metrics of connections and requests.
     pub(crate) edge: Arc<EdgeMetrics>,
+    /// The usage of buckets; empty if it is not shown.
+    buckets: OnceLock<BucketMetrics>,
 }
 
 impl Metrics {
@@ -34,13 +39,29 @@ impl Metrics {
         let prefixed = registry.sub_registry_with_prefix("ashlar");
         edge.register(prefixed);
         registry.register_collector(Box::new(Process));
-        Metrics { registry: Mutex::new(registry), edge }
+        Metrics { registry: Mutex::new(registry), edge, buckets: OnceLock::new() }
     }
 
     /// Adds an owner of metrics, which are read at each scrape.
     pub(crate) fn collect_from<O: Metered + ?Sized + 'static>(&self, owner: Arc<O>) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(OwnerCollector(owner)));
+    }
+
+    /// Adds the usage of buckets. A second call has no effect.
+    pub(crate) fn show_buckets(&self, buckets: BucketMetrics) {
+        let collector = buckets.collector();
+        if self.buckets.set(buckets).is_ok() {
+            let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+            registry.register_collector(Box::new(collector));
+        }
+    }
+
+    /// Reads the values that are in a store. Called before a scrape is answered.
+    pub(crate) async fn refresh(&self) {
+        if let Some(buckets) = self.buckets.get() {
+            buckets.refresh().await;
+        }
     }
 
     /// Adds a metric under a name that gets the prefix `ashlar_`.
@@ -127,10 +148,7 @@ const TICKS_PER_SECOND_WHOLE: u64 = 100;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let build = [
-            ("version", env!("CARGO_PKG_VERSION")),
-            ("commit", option_env!("ASHLAR_COMMIT").unwrap_or("unknown")),
-        ];
+        let build = [("version", build::VERSION), ("commit", build::COMMIT.unwrap_or("unknown"))];
         let (name, help) = ("ashlar_build_info", "The version of the program; the value is 1.");
         let one = ConstGauge::new(1_i64);
         let mut family = encoder.encode_descriptor(name, help, None, one.metric_type())?;

@@ -241,7 +241,7 @@ async fn answer(
     }
     let exposition = Exposition::accepted(request.headers());
     match request.uri().path() {
-        "/metrics" => match exposition.text(metrics) {
+        "/metrics" => match metrics_text(exposition, metrics).await {
             Ok(lines) => text(StatusCode::OK, exposition.content_type(), lines),
             Err(error) => {
                 tracing::error!(%error, "cannot encode the metrics");
@@ -253,6 +253,15 @@ async fn answer(
         "/-/healthy" => text(StatusCode::OK, "text/plain", String::new()),
         _ => text(StatusCode::NOT_FOUND, "text/plain", "try /metrics or /status\n".to_owned()),
     }
+}
+
+/// Returns all metrics, after those of a store were read again.
+async fn metrics_text(
+    exposition: Exposition,
+    metrics: &Metrics,
+) -> Result<String, std::fmt::Error> {
+    metrics.refresh().await;
+    exposition.text(metrics)
 }
 
 /// Returns a response with this body.

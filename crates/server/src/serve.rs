@@ -83,7 +83,7 @@ pub(crate) async fn serve(
     let backend = backend::open(volume, open, random, None, existing).await?;
     let master = master_key(known, (volume, open), &backend).await?;
     let (shared, metrics) = (Arc::clone(&backend.volume), Arc::new(Metrics::new()));
-    observe::register(&metrics, &backend);
+    observe::register(&metrics, &backend, serve.bucket_metrics_max);
     let identity = Identity::root(&root.user, root.password.clone());
     let access = Arc::new(Access::new(identity, master).with_web_roles(web_roles));
     // Before the first request, which would otherwise not find its access key.
@@ -139,9 +139,8 @@ pub(crate) async fn serve(
     if let Some(mounted) = mounted {
         mounted.end().await;
     }
-    let now = shared.now();
     backend.close().await;
-    audited.end(serve.mount.as_deref(), now).await;
+    audited.end(serve.mount.as_deref(), shared.now()).await;
     tracing::info!("stopped");
     if lost { Err(session_lost()) } else { Ok(()) }
 }

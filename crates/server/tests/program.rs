@@ -254,6 +254,9 @@ fn metrics_follow_the_conventions_of_prometheus() {
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
     gateway.sign("PUT", "/bucket/key", b"body").send_all().expect_status(200);
     let text = running::get(&gateway.admin(), "/metrics");
+    assert!(text.contains("ashlar_bucket_bytes{bucket=\"bucket\"} 4\n"), "{text}");
+    assert!(text.contains("ashlar_bucket_objects{bucket=\"bucket\"} 1\n"), "{text}");
+    assert!(!text.contains("ashlar_bucket_quota"), "the bucket has no quota: {text}");
     let text = text.split_once("\r\n\r\n").map_or(&*text, |(_, body)| body);
     let (mut helps, mut types, mut samples) = (HashMap::new(), HashMap::new(), 0);
     for line in text.lines().filter(|line| *line != "# EOF") {

@@ -165,7 +165,8 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
         return Err(problem);
     }
     let metrics = Arc::new(Metrics::new());
-    observe::register(&metrics, &backend);
+    // A mount has no listener for metrics.
+    observe::register(&metrics, &backend, 0);
     let mounted = match link.mount() {
         Ok(kept) => Mounted::resume(mount_source(&backend, &metrics), &mount, &folder, kept).await,
         Err(problem) => Err(problem),

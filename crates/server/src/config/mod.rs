@@ -167,6 +167,9 @@ impl ListenAt {
 /// The default data directory, relative to the working directory.
 pub(crate) const DATA_DIR_DEFAULT: &str = "ashlar-data";
 
+/// The limit of buckets with metrics. Each has up to four time series.
+const BUCKET_METRICS_LIMIT: u32 = 500;
+
 /// The default address of metrics and status.
 pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
 
@@ -269,6 +272,7 @@ pub(crate) struct ServeSettings {
     pub(crate) admin_hosts: Vec<String>,
     /// The address of the console and the administration API.
     pub(crate) console_listen: ListenAt,
+    pub(crate) bucket_metrics_max: u32,
     pub(crate) access_log: LogSink,
     pub(crate) access_log_format: AccessLogFormat,
     pub(crate) tls: Option<TlsFiles>,
@@ -463,6 +467,7 @@ impl Serving {
             admin_listen,
             console_listen,
             admin_hosts: named(serving.admin_host),
+            bucket_metrics_max: serving.bucket_metrics_max.unwrap_or(100),
             access_log: LogSink::parse(&serving.access_log.unwrap_or_default()),
             access_log_format: serving.access_log_format.unwrap_or_default(),
             tls,
@@ -498,6 +503,10 @@ impl ServeSettings {
             ("download_timeout_seconds", self.download_timeout_seconds, 1),
         ];
         at_least(&least)?;
+        if self.bucket_metrics_max > BUCKET_METRICS_LIMIT {
+            let wrong = format!("{} is more than {BUCKET_METRICS_LIMIT}", self.bucket_metrics_max);
+            return Err(Problem::new("use the option bucket_metrics_max", wrong));
+        }
         openid::check(&self.openid)
     }
 }
@@ -536,6 +545,7 @@ pub(crate) fn in_force(
         admin_listen: serve.admin_listen.text(),
         console_listen: serve.console_listen.text(),
         admin_host: Some(serve.admin_hosts.clone()),
+        bucket_metrics_max: Some(serve.bucket_metrics_max),
         access_log: Some(serve.access_log.to_string()),
         access_log_format: Some(serve.access_log_format),
         tls_cert: serve.tls.as_ref().map(|tls| tls.cert.clone()),

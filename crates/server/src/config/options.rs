@@ -238,6 +238,10 @@ options! {
         /// any free port if that port is in use]
         #[arg(value_name = "HOST:PORT")]
         console_listen: String = "ASHLAR_CONSOLE_LISTEN",
+        /// The number of buckets, in order of name, whose usage and quota are metrics. 0 shows none
+        /// [default: 100]
+        #[arg(value_name = "COUNT")]
+        bucket_metrics_max: u32 = "ASHLAR_BUCKET_METRICS_MAX",
         /// The access log: a file to which one line for each request is appended, - for standard
         /// output, or off. SIGHUP opens the file again [default: off]
         #[arg(value_name = "FILE")]

@@ -173,7 +173,7 @@ impl Audited {
 
     fn requester(&self, identity: &Identity) -> Requester {
         Requester {
-            access_key: identity.access_key.clone(),
+            access_key: identity.signing_key.clone(),
             user: identity.user().map(str::to_owned),
             account: identity.account.to_string(),
             session: identity.session_name().map(str::to_owned),

@@ -22,14 +22,18 @@ use tokio::time::Instant;
 use volume::{CHECK_DEADLINE, Health, StoreState};
 
 use crate::backend::Backend;
+use crate::bucket_metrics::BucketMetrics;
 use crate::config::VolumeSettings;
 use crate::engines;
 use crate::metrics::Metrics;
 use crate::metrics_listener::StatusOf;
 use crate::operator;
 
-/// Registers the metrics of the volume, its upkeep, its stores and the cache.
-pub(crate) fn register(metrics: &Metrics, backend: &Backend) {
+/// Registers the metrics of the volume, its upkeep, its stores, the cache, and the usage of the first
+/// `buckets_max` buckets.
+pub(crate) fn register(metrics: &Metrics, backend: &Backend, buckets_max: u32) {
+    let admin = operator::over(Arc::clone(&backend.meta));
+    metrics.show_buckets(BucketMetrics::new(admin, buckets_max));
     metrics.collect_from(Arc::new(backend.volume.clone()));
     metrics.collect_from(Arc::clone(&backend.blocks.meters));
     let help = "Latency of calls to the metadata store, by operation";
