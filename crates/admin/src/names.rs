@@ -95,6 +95,10 @@ fn check(
         let sentence = format!("{what} has {shortest} to {longest} characters, not {text:?}");
         return Err(NameError(sentence));
     }
+    // A browser takes such a part of a path for the folder or the one above.
+    if text == "." || text == ".." {
+        return Err(NameError(format!("{what} is not {text:?}")));
+    }
     match text.chars().find(|&char| !char.is_ascii_alphanumeric() && !marks.contains(char)) {
         None => Ok(()),
         Some(char) => Err(NameError(format!(

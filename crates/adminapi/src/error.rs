@@ -122,8 +122,19 @@ impl From<AdminError> for ApiError {
         let (status, code) = kind(&error);
         if status.is_server_error() {
             tracing::warn!(%error, "a request to the administration API failed");
+            // The text can name hosts and tables of a store, so only the log has it.
+            return ApiError::new(status, code, server_sentence(status));
         }
         ApiError::new(status, code, sentence(&error.to_string()))
+    }
+}
+
+/// Returns the sentence of a failure that is not the client's.
+fn server_sentence(status: StatusCode) -> &'static str {
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        "The metadata store does not answer. Nothing was changed. Try again."
+    } else {
+        "The request failed. The log of the gateway has the reason beside the id of the request."
     }
 }
 

@@ -40,18 +40,23 @@ const MINIO_PY: (&str, &str) = ("minio", "7.2.20");
 pub(crate) const TABLES: &str = "tables";
 
 /// Debian packages of the client suites, each with a command that succeeds if it is installed.
-const PACKAGES: [(&str, &[&str]); 6] = [
+const PACKAGES: [(&str, &[&str]); 7] = [
     ("python3-venv", &["python3", "-c", "import venv, ensurepip"]),
     ("rclone", &["rclone", "version"]),
     ("restic", &["restic", "version"]),
     ("s3cmd", &["s3cmd", "--version"]),
     ("curl", &["curl", "--version"]),
     FAKETIME,
+    PROMTOOL,
 ];
 
 /// The Debian package of the program `faketime`, with which tests run a gateway whose clock is
 /// behind, and the command that succeeds if it is installed.
 const FAKETIME: (&str, &[&str]) = ("faketime", &["faketime", "--version"]);
+
+/// The Debian package of `promtool`, which checks metrics and alert rules, and the command that
+/// succeeds if it is installed.
+const PROMTOOL: (&str, &[&str]) = ("prometheus", &["promtool", "--version"]);
 
 /// Debian packages of the browser suite.
 const BROWSER_PACKAGES: [(&str, &[&str]); 2] =
@@ -236,16 +241,16 @@ impl Tools {
         })
     }
 
-    /// Finds or installs the needs of the tests in Rust: databases, and [`FAKETIME`] for gateways
-    /// with wrong clocks.
+    /// Finds or installs the needs of the tests in Rust: databases, [`FAKETIME`] for gateways with
+    /// wrong clocks, and [`PROMTOOL`].
     pub(crate) fn prepare_databases(
         workspace: &Workspace,
         engines: &[Engine],
         stop: &Stop,
     ) -> Result<()> {
-        let (faketime, proof) = FAKETIME;
         let mut missing = missing_packages(engines);
-        missing.extend((!succeeds(proof)).then_some(faketime));
+        let programs = [FAKETIME, PROMTOOL].into_iter().filter(|(_, proof)| !succeeds(proof));
+        missing.extend(programs.map(|(package, _)| package));
         Installer::new(workspace, true, stop)?.packages(&missing)
     }
 

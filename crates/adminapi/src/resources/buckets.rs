@@ -28,7 +28,7 @@ const FETCHED_AT_ONCE: u32 = 500;
 
 /// The limit of buckets that one list examines. A sender that may see few of very many buckets gets
 /// a short page with a token.
-const EXAMINED_MAX: usize = 20_000;
+const EXAMINED_MAX: usize = 2_000;
 
 /// A bucket.
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the JSON document")]

@@ -249,7 +249,7 @@ impl AdminApi {
     /// gateways learn of it from the change feed. A failure is logged by the task that follows.
     pub(crate) async fn follow_access(&self) {
         if let Err(error) = self.access.read(&self.volume).await {
-            tracing::debug!(%error, "cannot read access keys after a change");
+            tracing::warn!(%error, "cannot read access keys after a change; it has effect later");
         }
     }
 }

@@ -20,7 +20,7 @@ use super::console_service::ConsoleService;
 use super::settings::{GatewaySettings, host_limits};
 use crate::backend::Backend;
 use crate::config::in_force;
-use crate::{engines, operator};
+use crate::{build, engines, operator};
 
 /// The limit of connections. A browser uses six.
 const CONNECTIONS_MAX: usize = 256;
@@ -46,8 +46,8 @@ pub(super) fn api(
     let GatewaySettings { volume, open, mount, serve } = settings;
     let in_force = in_force(volume, open, mount, serve);
     let facts = ProcessFacts {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: option_env!("ASHLAR_COMMIT").unwrap_or_default().to_owned(),
+        version: build::VERSION.to_owned(),
+        commit: build::COMMIT.unwrap_or_default().to_owned(),
         region: serve.region.clone(),
         metadata_place: volume.meta.to_string(),
         blocks_place: volume.blocks.to_string(),
@@ -74,6 +74,13 @@ pub(super) async fn serve(
     random: u64,
     stop: CancellationToken,
 ) {
+    let is_local = socket.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    if tls.is_none() && !is_local && limits.proxies.is_empty() {
+        tracing::warn!(
+            "the console has no TLS and listens beyond this machine: secrets cross the network in \
+             the clear; set --tls-cert and --tls-key, or --console-listen 127.0.0.1:9702"
+        );
+    }
     // The metrics of the S3 endpoint do not contain the requests of operators.
     let metrics = Arc::new(EdgeMetrics::new());
     let service = ConsoleService::new(api, settings);

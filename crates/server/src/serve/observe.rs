@@ -83,7 +83,7 @@ pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
             // after it.
             let durability = engines::durability(&*store);
             json!({
-                "version": env!("CARGO_PKG_VERSION"),
+                "version": crate::build::VERSION,
                 "uptime_seconds": uptime,
                 "volume": {
                     "id": hex::encode(record.id),

@@ -155,7 +155,7 @@ fn lapse(fleet: &Fleet, survivor: &Gateway, load: &mut Load, round: u64) -> bool
     assert_ne!(mine.finish(), Some(200), "{path} was acknowledged after the session had ended");
     assert_eq!(gone.finish(), None, "a killed gateway does not respond");
     let status = stopped.child.wait();
-    assert_eq!(status.code(), Some(1), "it ends, and not as if all were well");
+    assert_eq!(status.code(), Some(75), "it ends, and not as if all were well");
     let said = stopped.log();
     assert!(said.contains("its session was ended"), "it does not say why it ends:\n{said}");
     let (acknowledged, asked) = is_as_told(written, &then);

@@ -130,7 +130,7 @@ fn end_by_themselves(gateways: Vec<Gateway>) -> usize {
         });
         if ended {
             let status = gateway.child.wait();
-            assert_eq!(status.code(), Some(1), "it ends, and not as if all were well: {status}");
+            assert_eq!(status.code(), Some(75), "it ends, and not as if all were well: {status}");
             let said = gateway.log_of_this_run();
             assert!(said.contains("its session was ended"), "it does not say why:\n{said}");
         } else {
