@@ -3,9 +3,8 @@
 import json
 from urllib.parse import quote, urlencode, urlsplit
 
-from selenium.common.exceptions import NoAlertPresentException
+from selenium.common.exceptions import NoAlertPresentException, WebDriverException
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support import expected_conditions as expected
 from selenium.webdriver.support.ui import WebDriverWait
 
 from browser import PAGE_SECONDS
@@ -20,6 +19,9 @@ fetch(path, {redirect: "manual", ...init}).then(async answer => finish({
     body: await answer.text(),
 })).catch(error => finish({failed: String(error)}));
 """
+
+# True if the page is another one than that of `isLeft`, and complete.
+NEXT_PAGE = "return window.isLeft === undefined && document.readyState === 'complete'"
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -62,11 +64,13 @@ class Console:
 
     def leave_by(self, element, confirm=False):
         """Presses a button, and waits for the next page."""
-        before = self.find("html")
+        self.driver.execute_script("window.isLeft = true")
         element.click()
         if confirm:
             self.driver.switch_to.alert.accept()
-        WebDriverWait(self.driver, PAGE_SECONDS).until(expected.staleness_of(before))
+        # While the browser changes the page, a command can fail.
+        wait = WebDriverWait(self.driver, PAGE_SECONDS, ignored_exceptions=[WebDriverException])
+        wait.until(lambda driver: driver.execute_script(NEXT_PAGE))
 
     def press(self, action, confirm=False):
         """Presses the button of an action."""

