@@ -30,7 +30,7 @@ pub struct BucketFork<'a> {
 
 impl Admin {
     /// Creates a bucket with the current content of another one, in a session of its own; see
-    /// [`Volume::fork_bucket`]. If `stop` completes, the fork ends and the part that exists
+    /// [`volume::Volume::fork_bucket`]. If `stop` completes, the fork ends and the part that exists
     /// remains.
     ///
     /// # Errors

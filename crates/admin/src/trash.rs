@@ -91,7 +91,7 @@ impl BucketTrash {
     }
 
     /// Returns a page of the objects in the trash whose keys begin with `prefix`; see
-    /// [`Volume::trash`]. `after` is the key and the id of the last object of the page before,
+    /// [`volume::Volume::trash`]. `after` is the key and the id of the last object of the page before,
     /// `None` for the first page.
     ///
     /// # Errors
