@@ -1,10 +1,16 @@
 """The administration API: credentials, permissions, and resources of operators."""
 
 import re
+import socket
+import ssl
+from urllib.parse import urlsplit
 
 import pytest
 
 from api import add_policy, add_user, allow, fresh
+
+# The time in which an answer must arrive. The gateway waits 30 s for a body that it reads.
+ANSWER_SECONDS = 10
 
 # Valid bodies of operations that have an action, by `operationId`.
 BODIES = {
@@ -156,6 +162,20 @@ def test_malformed_bodies_and_queries_are_bad_requests(api):
     for query in ("limit=0", "limit=1001", "limit=x", "page=%21", "unknown=1"):
         assert api("GET", f"/users?{query}").status == 400, query
     api("GET", f"/users/{name}", expect=404)
+
+
+def test_nothing_is_read_of_a_body_that_is_too_long(server):
+    """The answer comes before the body, which the client never sends."""
+    url = urlsplit(server.console)
+    connection = socket.create_connection((url.hostname, url.port), timeout=ANSWER_SECONDS)
+    if url.scheme == "https":
+        tls = ssl.create_default_context(cafile=server.ca)
+        connection = tls.wrap_socket(connection, server_hostname=url.hostname)
+    with connection:
+        length = "Content-Length: 99999999999"
+        head = ["PUT /api/v1/policies/p HTTP/1.1", f"Host: {url.netloc}", length, "", ""]
+        connection.sendall("\r\n".join(head).encode())
+        assert b" 413 " in connection.recv(4096).split(b"\r\n")[0]
 
 
 def test_the_sender_is_shown(api):

@@ -354,6 +354,43 @@ def test_a_token_has_its_actions_and_no_others(api, server, chief, bucket):
         s3.list_buckets()
 
 
+def test_a_bucket_policy_that_names_a_session_gives_a_token_nothing(api, chief, control, bucket):
+    made = chief("POST", "/tokens", {"actions": ["admin:ListUsers"]}, expect=200).json
+    session = f"{chief.access_key}/{made['name']}"
+    account = api("GET", "/me", expect=200).json["account"]
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"AWS": f"arn:aws:sts::{account}:assumed-role/{session}"},
+        "Action": "s3:*",
+        "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+    }
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    api("PUT", f"/buckets/{bucket}/policy", policy, expect=200)
+    token = api.having(token=made["token"])
+    denied(token("GET", f"/buckets/{bucket}/tags"))
+    assert token("GET", "/buckets", expect=200).json["items"] == []
+
+
+def test_a_right_under_a_condition_is_not_passed_on(api):
+    creates = allow("admin:CreateUser", "admin:AttachUserOrGroupPolicy")
+    listing = allow("admin:ListUsers")
+    under_condition = allow("admin:ListUsers")
+    under_condition["Statement"][0]["Condition"] = {"IpAddress": {"aws:SourceIp": "127.0.0.0/8"}}
+    wanted = add_policy(api, listing)
+    local = add_user(api, policies=[add_policy(api, creates), add_policy(api, under_condition)])
+    local("GET", "/users?limit=1", expect=200)
+    denied(local("PUT", f"/users/{fresh('user')}", {"policies": [wanted]}))
+    always = add_user(api, policies=[add_policy(api, creates), wanted])
+    always("PUT", f"/users/{fresh('user')}", {"policies": [wanted]}, expect=200)
+    # A Deny under a condition would not limit the new user, who is elsewhere.
+    under_condition["Statement"][0]["Effect"] = "Deny"
+    under_condition["Statement"][0]["Condition"] = {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}
+    policies = [add_policy(api, creates), wanted, add_policy(api, under_condition)]
+    limited = add_user(api, policies=policies)
+    limited("GET", "/users?limit=1", expect=200)
+    denied(limited("PUT", f"/users/{fresh('user')}", {"policies": [wanted]}))
+
+
 def test_a_token_with_all_actions_makes_no_other_token(api, chief):
     body = {"actions": ["admin:ManageTokens", "admin:CreateServiceAccount"]}
     token = api.having(token=chief("POST", "/tokens", body, expect=200).json["token"])

@@ -2,6 +2,7 @@
 people with small screens, dark screens or screen readers."""
 
 import json
+import re
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -281,6 +282,44 @@ def test_a_login_ends_when_its_user_is_disabled(visitor, api):
     assert visitor.path == "/login" and "disabled" in visitor.problem()
 
 
+def test_a_copy_of_the_cookie_ends_with_the_logout(api, server):
+    url, origin = f"{server.console}/login", origin_of(server.console)
+    fields = {"access_key": server.access_key, "secret": server.secret_key}
+    answer = post(api.http, url, fields, Origin=origin)
+    cookie = answer.headers["set-cookie"].split(";")[0]
+
+    def me():
+        headers = {"Cookie": cookie}
+        return api.http.request("GET", f"{server.console}/me", headers=headers, redirect=False)
+
+    page = me()
+    assert page.status == 200
+    token = re.search(rb'name="form_token" value="([^"]+)"', page.data).group(1).decode()
+    fields = {"form_token": token}
+    answer = post(api.http, f"{server.console}/logout", fields, Cookie=cookie, Origin=origin)
+    assert answer.status == 303
+    answer = me()
+    assert answer.status == 303 and answer.headers["location"].startswith("/login")
+
+
+def test_a_form_of_an_old_state_changes_nothing_and_loses_no_text(console, api):
+    name = add_policy(api, allow("s3:GetObject"))
+    console.open(f"/policies/{name}")
+    newer = allow("s3:PutObject")
+    api("PUT", f"/policies/{name}", {"document": newer}, expect=200)
+    mine = json.dumps(allow("s3:ListBucket"))
+    console.fill("#document", mine)
+    console.press("save")
+    assert "changed" in console.problem()
+    assert mine in console.find("main pre").text
+    assert api("GET", f"/policies/{name}", expect=200).json["document"] == newer
+    # The page of the new state can be saved.
+    console.open(f"/policies/{name}")
+    console.fill("#document", mine)
+    console.press("save")
+    assert api("GET", f"/policies/{name}", expect=200).json["document"] == json.loads(mine)
+
+
 def test_logins_are_throttled_after_ten_failures(api, server):
     verified = {"cert_reqs": "CERT_REQUIRED", "ca_certs": server.ca} if server.ca else {}
     http = urllib3.PoolManager(source_address=(OTHER_ADDRESS, 0), **verified)
@@ -294,6 +333,9 @@ def test_logins_are_throttled_after_ten_failures(api, server):
     assert [login(http, "a-wrong-secret") for _ in range(LOGINS)] == [403] * LOGINS
     assert login(http, "a-wrong-secret") == 429
     assert login(http, server.secret_key) == 429, "the right secret waits, too"
+    other = add_user(api)
+    fields = {"access_key": other.access_key, "secret": other.secret}
+    assert post(http, url, fields, Origin=origin).status == 303, "another person does not wait"
     assert login(api.http, server.secret_key) == 303, "another address does not wait"
 
 

@@ -98,6 +98,12 @@ impl<'a> Actor<'a> {
         self.is_operator() && self.sender.may_administer(action, bucket)
     }
 
+    /// Returns true if the sender may do an administrative action on the volume without a condition,
+    /// so that it may give the action to others.
+    pub(crate) fn may_give(&self, action: AdminAction) -> bool {
+        self.is_operator() && self.sender.may_always_administer(action)
+    }
+
     /// Returns true if the sender may do an action on itself, such as the creation of an access key
     /// of its own. No Allow is needed; a Deny prevents it.
     pub fn may_for_itself(&self, action: AdminAction) -> bool {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use gateway::HttpBody;
+use http_body::Body;
 use http_body_util::BodyExt;
 
 /// The reason why a body was not read.
@@ -15,6 +16,10 @@ pub(crate) enum Unread {
 
 /// Returns the bytes of a body, at most `bytes_max`.
 pub(crate) async fn collect(mut body: HttpBody, bytes_max: usize) -> Result<Bytes, Unread> {
+    // The length that the client declares, if it does. Nothing is read of a body that is too long.
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(Unread::TooLarge);
+    }
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(Unread::Broken)?.into_data() else { continue };

@@ -15,12 +15,17 @@ use crate::ApiError;
 const SHOWN_BYTES: usize = 16;
 
 /// Returns the entity tag of a resource: 32 hexadecimal digits in quotes.
-pub(crate) fn of(resource: &impl Serialize) -> Result<String, ApiError> {
+pub fn of(resource: &impl Serialize) -> Result<String, ApiError> {
     let json = serde_json::to_vec(resource).map_err(|error| {
         tracing::error!(%error, "cannot encode a resource of the administration API");
         ApiError::from(s3::Code::InternalError)
     })?;
     Ok(format!("\"{}\"", hex::encode(&Sha256::digest(json)[..SHOWN_BYTES])))
+}
+
+/// Returns the entity tag of a record with this version; empty without a version.
+pub fn of_version(version: Option<admin::Etag>) -> String {
+    version.map(|version| format!("\"{version}\"")).unwrap_or_default()
 }
 
 /// The precondition of a change.
@@ -40,6 +45,11 @@ impl IfMatch {
                 Err(ApiError::bad_request("If-Match has one entity tag."))
             }
         }
+    }
+
+    /// Returns the precondition of a change of the state with this entity tag; none if it is empty.
+    pub fn of_tag(tag: &str) -> IfMatch {
+        IfMatch(Some(tag.to_owned()).filter(|tag| !tag.is_empty()))
     }
 
     /// Fails with `Changed` if the precondition names another state than `current`.

@@ -23,7 +23,7 @@ mod bucket_json;
 mod dispatch;
 mod endpoint;
 mod error;
-mod etag;
+pub mod etag;
 mod interface;
 mod openapi;
 pub mod page;

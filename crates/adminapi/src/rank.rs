@@ -87,13 +87,17 @@ impl AdminApi {
         self.check_rank(actor, &Vec::from_iter(policies)).await
     }
 
-    /// Fails as [`AdminApi::check_rank`] for all users that have a policy, themselves or in a group.
-    /// A change of the policy could remove a Deny that limits them, or add one.
+    /// Fails as [`AdminApi::check_rank`] for all users that have a policy, themselves or in a group,
+    /// and for the web roles of this gateway that have it. A change of the policy could remove a Deny
+    /// that limits them, or add one.
     pub(crate) async fn check_rank_of_holders(
         &self,
         actor: &Actor<'_>,
         policy: &str,
     ) -> Result<(), ApiError> {
+        for (_, policies) in self.access.web_holders(policy) {
+            self.check_rank(actor, &policies).await?;
+        }
         let has = |names: &[String]| names.iter().any(|name| name == policy);
         self.check_rank_of_users(actor, |user, groups| {
             has(&user.policies) || groups.iter().any(|group| has(&group.policies))
@@ -127,7 +131,7 @@ impl AdminApi {
 }
 
 /// Fails with `AccessDenied` if a policy document could allow an administrative action that the
-/// sender may not do, or if it cannot be parsed.
+/// sender may not do, or may do under a condition alone; also if it cannot be parsed.
 pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), ApiError> {
     if actor.is_root() {
         return Ok(());
@@ -137,7 +141,7 @@ pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), Ap
     // Each user may log in without an Allow, so a policy does not give this action.
     let compared = AdminAction::ALL.iter().filter(|action| **action != AdminAction::ConsoleLogin);
     let mut gives = compared.filter(|action| policy.could_allow(action.name()));
-    gives.find(|action| !actor.may(**action, None)).map_or(Ok(()), |action| Err(beyond(*action)))
+    gives.find(|action| !actor.may_give(**action)).map_or(Ok(()), |action| Err(beyond(*action)))
 }
 
 /// Returns the error of a change of the sender's own rights.

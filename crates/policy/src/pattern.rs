@@ -125,6 +125,11 @@ impl Pattern {
         }
     }
 
+    /// Returns true if the pattern matches each text.
+    pub(crate) fn is_any(&self) -> bool {
+        matches!(self, Pattern::Fixed(Glob::All))
+    }
+
     pub(crate) fn variables(&self) -> impl Iterator<Item = &ConditionKey> {
         let parts: &[Part] = match self {
             Pattern::Fixed(_) => &[],

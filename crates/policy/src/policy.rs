@@ -93,6 +93,24 @@ impl Policy {
         self.statements.iter().any(|one| !one.denies && one.covers_action(&action))
     }
 
+    /// Returns true if a statement of the policy allows the action on each resource, without a
+    /// condition. Deny statements are ignored. For example, an Allow with `aws:SourceIp` does not
+    /// count.
+    pub fn always_allows(&self, action: &str) -> bool {
+        let action = action.to_ascii_lowercase();
+        let mut allowing = self.statements.iter().filter(|one| !one.denies);
+        allowing.any(|one| {
+            one.covers_action(&action) && one.conditions.is_empty() && one.covers_all_resources()
+        })
+    }
+
+    /// Returns true if a statement of the policy denies the action on some resource under some
+    /// condition.
+    pub fn could_deny(&self, action: &str) -> bool {
+        let action = action.to_ascii_lowercase();
+        self.statements.iter().any(|one| one.denies && one.covers_action(&action))
+    }
+
     /// Returns true if this is the policy of a bucket, and false for the policy of a user or
     /// session.
     pub fn is_of_bucket(&self) -> bool {

@@ -59,6 +59,12 @@ impl Statement {
         self.admin_actions.iter().any(|pattern| pattern.matches(action))
     }
 
+    /// Returns true if the statement certainly covers each resource: one of its patterns is `*`.
+    pub(crate) fn covers_all_resources(&self) -> bool {
+        let List { negated, patterns } = &self.resources;
+        !negated && patterns.iter().any(Pattern::is_any)
+    }
+
     /// Returns the most specific mention, that is, way of naming a sender, that the statement has
     /// for any sender.
     pub(crate) fn closest(&self) -> Mention {

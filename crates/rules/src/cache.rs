@@ -79,6 +79,22 @@ impl RulesCache {
         volume: &Volume,
         name: &BucketName,
     ) -> Result<Arc<BucketRules>, RulesError> {
+        let rules = self.get_once(volume, name).await?;
+        // The key is the inode number that was read, because the bucket may have been replaced
+        // meanwhile.
+        if self.0.peek(&rules.ino).is_none_or(|known| !Arc::ptr_eq(&known, &rules)) {
+            self.0.insert(rules.ino, Arc::clone(&rules));
+        }
+        Ok(rules)
+    }
+
+    /// As [`RulesCache::get`], but adds nothing to the cache. A list of many buckets must not replace
+    /// the rules that requests of S3 need.
+    pub async fn get_once(
+        &self,
+        volume: &Volume,
+        name: &BucketName,
+    ) -> Result<Arc<BucketRules>, RulesError> {
         let BucketStat { ino, bucket, .. } = volume.bucket_from_hints(name.as_str()).await?;
         // The settings contain the version number of the configurations, so equal settings mean
         // current rules.
@@ -93,11 +109,7 @@ impl RulesCache {
         } else {
             BucketRules::of(name, volume.bucket_configs(name.as_str()).await?)?
         };
-        let rules = Arc::new(rules);
-        // The key is the inode number that was read, because the bucket may have been replaced
-        // meanwhile.
-        self.0.insert(rules.ino, Arc::clone(&rules));
-        Ok(rules)
+        Ok(Arc::new(rules))
     }
 }
 

@@ -130,9 +130,7 @@ pub(crate) async fn serve(
     tasks.spawn(signals.handle(reload, shutdown, tasks.clone(), stop.clone()));
     serve_until_closed(listener, s3, accepting, drain).await;
     stop.cancel();
-    tasks.close();
-    passes.end().await;
-    tasks.wait().await;
+    end_tasks(&tasks, passes).await;
     // Read before the mount ends, which can take a while.
     let lost = shared.lost().now_or_never().is_some();
     // The mount ends before the backend, because its dirty data needs the session.
@@ -143,6 +141,17 @@ pub(crate) async fn serve(
     audited.end(serve.mount.as_deref(), shared.now()).await;
     tracing::info!("stopped");
     if lost { Err(session_lost()) } else { Ok(()) }
+}
+
+/// Waits for the tasks of a gateway after their stop. The log names each step, so that a step which
+/// takes long has a name.
+async fn end_tasks(tasks: &TaskTracker, passes: Passes) {
+    tasks.close();
+    tracing::info!("stopping: no request is in flight; ending lifecycle passes");
+    passes.end().await;
+    tracing::info!("stopping: ending the other listeners");
+    tasks.wait().await;
+    tracing::info!("stopping: ending the session");
 }
 
 /// Returns a problem whose cause is a setting.

@@ -9,7 +9,8 @@ use adminapi::{Actor, AdminApi, ApiError};
 use gateway::{HttpBody, RequestId};
 use http::request::Parts;
 use http::{Method, Request, Response};
-use identity::{Login, LoginError, RequestOrigin};
+use identity::{Authenticated, Login, LoginError, RequestOrigin};
+use time::OffsetDateTime;
 
 use crate::reply::Reply;
 use crate::state::{ConsoleSettings, ConsoleState};
@@ -49,7 +50,7 @@ impl Console {
         let now = self.0.now();
         let ticket = cookies::ticket(&head.headers, origin::is_secure(head));
         let resumed = match ticket {
-            Some(ticket) => self.0.api.access().resume(ticket, now),
+            Some(ticket) => self.resume(ticket, now),
             None => Err(LoginError::Invalid),
         };
         let (login, authenticated) = match resumed {
@@ -76,6 +77,20 @@ impl Console {
         Ok(if renews { self.with_ticket(response, &login, head) } else { response })
     }
 
+    /// Returns the login of a ticket. Fails with `Expired` after its logout.
+    fn resume(
+        &self,
+        ticket: &str,
+        now: OffsetDateTime,
+    ) -> Result<(Login, Authenticated), LoginError> {
+        let resumed = self.0.api.access().resume(ticket, now)?;
+        if self.has_ended(&resumed.0) { Err(LoginError::Expired) } else { Ok(resumed) }
+    }
+
+    fn has_ended(&self, login: &Login) -> bool {
+        self.0.ended.has(&self.0.api.access().form_token(login))
+    }
+
     /// Returns the answer to a request of a person who is logged in.
     async fn answer(
         &self,
@@ -99,6 +114,8 @@ impl Console {
         let form = forms::read(&head.headers, body).await?;
         visit.check_token(form.text(forms::TOKEN_FIELD))?;
         let reply = routes::post(visit, head, &form).await;
+        let code =
+            reply.as_ref().err().map_or_else(|| "-".to_owned(), |error| error.code.to_string());
         // The secret fields of a form are not in this line.
         tracing::info!(
             target: "audit",
@@ -106,10 +123,10 @@ impl Console {
             access_key = visit.actor.identity().signing_key,
             path = head.uri.path(),
             action = ?form.text("action"),
-            code = reply.as_ref().err().map_or("-", |error| error.code.as_ref()),
+            code,
             "a change in the console"
         );
-        reply
+        Ok(reply.unwrap_or_else(|error| layout::refused(visit, &error, &form)))
     }
 
     /// Adds the renewed ticket to a response, so that a login lasts while a person works.
@@ -119,8 +136,8 @@ impl Console {
         login: &Login,
         head: &Parts,
     ) -> Response<HttpBody> {
-        // A logout has set the cookie already.
-        if response.headers().contains_key(http::header::SET_COOKIE) {
+        // A logout has set the cookie already, or has ended the login during this request.
+        if response.headers().contains_key(http::header::SET_COOKIE) || self.has_ended(login) {
             return response;
         }
         match self.0.api.access().ticket(login, self.0.now()) {

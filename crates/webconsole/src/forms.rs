@@ -1,15 +1,23 @@
 //! Forms: their fields, with limits.
 
-use adminapi::ApiError;
+use adminapi::{ApiError, IfMatch};
 use bytes::Bytes;
 use gateway::HttpBody;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
+use http_body::Body;
 use http_body_util::BodyExt;
 use std::time::Duration;
 
 /// The field of each form that has the form token of the login.
 pub(crate) const TOKEN_FIELD: &str = "form_token";
+
+/// The field of a form that has the entity tag of the state that its page showed.
+pub(crate) const SEEN_FIELD: &str = "seen";
+
+/// The fields of texts that people write, in which the page of a refused change shows them again.
+pub(crate) const TEXT_FIELDS: [&str; 6] =
+    ["document", "policy", "cors", "lifecycle", "tags", "policies"];
 
 /// The header in which a script sends the form token.
 pub(crate) const TOKEN_HEADER: &str = "x-form-token";
@@ -44,6 +52,11 @@ impl Form {
     pub(crate) fn all(&self, name: &str) -> Vec<String> {
         let found = self.0.iter().filter(|(field, value)| field == name && !value.is_empty());
         found.map(|(_, value)| value.clone()).collect()
+    }
+
+    /// Returns the precondition of the change: the state is the one that the page of the form showed.
+    pub(crate) fn seen(&self) -> IfMatch {
+        IfMatch::of_tag(self.text(SEEN_FIELD))
     }
 
     /// Returns true if a checkbox is checked.
@@ -91,6 +104,14 @@ pub(crate) async fn read_within(
 
 /// Reads a small body into memory.
 pub(crate) async fn read_bytes(mut body: HttpBody, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let too_large = || {
+        let message = format!("The body has more than {bytes_max} bytes.");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
+    };
+    // The length that the client declares, if it does. Nothing is read of a body that is too long.
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large());
+    }
     let reading = async {
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -98,8 +119,7 @@ pub(crate) async fn read_bytes(mut body: HttpBody, bytes_max: usize) -> Result<B
             let Ok(data) = frame.into_data() else { continue };
             // The limit is checked before the copy.
             if bytes.len() + data.len() > bytes_max {
-                let message = format!("The body has more than {bytes_max} bytes.");
-                return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message));
+                return Err(too_large());
             }
             bytes.extend_from_slice(&data);
         }

@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, html};
 use policy::AdminAction;
 
 use crate::assets::{ICON, SCRIPT, STYLE};
-use crate::forms::TOKEN_FIELD;
+use crate::forms::{Form, SEEN_FIELD, TEXT_FIELDS, TOKEN_FIELD};
 use crate::reply::Reply;
 use crate::visit::Visit;
 
@@ -143,6 +143,28 @@ pub(crate) fn notice(error: &ApiError) -> Markup {
 /// Returns the hidden field that each form has.
 pub(crate) fn token(visit: &Visit<'_>) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visit.form_token); }
+}
+
+/// Returns the hidden field with the entity tag of the state that a form shows. If another request
+/// changes this state before the form is sent, the change is refused.
+pub(crate) fn seen(tag: &str) -> Markup {
+    html! { @if !tag.is_empty() { input type="hidden" name=(SEEN_FIELD) value=(tag); } }
+}
+
+/// Returns the page of a change that was refused, with the text that the person wrote. Without it
+/// the text would be lost when another request has changed the state meanwhile.
+pub(crate) fn refused(visit: &Visit<'_>, error: &ApiError, form: &Form) -> Reply {
+    let texts = TEXT_FIELDS.iter().map(|name| form.exact(name));
+    let texts: Vec<&str> = texts.filter(|text| !text.is_empty()).collect();
+    let content = html! {
+        (notice(error))
+        @for text in texts {
+            h2 { "Your text, which was not saved" }
+            pre.preview tabindex="0" { (text) }
+        }
+        p { a href=(visit.head.uri.path()) { "Open the page again" } }
+    };
+    Reply::page(error.status, page(visit, "Problem", Section::None, &content))
 }
 
 /// The sentences after a change, by the name in the query. No text of a request is shown.

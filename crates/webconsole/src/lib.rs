@@ -18,6 +18,7 @@
 mod assets;
 mod console;
 mod cookies;
+mod ended;
 mod forms;
 mod layout;
 mod listing;

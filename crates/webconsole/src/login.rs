@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use crate::paths::escape;
 use crate::reply::Reply;
 use crate::state::ConsoleState;
+use crate::visit::Visit;
 use crate::{cookies, forms, layout, origin};
 
 /// The path of the page.
@@ -93,16 +94,16 @@ async fn begin(
         return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
     }
     let form = forms::read_within(&head.headers, body, FORM_BYTES_MAX).await?;
+    let (key, secret) = (form.text("access_key"), form.exact("secret"));
     // Once more, because many logins could have waited for their bodies.
-    if !state.throttle.admits(address) {
-        let why = "There were too many failed logins from your address. Wait a minute.";
+    if !state.throttle.admits_key(address, key) {
+        let why = "There were too many failed logins with this access key. Wait a minute.";
         return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
     }
-    let (key, secret) = (form.text("access_key"), form.exact("secret"));
     let access = state.api.access();
     let login = access.log_in(key, secret, state.now()).map_err(ApiError::from)?;
     let Some(login) = login else {
-        state.throttle.failed(address);
+        state.throttle.failed(address, key);
         tracing::info!(target: "audit", %address, access_key = ?shortened(key), "a login to the console failed");
         let why = "The access key or the secret is wrong.";
         return Ok(refused(StatusCode::FORBIDDEN, why));
@@ -120,7 +121,8 @@ fn shortened(text: &str) -> String {
 }
 
 /// Ends the login of a person.
-pub(crate) fn end() -> Reply {
+pub(crate) fn end(visit: &Visit<'_>) -> Reply {
+    visit.state.ended.end(visit.form_token.clone());
     let mut response = Reply::redirect(PATH).into_response();
     cookies::remove(response.headers_mut());
     Reply::Stream(Box::new(response))

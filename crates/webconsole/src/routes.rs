@@ -67,7 +67,7 @@ pub(crate) async fn post(visit: &Visit<'_>, head: &Parts, form: &Form) -> Result
     let names = names(head)?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names.as_slice() {
-        ["logout"] => Ok(login::end()),
+        ["logout"] => Ok(login::end(visit)),
         ["buckets"] => pages::buckets::make(visit, form).await,
         ["buckets", bucket, "objects"] => pages::browser::change(visit, bucket, form).await,
         ["buckets", bucket, "object"] => pages::object::change(visit, bucket, form).await,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use adminapi::AdminApi;
 use time::OffsetDateTime;
 
+use crate::ended::EndedLogins;
 use crate::throttle::LoginThrottle;
 
 /// The settings of the console.
@@ -25,11 +26,13 @@ pub(crate) struct ConsoleState {
     pub(crate) api: Arc<AdminApi>,
     pub(crate) settings: ConsoleSettings,
     pub(crate) throttle: LoginThrottle,
+    pub(crate) ended: EndedLogins,
 }
 
 impl ConsoleState {
     pub(crate) fn new(api: Arc<AdminApi>, settings: ConsoleSettings) -> ConsoleState {
-        ConsoleState { api, settings, throttle: LoginThrottle::new() }
+        let (throttle, ended) = (LoginThrottle::new(), EndedLogins::default());
+        ConsoleState { api, settings, throttle, ended }
     }
 
     pub(crate) fn now(&self) -> OffsetDateTime {

@@ -6,6 +6,7 @@
 
 use admin::{BucketUsage, FoundBucket};
 use bytes::Bytes;
+use futures::stream::{self, StreamExt};
 use http::Method;
 use policy::{AdminAction, Policy};
 use record::{Grantee, Versioning};
@@ -25,6 +26,9 @@ use crate::{Actor, AdminApi, ApiError};
 
 /// The number of buckets that one read of a list fetches.
 const FETCHED_AT_ONCE: u32 = 500;
+
+/// The number of buckets whose rules a list reads at once.
+const RULES_AT_ONCE: usize = 16;
 
 /// The limit of buckets that one list examines. A sender that may see few of very many buckets gets
 /// a short page with a token.
@@ -129,15 +133,19 @@ impl AdminApi {
             let found = found.await?;
             let is_last = found.len() < FETCHED_AT_ONCE as usize;
             examined += found.len();
-            for bucket in found {
+            let seen = stream::iter(found).map(|bucket| async {
+                let rules = self.seen_rules(actor, &bucket).await;
+                rules.map(|rules| (bucket, rules))
+            });
+            let mut seen = std::pin::pin!(seen.buffered(RULES_AT_ONCE));
+            while let Some(found) = seen.next().await {
+                let (bucket, rules) = found?;
                 if visible.len() == limit {
                     next = visible.last().map(|(bucket, _): &(FoundBucket, _)| name_of(bucket));
                     break;
                 }
                 after = Some(bucket.name.clone());
-                if let Some(rules) = self.seen_rules(actor, &bucket).await? {
-                    visible.push((bucket, rules));
-                }
+                visible.extend(rules.map(|rules| (bucket, rules)));
             }
             if next.is_some() || is_last {
                 break;
@@ -181,7 +189,7 @@ impl AdminApi {
         let rules = if bucket.settings.configs_version == 0 {
             std::sync::Arc::new(BucketRules::of_settings(bucket.ino, bucket.settings.clone()))
         } else {
-            match self.gateway.rules().get(&self.volume, &name).await {
+            match self.gateway.rules().get_once(&self.volume, &name).await {
                 Ok(rules) => rules,
                 // Another client has removed the bucket meanwhile, or its configuration cannot be
                 // parsed. The list does not fail for one bucket.

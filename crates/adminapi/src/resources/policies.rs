@@ -119,7 +119,7 @@ impl AdminApi {
         self.known_policy(name).await
     }
 
-    /// Removes a policy that no user has.
+    /// Removes a policy that no user and no web role of this gateway has.
     ///
     /// # Errors
     /// `AccessDenied` without `admin:DeletePolicy`, `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`.
@@ -130,6 +130,11 @@ impl AdminApi {
         if_match: &IfMatch,
     ) -> Result<(), ApiError> {
         actor.require(AdminAction::DeletePolicy)?;
+        // Each session of the role would be refused.
+        if let Some((role, _)) = self.access.web_holders(name).first() {
+            let message = format!("The role {role:?} for web identities has the policy.");
+            return Err(ApiError::new(http::StatusCode::CONFLICT, "InUse", message));
+        }
         let expected = if_match.of_record()?;
         Ok(self.admin.remove_policy(name, expected.as_ref()).await?)
     }

@@ -110,9 +110,15 @@ impl AnonymousAccess {
     }
 }
 
-/// Returns true if the switch has made a statement.
+/// Returns true if the switch has made a statement. Another statement with such a `Sid` stays, for
+/// example a Deny.
 fn is_ours(statement: &Value) -> bool {
-    statement.get("Sid").and_then(Value::as_str).is_some_and(|sid| sid.starts_with(SID))
+    let has = |member: &str, value: &str| statement.get(member).is_some_and(|it| it == value);
+    let sid = statement.get("Sid").and_then(Value::as_str);
+    sid.is_some_and(|sid| sid.starts_with(SID))
+        && has("Effect", "Allow")
+        && has("Principal", "*")
+        && statement.get("Condition").is_none()
 }
 
 /// Returns the statements of a policy. A policy may have one statement that is not in a list.

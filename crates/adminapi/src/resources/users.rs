@@ -155,9 +155,13 @@ impl AdminApi {
             actor.require(AdminAction::AttachUserOrGroupPolicy)?;
             self.check_rank(actor, &new.policies).await?;
         }
+        let taken = |message| ApiError::new(http::StatusCode::CONFLICT, "Exists", message);
         if self.access.is_root_key(name) {
-            let message = "The operator's own key has this name.";
-            return Err(ApiError::new(http::StatusCode::CONFLICT, "Exists", message));
+            return Err(taken("The operator's own key has this name."));
+        }
+        // Its sessions would be refused, because policies could not distinguish them from the user.
+        if self.access.is_web_role(name) {
+            return Err(taken("A role for web identities has this name."));
         }
         let account = match &new.account {
             Some(named) => self.admin.account(named).await?,

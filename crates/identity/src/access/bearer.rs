@@ -48,6 +48,7 @@ impl Bearer {
             policy: Some(Arc::new(policy)),
             began: OffsetDateTime::UNIX_EPOCH,
             web: None,
+            of_token: true,
         };
         let identity = Arc::new(Identity { session: Some(session), ..identity });
         Ok(Bearer { identity, actions: actions.to_vec() })

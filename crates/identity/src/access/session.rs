@@ -194,7 +194,8 @@ impl Access {
                 let user = self.lookup(&user, now).filter(|user| user.proof() == proved);
                 let user = user.ok_or_else(invalid)?;
                 let role = user.access_key.clone();
-                let session = Some(Session { role, name, policy, began, web: None });
+                let session =
+                    Some(Session { role, name, policy, began, web: None, of_token: false });
                 Ok(Arc::new(Identity { secret, session, ..(*user).clone() }))
             }
             SessionOwner::Web { web } => {
@@ -205,7 +206,8 @@ impl Access {
                 let WebRole { account, uid, gid, umask, .. } = *role;
                 let access_key = access_key.to_owned();
                 let role = role.name.clone();
-                let session = Some(Session { role, name, policy, began, web: Some(web) });
+                let session =
+                    Some(Session { role, name, policy, began, web: Some(web), of_token: false });
                 let root = false;
                 let identity = Identity {
                     signing_key: access_key.clone(),

@@ -146,6 +146,8 @@ pub(crate) struct Session {
     pub(crate) began: OffsetDateTime,
     /// The web identity; `None` if a user began the session.
     pub(crate) web: Option<WebIdentity>,
+    /// True for a bearer token, which bucket policies cannot name.
+    pub(crate) of_token: bool,
 }
 
 /// An enabled token.
@@ -394,6 +396,20 @@ impl Access {
         unwritten.collect()
     }
 
+    /// Returns true if a web role has this name, which no user may have: policies could not
+    /// distinguish the sessions of the role from those of the user.
+    pub fn is_web_role(&self, name: &str) -> bool {
+        self.web_roles().iter().any(|role| role.name == name)
+    }
+
+    /// Returns the policies of each web role that gives this policy to all its sessions, by the name
+    /// of the role. Policies that tokens of an issuer name are not known.
+    pub fn web_holders(&self, policy: &str) -> Vec<(String, Vec<String>)> {
+        let roles = self.web_roles();
+        let has = |role: &&WebRole| role.policies.iter().any(|name| name == policy);
+        roles.iter().filter(has).map(|role| (role.name.clone(), role.policies.clone())).collect()
+    }
+
     /// Returns true if this is the name of the operator's own key, which no user may have.
     pub fn is_root_key(&self, name: &str) -> bool {
         self.root.access_key == name
@@ -423,9 +439,10 @@ impl Access {
             canonical_id: canonical_text(&self.known(), identity.account),
             name: identity.user().map(str::to_owned),
             is_root: identity.root,
-            session: identity.session.as_ref().map(|session| RoleSession {
-                role: session.role.clone(),
-                name: session.name.clone(),
+            // A bucket policy that names a session gives it rights beyond its session policy. A
+            // token must never get such rights, and anyone can give it the name of a session.
+            session: identity.session.as_ref().filter(|session| !session.of_token).map(|session| {
+                RoleSession { role: session.role.clone(), name: session.name.clone() }
             }),
         }
     }

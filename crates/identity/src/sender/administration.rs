@@ -26,6 +26,25 @@ impl Sender<'_> {
         self.identity.is_some() && !denied
     }
 
+    /// Returns true if the sender may do an administrative action now and under all other
+    /// circumstances, such as from another address: an Allow without conditions covers it, and no
+    /// Deny could. A right that a sender passes on has no conditions, so it needs this much.
+    ///
+    /// For example, an operator whose policy allows `admin:ListUsers` from one network may list
+    /// users there, and may not create a user that lists them from everywhere.
+    pub fn may_always_administer(&self, action: AdminAction) -> bool {
+        let Some(identity) = &self.identity else { return false };
+        let session = identity.session.as_ref().and_then(|session| session.policy.as_deref());
+        // A session policy is a limit of its own, so it must allow the action, too.
+        if session.is_some_and(|limit| !limit.always_allows(action.name())) {
+            return false;
+        }
+        if self.own_policies().any(|policy| policy.could_deny(action.name())) {
+            return false;
+        }
+        identity.root || identity.policies.iter().any(|policy| policy.always_allows(action.name()))
+    }
+
     fn administrative(&self, action: AdminAction, bucket: Option<&BucketName>) -> Ruling {
         let permission = match bucket {
             Some(bucket) => Permission::on_bucket(action.name(), bucket),

@@ -1,8 +1,8 @@
 //! The access to a bucket: the public switch, the policy and the CORS rules.
 
+use adminapi::ApiError;
 use adminapi::resources::bucket_documents::BucketDocumentKind;
 use adminapi::resources::public::{AnonymousAccess, PublicAccess};
-use adminapi::{ApiError, IfMatch};
 use maud::{Markup, html};
 
 use super::bucket_frame::{Tab, page};
@@ -52,6 +52,7 @@ fn switch(visit: &Visit<'_>, path: &str, public: PublicAccess) -> Markup {
     html! {
         form.stack method="post" action=(path) {
             (layout::token(visit))
+            (layout::seen(&adminapi::etag::of(&public).unwrap_or_default()))
             fieldset {
                 legend { "Rights" }
                 @for access in AnonymousAccess::SETTABLE {
@@ -75,14 +76,14 @@ pub(crate) async fn change(
     bucket: &str,
     form: &Form,
 ) -> Result<Reply, ApiError> {
-    let (api, actor, any) = (visit.api(), &visit.actor, IfMatch::default());
+    let (api, actor, seen) = (visit.api(), &visit.actor, form.seen());
     let path = format!("/buckets/{}/access", escape(bucket));
     let kind = match form.text("action") {
         "public" => {
             let named = form.text("access");
             let access = AnonymousAccess::SETTABLE.into_iter().find(|it| it.name() == named);
             let access = access.ok_or_else(|| ApiError::bad_request("Choose the rights."))?;
-            api.put_public(actor, bucket, PublicAccess { access }, &any).await?;
+            api.put_public(actor, bucket, PublicAccess { access }, &seen).await?;
             return Ok(Reply::redirect(&format!("{path}?done=saved")));
         }
         "put-policy" | "delete-policy" => BucketDocumentKind::Policy,
@@ -90,11 +91,11 @@ pub(crate) async fn change(
         _ => return Err(ApiError::bad_request("The form has no such action.")),
     };
     if form.text("action").starts_with("delete-") {
-        api.delete_document(actor, bucket, kind, &any).await?;
+        api.delete_document(actor, bucket, kind, &seen).await?;
         return Ok(Reply::redirect(&format!("{path}?done=removed")));
     }
     let field = if kind == BucketDocumentKind::Policy { "policy" } else { "cors" };
     let document = parse(form.text(field))?;
-    api.put_document(actor, bucket, kind, &document, &any).await?;
+    api.put_document(actor, bucket, kind, &document, &seen).await?;
     Ok(Reply::redirect(&format!("{path}?done=saved")))
 }

@@ -1,7 +1,7 @@
 //! The lifecycle rules of a bucket.
 
+use adminapi::ApiError;
 use adminapi::resources::bucket_documents::BucketDocumentKind;
-use adminapi::{ApiError, IfMatch};
 use maud::html;
 use serde_json::{Value, json};
 
@@ -49,12 +49,12 @@ pub(crate) async fn change(
     bucket: &str,
     form: &Form,
 ) -> Result<Reply, ApiError> {
-    let (api, actor, any) = (visit.api(), &visit.actor, IfMatch::default());
+    let (api, actor, seen) = (visit.api(), &visit.actor, form.seen());
     let (kind, path) =
         (BucketDocumentKind::Lifecycle, format!("/buckets/{}/lifecycle", escape(bucket)));
     let document = match form.text("action") {
         "delete-lifecycle" => {
-            api.delete_document(actor, bucket, kind, &any).await?;
+            api.delete_document(actor, bucket, kind, &seen).await?;
             return Ok(Reply::redirect(&format!("{path}?done=removed")));
         }
         "put-lifecycle" => parse(form.text("lifecycle"))?,
@@ -69,7 +69,7 @@ pub(crate) async fn change(
         }
         _ => return Err(ApiError::bad_request("The form has no such action.")),
     };
-    api.put_document(actor, bucket, kind, &document, &any).await?;
+    api.put_document(actor, bucket, kind, &document, &seen).await?;
     Ok(Reply::redirect(&format!("{path}?done=saved")))
 }
 

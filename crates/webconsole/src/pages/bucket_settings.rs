@@ -1,8 +1,8 @@
 //! The quota and the tags of a bucket, and its deletion.
 
+use adminapi::ApiError;
 use adminapi::resources::bucket_documents::BucketDocumentKind;
 use adminapi::resources::quota::QuotaJson;
-use adminapi::{ApiError, IfMatch};
 use maud::html;
 use policy::AdminAction;
 use s3::BucketName;
@@ -30,6 +30,7 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
             @if may_set_quota {
                 form.stack method="post" action=(path) {
                     (layout::token(visit))
+                    (layout::seen(&adminapi::etag::of(&found.quota).unwrap_or_default()))
                     label for="bytes" { "Limit of bytes (empty for none)" }
                     input #bytes name="bytes" type="number" min="0" value=[found.quota.bytes];
                     label for="objects" { "Limit of objects (empty for none)" }
@@ -67,26 +68,26 @@ pub(crate) async fn change(
     bucket: &str,
     form: &Form,
 ) -> Result<Reply, ApiError> {
-    let (api, actor, any) = (visit.api(), &visit.actor, IfMatch::default());
+    let (api, actor, seen) = (visit.api(), &visit.actor, form.seen());
     let path = format!("/buckets/{}/settings", escape(bucket));
     let tags = BucketDocumentKind::Tags;
     let done = match form.text("action") {
         "quota" => {
             let quota =
                 QuotaJson { bytes: form.number("bytes")?, objects: form.number("objects")? };
-            api.put_quota(actor, bucket, quota, &any).await?;
+            api.put_quota(actor, bucket, quota, &seen).await?;
             "saved"
         }
         "put-tags" => {
-            api.put_document(actor, bucket, tags, &parse(form.text("tags"))?, &any).await?;
+            api.put_document(actor, bucket, tags, &parse(form.text("tags"))?, &seen).await?;
             "saved"
         }
         "delete-tags" => {
-            api.delete_document(actor, bucket, tags, &any).await?;
+            api.delete_document(actor, bucket, tags, &seen).await?;
             "removed"
         }
         "delete" if form.text("confirm") == bucket => {
-            api.delete_bucket(actor, bucket, &any).await?;
+            api.delete_bucket(actor, bucket, &seen).await?;
             return Ok(Reply::redirect("/buckets?done=bucket-deleted"));
         }
         "delete" => return Err(ApiError::bad_request("The name that you typed is another one.")),

@@ -31,6 +31,7 @@ pub(crate) fn editor(
         Ok(document) => html! {
             form.stack method="post" action=(path) {
                 (layout::token(visit))
+                (layout::seen(&adminapi::etag::of(document).unwrap_or_default()))
                 label for=(name) { (label) }
                 textarea #(name) name=(name) rows="12" spellcheck="false" {
                     (document.as_ref().map(pretty).unwrap_or_default())

@@ -111,6 +111,7 @@ pub(crate) async fn show(visit: &Visit<'_>, name: &str) -> Result<Reply, ApiErro
                 h2 { "Policies" }
                 form.stack method="post" action=(path) {
                     (layout::token(visit))
+                    (layout::seen(&adminapi::etag::of_version(group.version)))
                     label for="policies" { "Policies, separated by commas" }
                     input #policies name="policies" value=(group.policies.join(", "));
                     label.check { input type="checkbox" name="enabled" value="1" checked[group.enabled]; "The policies of the group have effect" }
@@ -130,24 +131,24 @@ pub(crate) async fn show(visit: &Visit<'_>, name: &str) -> Result<Reply, ApiErro
 
 /// Carries out a form of the page of a group.
 pub(crate) async fn change(visit: &Visit<'_>, name: &str, form: &Form) -> Result<Reply, ApiError> {
-    let (api, actor, any) = (visit.api(), &visit.actor, IfMatch::default());
+    let (api, actor, seen) = (visit.api(), &visit.actor, form.seen());
     let path = format!("/groups/{}", escape(name));
     match form.text("action") {
         "join" => {
             let members = GroupPatch { add: names(form.text("members")), remove: Vec::new() };
-            api.patch_group(actor, name, &members, &any).await?;
+            api.patch_group(actor, name, &members, &seen).await?;
         }
         "leave" => {
             let members = GroupPatch { add: Vec::new(), remove: form.all("member") };
-            api.patch_group(actor, name, &members, &any).await?;
+            api.patch_group(actor, name, &members, &seen).await?;
         }
         "save" => {
             let enabled = Some(form.is_checked("enabled"));
             let new = NewGroup { enabled, policies: Some(names(form.text("policies"))) };
-            api.put_group(actor, name, &new, &any).await?;
+            api.put_group(actor, name, &new, &seen).await?;
         }
         "remove" => {
-            api.delete_group(actor, name, &any).await?;
+            api.delete_group(actor, name, &seen).await?;
             return Ok(Reply::redirect("/groups?done=group-removed"));
         }
         _ => return Err(ApiError::bad_request("The form has no such action.")),

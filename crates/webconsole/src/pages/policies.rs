@@ -8,7 +8,7 @@ use policy::AdminAction;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::forms::Form;
+use crate::forms::{Form, SEEN_FIELD};
 use crate::layout::{self, Section};
 use crate::paths::escape;
 use crate::reply::Reply;
@@ -80,12 +80,19 @@ pub(crate) async fn show(visit: &Visit<'_>, name: &str) -> Result<Reply, ApiErro
             pre.preview tabindex="0" { (text) }
         }
     } else {
-        editor(visit, name, text, None)
+        let seen = adminapi::etag::of_version(policy.version);
+        editor(visit, (name, &seen), text, None)
     };
     Ok(layout::show(visit, name, Section::Policies, &content))
 }
 
-fn editor(visit: &Visit<'_>, name: &str, text: &str, checked: Option<&Validation>) -> Markup {
+/// Returns the editor of a policy with this name. `seen` is the entity tag of the state that it shows.
+fn editor(
+    visit: &Visit<'_>,
+    (name, seen): (&str, &str),
+    text: &str,
+    checked: Option<&Validation>,
+) -> Markup {
     html! {
         @if let Some(checked) = checked {
             @match &checked.problem {
@@ -96,6 +103,7 @@ fn editor(visit: &Visit<'_>, name: &str, text: &str, checked: Option<&Validation
         }
         form.stack method="post" action={ "/policies/" (escape(name)) } {
             (layout::token(visit))
+            (layout::seen(seen))
             label for="document" { "The document in the JSON of AWS" }
             textarea #document name="document" rows="20" spellcheck="false" { (text) }
             div.actions {
@@ -128,10 +136,10 @@ pub(crate) async fn make(visit: &Visit<'_>, form: &Form) -> Result<Reply, ApiErr
 
 /// Saves, checks or removes a policy.
 pub(crate) async fn change(visit: &Visit<'_>, name: &str, form: &Form) -> Result<Reply, ApiError> {
-    let (api, actor, any) = (visit.api(), &visit.actor, IfMatch::default());
+    let (api, actor, seen) = (visit.api(), &visit.actor, form.seen());
     match form.text("action") {
         "save" => {
-            api.put_policy(actor, name, &document(form)?, &any).await?;
+            api.put_policy(actor, name, &document(form)?, &seen).await?;
             Ok(Reply::redirect(&format!("/policies/{}?done=policy-saved", escape(name))))
         }
         "check" => {
@@ -142,11 +150,16 @@ pub(crate) async fn change(visit: &Visit<'_>, name: &str, form: &Form) -> Result
                     Validation { valid: false, problem, hints: Vec::new() }
                 }
             };
-            let content = editor(visit, name, form.exact("document"), Some(&checked));
+            let content = editor(
+                visit,
+                (name, form.text(SEEN_FIELD)),
+                form.exact("document"),
+                Some(&checked),
+            );
             Ok(layout::show(visit, name, Section::Policies, &content))
         }
         "remove" => {
-            api.delete_policy(actor, name, &any).await?;
+            api.delete_policy(actor, name, &seen).await?;
             Ok(Reply::redirect("/policies?done=policy-removed"))
         }
         _ => Err(ApiError::bad_request("The form has no such action.")),

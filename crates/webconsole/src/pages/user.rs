@@ -57,6 +57,7 @@ pub(crate) async fn show(visit: &Visit<'_>, name: &str) -> Result<Reply, ApiErro
                 h2 { "Policies" }
                 form.stack method="post" action=(path) {
                     (layout::token(visit))
+                    (layout::seen(&adminapi::etag::of_version(user.version)))
                     label for="policies" { "Policies of the user itself, separated by commas" }
                     input #policies name="policies" value=(user.policies.join(", "));
                     button type="submit" name="action" value="policies" { "Save" }
@@ -151,10 +152,11 @@ fn controls(visit: &Visit<'_>, path: &str, key: &str, further: Option<&KeyJson>)
 
 /// Carries out a form of the page of a user.
 pub(crate) async fn change(visit: &Visit<'_>, name: &str, form: &Form) -> Result<Reply, ApiError> {
-    let (api, actor, any) = (visit.api(), &visit.actor, IfMatch::default());
+    let (api, actor, seen) = (visit.api(), &visit.actor, form.seen());
     let path = format!("/users/{}", escape(name));
-    let save = |changed: UserPatch| async move {
-        api.patch_user(actor, name, &changed, &IfMatch::default()).await
+    let save = |changed: UserPatch| {
+        let seen = seen.clone();
+        async move { api.patch_user(actor, name, &changed, &seen).await }
     };
     let done = match form.text("action") {
         "enable" => {
@@ -171,7 +173,7 @@ pub(crate) async fn change(visit: &Visit<'_>, name: &str, form: &Form) -> Result
             "saved"
         }
         "remove" => {
-            api.delete_user(actor, name, &any).await?;
+            api.delete_user(actor, name, &seen).await?;
             return Ok(Reply::redirect("/users?done=user-removed"));
         }
         _ => return change_key(visit, (name, &path), form).await,

@@ -393,6 +393,7 @@ fn senders(now: OffsetDateTime) -> [(Identity, Principal); 2] {
         policy: None,
         began: now,
         web: Some(web),
+        of_token: false,
     };
     let principal = |session| Principal::User {
         account: AccountId::MAIN.to_string(),
