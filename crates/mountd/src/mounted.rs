@@ -43,6 +43,10 @@ const LARGE_REQUESTS_MAX: usize = 256;
 /// The limit of time of each step at the end of a mount.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The time to wait for the end of the session after the unmount. It does not end while another mount
+/// namespace, for example that of a container, has a copy of the mount.
+const COPIES_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// The limit of time for requests in flight before a handover of the mount to the next worker
 /// process.
 pub(crate) const HANDOVER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -256,7 +260,10 @@ impl Mounted {
         }
         // Limited, because a program with open files can make the unmount wait forever.
         match tokio::time::timeout(END_TIMEOUT, self.unmount()).await {
-            Ok(Ok(())) => tracing::info!(folder = %self.folder.display(), "unmounted"),
+            Ok(Ok(())) => {
+                tracing::info!(folder = %self.folder.display(), "unmounted");
+                self.leave_copies().await;
+            }
             Ok(Err(error)) => tracing::warn!(%error, "cannot unmount"),
             Err(_late) => tracing::warn!("the unmount did not end in time"),
         }
@@ -327,10 +334,29 @@ impl Mounted {
         }
     }
 
-    /// Unmounts, and waits for the end of the session. If programs use the mount, their operations
-    /// are aborted.
+    /// Waits for the end of the session, for a short time. A mount namespace that was made while the
+    /// mount existed has a copy of it, which this process cannot unmount. Programs that use a copy get
+    /// errors when this process ends.
+    async fn leave_copies(&self) {
+        if tokio::time::timeout(COPIES_TIMEOUT, self.gone.cancelled()).await.is_ok() {
+            return;
+        }
+        tracing::warn!(
+            folder = %self.folder.display(),
+            "another mount namespace, for example that of a container, has a copy of the mount; its \
+             programs get errors from now on"
+        );
+        // A write that is read after the last flush would be lost.
+        let session = Arc::clone(&self.session);
+        let stopped = tokio::task::spawn_blocking(move || session.stop_reading()).await;
+        if !matches!(stopped, Ok(Ok(_))) {
+            tracing::warn!(?stopped, "reading requests of the copy did not stop");
+        }
+    }
+
+    /// Unmounts. If programs use the mount, their operations are aborted.
     async fn unmount(&self) -> Result<(), UnmountError> {
-        let (folder, session) = (self.folder.clone(), Arc::clone(&self.session));
+        let folder = self.folder.clone();
         let (ended, end) = oneshot::channel();
         // A thread instead of a blocking task: unmount(2) can hang, and the runtime would wait for
         // the task at its end.
@@ -346,9 +372,6 @@ impl Mounted {
                 }
                 unmounted => unmounted,
             };
-            if unmounted.is_ok() {
-                session.join();
-            }
             let _gave_up = ended.send(unmounted);
         });
         let failed = |source| UnmountError::Other { step: "starting a thread", source };

@@ -1,12 +1,14 @@
 //! SIGTERM: requests in flight finish, no new one begins, and the exit status is 0.
 
 use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::client::{Request, read_answer};
 use crate::content::{bytes, etag};
+use crate::mounted::{Mount, can_mount};
 use crate::servers::{Blocks, Setup, wait_for};
 
 #[test]
@@ -71,5 +73,40 @@ fn a_stalled_upload_does_not_delay_the_exit() {
     assert_eq!(gateway.client.get("/box/object").code(), "NoSuchKey");
     let empty = wait_for(Duration::from_secs(30), || setup.block_files().is_empty());
     assert!(empty, "blocks are left over: {:?}", setup.block_files());
+    gateway.stop();
+}
+
+/// A container that starts while the mount exists has a copy of it, which the gateway cannot unmount.
+#[test]
+fn a_copy_of_the_mount_in_another_namespace_does_not_delay_the_exit() {
+    if !can_mount() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let setup = Setup::new(folder.path(), Blocks::Folder);
+    let mount = Mount::start(&setup, &folder.path().join("mnt"));
+    mount.gateway().client.put("/box", b"").expect(200);
+    std::fs::write(mount.folder.join("box/note"), "kept").expect("a file");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sleep", "60"]).stdin(Stdio::null());
+    let mut container = command.spawn().expect("unshare runs");
+    let table = format!("/proc/{}/mountinfo", container.id());
+    let own = std::fs::read_link("/proc/self/ns/mnt").expect("a namespace");
+    let other = format!("/proc/{}/ns/mnt", container.id());
+    let at = mount.folder.display().to_string();
+    let has_copy = || {
+        let is_apart = std::fs::read_link(&other).is_ok_and(|other| other != own);
+        is_apart && std::fs::read_to_string(&table).is_ok_and(|table| table.contains(&at))
+    };
+    assert!(wait_for(Duration::from_secs(20), has_copy), "the container has no copy");
+
+    let began = Instant::now();
+    mount.stop();
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(has_copy(), "the copy exists until the end");
+    container.kill().expect("the container ends");
+    container.wait().expect("its status");
+    let gateway = setup.start();
+    assert_eq!(gateway.client.get("/box/note").expect(200).text(), "kept");
     gateway.stop();
 }
