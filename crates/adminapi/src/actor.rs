@@ -11,7 +11,7 @@ use s3::BucketName;
 use std::sync::Arc;
 use volume::Volume;
 
-use crate::ApiError;
+use crate::{ApiError, RequestNotes};
 
 /// The authenticated sender of one request.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub struct Actor<'a> {
     identity: &'a Arc<Identity>,
     authenticated: &'a Authenticated,
     request_id: &'a str,
+    /// The facts about the request for the access log.
+    notes: RequestNotes,
 }
 
 impl<'a> Actor<'a> {
@@ -36,7 +38,20 @@ impl<'a> Actor<'a> {
             return Err(ApiError::unauthenticated("The request has no credentials."));
         };
         let sender = Sender::new(access, volume, authenticated, origin);
-        Ok(Actor { sender, identity, authenticated, request_id })
+        let notes = RequestNotes::default();
+        Ok(Actor { sender, identity, authenticated, request_id, notes })
+    }
+
+    /// Returns the sender with the notes of its request, which get the requests of S3 that it leads
+    /// to.
+    #[must_use]
+    pub fn noting(self, notes: &RequestNotes) -> Actor<'a> {
+        Actor { notes: notes.clone(), ..self }
+    }
+
+    /// Returns the notes of the request.
+    pub fn notes(&self) -> &RequestNotes {
+        &self.notes
     }
 
     /// Returns the sender, which decides about permissions of S3.

@@ -13,7 +13,7 @@ use identity::{AcceptedSignatures, Authenticated, BearerError};
 use s3::auth::{AuthKind, Credentials, PayloadMode, RequestHead, Verified};
 use sha2::{Digest, Sha256};
 
-use crate::{AdminApi, ApiError};
+use crate::{AdminApi, ApiError, SenderProof};
 
 /// The service in the credential scope.
 pub const SERVICE: &str = "ashlar";
@@ -94,6 +94,11 @@ fn bearer(head: &Parts) -> Option<&str> {
     let value = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+/// Returns the kind of the proof of an authenticated request.
+pub(crate) fn proof(head: &Parts) -> SenderProof {
+    if bearer(head).is_some() { SenderProof::Token } else { SenderProof::Signature }
 }
 
 fn sentence(error: BearerError) -> &'static str {

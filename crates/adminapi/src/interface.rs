@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gateway::{HttpBody, InMemory, RequestId};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use identity::RequestOrigin;
 use serde::Serialize;
@@ -19,20 +19,15 @@ use serde::de::DeserializeOwned;
 use crate::body::{self, Unread};
 use crate::etag::{self, IfMatch};
 use crate::routing::{Route, route};
-use crate::{Actor, AdminApi, ApiError, Endpoint, EndpointPermission};
+use crate::{
+    Actor, AdminApi, ApiError, ApiServed, Endpoint, EndpointPermission, RequestNotes, authenticate,
+};
 
 /// The limit of the body of a request, in bytes. A bucket document has at most 1 MiB.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// The limit of time for the arrival of a body.
 const BODY_WAIT: Duration = Duration::from_secs(30);
-
-/// The facts about a request for the access log: an extension of each response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ApiServed {
-    /// The name of the endpoint; empty if the request has none.
-    pub endpoint: &'static str,
-}
 
 /// A request to an endpoint, before its parts are parsed.
 #[derive(Debug)]
@@ -125,19 +120,33 @@ impl Reply {
 
 impl AdminApi {
     /// Responds to a request below `/api/v1`. A failure is a response too, with an error document.
+    /// Notes the facts for the access log in the [`RequestNotes`] of the request, if it has them.
     pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         let (head, body) = request.into_parts();
         let id =
             head.extensions.get().map_or_else(|| "-".to_owned(), |id: &RequestId| id.0.clone());
-        let route = route(&head.method, head.uri.path());
-        let endpoint = route.as_ref().map_or("", |route| route.endpoint.name());
-        let reply = match route {
-            Ok(route) => self.respond(route, &head, body, &id).await,
+        let notes: RequestNotes = head.extensions.get().cloned().unwrap_or_default();
+        let reply = match route(&head.method, head.uri.path()) {
+            Ok(route) => {
+                notes.note(|served| route.note(served));
+                self.respond(route, &head, body, (&id, &notes)).await
+            }
             Err(error) => Err(error),
         };
-        let mut response = reply.map_or_else(|error| refusal(&error, &id), into_response);
-        response.extensions_mut().insert(ApiServed { endpoint });
-        response
+        reply.map_or_else(
+            |error| {
+                notes.note(|served| served.code = Some(error.code.clone()));
+                refusal(&error, &id)
+            },
+            into_response,
+        )
+    }
+
+    /// Notes the endpoint and the names of a request that is not handled.
+    pub fn note_claimed(&self, method: &Method, path: &str, served: &mut ApiServed) {
+        if let Ok(route) = route(method, path) {
+            route.note(served);
+        }
     }
 
     async fn respond(
@@ -145,7 +154,7 @@ impl AdminApi {
         route: Route,
         head: &Parts,
         body: HttpBody,
-        id: &str,
+        (id, notes): (&str, &RequestNotes),
     ) -> Result<Reply, ApiError> {
         let body = read(body).await?;
         let call = ApiCall::new(route, head, body)?;
@@ -153,26 +162,18 @@ impl AdminApi {
             return self.dispatch(None, &call).await;
         }
         let authenticated = self.authenticate(head, &call.body)?;
+        let proof = authenticate::proof(head);
+        notes.note(|served| {
+            served.requester.clone_from(&authenticated.identity);
+            served.proof = Some(proof);
+        });
         let origin = RequestOrigin {
             headers: &head.headers,
             client: head.extensions.get().copied(),
             now: rules::time(self.volume.now()),
         };
         let actor = Actor::new(&self.access, &self.volume, &authenticated, origin, id)?;
-        let reply = self.dispatch(Some(&actor), &call).await;
-        if head.method != http::Method::GET {
-            tracing::info!(
-                target: "audit",
-                user = actor.user(),
-                access_key = actor.identity().signing_key,
-                address = ?actor.client().map(|client| client.address),
-                endpoint = call.endpoint.name(),
-                path = head.uri.path(),
-                code = reply.as_ref().err().map_or("-", |error| error.code.as_ref()),
-                "a request to the administration API"
-            );
-        }
-        reply
+        self.dispatch(Some(&actor.noting(notes)), &call).await
     }
 }
 

@@ -32,6 +32,7 @@ pub mod resources;
 mod routing;
 mod s3_call;
 mod sealer;
+mod served;
 
 pub use actor::Actor;
 pub use api::{AdminApi, Parts, ProcessFacts};
@@ -39,6 +40,7 @@ pub use authenticate::SERVICE;
 pub use endpoint::{Endpoint, EndpointPermission, Output};
 pub use error::{ApiError, ErrorDocument};
 pub use etag::IfMatch;
-pub use interface::{ApiServed, BODY_BYTES_MAX};
+pub use interface::BODY_BYTES_MAX;
 pub use routing::PREFIX;
 pub use s3_call::{S3Call, S3Reply, error_of};
+pub use served::{ApiServed, RequestNotes, S3_CALLS_NOTED_MAX, S3Noted, SenderProof};

@@ -6,7 +6,7 @@
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-use crate::{ApiError, Endpoint};
+use crate::{ApiError, ApiServed, Endpoint};
 
 /// The path below which all endpoints are.
 pub const PREFIX: &str = "/api/v1";
@@ -16,6 +16,19 @@ pub const PREFIX: &str = "/api/v1";
 pub(crate) struct Route {
     pub(crate) endpoint: Endpoint,
     pub(crate) parameters: Vec<String>,
+}
+
+impl Route {
+    /// Notes the endpoint and the names in the path.
+    pub(crate) fn note(&self, served: &mut ApiServed) {
+        served.operation = self.endpoint.name();
+        served.resources.clear();
+        let kinds = self.endpoint.path().split('/').filter_map(|part| part.strip_prefix('{'));
+        let kinds = kinds.filter_map(|part| part.strip_suffix('}'));
+        for (kind, name) in kinds.zip(&self.parameters) {
+            served.set_resource(kind, name);
+        }
+    }
 }
 
 /// Returns the endpoint of a request. Fails with `NotFound` or `MethodNotAllowed`.

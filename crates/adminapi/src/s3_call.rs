@@ -7,14 +7,14 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use gateway::{HttpBody, RequestId};
+use gateway::{HttpBody, RequestId, Served};
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3::xml::{Element, XmlLimits};
 
-use crate::{Actor, AdminApi, ApiError, body};
+use crate::{Actor, AdminApi, ApiError, S3_CALLS_NOTED_MAX, S3Noted, body};
 
 /// The limit of a response that the API reads into memory, in bytes. Configurations of buckets have
 /// at most 1 MiB; a page of 1,000 keys of 1,024 bytes, escaped, has about 4 MiB.
@@ -101,7 +101,19 @@ impl AdminApi {
         if let Some(client) = actor.client() {
             extensions.insert(client);
         }
-        Ok(self.gateway.handle(request).await)
+        let uri = request.uri().clone();
+        let mut response = self.gateway.handle(request).await;
+        let served = response.extensions_mut().remove::<Served>();
+        // Pages read many configurations of buckets, which would hide the other lines.
+        if let Some(served) = served.filter(|_| call.method != Method::GET || call.key.is_some()) {
+            let (method, status) = (call.method.clone(), response.status());
+            actor.notes().note(|noted| {
+                if noted.s3.len() < S3_CALLS_NOTED_MAX {
+                    noted.s3.push(S3Noted { method, uri, status, served });
+                }
+            });
+        }
+        Ok(response)
     }
 
     /// Sends a request to the gateway in the name of the sender, and returns the whole response.

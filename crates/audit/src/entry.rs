@@ -4,6 +4,7 @@
 //! used, even if the client named the version by another spelling. A field that is unknown is `None`
 //! and appears as `-` or is absent.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -25,8 +26,10 @@ pub enum EntryKind {
     /// A request to the S3 endpoint.
     #[default]
     S3,
-    /// A call of the administration API.
+    /// A request to the administration API.
     Admin,
+    /// A request to the console.
+    Console,
     /// The begin of a mount.
     MountBegin,
     /// The end of a mount.
@@ -76,6 +79,15 @@ pub struct AuditEntry {
     pub requester: Option<Requester>,
     /// The name of the operation, such as `PutObject`.
     pub operation: &'static str,
+    /// The action of a form of the console, such as `disable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The names of other resources than bucket and key, such as `("user", "anna")`.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "names")]
+    pub resources: Vec<(&'static str, String)>,
+    /// The access key that a failed login names. Its sender is not authenticated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimed_key: Option<String>,
     /// The kind of resource in the access log of S3, such as `OBJECT` or `UPLOADS`.
     #[serde(skip)]
     pub resource: &'static str,
@@ -101,7 +113,7 @@ pub struct AuditEntry {
     pub status: u16,
     /// The error code; `None` for a success.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<&'static str>,
+    pub code: Option<Cow<'static, str>>,
     /// Bytes of the request's body that arrived.
     pub bytes_in: u64,
     /// Bytes of the response's body that were sent.
@@ -129,7 +141,7 @@ pub struct AuditEntry {
     /// The version of the signature: `SigV4` or `SigV2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<&'static str>,
-    /// The place of the signature: `AuthHeader`, `QueryString` or `Form`.
+    /// The place of the credentials: `AuthHeader`, `QueryString`, `Form`, `Token` or `Login`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication: Option<&'static str>,
     /// The version of TLS, such as `1.3`; `None` without TLS and behind a proxy.
@@ -152,6 +164,9 @@ impl Default for AuditEntry {
             remote: None,
             requester: None,
             operation: "",
+            action: None,
+            resources: Vec::new(),
+            claimed_key: None,
             resource: "",
             bucket_owner: None,
             bucket: None,
@@ -200,9 +215,14 @@ impl AuditEntry {
             &self.referer,
             &self.user_agent,
             &self.host,
+            &self.action,
+            &self.claimed_key,
         ];
+        let of_resources = self.resources.iter().map(|(_, name)| name.len());
         size_of::<AuditEntry>()
             + of_requester
+            + of_resources.sum::<usize>()
+            + self.resources.len() * size_of::<(&str, String)>()
             + self.request_id.len()
             + self.method.len()
             + self.target.len()
@@ -221,6 +241,14 @@ pub fn shortened(mut text: String, bytes_max: usize) -> String {
 fn rfc3339<S: Serializer>(time: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
     let text = time.format(&Rfc3339).map_err(serde::ser::Error::custom)?;
     serializer.serialize_str(&text)
+}
+
+/// Writes pairs of a kind and a name as an object.
+fn names<S: Serializer>(
+    pairs: &[(&'static str, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(kind, name)| (kind, name)))
 }
 
 fn micros<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -73,7 +73,7 @@ fn s3(entry: &AuditEntry, line: &mut String) -> fmt::Result {
     write!(line, "{} {} ", Operation(entry), Field::plain(entry.key.as_deref()))?;
     let request = format!("{} {} {}", entry.method, entry.target, entry.protocol);
     write!(line, "\"{}\" ", Field::quoted(Some(&request)))?;
-    write!(line, "{} {} ", entry.status, fixed(entry.code))?;
+    write!(line, "{} {} ", entry.status, Field::plain(entry.code.as_deref()))?;
     write!(line, "{} ", Number(Some(entry.bytes_out).filter(|bytes| *bytes > 0)))?;
     write!(line, "{} ", Number(entry.object_size))?;
     write!(line, "{} {} ", entry.total.as_millis(), entry.turn_around.as_millis())?;
@@ -165,13 +165,19 @@ struct Operation<'a>(&'a AuditEntry);
 
 impl fmt::Display for Operation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let AuditEntry { operation, resource, method, .. } = self.0;
+        let AuditEntry { operation, action, resource, method, .. } = self.0;
         match (*operation, *resource) {
             ("DeleteObjects", _) => f.write_str("REST.POST.MULTI_OBJECT_DELETE"),
+            ("DeleteObject", "BATCH") => f.write_str("BATCH.DELETE.OBJECT"),
             ("CopyObject", _) => f.write_str("REST.COPY.OBJECT"),
             ("UploadPartCopy", _) => f.write_str("REST.COPY.PART"),
             ("", "") => f.write_str("-"),
-            (operation, "") => Field::plain(Some(operation)).fmt(f),
+            // The words of S3 have no operation of administration.
+            (operation, "") => {
+                Field::plain(Some(operation)).fmt(f)?;
+                let Some(action) = action else { return Ok(()) };
+                write!(f, ".{}", Field::plain(Some(action)))
+            }
             (_, resource) => write!(f, "REST.{}.{resource}", Field::plain(Some(method))),
         }
     }

@@ -32,6 +32,7 @@ use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, 
 use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
 use crate::documents::DocumentBudgets;
+use crate::http::DeletedKeys;
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
 use crate::translate;
@@ -63,6 +64,8 @@ pub(crate) struct Call<'a> {
     pub(crate) form: Option<&'a PostObject>,
     /// The number of content bytes that have arrived, without chunk headers and trailers.
     pub(crate) bytes_in: &'a AtomicU64,
+    /// The keys of a `DeleteObjects`, for the access log; `None` for other operations.
+    pub(crate) deleted: Option<&'a DeletedKeys>,
 }
 
 /// The host to which a request was sent.

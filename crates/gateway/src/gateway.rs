@@ -28,7 +28,7 @@ use crate::call::{Call, RequestHost, reveals_absence};
 use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
 use crate::form;
-use crate::http::{HttpBody, InMemory, RequestContext, Served, empty_body};
+use crate::http::{HttpBody, InMemory, RequestContext, Served, Serving, empty_body};
 use crate::operations;
 use crate::response::S3Response;
 use crate::sending::OutgoingBodies;
@@ -110,13 +110,17 @@ impl Gateway {
     /// an extension of the request. Its signature is then not looked for; all other checks are the
     /// same.
     ///
+    /// If the future is dropped before it ends, the facts about the request go to the
+    /// [`Abandoned`](crate::Abandoned) among its extensions.
+    ///
     /// If the body is not read to its end, it is dropped, and the caller must close the connection.
     /// The caller passes each response, also its own, through [`finish()`](crate::finish()).
     pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         // Boxed, so that the future of each request is smaller.
-        let mut served = Box::<Served>::default();
-        let outcome = self.serve(&head, body, &mut served).await;
+        let mut serving = Box::new(Serving::new(head.extensions.remove()));
+        let served = serving.facts();
+        let outcome = self.serve(&head, body, served).await;
         let mut response = match outcome {
             Ok(answer) => answer.into_response(),
             Err(fault) => {
@@ -129,13 +133,13 @@ impl Gateway {
             served.version_id = version.to_str().ok().map(str::to_owned);
         }
         // Refusals get CORS headers as well. Otherwise a browser hides the error from the page.
-        self.add_cors(&head, &served, &mut response).await;
+        self.add_cors(&head, served, &mut response).await;
         // A refusal of a HEAD has a document too, which HTTP does not allow in the response.
         if head.method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED {
             *response.body_mut() = empty_body();
             response.extensions_mut().insert(InMemory);
         }
-        response.extensions_mut().insert(*served);
+        response.extensions_mut().insert(serving.finished());
         response
     }
 
@@ -310,6 +314,9 @@ impl Gateway {
         let sender = Sender::new(&self.access, &self.volume, authenticated, origin);
         let is_anonymous = sender.identity.is_none();
         let bytes_in = AtomicU64::new(0);
+        if operation == Operation::DeleteObjects {
+            served.deleted = Some(Arc::default());
+        }
         let call = Call {
             volume: &self.volume,
             sender: &sender,
@@ -330,6 +337,7 @@ impl Gateway {
             demanded: demand,
             form,
             bytes_in: &bytes_in,
+            deleted: served.deleted.as_deref(),
         };
         // This check needs no object, so it comes before the permissions, which may need a lookup.
         call.check_owners()?;

@@ -5,7 +5,8 @@
 //! a [`RequestId`] and an `identity::ClientAddress`, and the gateway sets [`Served`] for the access
 //! log.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -14,6 +15,8 @@ use http_body_util::{BodyExt, Empty, Full};
 use identity::{Authenticated, Identity};
 use record::AccountId;
 use s3::auth::AuthKind;
+use s3::request::Deletion;
+use s3::response::DeleteObjectsOutput;
 use s3::{Operation, S3Resource};
 
 /// The error of a body that is being streamed.
@@ -84,6 +87,110 @@ pub struct Served {
     pub bytes_in: u64,
     /// The error code, if the response is an error.
     pub code: Option<&'static str>,
+    /// The keys of a `DeleteObjects`; `None` for other operations.
+    pub deleted: Option<Arc<DeletedKeys>>,
+}
+
+/// The keys that a `DeleteObjects` names, and their results so far.
+#[derive(Debug, Default)]
+pub struct DeletedKeys(Mutex<Vec<DeletedKey>>);
+
+/// A key of a `DeleteObjects`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedKey {
+    /// The key.
+    pub key: String,
+    /// The version that was deleted, or the marker that was created, or that the client named.
+    pub version_id: Option<String>,
+    /// The HTTP status that a `DELETE` of this key would have; 0 while there is no result.
+    pub status: u16,
+    /// The error code; `None` for a success.
+    pub code: Option<&'static str>,
+}
+
+impl DeletedKeys {
+    fn lock(&self) -> MutexGuard<'_, Vec<DeletedKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the keys of the request. None of them has a result.
+    pub(crate) fn begin(&self, deletions: &[Deletion]) {
+        let begun = |deletion: &Deletion| DeletedKey {
+            key: deletion.key.as_str().to_owned(),
+            version_id: deletion.version.as_ref().map(|version| version.as_str().to_owned()),
+            status: 0,
+            code: None,
+        };
+        *self.lock() = deletions.iter().map(begun).collect();
+    }
+
+    /// Sets the results: those of `output`, and success for all other keys.
+    pub(crate) fn end(&self, output: &DeleteObjectsOutput) {
+        let mut deleted = self.lock();
+        for of_key in &mut *deleted {
+            let same = |key: &str, version: Option<&String>| {
+                of_key.key == key && of_key.version_id.as_ref() == version
+            };
+            let failed = output.errors.iter().find(|e| same(&e.key, e.version.as_ref()));
+            of_key.status = failed.map_or(204, |error| error.fault.status().as_u16());
+            of_key.code = failed.map(|error| error.fault.code.as_str());
+        }
+    }
+
+    /// Returns the keys with their results so far.
+    pub fn take(&self) -> Vec<DeletedKey> {
+        std::mem::take(&mut self.lock())
+    }
+}
+
+/// An extension of a request: it gets the facts of a request whose client disconnects before the
+/// response, so that the access log has the request, too.
+#[derive(Clone)]
+pub struct Abandoned(Arc<dyn Fn(Served) + Send + Sync>);
+
+impl Abandoned {
+    /// Returns the extension that calls this function. The function must not block.
+    pub fn new(function: impl Fn(Served) + Send + Sync + 'static) -> Abandoned {
+        Abandoned(Arc::new(function))
+    }
+}
+
+impl fmt::Debug for Abandoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Abandoned")
+    }
+}
+
+/// The facts about a request that is being handled. If they are dropped before the response is made,
+/// they go to the [`Abandoned`] of the request.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    served: Served,
+    abandoned: Option<Abandoned>,
+}
+
+impl Serving {
+    pub(crate) fn new(abandoned: Option<Abandoned>) -> Serving {
+        Serving { served: Served::default(), abandoned }
+    }
+
+    pub(crate) fn facts(&mut self) -> &mut Served {
+        &mut self.served
+    }
+
+    /// Returns the facts for the response.
+    pub(crate) fn finished(mut self) -> Served {
+        self.abandoned = None;
+        std::mem::take(&mut self.served)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        if let Some(Abandoned(function)) = self.abandoned.take() {
+            function(std::mem::take(&mut self.served));
+        }
+    }
 }
 
 impl Served {

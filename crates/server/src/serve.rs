@@ -115,7 +115,7 @@ pub(crate) async fn serve(
     }
     if let Some(socket) = console {
         let (tls, limits) = (tls.clone(), console::limits(serve));
-        let served = (api, console::settings(serve, &s3));
+        let served = (api, console::settings(serve, &s3), Arc::clone(&audited));
         tasks.spawn(console::serve(socket, served, tls, limits, random, stop.clone()));
     }
     // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight

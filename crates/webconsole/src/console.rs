@@ -5,17 +5,25 @@
 
 use std::sync::Arc;
 
-use adminapi::{Actor, AdminApi, ApiError};
+use adminapi::{Actor, AdminApi, ApiError, ApiServed, RequestNotes, SenderProof};
 use gateway::{HttpBody, RequestId};
 use http::request::Parts;
 use http::{Method, Request, Response};
 use identity::{Authenticated, Login, LoginError, RequestOrigin};
+use serde::Deserialize;
 use time::OffsetDateTime;
 
 use crate::reply::Reply;
+use crate::routes::Route;
 use crate::state::{ConsoleSettings, ConsoleState};
 use crate::visit::Visit;
 use crate::{assets, cookies, forms, layout, login, origin, routes};
+
+/// The parameter of the pages about one object.
+#[derive(Debug, Deserialize)]
+struct ObjectQuery {
+    key: Option<String>,
+}
 
 /// The web console of a volume.
 #[derive(Debug)]
@@ -27,25 +35,45 @@ impl Console {
         Console(ConsoleState::new(api, settings))
     }
 
-    /// Responds to a request. A failure is a page, too.
+    /// Responds to a request. A failure is a page, too. Notes the facts for the access log in the
+    /// [`RequestNotes`] of the request, if it has them.
     pub async fn handle(&self, request: Request<HttpBody>) -> Response<HttpBody> {
         let (head, body) = request.into_parts();
+        let notes: RequestNotes = head.extensions.get().cloned().unwrap_or_default();
+        notes.note(|served| self.note_claimed(head.uri.path(), served));
         if let Some(asset) = assets::find(head.uri.path()) {
             return asset.respond(&head.method);
         }
-        self.respond(&head, body).await.unwrap_or_else(|error| {
+        self.respond(&head, body, &notes).await.unwrap_or_else(|error| {
+            note_error(&notes, &error);
             let page = layout::problem(&error);
             Reply::page(error.status, page).into_response()
         })
     }
 
-    async fn respond(&self, head: &Parts, body: HttpBody) -> Result<Response<HttpBody>, ApiError> {
+    /// Notes the page and the names of a request that is not handled.
+    pub fn note_claimed(&self, path: &str, served: &mut ApiServed) {
+        if path == login::PATH {
+            served.operation = "ConsoleLogin";
+        } else if assets::find(path).is_some() {
+            served.operation = "ConsoleAsset";
+        } else if let Ok(route) = Route::parse(path) {
+            route.note(served);
+        }
+    }
+
+    async fn respond(
+        &self,
+        head: &Parts,
+        body: HttpBody,
+        notes: &RequestNotes,
+    ) -> Result<Response<HttpBody>, ApiError> {
         let changes = !matches!(head.method, Method::GET | Method::HEAD);
         if changes {
             origin::check(head)?;
         }
         if head.uri.path() == login::PATH {
-            return login::respond(&self.0, head, body).await;
+            return login::respond(&self.0, head, body, notes).await;
         }
         let now = self.0.now();
         let ticket = cookies::ticket(&head.headers, origin::is_secure(head));
@@ -57,20 +85,28 @@ impl Console {
             Ok(resumed) => resumed,
             Err(error) if changes => return Err(ApiError::unauthenticated(login::sentence(error))),
             Err(error) => {
+                notes.note(|served| served.code = Some("Unauthenticated".into()));
                 // A first visit has no ticket, and needs no explanation.
                 let error = ticket.map(|_| error);
                 return Ok(Reply::redirect(&login::location(head, error)).into_response());
             }
         };
+        notes.note(|served| {
+            served.requester.clone_from(&authenticated.identity);
+            served.proof = Some(SenderProof::Login);
+        });
         let id =
             head.extensions.get().map_or_else(|| "-".to_owned(), |id: &RequestId| id.0.clone());
         let origin =
             RequestOrigin { headers: &head.headers, client: head.extensions.get().copied(), now };
         let actor =
             Actor::new(self.0.api.access(), self.0.api.volume(), &authenticated, origin, &id)?;
-        let visit = Visit::new(&self.0, actor, &login, head);
+        let visit = Visit::new(&self.0, actor.noting(notes), &login, head);
         let reply = self.answer(&visit, head, body, changes).await;
-        let reply = reply.unwrap_or_else(|error| layout::problem_of(&visit, &error));
+        let reply = reply.unwrap_or_else(|error| {
+            note_error(notes, &error);
+            layout::problem_of(&visit, &error)
+        });
         // A download does not renew the ticket: it can end long after a logout.
         let renews = !matches!(reply, Reply::Stream(_));
         let response = reply.into_response();
@@ -102,31 +138,29 @@ impl Console {
         if !visit.actor.may_for_itself(policy::AdminAction::ConsoleLogin) {
             return Err(ApiError::denied("admin:ConsoleLogin"));
         }
+        let route = Route::parse(head.uri.path())?;
+        let notes = visit.actor.notes();
+        if let Ok(ObjectQuery { key: Some(key) }) = visit.query() {
+            notes.note(|served| served.key = Some(key));
+        }
         if !changes {
-            return routes::get(visit, head).await;
+            return routes::get(visit, &route).await;
         }
         // A script sends the token in a header, because its body is the content of a file.
         let by_header = head.headers.get(forms::TOKEN_HEADER).and_then(|value| value.to_str().ok());
         if let Some(token) = by_header {
             visit.check_token(token)?;
-            return routes::script(visit, head, body).await;
+            return routes::script(visit, &route, body).await;
         }
         let form = forms::read(&head.headers, body).await?;
+        // The secret fields of a form are not noted.
+        notes.note(|served| form.note(served));
         visit.check_token(form.text(forms::TOKEN_FIELD))?;
-        let reply = routes::post(visit, head, &form).await;
-        let code =
-            reply.as_ref().err().map_or_else(|| "-".to_owned(), |error| error.code.to_string());
-        // The secret fields of a form are not in this line.
-        tracing::info!(
-            target: "audit",
-            user = visit.actor.user(),
-            access_key = visit.actor.identity().signing_key,
-            path = head.uri.path(),
-            action = ?form.text("action"),
-            code,
-            "a change in the console"
-        );
-        Ok(reply.unwrap_or_else(|error| layout::refused(visit, &error, &form)))
+        let reply = routes::post(visit, &route, &form).await;
+        Ok(reply.unwrap_or_else(|error| {
+            note_error(notes, &error);
+            layout::refused(visit, &error, &form)
+        }))
     }
 
     /// Adds the renewed ticket to a response, so that a login lasts while a person works.
@@ -146,4 +180,8 @@ impl Console {
         }
         response
     }
+}
+
+fn note_error(notes: &RequestNotes, error: &ApiError) {
+    notes.note(|served| served.code = Some(error.code.clone()));
 }

@@ -1,6 +1,6 @@
 //! Forms: their fields, with limits.
 
-use adminapi::{ApiError, IfMatch};
+use adminapi::{ApiError, ApiServed, IfMatch};
 use bytes::Bytes;
 use gateway::HttpBody;
 use http::header::CONTENT_TYPE;
@@ -46,6 +46,21 @@ impl Form {
     pub(crate) fn exact(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(field, _)| field == name);
         found.map_or("", |(_, value)| value)
+    }
+
+    /// Notes the action and the resources of the form for the access log.
+    pub(crate) fn note(&self, served: &mut ApiServed) {
+        let text = |name| Some(self.text(name)).filter(|text| !text.is_empty());
+        served.action = text("action").map(str::to_owned);
+        match text("key") {
+            // Only the pages of a bucket have keys of objects.
+            Some(_) if served.bucket.is_some() => served.key = Some(self.exact("key").to_owned()),
+            Some(key) => served.set_resource("access_key", key),
+            None => {}
+        }
+        if let Some(name) = text("name") {
+            served.set_resource("name", name);
+        }
     }
 
     /// Returns all values of a field, which several checkboxes have.

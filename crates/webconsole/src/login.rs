@@ -3,7 +3,7 @@
 //! For example, a person who opens `/buckets/photos` without a login is sent to
 //! `/login?next=%2Fbuckets%2Fphotos` and comes back after the login.
 
-use adminapi::ApiError;
+use adminapi::{ApiError, RequestNotes, SenderProof};
 use gateway::HttpBody;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
@@ -60,6 +60,7 @@ pub(crate) async fn respond(
     state: &ConsoleState,
     head: &Parts,
     body: HttpBody,
+    notes: &RequestNotes,
 ) -> Result<Response<HttpBody>, ApiError> {
     let query = head.uri.query().unwrap_or_default();
     let query: Query = serde_urlencoded::from_str(query).unwrap_or_default();
@@ -73,7 +74,7 @@ pub(crate) async fn respond(
             let page = page(query.next.as_deref(), ended);
             Ok(Reply::page(StatusCode::OK, page).into_response())
         }
-        Method::POST => begin(state, head, body, &query).await,
+        Method::POST => begin(state, head, body, &query, notes).await,
         _ => Err(ApiError::bad_request("The login page has the methods GET and POST.")),
     }
 }
@@ -83,33 +84,44 @@ async fn begin(
     head: &Parts,
     body: HttpBody,
     query: &Query,
+    notes: &RequestNotes,
 ) -> Result<Response<HttpBody>, ApiError> {
     let client: Option<&ClientAddress> = head.extensions.get();
     let address = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.address);
     let next = query.next.as_deref();
-    let refused = |status, why: &str| Reply::page(status, page(next, Some(why))).into_response();
+    let refused = |status, code: &'static str, why: &str| {
+        notes.note(|served| served.code = Some(code.into()));
+        Reply::page(status, page(next, Some(why))).into_response()
+    };
     // Before the body is read and a secret compared.
     if !state.throttle.admits(address) {
         let why = "There were too many failed logins from your address. Wait a minute.";
-        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
+        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, "SlowDown", why));
     }
     let form = forms::read_within(&head.headers, body, FORM_BYTES_MAX).await?;
     let (key, secret) = (form.text("access_key"), form.exact("secret"));
     // Once more, because many logins could have waited for their bodies.
     if !state.throttle.admits_key(address, key) {
+        notes.note(|served| served.claimed_key = Some(shortened(key)));
         let why = "There were too many failed logins with this access key. Wait a minute.";
-        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
+        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, "SlowDown", why));
     }
     let access = state.api.access();
     let login = access.log_in(key, secret, state.now()).map_err(ApiError::from)?;
     let Some(login) = login else {
         state.throttle.failed(address, key);
-        tracing::info!(target: "audit", %address, access_key = ?shortened(key), "a login to the console failed");
+        notes.note(|served| served.claimed_key = Some(shortened(key)));
         let why = "The access key or the secret is wrong.";
-        return Ok(refused(StatusCode::FORBIDDEN, why));
+        return Ok(refused(StatusCode::FORBIDDEN, "WrongLogin", why));
     };
     let ticket = access.ticket(&login, state.now()).map_err(ApiError::from)?;
-    tracing::info!(target: "audit", %address, access_key = ?shortened(key), "a login to the console began");
+    // The sender of the new ticket is that of this request.
+    if let Ok((_, authenticated)) = access.resume(&ticket, state.now()) {
+        notes.note(|served| {
+            served.requester = authenticated.identity;
+            served.proof = Some(SenderProof::Login);
+        });
+    }
     let mut response = Reply::redirect(local(next)).into_response();
     cookies::set(response.headers_mut(), &ticket, origin::is_secure(head));
     Ok(response)

@@ -218,6 +218,7 @@ impl AdminApi {
         let expires = capped(actor, expires)?;
         let new = NewKey { description: &new.description, expires, ..NewKey::default() };
         let issued = self.admin.add_key(user, &new, &Sealer(&self.access)).await?;
+        actor.notes().note(|served| served.set_resource("issued_key", &issued.key.access_key));
         self.follow_access().await;
         Ok(issued.into())
     }
@@ -292,6 +293,7 @@ impl AdminApi {
         let old = rotation.old_expires_seconds.unwrap_or(OLD_EXPIRES_SECONDS);
         let (old, sealer) = (Duration::from_secs(old), Sealer(&self.access));
         let issued = self.admin.rotate_key(key, old, &sealer).await?;
+        actor.notes().note(|served| served.set_resource("issued_key", &issued.key.access_key));
         self.follow_access().await;
         Ok(issued.into())
     }
@@ -333,6 +335,8 @@ impl AdminApi {
         let description = new.description.as_str();
         let new = NewToken { parent, actions: &new.actions, description, expires };
         let issued = self.admin.add_token(&new, &Sealer(&self.access)).await?;
+        let name = &issued.token.access_key;
+        actor.notes().note(|served| served.set_resource("issued_token", name));
         self.follow_access().await;
         Ok(IssuedTokenJson { name: issued.token.access_key, token: issued.text })
     }

@@ -51,6 +51,10 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
     let document = required_document(call, body, s3::xml::XmlLimits::LARGE.bytes).await?;
     let request = DeleteObjects::parse(&document)?;
     let bucket = call.bucket()?;
+    // Before the first removal, so that the access log has the keys if the client disconnects.
+    if let Some(deleted) = call.deleted {
+        deleted.begin(&request.deletions);
+    }
     let mut output = DeleteObjectsOutput::default();
     let mut allowed: Vec<CheckedDeletion<'_>> = Vec::with_capacity(request.deletions.len());
     let requests_bypass = locks::requests_bypass(call)?;
@@ -85,6 +89,9 @@ pub(super) async fn objects(call: &Call<'_>, body: HttpBody) -> Result<S3Respons
             }),
             Err(fault) => output.errors.push(error(deletion, fault)),
         }
+    }
+    if let Some(deleted) = call.deleted {
+        deleted.end(&output);
     }
     Ok(S3Response::xml(StatusCode::OK, output.to_xml()))
 }

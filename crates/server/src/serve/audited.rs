@@ -2,20 +2,23 @@
 //!
 //! The edge measures a request, and the gateway knows its operation and sender. This module joins
 //! both when the response has been sent. For example, for a GET whose client closes the connection
-//! early, the entry has the bytes that were sent and `whole` is false.
+//! early, the entry has the bytes that were sent and `whole` is false. If the client closes it before
+//! the response begins, the future of the request is dropped, and the drop records the request.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use audit::{
     Activity, AuditEntry, AuditLog, EntryKind, RequestSample, Requester, TARGET_BYTES_MAX,
     TEXT_BYTES_MAX, redacted, shortened,
 };
 use edge::{Caller, OnEnd, RequestEnd};
-use gateway::Served;
+use gateway::{DeletedKey, Served};
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HOST, REFERER, USER_AGENT};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, Uri, Version};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, Version};
 use identity::{Access, Identity};
 use record::Timestamp;
 use runtime::{Metered, Metric};
@@ -30,6 +33,13 @@ use crate::metrics::Metrics;
 const HEADERS: [HeaderName; 4] =
     [HOST, REFERER, USER_AGENT, HeaderName::from_static("x-amz-copy-source")];
 
+/// The status of a request whose client disconnected before the response began, in the words of
+/// nginx and `MinIO`. No client receives it.
+const DISCONNECTED_STATUS: u16 = 499;
+
+/// The error code of such a request.
+const DISCONNECTED: &str = "ClientDisconnected";
+
 /// The access log, the activity, and the facts that all entries need.
 #[derive(Debug)]
 pub(crate) struct Audited {
@@ -43,6 +53,7 @@ pub(crate) struct Audited {
 #[derive(Debug)]
 pub(super) struct Begun {
     time: Timestamp,
+    started: Instant,
     id: String,
     caller: Caller,
     pub(super) method: Method,
@@ -50,6 +61,10 @@ pub(super) struct Begun {
     version: Version,
     /// Those of [`HEADERS`] that the request has.
     pub(super) headers: HeaderMap,
+    /// True when the service has the request, or has refused it.
+    handled: AtomicBool,
+    /// True when the request has its line. A request that panics can end twice.
+    recorded: AtomicBool,
 }
 
 impl Begun {
@@ -62,7 +77,34 @@ impl Begun {
             }
         }
         let (method, uri, version) = (head.method.clone(), head.uri.clone(), head.version);
-        Begun { time, id, caller, method, uri, version, headers }
+        let (handled, recorded) = (AtomicBool::new(false), AtomicBool::new(false));
+        let started = Instant::now();
+        Begun { time, started, id, caller, method, uri, version, headers, handled, recorded }
+    }
+
+    /// Returns the end of a request whose response was not sent: because its client disconnected, or
+    /// because it panicked. `status` is that of the response, if there was one.
+    fn unsent(&self, status: Option<StatusCode>) -> RequestEnd {
+        let total = self.started.elapsed();
+        let status = status.unwrap_or_else(|| {
+            if std::thread::panicking() {
+                return StatusCode::INTERNAL_SERVER_ERROR;
+            }
+            StatusCode::from_u16(DISCONNECTED_STATUS).unwrap_or(StatusCode::BAD_REQUEST)
+        });
+        let (bytes_in, bytes_out) = (0, 0);
+        RequestEnd { status, bytes_in, bytes_out, total, turn_around: total, whole: false }
+    }
+
+    /// Notes that the service has the request, has refused it, or answers it without a line, as a
+    /// health check. Returns true if that was noted before.
+    pub(super) fn set_handled(&self) -> bool {
+        self.handled.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns the id of the request.
+    pub(super) fn id(&self) -> &str {
+        &self.id
     }
 
     /// Returns a header as text; bytes that are not UTF-8 are replaced.
@@ -108,7 +150,17 @@ impl Audited {
         OnEnd::new(move |end| audited.record(&begun, served, size, end))
     }
 
-    fn record(&self, begun: &Begun, served: Served, size: Option<u64>, end: &RequestEnd) {
+    /// Records a request of S3 whose response was not made.
+    pub(super) fn record_abandoned(&self, begun: &Begun, mut served: Served) {
+        let end = begun.unsent(None);
+        served.code = served.code.or(unsent_code(end.status));
+        self.record(begun, served, None, &end);
+    }
+
+    fn record(&self, begun: &Begun, mut served: Served, size: Option<u64>, end: &RequestEnd) {
+        if begun.recorded.swap(true, Ordering::Relaxed) {
+            return;
+        }
         self.activity.record(
             served.operation,
             &RequestSample {
@@ -121,7 +173,12 @@ impl Audited {
             },
         );
         if self.log.is_active() {
-            self.log.record(self.entry(begun, served, size, end));
+            let deleted = served.deleted.take();
+            let entry = self.entry(begun, served, size, end);
+            for deleted in deleted.iter().flat_map(|deleted| deleted.take()) {
+                self.log.record(of_key(&entry, deleted));
+            }
+            self.log.record(entry);
         }
     }
 
@@ -132,15 +189,10 @@ impl Audited {
         object_size: Option<u64>,
         end: &RequestEnd,
     ) -> AuditEntry {
-        let status = end.status.as_u16();
         let (signature, authentication) = credentials(served.auth);
-        let path = begun.uri.path_and_query().map_or("/", |target| target.as_str());
         let owner = served.bucket_owner.and_then(|owner| self.access.canonical_id(owner));
         AuditEntry {
-            time: moment(begun.time),
-            kind: if matches!(status, 401 | 403) { EntryKind::Denied } else { EntryKind::S3 },
-            request_id: begun.id.clone(),
-            remote: Some(begun.caller.address),
+            kind: kind(EntryKind::S3, end.status),
             requester: served.requester.as_deref().map(|identity| self.requester(identity)),
             operation: served.operation,
             resource: served.log_resource,
@@ -149,25 +201,37 @@ impl Audited {
             key: served.key,
             // A client chooses the text of a version that does not exist.
             version_id: served.version_id.map(|version| shortened(version, TEXT_BYTES_MAX)),
+            code: served.code.map(Cow::Borrowed),
+            object_size,
+            signature,
+            authentication,
+            ..self.of_connection(begun, end)
+        }
+    }
+
+    /// Returns an entry with the facts that the edge knows.
+    fn of_connection(&self, begun: &Begun, end: &RequestEnd) -> AuditEntry {
+        let path = begun.uri.path_and_query().map_or("/", |target| target.as_str());
+        AuditEntry {
+            time: moment(begun.time),
+            request_id: begun.id.clone(),
+            remote: Some(begun.caller.address),
             method: begun.method.to_string(),
             target: shortened(redacted(path).into_owned(), TARGET_BYTES_MAX),
             protocol: protocol(begun.version),
-            status,
-            code: served.code,
+            status: end.status.as_u16(),
             bytes_in: end.bytes_in,
             bytes_out: end.bytes_out,
-            object_size,
             total: end.total,
             turn_around: end.turn_around,
             whole: end.whole,
             referer: begun.header(REFERER),
             user_agent: begun.header(USER_AGENT),
             host: begun.host().map(|host| shortened(host, TEXT_BYTES_MAX)),
-            signature,
-            authentication,
             tls: begun.caller.tls.flatten(),
             cipher: begun.caller.cipher,
             region: self.region.clone(),
+            ..AuditEntry::default()
         }
     }
 
@@ -225,6 +289,37 @@ impl Metered for Audited {
     }
 }
 
+/// Returns the entry of one key of a `DeleteObjects`, with the id and the sender of the request.
+fn of_key(request: &AuditEntry, deleted: DeletedKey) -> AuditEntry {
+    let DeletedKey { key, version_id, status, code } = deleted;
+    let status = if status == 0 { request.status } else { status };
+    AuditEntry {
+        operation: "DeleteObject",
+        resource: "BATCH",
+        key: Some(key),
+        version_id: version_id.map(|version| shortened(version, TEXT_BYTES_MAX)),
+        status,
+        code: code.map(Cow::Borrowed).or_else(|| request.code.clone()),
+        bytes_in: 0,
+        bytes_out: 0,
+        ..request.clone()
+    }
+}
+
+/// Returns the kind of a request with this status.
+fn kind(kind: EntryKind, status: StatusCode) -> EntryKind {
+    let is_denied = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+    if is_denied { EntryKind::Denied } else { kind }
+}
+
+/// Returns the code of a request without a response; `None` if it had one.
+fn unsent_code(status: StatusCode) -> Option<&'static str> {
+    if status.as_u16() == DISCONNECTED_STATUS {
+        return Some(DISCONNECTED);
+    }
+    status.is_server_error().then_some("InternalError")
+}
+
 /// Returns a timestamp of the store as a time of the log.
 fn moment(time: Timestamp) -> OffsetDateTime {
     // Times beyond the year 9999 do not fit, and no clock shows them.
@@ -265,6 +360,10 @@ fn object_size(served: &Served, response: &HeaderMap) -> Option<u64> {
     let whole = text(&CONTENT_LENGTH).filter(|_| is_read);
     written.or(ranged).or(whole)?.parse().ok()
 }
+
+mod views;
+
+pub(super) use views::ViewLine;
 
 #[cfg(test)]
 mod tests;

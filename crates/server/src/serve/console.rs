@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use webconsole::ConsoleSettings;
 
+use super::audited::Audited;
 use super::console_service::ConsoleService;
 use super::settings::{GatewaySettings, host_limits};
 use crate::backend::Backend;
@@ -68,7 +69,7 @@ pub(super) fn api(
 /// Serves the console to clients of `socket` until `stop` is cancelled.
 pub(super) async fn serve(
     socket: TcpListener,
-    (api, settings): (Arc<AdminApi>, ConsoleSettings),
+    (api, settings, audited): (Arc<AdminApi>, ConsoleSettings, Arc<Audited>),
     tls: Option<Tls>,
     limits: HostLimits,
     random: u64,
@@ -83,7 +84,7 @@ pub(super) async fn serve(
     }
     // The metrics of the S3 endpoint do not contain the requests of operators.
     let metrics = Arc::new(EdgeMetrics::new());
-    let service = ConsoleService::new(api, settings);
+    let service = ConsoleService::new(api, settings, audited);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics), REQUESTS_MAX, random));
     let timeouts = Duration::from_mins(1);
     let listener = Listener {

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use adminapi::{AdminApi, ApiServed};
+use adminapi::AdminApi;
+use audit::EntryKind;
 use bytes::Bytes;
 use edge::{AccessFacts, Answer, BodyError, Caller, EdgeBody, Refusal, Service};
 use gateway::{InMemory, RequestId};
@@ -17,6 +18,8 @@ use identity::ClientAddress;
 use runtime::Tasks;
 use serde_json::json;
 use webconsole::{Console, ConsoleSettings};
+
+use super::audited::{Audited, Begun, ViewLine};
 
 /// The headers of all responses. They keep a page of another origin from showing or reading one.
 const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
@@ -41,50 +44,82 @@ pub(super) struct ConsoleService {
     changes: Tasks,
 }
 
-/// The two views behind the listener.
+/// The two views behind the listener, with their access log.
 #[derive(Debug)]
 struct Views {
     api: Arc<AdminApi>,
     console: Console,
+    audited: Arc<Audited>,
 }
 
 impl Views {
-    async fn answer(&self, request: Request<EdgeBody>) -> Answer {
-        let is_api = request.uri().path().strip_prefix(adminapi::PREFIX);
-        let is_api = is_api.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        let mut response = if is_api {
+    async fn answer(&self, mut request: Request<EdgeBody>) -> Answer {
+        let line = request.extensions_mut().remove::<Arc<ViewLine>>();
+        let line = line.expect("`begin` has inserted it");
+        request.extensions_mut().insert(line.notes.clone());
+        let mut response = if is_api(request.uri().path()) {
             self.api.handle(request).await
         } else {
             self.console.handle(request).await
         };
-        let served: Option<ApiServed> = response.extensions_mut().remove();
-        let operation = served.map_or("Console", |served| served.endpoint);
-        let facts = AccessFacts { operation, ..AccessFacts::default() };
         // A download streams content; all other answers are in memory.
         let in_memory = response.extensions_mut().remove::<InMemory>().is_some();
+        let on_end = Some(line.on_end(response.status()));
+        let facts = AccessFacts { operation: "Console", on_end, ..AccessFacts::default() };
         Answer { response, in_memory, facts }
+    }
+
+    /// Returns the line of a request in the access log, with the operation that the request names.
+    fn line(&self, begun: Begun) -> Arc<ViewLine> {
+        let view = if is_api(begun.uri.path()) { EntryKind::Admin } else { EntryKind::Console };
+        let line = ViewLine::new(&self.audited, begun, view);
+        let path = line.begun.uri.path();
+        line.notes.note(|served| {
+            if is_api(path) {
+                self.api.note_claimed(&line.begun.method, path, served);
+            } else {
+                self.console.note_claimed(path, served);
+            }
+        });
+        line
     }
 }
 
+/// Returns true if a path belongs to the API.
+fn is_api(path: &str) -> bool {
+    let rest = path.strip_prefix(adminapi::PREFIX);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 impl ConsoleService {
-    /// Returns the service of an API and the console over it.
-    pub(super) fn new(api: Arc<AdminApi>, settings: ConsoleSettings) -> ConsoleService {
+    /// Returns the service of an API and the console over it. `audited` gets each request that has
+    /// ended.
+    pub(super) fn new(
+        api: Arc<AdminApi>,
+        settings: ConsoleSettings,
+        audited: Arc<Audited>,
+    ) -> ConsoleService {
         let console = Console::new(Arc::clone(&api), settings);
-        ConsoleService { views: Arc::new(Views { api, console }), changes: Tasks::new() }
+        ConsoleService { views: Arc::new(Views { api, console, audited }), changes: Tasks::new() }
     }
 }
 
 impl Service for ConsoleService {
-    /// The id of the request.
-    type Context = String;
+    type Context = Arc<ViewLine>;
 
-    fn begin(&self, head: &mut Parts, id: String, caller: Caller) -> String {
-        head.extensions.insert(RequestId(id.clone()));
+    fn begin(&self, head: &mut Parts, id: String, caller: Caller) -> Arc<ViewLine> {
+        let now = self.views.api.volume().now();
+        let line = self.views.line(Begun::new(head, id.clone(), caller, now));
+        head.extensions.insert(RequestId(id));
         head.extensions.insert(ClientAddress { address: caller.address, tls: caller.tls });
-        id
+        head.extensions.insert(Arc::clone(&line));
+        line
     }
 
     async fn handle(&self, request: Request<EdgeBody>) -> Answer {
+        if let Some(line) = request.extensions().get::<Arc<ViewLine>>() {
+            line.begun.set_handled();
+        }
         if matches!(*request.method(), Method::GET | Method::HEAD) {
             return self.views.answer(request).await;
         }
@@ -97,7 +132,7 @@ impl Service for ConsoleService {
         }
     }
 
-    fn refuse(&self, context: &String, refusal: Refusal) -> Answer {
+    fn refuse(&self, line: &Arc<ViewLine>, refusal: Refusal) -> Answer {
         let (status, code, message) = match refusal {
             Refusal::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, "SlowDown", "Too many requests. Try again.")
@@ -112,19 +147,24 @@ impl Service for ConsoleService {
             }
         };
         let document = json!({
-            "code": code, "message": message, "detail": null, "request_id": context,
+            "code": code, "message": message, "detail": null, "request_id": line.begun.id(),
         });
         let body = Full::new(Bytes::from(document.to_string()));
         let mut response = Response::new(body.map_err(|never| match never {}).boxed_unsync());
         *response.status_mut() = status;
         let json = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
-        let facts = AccessFacts { operation: "Unserved", code: Some(code), ..Default::default() };
+        line.begun.set_handled();
+        line.notes.note(|served| served.code = Some(code.into()));
+        let on_end = Some(Arc::clone(line).on_end(status));
+        let code = Some(code);
+        let facts = AccessFacts { operation: "Unserved", code, on_end, ..AccessFacts::default() };
         Answer { response, in_memory: true, facts }
     }
 
-    fn finish(&self, context: &String, mut response: Response<EdgeBody>) -> Response<EdgeBody> {
-        add_headers(response.headers_mut(), context);
+    fn finish(&self, line: &Arc<ViewLine>, mut response: Response<EdgeBody>) -> Response<EdgeBody> {
+        line.forget_unhandled();
+        add_headers(response.headers_mut(), line.begun.id());
         response
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use edge::{AccessFacts, Answer, BodyError, Caller, EdgeBody, Refusal, Service};
-use gateway::{Gateway, InMemory, RequestContext, RequestId, Served};
+use gateway::{Abandoned, Gateway, InMemory, RequestContext, RequestId, Served};
 use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{Request, Response};
@@ -22,6 +22,20 @@ use super::audited::{Audited, Begun};
 pub(super) struct S3Context {
     request: RequestContext,
     begun: Arc<Begun>,
+    gateway: Arc<Gateway>,
+    audited: Arc<Audited>,
+}
+
+impl Drop for S3Context {
+    /// Records a request whose client disconnected before the gateway had it, for example while it
+    /// waited for its turn.
+    fn drop(&mut self) {
+        let begun = &self.begun;
+        if !begun.set_handled() {
+            let claimed = self.gateway.claimed(&begun.method, &begun.uri, &begun.headers);
+            self.audited.record_abandoned(begun, claimed);
+        }
+    }
 }
 
 /// The gateway as the service behind the edge.
@@ -73,16 +87,23 @@ impl Service for S3 {
         head.extensions.insert(RequestId(id));
         head.extensions.insert(ClientAddress { address: caller.address, tls: caller.tls });
         head.extensions.insert(Arc::clone(&begun));
-        S3Context { request: RequestContext::of(head), begun }
+        let (gateway, audited) = (Arc::clone(&self.gateway), Arc::clone(&self.audited));
+        S3Context { request: RequestContext::of(head), begun, gateway, audited }
     }
 
     async fn handle(&self, mut request: Request<EdgeBody>) -> Answer {
         let begun = request.extensions_mut().remove::<Arc<Begun>>();
+        let begun = begun.expect("`begin` has inserted it");
+        begun.set_handled();
+        let (audited, of_request) = (Arc::clone(&self.audited), Arc::clone(&begun));
+        let abandoned = move |served| audited.record_abandoned(&of_request, served);
+        request.extensions_mut().insert(Abandoned::new(abandoned));
         let (response, trips) = volume::count_round_trips(self.gateway.handle(request)).await;
-        self.answer(response, trips, begun.expect("`begin` has inserted it"))
+        self.answer(response, trips, begun)
     }
 
     fn refuse(&self, context: &S3Context, refusal: Refusal) -> Answer {
+        context.begun.set_handled();
         let fault = fault(refusal);
         let mut response = gateway::refuse(&context.request, &fault);
         let begun = &context.begun;
@@ -92,6 +113,8 @@ impl Service for S3 {
     }
 
     fn finish(&self, context: &S3Context, response: Response<EdgeBody>) -> Response<EdgeBody> {
+        // A health check has no line.
+        context.begun.set_handled();
         gateway::finish(&context.request, response)
     }
 

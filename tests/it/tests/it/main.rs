@@ -8,6 +8,7 @@
 //! engines.
 
 mod access_log;
+mod admin_log;
 mod bad_input;
 mod bare;
 mod both_views;

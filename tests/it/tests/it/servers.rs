@@ -344,6 +344,15 @@ impl Gateway {
         admin.exchange("GET", &wire).expect("operators are answered").expect(200).text()
     }
 
+    /// Returns a client of its root user for the console's listener.
+    #[track_caller]
+    pub(crate) fn console(&self) -> Client {
+        let log = self.log_of_this_run();
+        let (_, url) = log.split_once("console=\"http://").expect("the console is announced");
+        let address = url.split_once('"').expect("an address").0.to_owned();
+        Client { address, ..self.client.clone() }
+    }
+
     /// Returns the address of its S3 listener.
     pub(crate) fn address(&self) -> &str {
         &self.client.address

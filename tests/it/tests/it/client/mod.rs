@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) use chunks::{Chunked, Mode};
 pub(crate) use line::Line;
 pub(crate) use request::{Request, Signature};
-pub(crate) use sign::{Signer, sha256, unescape};
+pub(crate) use sign::{Signer, escape, sha256, unescape};
 
 /// The timeout of reads and writes. No test waits longer for a response on purpose.
 const PATIENCE: Duration = Duration::from_mins(1);

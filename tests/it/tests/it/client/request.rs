@@ -33,6 +33,8 @@ pub(crate) struct Request {
     length: Option<String>,
     claim: Claim,
     skew: Duration,
+    /// The service in the scope of the signature.
+    service: &'static str,
 }
 
 /// A signed request as bytes, with the signer of its chunks.
@@ -75,6 +77,7 @@ impl Request {
             length: None,
             claim: Claim::Hash,
             skew: Duration::ZERO,
+            service: "s3",
         }
     }
 
@@ -119,6 +122,12 @@ impl Request {
         self
     }
 
+    /// Signs for another service than S3.
+    pub(crate) fn service(mut self, service: &'static str) -> Request {
+        self.service = service;
+        self
+    }
+
     /// Signs with a clock that is wrong by `seconds`.
     pub(crate) fn skewed(mut self, seconds: i64) -> Request {
         self.skew = Duration::seconds(seconds);
@@ -147,6 +156,8 @@ impl Request {
             headers.extend([name, ":", value, "\n"]);
         }
         let path = sign::escape(&sign::unescape(&self.path), true);
+        // Only the signature of S3 escapes the path once.
+        let path = if self.service == "s3" { path } else { path.replace('%', "%25") };
         let (method, names) = (&self.method, names.join(";"));
         let query = sign::canonical_query(query);
         format!("{method}\n{path}\n{query}\n{headers}\n{names}\n{payload}")
@@ -154,7 +165,7 @@ impl Request {
 
     /// Returns the request as bytes, with the signature in its headers.
     pub(crate) fn sealed(&self, by: Signature<'_>) -> Sealed {
-        let signer = Signer::new(by.secret, self.now());
+        let signer = Signer::of_service(by.secret, self.now(), self.service);
         let mut headers = vec![
             ("host".to_owned(), by.host.to_owned()),
             ("x-amz-date".to_owned(), signer.timestamp.clone()),

@@ -43,19 +43,24 @@ pub(crate) struct Signer {
     key: [u8; 32],
     /// The time of the signature.
     pub(crate) timestamp: String,
-    /// `date/region/s3/aws4_request`.
+    /// `date/region/service/aws4_request`.
     pub(crate) scope: String,
 }
 
 impl Signer {
     pub(crate) fn new(secret: &str, at: OffsetDateTime) -> Signer {
+        Signer::of_service(secret, at, "s3")
+    }
+
+    /// Returns a signer for another service than S3.
+    pub(crate) fn of_service(secret: &str, at: OffsetDateTime, service: &str) -> Signer {
         let timestamp = timestamp(at);
         let date = &timestamp[..8];
         let mut key = hmac(format!("AWS4{secret}").as_bytes(), date.as_bytes());
-        for part in ["us-east-1", "s3", "aws4_request"] {
+        for part in ["us-east-1", service, "aws4_request"] {
             key = hmac(&key, part.as_bytes());
         }
-        let scope = format!("{date}/us-east-1/s3/aws4_request");
+        let scope = format!("{date}/us-east-1/{service}/aws4_request");
         Signer { key, timestamp, scope }
     }
 
