@@ -12,6 +12,7 @@ use std::fmt;
 
 use namespace::{
     AddUser, FindUser, ListUsers, RemoveUser, SetUserEnabled, SetUserOwner, SetUserPolicies,
+    SetUserSecret,
 };
 use record::{AccountId, LastUse, Timestamp, User, UserKind, key};
 use store::Read;
@@ -296,6 +297,33 @@ impl Admin {
     ) -> Result<(), AdminError> {
         let (access_key, expected) = (existing(access_key)?, Etag::expected(expected));
         Ok(self.change(&SetUserEnabled { access_key, enabled, expected }).await??)
+    }
+
+    /// Gives a user's own access key this secret. Returns false if it has the secret already; the
+    /// record is not written then.
+    ///
+    /// # Errors
+    /// [`AdminError::Name`] for the secret, [`AdminError::NoSuchUser`], [`AdminError::NotUser`],
+    /// [`AdminError::Changed`] if another change was made meanwhile, and if the store refuses the
+    /// change.
+    pub async fn set_user_secret(
+        &self,
+        access_key: &str,
+        secret: &str,
+        sealer: &dyn SecretSealer,
+    ) -> Result<bool, AdminError> {
+        check_secret(secret)?;
+        let access_key = existing(access_key)?;
+        let user = self.look(&FindUser { access_key }).await??;
+        if sealer.is_sealed(access_key, secret, &user.sealed_secret) {
+            return Ok(false);
+        }
+        let etag = Etag::of(&user.encode(&key::user(access_key)));
+        let (_, sealed_secret) = self.secret(access_key, Some(secret), sealer)?;
+        let expected = Etag::expected(Some(&etag));
+        let set = SetUserSecret { access_key, sealed_secret: &sealed_secret, expected };
+        self.change(&set).await??;
+        Ok(true)
     }
 
     /// Sets the owner and the umask of files that the user creates from now on. A value that is

@@ -23,6 +23,9 @@ pub trait SecretSealer: Sync {
     /// Returns the sealed secret for the record of an access key. It opens only for this access
     /// key. The caller gives a random nonce, which no other seal uses.
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8>;
+
+    /// Returns true if these bytes are this secret, sealed for this access key.
+    fn is_sealed(&self, access_key: &str, secret: &str, sealed: &[u8]) -> bool;
 }
 
 /// Returns random letters and digits, which need no quotes in a shell, a file or a URL.

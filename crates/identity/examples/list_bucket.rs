@@ -148,6 +148,10 @@ impl SecretSealer for Sealer<'_> {
     fn seal(&self, access_key: &str, secret: &str, nonce: [u8; NONCE_BYTES]) -> Vec<u8> {
         self.0.seal(access_key, &Secret::new(secret), nonce)
     }
+
+    fn is_sealed(&self, access_key: &str, secret: &str, sealed: &[u8]) -> bool {
+        self.0.is_sealed(access_key, secret, sealed)
+    }
 }
 
 /// The random bytes of the machine.

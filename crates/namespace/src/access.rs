@@ -348,6 +348,29 @@ impl Planner for SetUserEnabled<'_> {
     }
 }
 
+/// Replaces the sealed secret of a user's own access key. Fails with `NoSuchUser`, `NotUser` and
+/// `Changed`.
+#[derive(Clone, Copy, Debug)]
+pub struct SetUserSecret<'a> {
+    /// The name of the user to change.
+    pub access_key: &'a str,
+    /// The new secret, sealed for this access key.
+    pub sealed_secret: &'a [u8],
+    /// The version of the record that the caller has seen; `None` for any.
+    pub expected: Option<Expected>,
+}
+
+impl Planner for SetUserSecret<'_> {
+    type Output = Result<(), AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        let changed = change_user(view, self.access_key, self.expected, |user| {
+            user.sealed_secret = self.sealed_secret.to_vec();
+        });
+        step(changed.map(|plan| (plan, ())))
+    }
+}
+
 /// Returns the plan that changes fields of a user.
 fn change_user(
     view: &mut View<'_>,

@@ -46,6 +46,7 @@ mod view;
 pub use access::{
     AccessError, AddUser, Expected, FindPolicy, FindUser, IsBuiltIn, ListPolicies, ListUsers,
     RecordHash, RemovePolicy, SetPolicy, SetUserEnabled, SetUserOwner, SetUserPolicies,
+    SetUserSecret,
 };
 pub use access_key::{
     AddKey, ChangeKey, KEYS_PER_USER_MAX, KeyChange, LAST_USES_MAX, ListTokens, RecordLastUses,

@@ -231,3 +231,21 @@ async fn of_two_concurrent_additions_of_an_access_key_one_fails() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_secret_is_written_only_if_it_is_another_one() {
+    let store = with_volume(MemoryStore::new()).await;
+    let admin = over(store.clone());
+    let anna = add(&admin, "anna", &["readonly"]).await;
+    let sealed = async || record(&*store, "anna").await.unwrap().sealed_secret;
+    let before = sealed().await;
+    assert!(!admin.set_user_secret("anna", &anna.secret, &Open).await.unwrap());
+    assert_eq!(sealed().await, before, "the same secret is not sealed again");
+    assert!(admin.set_user_secret("anna", "another-secret", &Open).await.unwrap());
+    assert!(sealed().await.starts_with(b"anna another-secret "));
+    assert_eq!(admin.user("anna").await.unwrap().policies, names(&["readonly"]), "the rest stays");
+    let weak = admin.set_user_secret("anna", "short", &Open).await;
+    assert!(matches!(weak, Err(AdminError::Name(_))), "{weak:?}");
+    let missing = admin.set_user_secret("bert", "another-secret", &Open).await;
+    assert!(matches!(missing, Err(AdminError::NoSuchUser)), "{missing:?}");
+}

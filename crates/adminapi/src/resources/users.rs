@@ -231,6 +231,27 @@ impl AdminApi {
         Ok(shown(self.admin.user(name).await?))
     }
 
+    /// Gives a user's own access key this secret, 8 to 128 printable characters. Returns false if
+    /// it has the secret already; nothing is written then.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:CreateUser`, and for a user with actions that the sender may
+    /// not do; `InvalidName` for the secret, `NoSuchUser`, `Changed`.
+    pub async fn put_user_secret(
+        &self,
+        actor: &Actor<'_>,
+        name: &str,
+        secret: &str,
+    ) -> Result<bool, ApiError> {
+        actor.require(AdminAction::CreateUser)?;
+        self.check_rank_of_user(actor, name).await?;
+        let changed = self.admin.set_user_secret(name, secret, &Sealer(&self.access)).await?;
+        if changed {
+            self.follow_access().await;
+        }
+        Ok(changed)
+    }
+
     /// Removes a user with its keys, tokens and memberships.
     ///
     /// # Errors

@@ -125,6 +125,11 @@ impl MasterKey {
         String::from_utf8(opened).map(Secret).map_err(|_| SealError::Foreign)
     }
 
+    /// Returns true if these bytes are this secret, sealed for this access key.
+    pub fn is_sealed(&self, access_key: &str, secret: &str, sealed: &[u8]) -> bool {
+        self.open(access_key, sealed).is_ok_and(|opened| opened.expose() == secret)
+    }
+
     fn cipher(&self) -> Aes256Gcm {
         Aes256Gcm::new(&Key::<Aes256Gcm>::from(self.0))
     }

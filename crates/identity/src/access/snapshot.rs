@@ -516,6 +516,11 @@ impl Access {
     ) -> Vec<u8> {
         self.master.seal(access_key, secret, nonce)
     }
+
+    /// Returns true if these bytes are this secret, sealed for this access key.
+    pub fn is_sealed(&self, access_key: &str, secret: &str, sealed: &[u8]) -> bool {
+        self.master.is_sealed(access_key, secret, sealed)
+    }
 }
 
 /// Returns the policies of a user and of its enabled groups, each once. Fails with a sentence about

@@ -18,6 +18,9 @@ fn a_sealed_secret_opens_for_its_access_key_alone() {
     assert_eq!(master(7).open("anna", &sealed), Ok(secret));
     assert_eq!(master(7).open("bert", &sealed), Err(SealError::Foreign));
     assert_eq!(master(8).open("anna", &sealed), Err(SealError::Foreign));
+    assert!(master(7).is_sealed("anna", "correct horse", &sealed));
+    assert!(!master(7).is_sealed("anna", "correct horse ", &sealed), "another secret");
+    assert!(!master(7).is_sealed("bert", "correct horse", &sealed), "another access key");
 }
 
 #[test]
