@@ -15,6 +15,7 @@ use crate::commands::{
     trash, upkeep, user, warmup,
 };
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
+use crate::minio_variables::{Found, MinioVariables};
 use crate::outcome::Outcome;
 use crate::serve::GatewaySettings;
 use crate::serve::SettingsSource;
@@ -111,15 +112,31 @@ struct GatewayOptions {
 }
 
 impl GatewayOptions {
-    /// Returns the settings in force, from these options, `file` and the defaults.
-    fn settle(self, volume: VolumeSettings, file: &File) -> Result<GatewaySettings, Problem> {
+    /// Returns the settings in force, from these options, `file`, MinIO's variables and the
+    /// defaults. Also returns the variables of MinIO that were found.
+    fn settle(
+        self,
+        VolumeOptions { settings: volume, given, minio }: VolumeOptions,
+        file: &File,
+    ) -> Result<(GatewaySettings, Vec<Found>), Problem> {
         let settle = || {
             let open = self.opening.settle(file)?;
             let mount = self.mounting.settle(file)?;
-            Ok(GatewaySettings { volume, open, mount, serve: self.serving.settle(file)? })
+            let volumes = minio.check_volumes(&given)?;
+            let (serving, mut found) = minio.serving(self.serving.or(Serving::from_file(file)));
+            found.extend(volumes);
+            Ok((GatewaySettings { volume, open, mount, serve: serving.settle(file)? }, found))
         };
         settle().map_err(|problem: Problem| problem.because(Cause::Settings))
     }
+}
+
+/// The settings of the volume, and their sources that a gateway needs.
+struct VolumeOptions {
+    settings: VolumeSettings,
+    /// The options that flags, variables of this program and the file give.
+    given: Common,
+    minio: MinioVariables,
 }
 
 /// Runs the program, and returns its exit status.
@@ -162,12 +179,16 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
     let file = file.unwrap_or_default();
     // The options of the stores are global: each command accepts them before and after its name.
     let common = cli.common.clone();
-    let volume = cli.common.settle(&file).map_err(wrong_setting)?;
+    let minio = MinioVariables::read()?;
+    let given = cli.common.or(Common::from_file(&file));
+    let volume = minio.common(given.clone()).settle(&file).map_err(wrong_setting)?;
+    let of_gateway = |settings| VolumeOptions { settings, given, minio };
     match cli.command {
         Command::Serve(options) => {
             let serving = options.serving.clone();
-            let settings = options.settle(volume, &file)?;
+            let (settings, found) = options.settle(of_gateway(volume), &file)?;
             let filter = logging::start(&settings.volume).map_err(wrong_setting)?;
+            found.iter().for_each(Found::log);
             let source = SettingsSource { config: cli.config, common, serving, filter };
             runtime()?.block_on(supervisor::watched(serve::serve(settings, source)))?;
         }
@@ -205,12 +226,16 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         }
         Command::Bench(command) => runtime()?.block_on(bench::run(command))?,
         Command::Health(options) => {
-            runtime()?.block_on(check::health(options.settle(volume, &file)?.serve))?;
+            runtime()?
+                .block_on(check::health(options.settle(of_gateway(volume), &file)?.0.serve))?;
         }
         Command::Status(options) => {
-            runtime()?.block_on(check::status(options.settle(volume, &file)?.serve))?;
+            runtime()?
+                .block_on(check::status(options.settle(of_gateway(volume), &file)?.0.serve))?;
         }
-        Command::CheckConfig(options) => check::config(&options.settle(volume, &file)?)?,
+        Command::CheckConfig(options) => {
+            check::config(&options.settle(of_gateway(volume), &file)?.0)?;
+        }
         Command::Version(command) => command.run()?,
         Command::Completion(command) => command.run(Cli::command())?,
         Command::Manual(command) => command.run(Cli::command())?,

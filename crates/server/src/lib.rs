@@ -6,6 +6,7 @@
 //! and the gateway, and `edge`, a crate, serves the gateway to HTTP clients.
 
 mod backend;
+mod bootstrap;
 mod bucket_metrics;
 mod build;
 mod cli;
@@ -19,6 +20,7 @@ mod instance;
 mod logging;
 mod metrics;
 mod metrics_listener;
+mod minio_variables;
 mod node_report;
 mod operator;
 mod outcome;

@@ -19,6 +19,7 @@ mod sockets;
 use std::sync::Arc;
 use std::time::Duration;
 
+use adminapi::AdminApi;
 use audit::AuditLog;
 use edge::{
     ConnectionPermits, Edge, EdgeMetrics, Hosts, Lingering, Listener, RELOAD_INTERVAL,
@@ -36,7 +37,9 @@ use tokio_util::task::TaskTracker;
 use volume::Volume;
 
 use crate::backend::{self, Backend};
+use crate::bootstrap::Declared;
 use crate::config::{MountSettings, OpenSettings, OwnershipClass, ServeSettings, VolumeSettings};
+use crate::credentials::Root;
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::passes::Passes;
@@ -72,6 +75,7 @@ pub(crate) async fn serve(
     let tls = serve.tls.clone().map(load_tls).transpose().map_err(wrong_setting)?;
     let log = access_log(serve).map_err(wrong_setting)?;
     let web_roles = web_roles::from_settings(&serve.openid).map_err(wrong_setting)?;
+    let declared = Declared::read(serve).map_err(wrong_setting)?;
     let sockets = Sockets::bind(serve).await?;
     let existing = founding::admit(volume, Intent::Serve { create: serve.create }).await?;
     // After `admit`, which decides by the existence of the data directory.
@@ -90,16 +94,14 @@ pub(crate) async fn serve(
     access.read(&shared).await.map_err(unreadable)?;
     let audited = Audited::registered(log, &access, &serve.region, &metrics);
 
+    let (gateway, api) = bootstrapped(&settings, (&backend, &access), &declared, &root).await?;
     let mounted = mount_if_set((&backend, &metrics), mount, serve).await?;
     audited.mount_began(serve.mount.as_deref(), shared.now());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     tasks.spawn(keep_last_uses(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
-    let gateway =
-        Gateway::new(Arc::clone(&shared), Arc::clone(&access), gateway_settings(serve, open));
     let day = Duration::from_secs(open.lifecycle_day_seconds);
     let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
-    let api = console::api(&settings, &backend, &gateway, &access);
     let service = S3::new(gateway, Arc::clone(&shared), Arc::clone(&audited));
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
@@ -197,6 +199,24 @@ fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Sett
         lifecycle_day: Duration::from_secs(open.lifecycle_day_seconds),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
     }
+}
+
+/// Returns the gateway and its administration, with the declarations in force. If one is refused,
+/// closes the backend, which ends the session.
+async fn bootstrapped(
+    settings: &GatewaySettings,
+    (backend, access): (&Backend, &Arc<Access>),
+    declared: &Declared,
+    root: &Root,
+) -> Result<(Arc<Gateway>, Arc<AdminApi>), Problem> {
+    let of_gateway = gateway_settings(&settings.serve, &settings.open);
+    let gateway = Gateway::new(Arc::clone(&backend.volume), Arc::clone(access), of_gateway);
+    let api = console::api(settings, backend, &gateway, access);
+    let applied = declared.apply(&api, &root.user).await;
+    if applied.is_err() {
+        backend.close().await;
+    }
+    applied.map(|()| (gateway, api))
 }
 
 /// Mounts the volume if `--mount` is given. If that fails, closes the backend, which ends the

@@ -1,6 +1,7 @@
 //! The program as a user runs it: a process with its own folder, port and environment.
 
 mod access;
+mod bootstrap;
 mod modes;
 mod places;
 mod promtool;

@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::bootstrap::Declared;
 use crate::config::{ADMIN_LISTEN_DEFAULT, ListenAt, ServeSettings, in_force};
 use crate::output::say;
 use crate::serve::GatewaySettings;
@@ -86,9 +87,11 @@ pub(crate) async fn status(settings: ServeSettings) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Runs `ashlar check-config`: prints the settings in force as a configuration file.
+/// Runs `ashlar check-config`: prints the settings in force as a configuration file. Also checks the
+/// form of the bootstrap file.
 pub(crate) fn config(settings: &GatewaySettings) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = settings;
+    Declared::read(serve)?;
     let text = toml::to_string(&in_force(volume, open, mount, serve))
         .map_err(|error| Problem::new("print the configuration", error))?;
     say(format_args!("{}", text.trim_end()));

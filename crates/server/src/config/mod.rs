@@ -272,6 +272,10 @@ pub(crate) struct ServeSettings {
     pub(crate) admin_hosts: Vec<String>,
     /// The address of the console and the administration API.
     pub(crate) console_listen: ListenAt,
+    /// Buckets to create at the start, each as `NAME` or `NAME:ACCESS`.
+    pub(crate) buckets: Vec<String>,
+    /// The file with declarations that the start puts in force.
+    pub(crate) bootstrap: Option<PathBuf>,
     pub(crate) bucket_metrics_max: u32,
     pub(crate) access_log: LogSink,
     pub(crate) access_log_format: AccessLogFormat,
@@ -467,6 +471,8 @@ impl Serving {
             admin_listen,
             console_listen,
             admin_hosts: named(serving.admin_host),
+            buckets: named(serving.buckets),
+            bootstrap: serving.bootstrap.filter(present),
             bucket_metrics_max: serving.bucket_metrics_max.unwrap_or(100),
             access_log: LogSink::parse(&serving.access_log.unwrap_or_default()),
             access_log_format: serving.access_log_format.unwrap_or_default(),
@@ -545,6 +551,8 @@ pub(crate) fn in_force(
         admin_listen: serve.admin_listen.text(),
         console_listen: serve.console_listen.text(),
         admin_host: Some(serve.admin_hosts.clone()),
+        buckets: Some(serve.buckets.clone()),
+        bootstrap: serve.bootstrap.clone(),
         bucket_metrics_max: Some(serve.bucket_metrics_max),
         access_log: Some(serve.access_log.to_string()),
         access_log_format: Some(serve.access_log_format),

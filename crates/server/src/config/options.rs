@@ -238,6 +238,15 @@ options! {
         /// any free port if that port is in use]
         #[arg(value_name = "HOST:PORT")]
         console_listen: String = "ASHLAR_CONSOLE_LISTEN",
+        /// A bucket that the start creates if it does not exist, such as photos or site:download.
+        /// After the colon stands the access of clients without credentials: private, download,
+        /// upload or public. Can be repeated
+        #[arg(value_name = "BUCKET", value_delimiter = ',')]
+        buckets: Vec<String> = "ASHLAR_BUCKETS",
+        /// A TOML file that declares buckets, users, groups and policies, which the start puts in
+        /// force
+        #[arg(value_name = "FILE")]
+        bootstrap: PathBuf = "ASHLAR_BOOTSTRAP",
         /// The number of buckets, in order of name, whose usage and quota are metrics. 0 shows none
         /// [default: 100]
         #[arg(value_name = "COUNT")]
