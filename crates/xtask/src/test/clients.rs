@@ -29,7 +29,7 @@ const SUITE_LIMIT: Duration = Duration::from_mins(12);
 
 /// The suites, each with its Python environment. A suite is the files `test_NAME.py` and
 /// `test_NAME_*.py`.
-const SUITES: [(&str, Python); 14] = [
+const SUITES: [(&str, Python); 15] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
     ("mc", Python::Aws),
@@ -44,6 +44,7 @@ const SUITES: [(&str, Python); 14] = [
     (LIFECYCLE, Python::Aws),
     (ADMIN, Python::Aws),
     (CONSOLE, Python::Aws),
+    (PAGES, Python::Aws),
 ];
 
 /// The suite that counts the gateway's requests to its block store. It moves many bytes, and its
@@ -66,9 +67,13 @@ const ADMIN: &str = "admin";
 /// The suite of the console, which a browser runs. Like [`BROWSER`], it depends on the scheme.
 const CONSOLE: &str = "console";
 
+/// The suite of the blocks of `docs/CLIENTS.md`, which readers copy. It has clients of both Python
+/// environments, and the page has no certificate.
+const PAGES: &str = "pages";
+
 /// The suites of a plain run in `folder-http`. They test the gateway more than its block store.
-const SUITES_ON_A_FOLDER: [&str; 9] =
-    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN, CONSOLE];
+const SUITES_ON_A_FOLDER: [&str; 10] =
+    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN, CONSOLE, PAGES];
 
 /// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in
 /// the cells of other engines.
@@ -169,6 +174,7 @@ impl Cell {
         match suite {
             COLUMNAR => self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls,
             BROWSER | CONSOLE => self.subject == Subject::Folder,
+            PAGES => self.subject == Subject::Folder && !self.tls,
             ERRORS | ADMIN => self.subject != Subject::Reference,
             _ => true,
         }
@@ -357,6 +363,7 @@ fn one_suite(
         .env("ASHLAR_TEST_ACCESS_KEY", ACCESS_KEY)
         .env("ASHLAR_TEST_SECRET_KEY", SECRET_KEY)
         .env("ASHLAR_TEST_MC", &tools.mc)
+        .env("ASHLAR_TEST_PYTHON_FRAMES", &tools.python_frames)
         // Runs must not write into the checkout.
         .env("PYTHONDONTWRITEBYTECODE", "1")
         // The variable of the user's own environment is for another server.
