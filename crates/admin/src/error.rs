@@ -3,7 +3,7 @@
 //! For example, after `Contended` the caller can repeat the operation, and after `Unknown` it must
 //! first check whether the change was made.
 
-use namespace::{AccessError, FsError};
+use namespace::{AccessError, FsError, JobError};
 use session::VolumeError;
 
 use crate::NameError;
@@ -11,6 +11,9 @@ use crate::NameError;
 /// The reason why an operation failed. Its text is a fragment that fits after "cannot …:".
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
+    /// An operation on jobs is refused.
+    #[error(transparent)]
+    Job(#[from] JobError),
     /// The name or the secret is not valid.
     #[error(transparent)]
     Name(#[from] NameError),

@@ -19,6 +19,7 @@ mod error;
 mod etag;
 mod fork;
 mod group;
+mod job;
 mod key;
 mod maintenance;
 mod names;
@@ -42,13 +43,17 @@ pub use error::AdminError;
 pub use etag::{Etag, EtagError};
 pub use fork::BucketFork;
 pub use group::NamedGroup;
+pub use job::{JOB_LINES_MAX, NewJob};
 pub use key::{DESCRIPTION_BYTES_MAX, IssuedToken, NewKey, NewToken, TOKEN_ACTIONS_MAX};
 pub use maintenance::Collection;
 pub use names::{
     NameError, check_access_key, check_account_name, check_group_name, check_policy_name,
     check_secret,
 };
-pub use namespace::{BucketChange, BucketConfigs, FoundBucket, KeyChange};
+pub use namespace::{
+    BucketChange, BucketConfigs, FoundBucket, JOBS_KEPT_MAX, JOBS_RUNNING_MAX, JobEnd, JobError,
+    JobOrder, KeyChange, NumberedJob,
+};
 pub use node::{BLOCKS_LISTED_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
 pub use overview::UserOverview;
 pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet, StoredPolicy};

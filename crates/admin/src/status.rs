@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use record::key::{self, space};
-use record::{HeartbeatRecord, Nonce, SessionRecord, Timestamp, VolumeRecord};
+use record::{HeartbeatRecord, Nonce, SessionFacts, SessionRecord, Timestamp, VolumeRecord};
 use session::{entries, session_in_key, value};
 use store::{Durability, Read};
 
@@ -42,6 +42,8 @@ pub struct OpenSession {
     pub reads: String,
     /// The addresses at which other sessions reach it.
     pub reach: Vec<String>,
+    /// Facts about its process.
+    pub facts: SessionFacts,
 }
 
 impl Admin {
@@ -81,10 +83,10 @@ impl Admin {
             let nonce = session_in_key(&entry.key)
                 .ok_or_else(|| AdminError::Corrupt(format!("{:?} names no session", entry.key)))?;
             let record = SessionRecord::decode(&entry.key, &entry.value);
-            let SessionRecord { began, place, reach } =
+            let SessionRecord { began, place, reach, facts } =
                 record.map_err(|error| corrupt(&entry.key, &error))?;
             let reads = beats.get(&Some(nonce)).cloned().unwrap_or_default();
-            Ok(OpenSession { nonce, place, began, reads, reach })
+            Ok(OpenSession { nonce, place, began, reads, reach, facts })
         });
         let sessions = sessions.collect::<Result<_, AdminError>>()?;
         // The store learns of changed server settings when it reads, so its durability comes after

@@ -7,6 +7,7 @@ mod service {
     mod access;
     mod doubt;
     mod group;
+    mod job;
     mod key;
     mod node;
     mod whole;

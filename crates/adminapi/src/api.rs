@@ -2,16 +2,21 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use admin::Admin;
 use block::BlockStore;
 use gateway::Gateway;
 use identity::Access;
+use maintained::MaintainedVolume;
 use serde_json::Value;
+use store::MetaStore;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use volume::Volume;
+
+use crate::jobs::{JobParts, Jobs};
 
 /// The number of locks of buckets. Buckets whose names have one hash share a lock.
 const BUCKET_LOCKS: usize = 64;
@@ -32,6 +37,8 @@ pub struct ProcessFacts {
     pub durability: Box<dyn Fn() -> String + Send + Sync>,
     /// The settings in force, without secrets.
     pub settings: Value,
+    /// The folder for dumps of the metadata.
+    pub dumps: PathBuf,
 }
 
 impl fmt::Debug for ProcessFacts {
@@ -43,8 +50,10 @@ impl fmt::Debug for ProcessFacts {
 /// The parts of a process on which the API works.
 #[derive(Debug)]
 pub struct Parts {
-    /// The volume.
-    pub volume: Arc<Volume>,
+    /// The volume with its upkeep.
+    pub volume: MaintainedVolume,
+    /// The metadata store.
+    pub meta: Arc<dyn MetaStore>,
     /// The gateway, which carries out operations of S3 for the API.
     pub gateway: Arc<Gateway>,
     /// The accounts, access keys and policies in force.
@@ -66,6 +75,7 @@ pub struct AdminApi {
     pub(crate) admin: Admin,
     pub(crate) blocks: Arc<dyn BlockStore>,
     pub(crate) facts: ProcessFacts,
+    pub(crate) jobs: Jobs,
     pub(crate) started: Instant,
     bucket_locks: [Mutex<()>; BUCKET_LOCKS],
     pub(crate) openapi: OnceLock<Value>,
@@ -74,9 +84,19 @@ pub struct AdminApi {
 impl AdminApi {
     /// Returns the API over the parts of a process.
     pub fn new(parts: Parts) -> AdminApi {
-        let Parts { volume, gateway, access, admin, blocks, facts } = parts;
+        let Parts { volume, meta, gateway, access, admin, blocks, facts } = parts;
+        let jobs = Jobs::new(JobParts {
+            admin: admin.clone(),
+            volume: volume.clone(),
+            gateway: Arc::clone(&gateway),
+            access: Arc::clone(&access),
+            meta,
+            blocks: Arc::clone(&blocks),
+            dumps: facts.dumps.clone(),
+        });
         AdminApi {
-            volume,
+            jobs,
+            volume: Arc::clone(&volume),
             gateway,
             access,
             admin,
@@ -95,6 +115,11 @@ impl AdminApi {
         bucket.hash(&mut hasher);
         let at = usize::try_from(hasher.finish() % BUCKET_LOCKS as u64).unwrap_or(0);
         self.bucket_locks[at].lock().await
+    }
+
+    /// Stops the jobs of this gateway, and waits for their ends. Call this before the session ends.
+    pub async fn end_jobs(&self) {
+        self.jobs.end().await;
     }
 
     /// Returns the volume.

@@ -212,6 +212,14 @@ impl AdminApi {
             }
 
             Endpoint::ListSessions => Reply::json(&self.sessions(actor()?, &call.query()?).await?),
+            Endpoint::ListJobs => Reply::json(&self.list_jobs(actor()?, &call.query()?).await?),
+            Endpoint::PostJob => Reply::json(&self.post_job(actor()?, &call.body()?).await?),
+            Endpoint::GetJob => Reply::json(&self.job(actor()?, named).await?),
+            Endpoint::StopJob => Reply::json(&self.stop_job(actor()?, named).await?),
+            Endpoint::DeleteJob => {
+                self.delete_job(actor()?, named).await?;
+                Ok(Reply::empty())
+            }
             Endpoint::GetNode => Reply::json(&self.node(actor()?, &call.query()?).await?),
         }
     }

@@ -13,8 +13,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::page::{ListPage, PageQuery};
 use crate::resources::{
-    accounts, buckets, groups, keys, me, nodes, policies, public, quota, sessions, simulation,
-    status, trash, users,
+    accounts, buckets, groups, jobs, keys, me, nodes, policies, public, quota, sessions,
+    simulation, status, trash, users,
 };
 
 /// The permission that an endpoint needs.
@@ -313,6 +313,16 @@ endpoints! {
 
     ListSessions = GET "/sessions" ListSessions query(PageQuery) => json(ListPage<sessions::SessionJson>),
         "Lists the gateways and mounts that have the volume open.";
+    ListJobs = GET "/jobs" ListJobs query(PageQuery) => json(ListPage<jobs::JobJson>),
+        "Lists jobs, the newest first.";
+    PostJob = POST "/jobs" login body(jobs::NewJobJson) => json(jobs::JobJson),
+        "Starts a job. Each kind has its permissions; most need `admin:StartJob`.";
+    GetJob = GET "/jobs/{job}" login none => json(jobs::JobJson),
+        "Returns a job. A job of another user needs `admin:ListJobs`.";
+    StopJob = POST "/jobs/{job}/stop" login none => json(jobs::JobJson),
+        "Asks a job to stop. A job of another user needs `admin:CancelJob`.";
+    DeleteJob = DELETE "/jobs/{job}" login none => empty,
+        "Removes the record of a job that has ended. A job of another user needs `admin:CancelJob`.";
     GetNode = GET "/nodes" InspectData query(nodes::NodeQuery) => json(nodes::Node),
         "Returns the inode, the blocks and the holders of a file or object.";
 }

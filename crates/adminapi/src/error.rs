@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use admin::AdminError;
+use admin::{AdminError, JobError};
 use http::StatusCode;
 use s3::{Code, Fault};
 use serde::Serialize;
@@ -154,6 +154,12 @@ fn kind(error: &AdminError) -> (StatusCode, &'static str) {
     match error {
         AdminError::Name(_) | AdminError::BucketName(_) => (StatusCode::BAD_REQUEST, "InvalidName"),
         AdminError::Document(_) => (StatusCode::BAD_REQUEST, "InvalidPolicy"),
+        AdminError::Job(JobError::NoSuchJob) => (StatusCode::NOT_FOUND, "NoSuchJob"),
+        AdminError::Job(JobError::TooMany) => (StatusCode::CONFLICT, "TooManyJobs"),
+        AdminError::Job(JobError::Runs(_)) => (StatusCode::CONFLICT, "JobRuns"),
+        AdminError::Job(JobError::HasEnded | JobError::IsRunning) => {
+            (StatusCode::CONFLICT, "InvalidState")
+        }
         AdminError::NoSuchUser => (StatusCode::NOT_FOUND, "NoSuchUser"),
         AdminError::NoSuchGroup => (StatusCode::NOT_FOUND, "NoSuchGroup"),
         AdminError::NoSuchMember(_) => (StatusCode::NOT_FOUND, "NoSuchMember"),

@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use gateway::{HttpBody, RequestId, Served};
+use gateway::{Gateway, HttpBody, RequestId, Served};
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
@@ -90,30 +90,7 @@ impl AdminApi {
         call: &S3Call<'_>,
         body: HttpBody,
     ) -> Result<Response<HttpBody>, ApiError> {
-        let mut request = Request::new(body);
-        *request.method_mut() = call.method.clone();
-        *request.uri_mut() = call.uri()?;
-        request.headers_mut().clone_from(&call.headers);
-        let extensions = request.extensions_mut();
-        extensions.insert(RequestId(actor.request_id().to_owned()));
-        // The proof of the sender, in place of a signature.
-        extensions.insert(actor.authenticated().clone());
-        if let Some(client) = actor.client() {
-            extensions.insert(client);
-        }
-        let uri = request.uri().clone();
-        let mut response = self.gateway.handle(request).await;
-        let served = response.extensions_mut().remove::<Served>();
-        // Pages read many configurations of buckets, which would hide the other lines.
-        if let Some(served) = served.filter(|_| call.method != Method::GET || call.key.is_some()) {
-            let (method, status) = (call.method.clone(), response.status());
-            actor.notes().note(|noted| {
-                if noted.s3.len() < S3_CALLS_NOTED_MAX {
-                    noted.s3.push(S3Noted { method, uri, status, served });
-                }
-            });
-        }
-        Ok(response)
+        stream(&self.gateway, actor, call, body).await
     }
 
     /// Sends a request to the gateway in the name of the sender, and returns the whole response.
@@ -124,19 +101,62 @@ impl AdminApi {
         call: &S3Call<'_>,
         body: Bytes,
     ) -> Result<S3Reply, ApiError> {
-        let mut call = call.clone();
-        call.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-        let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
-        let (head, body) = self.stream_s3(actor, &call, body).await?.into_parts();
-        let body = body::collect(body, RESPONSE_BYTES_MAX).await.map_err(|error| {
-            tracing::warn!(?error, "cannot read a response of the gateway");
-            ApiError::from(s3::Code::InternalError)
-        })?;
-        if head.status.is_success() {
-            return Ok(S3Reply { headers: head.headers, body });
-        }
-        Err(error_of(head.status, &body))
+        send(&self.gateway, actor, call, body).await
     }
+}
+
+/// Sends a request to a gateway of this process, as [`AdminApi::stream_s3`] does.
+pub(crate) async fn stream(
+    gateway: &Gateway,
+    actor: &Actor<'_>,
+    call: &S3Call<'_>,
+    body: HttpBody,
+) -> Result<Response<HttpBody>, ApiError> {
+    let mut request = Request::new(body);
+    *request.method_mut() = call.method.clone();
+    *request.uri_mut() = call.uri()?;
+    request.headers_mut().clone_from(&call.headers);
+    let extensions = request.extensions_mut();
+    extensions.insert(RequestId(actor.request_id().to_owned()));
+    // The proof of the sender, in place of a signature.
+    extensions.insert(actor.authenticated().clone());
+    if let Some(client) = actor.client() {
+        extensions.insert(client);
+    }
+    let uri = request.uri().clone();
+    let mut response = gateway.handle(request).await;
+    let served = response.extensions_mut().remove::<Served>();
+    // Pages read many configurations of buckets, which would hide the other lines.
+    if let Some(served) = served.filter(|_| call.method != Method::GET || call.key.is_some()) {
+        let (method, status) = (call.method.clone(), response.status());
+        actor.notes().note(|noted| {
+            if noted.s3.len() < S3_CALLS_NOTED_MAX {
+                noted.s3.push(S3Noted { method, uri, status, served });
+            }
+        });
+    }
+    Ok(response)
+}
+
+/// Sends a request to a gateway of this process, as [`AdminApi::s3`] does.
+pub(crate) async fn send(
+    gateway: &Gateway,
+    actor: &Actor<'_>,
+    call: &S3Call<'_>,
+    body: Bytes,
+) -> Result<S3Reply, ApiError> {
+    let mut call = call.clone();
+    call.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+    let (head, body) = stream(gateway, actor, &call, body).await?.into_parts();
+    let body = body::collect(body, RESPONSE_BYTES_MAX).await.map_err(|error| {
+        tracing::warn!(?error, "cannot read a response of the gateway");
+        ApiError::from(s3::Code::InternalError)
+    })?;
+    if head.status.is_success() {
+        return Ok(S3Reply { headers: head.headers, body });
+    }
+    Err(error_of(head.status, &body))
 }
 
 /// Returns the error in an error document of S3. `status` is the status of the response.

@@ -22,6 +22,7 @@ mod content_map;
 mod error;
 mod group;
 mod inode_state;
+mod job;
 mod list;
 mod lock;
 mod lookup;
@@ -64,6 +65,10 @@ pub use error::{FsError, Halt};
 pub use group::{
     ChangeMembers, FindGroup, GROUPS_MAX, GROUPS_PER_USER_MAX, ListGroups, MEMBERS_AT_ONCE_MAX,
     MEMBERS_PER_GROUP_MAX, Membership, PutGroup, RemoveGroup,
+};
+pub use job::{
+    JOBS_KEPT_MAX, JOBS_RUNNING_MAX, JobEnd, JobError, JobOrder, ListJobs, NumberedJob, RemoveJob,
+    ReportJob, StartJob, StopJob,
 };
 pub use list::{
     ListEntry, ListQuery, ListStart, Listing, PAGE_RANGES_MAX, PAGE_WAVES_MAX, WAVE_RANGES, Walk,

@@ -91,6 +91,8 @@ pub mod space {
     pub const ACCOUNT: Space = Space(b'm');
     /// Named policies: JSON documents that say which requests an access key may send.
     pub const POLICY: Space = Space(b'g');
+    /// Jobs: long work that operators start, by number.
+    pub const JOB: Space = Space(b'r');
     /// Counts and times of directories and buckets. Counters only.
     pub const COUNTER: Space = Space(b'n');
     /// The bytes of each pack (a block of several files) that files still reference. Counters only.
@@ -102,7 +104,7 @@ pub mod space {
     pub const REFERENCING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// All spaces of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 33] = [
+    pub const ALL: [Space; 34] = [
         VOLUME,
         LEASE,
         EPOCH,
@@ -129,6 +131,7 @@ pub mod space {
         USER,
         LAST_USE,
         POLICY,
+        JOB,
         STAGED_INLINE,
         HOLD,
         LOCKS,
@@ -431,6 +434,11 @@ pub fn last_use(access_key: &str) -> Key {
 /// The key of a named policy's record.
 pub fn policy(name: &str) -> Key {
     Key::new(space::POLICY, 0, name.as_bytes())
+}
+
+/// The key of a job with this number. Later jobs have larger numbers.
+pub fn job(number: u64) -> Key {
+    Key::new(space::JOB, 0, &number.to_be_bytes())
 }
 
 /// The range of all records of a partition: its first key, and the first key of the next partition.

@@ -17,6 +17,7 @@ mod headers;
 mod hex;
 mod id;
 mod inode;
+mod job;
 pub mod key;
 mod lifecycle_pass;
 mod lock;
@@ -48,6 +49,7 @@ pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
     Attributes, Directory, HeadBody, Inode, InodeBody, InodeHead, Special, SpecialKind, Symlink,
 };
+pub use job::{Job, JobKind, JobState};
 pub use lifecycle_pass::{LifecyclePass, PassPosition};
 pub use lock::{
     FileLocks, HeldLock, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, RangeLock, RangeLockKind,
@@ -56,8 +58,8 @@ pub use lock::{
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
 pub use small::{
-    Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionRecord,
-    SlotRecord, SweptRecord, VolumeRecord,
+    Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionFacts,
+    SessionKind, SessionRecord, SlotRecord, SweptRecord, VolumeRecord,
 };
 pub use sum::{Sum, SumAlgorithm, SumKind};
 pub use tag::Tag;

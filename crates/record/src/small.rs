@@ -73,6 +73,56 @@ record!(
     |from| { Sequence(from.varint("number")?) }
 );
 
+/// The kind of process of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SessionKind {
+    /// A command of an operator.
+    #[default]
+    Command,
+    /// `ashlar serve`.
+    Gateway,
+    /// `ashlar mount`.
+    Mount,
+}
+
+impl SessionKind {
+    /// All kinds.
+    pub const ALL: [SessionKind; 3] =
+        [SessionKind::Command, SessionKind::Gateway, SessionKind::Mount];
+
+    /// Returns the name of the kind, as APIs show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionKind::Command => "command",
+            SessionKind::Gateway => "gateway",
+            SessionKind::Mount => "mount",
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            SessionKind::Command => 0,
+            SessionKind::Gateway => 1,
+            SessionKind::Mount => 2,
+        }
+    }
+}
+
+/// Facts about the process of a session, for operators.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// The kind of process.
+    pub kind: SessionKind,
+    /// The version of the program; empty for a command.
+    pub version: String,
+    /// The addresses at which it serves clients, as URLs.
+    pub addresses: Vec<String>,
+    /// The folder on which it mounts the volume; empty if it mounts nothing.
+    pub folder: String,
+    /// The directory of the volume that the mount shows; empty for the whole volume.
+    pub subdirectory: String,
+}
+
 /// The record of a live session, which is one run of a gateway or mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
@@ -83,6 +133,8 @@ pub struct SessionRecord {
     /// The addresses at which other sessions reach this one, the fastest first: `unix:PATH` or
     /// `tcp:HOST:PORT`. None if the session neither gives nor takes leases.
     pub reach: Vec<String>,
+    /// Facts about the process.
+    pub facts: SessionFacts,
 }
 
 record!(
@@ -93,6 +145,12 @@ record!(
         for address in &this.reach {
             to.bytes(address.as_bytes());
         }
+        let SessionFacts { kind, version, addresses, folder, subdirectory } = &this.facts;
+        to.u8(kind.code()).bytes(version.as_bytes()).varint(addresses.len() as u64);
+        for address in addresses {
+            to.bytes(address.as_bytes());
+        }
+        to.bytes(folder.as_bytes()).bytes(subdirectory.as_bytes());
     },
     |from| {
         let (began, place) = (Timestamp(from.signed("began")?), from.string("place")?);
@@ -101,7 +159,16 @@ record!(
         for _ in 0..from.varint("addresses")? {
             reach.push(from.string("reach")?);
         }
-        SessionRecord { began, place, reach }
+        let kind = from.u8("kind")?;
+        let kind = SessionKind::ALL.into_iter().find(|known| known.code() == kind);
+        let kind = kind.ok_or(DecodeError::Field("kind"))?;
+        let (version, mut addresses) = (from.string("version")?, Vec::new());
+        for _ in 0..from.varint("addresses")? {
+            addresses.push(from.string("address")?);
+        }
+        let (folder, subdirectory) = (from.string("folder")?, from.string("subdirectory")?);
+        let facts = SessionFacts { kind, version, addresses, folder, subdirectory };
+        SessionRecord { began, place, reach, facts }
     }
 );
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use block::{BlockReader, BlockStore};
 use cache::Cache;
 use maintained::MaintainedVolume;
+use record::SessionFacts;
 use store::MetaStore;
 use volume::{Ledger, SessionOptions, VolumeOptions};
 
@@ -57,10 +58,10 @@ impl Backend {
 /// Opens the metadata store, the block store, the cache and the volume. `existing` is the metadata
 /// store if [`founding::admit`] has opened it; it has a volume, so none is created. `ledger` is the
 /// state of a mount that survives its process; `None` if no other process can continue this one's
-/// work. `seed` seeds the jitter of retries.
+/// work. `facts` are shown in the list of sessions. `seed` seeds the jitter of retries.
 pub(crate) async fn open(
-    settings: &VolumeSettings,
-    open: &OpenSettings,
+    (settings, open): (&VolumeSettings, &OpenSettings),
+    facts: SessionFacts,
     seed: u64,
     ledger: Option<Arc<Ledger>>,
     existing: Option<Arc<dyn MetaStore>>,
@@ -82,6 +83,7 @@ pub(crate) async fn open(
         authoritative_reads: open.authoritative_reads,
         sole: meta.limits().serves_one,
         place: instance::place(),
+        facts,
         ledger,
         creates_volume,
         adopts_blocks: open.adopt_blocks,

@@ -29,7 +29,7 @@ use futures::FutureExt;
 use gateway::Gateway;
 use identity::{Access, Identity, MasterKey};
 use mountd::{Mounted, check_mountable};
-use record::ObjectOwnership;
+use record::{ObjectOwnership, SessionFacts, SessionKind};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,7 @@ use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
 use crate::passes::Passes;
 use crate::reports::mount_source;
-use crate::{credentials, metrics_listener, peer_reads, private, supervisor, web_roles};
+use crate::{build, credentials, metrics_listener, peer_reads, private, supervisor, web_roles};
 use audited::Audited;
 use problem::{Cause, Problem};
 use reload::Reload;
@@ -84,7 +84,8 @@ pub(crate) async fn serve(
     let known = credentials::known_master_key(volume).map_err(wrong_setting)?;
     let random = credentials::random_u64()?;
 
-    let backend = backend::open(volume, open, random, None, existing).await?;
+    let facts = session_facts(serve, &sockets);
+    let backend = backend::open((volume, open), facts, random, None, existing).await?;
     let master = master_key(known, (volume, open), &backend).await?;
     let (shared, metrics) = (Arc::clone(&backend.volume), Arc::new(Metrics::new()));
     observe::register(&metrics, &backend, serve.bucket_metrics_max);
@@ -117,7 +118,7 @@ pub(crate) async fn serve(
     }
     if let Some(socket) = console {
         let (tls, limits) = (tls.clone(), console::limits(serve));
-        let served = (api, console::settings(serve, &s3), Arc::clone(&audited));
+        let served = (Arc::clone(&api), console::settings(serve, &s3), Arc::clone(&audited));
         tasks.spawn(console::serve(socket, served, tls, limits, random, stop.clone()));
     }
     // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight
@@ -132,7 +133,7 @@ pub(crate) async fn serve(
     tasks.spawn(signals.handle(reload, shutdown, tasks.clone(), stop.clone()));
     serve_until_closed(listener, s3, accepting, drain).await;
     stop.cancel();
-    end_tasks(&tasks, passes).await;
+    end_tasks(&tasks, passes, &api).await;
     // Read before the mount ends, which can take a while.
     let lost = shared.lost().now_or_never().is_some();
     // The mount ends before the backend, because its dirty data needs the session.
@@ -147,13 +148,26 @@ pub(crate) async fn serve(
 
 /// Waits for the tasks of a gateway after their stop. The log names each step, so that a step which
 /// takes long has a name.
-async fn end_tasks(tasks: &TaskTracker, passes: Passes) {
+async fn end_tasks(tasks: &TaskTracker, passes: Passes, api: &AdminApi) {
     tasks.close();
+    api.end_jobs().await;
     tracing::info!("stopping: no request is in flight; ending lifecycle passes");
     passes.end().await;
     tracing::info!("stopping: ending the other listeners");
     tasks.wait().await;
     tracing::info!("stopping: ending the session");
+}
+
+/// Returns the facts about a gateway for the list of sessions.
+fn session_facts(serve: &ServeSettings, sockets: &Sockets) -> SessionFacts {
+    let folder = serve.mount.as_ref().map(|folder| folder.display().to_string());
+    SessionFacts {
+        kind: SessionKind::Gateway,
+        version: build::VERSION.to_owned(),
+        addresses: sockets.urls(serve.tls.is_some()),
+        folder: folder.unwrap_or_default(),
+        subdirectory: String::new(),
+    }
 }
 
 /// Returns a problem whose cause is a setting.

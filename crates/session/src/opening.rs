@@ -64,13 +64,15 @@ impl Session {
         };
         let resumed = match resumed {
             Some(resumed) => {
+                state::note_facts(&*store, resumed.started.nonce, &options).await?;
                 // The previous process may have promised notice of changes to peers, and this one
                 // does not know of it.
                 peers::join(&*store, resumed.started.nonce, options.join_patience).await?;
                 resumed
             }
             None => {
-                let started = state::start(&*store, volume, &options.place, now).await?;
+                let started =
+                    state::start(&*store, volume, (&options.place, &options.facts), now).await?;
                 // The ledger names the session before its first change, so that a crash in between
                 // leaves a session that can be resumed.
                 state::note_session(options.ledger.as_ref(), started.nonce)?;

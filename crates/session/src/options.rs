@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::Ledger;
+use record::SessionFacts;
 use runtime::{Clock, SystemClock};
 
 use crate::records::RECORD_CACHE_BYTES_DEFAULT;
@@ -27,6 +28,8 @@ pub struct SessionOptions {
     pub sole: bool,
     /// Host and process of the session, shown to operators.
     pub place: String,
+    /// Facts about the process, shown to operators.
+    pub facts: SessionFacts,
     /// Interval between two heartbeats.
     pub heartbeat_interval: Duration,
     /// Time without a heartbeat after which this session ends another one.
@@ -55,6 +58,7 @@ impl Default for SessionOptions {
             join_patience: JOIN_PATIENCE,
             sole: false,
             place: String::new(),
+            facts: SessionFacts::default(),
             heartbeat_interval: HEARTBEAT_INTERVAL,
             session_silence: SESSION_SILENCE,
             creates_volume: true,

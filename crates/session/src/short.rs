@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use namespace::Planner;
-use record::Nonce;
+use record::{Nonce, SessionFacts};
 use runtime::Clock;
 use store::MetaStore;
 use tokio::time::{Instant, timeout};
@@ -45,7 +45,8 @@ impl ShortSession {
         clock: Arc<dyn Clock>,
     ) -> Result<ShortSession, VolumeError> {
         let volume = state::existing_volume(&*store).await?;
-        let (nonce, beat, epoch) = state::begin(&*store, place, clock.now()).await?;
+        let (nonce, beat, epoch) =
+            state::begin(&*store, (place, &SessionFacts::default()), clock.now()).await?;
         let started = Started { volume, nonce, beat, epoch };
         let (slots, holds) = (Vec::new(), HashMap::new());
         let resumed = Resumed { started, slots, holds, reuses_session: false };

@@ -36,7 +36,7 @@ pub use heartbeat::other_sessions;
 pub(crate) use heartbeat::{Heartbeat, end, end_at_once};
 pub use observe::{ObservedSession, nonce as session_in_key};
 pub(crate) use observe::{SESSIONS_MAX, fence};
-pub(crate) use resume::{Resumed, note_session, resume};
+pub(crate) use resume::{Resumed, note_facts, note_session, resume};
 pub(crate) use start::{OpenSettings, Started, begin, existing_volume, find_volume, start};
 pub use start::{check_block_owner, check_volume_format};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use block::{BlockErrorKind, BlockStore};
 use content::{Reading, Staging, Traffic, Writers};
-use record::{Ino, Inode, Timestamp, VolumeRecord};
+use record::{Ino, Inode, Nonce, Timestamp, VolumeRecord};
 use session::{CacheValidity, Coherence, NodeWatch, PeeringOptions, Session, VolumeError};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
@@ -218,6 +218,11 @@ impl Volume {
     /// set forward by mistake. It is for ends that must not come early, such as those of retention.
     pub fn passed(&self) -> Timestamp {
         self.session.passed()
+    }
+
+    /// Returns the unique name of this process's session.
+    pub fn nonce(&self) -> Nonce {
+        self.session.nonce()
     }
 
     /// Returns the volume's record.

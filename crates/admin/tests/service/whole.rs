@@ -11,7 +11,7 @@ use admin::{
 use block::{BlockStore, MemoryBlocks, Sealer};
 use faulty::Faulty;
 use record::key;
-use record::{BlockId, Nonce, SessionRecord, Timestamp};
+use record::{BlockId, Nonce, SessionFacts, SessionRecord, Timestamp};
 use store::{Durability, MemoryStore, MetaStore, Plan, Write};
 
 use crate::{PLACE, make_volume, open, over};
@@ -104,7 +104,12 @@ async fn the_status_lists_the_open_sessions() {
     let gateway = open(&store, &blocks).await;
     let (nonce, place) = (Nonce([7; Nonce::BYTES]), "elsewhere:9".to_owned());
     let at = key::session(nonce);
-    let session = SessionRecord { began: Timestamp(5), place: place.clone(), reach: Vec::new() };
+    let session = SessionRecord {
+        began: Timestamp(5),
+        place: place.clone(),
+        reach: Vec::new(),
+        facts: SessionFacts::default(),
+    };
     let writes = vec![Write::Put(at.clone(), session.encode(&at))];
     store.commit(&[Plan { guards: Vec::new(), writes }]).await.unwrap();
     let status = admin.status().await.unwrap();
@@ -116,6 +121,7 @@ async fn the_status_lists_the_open_sessions() {
         began: Timestamp(5),
         reads: String::new(),
         reach: Vec::new(),
+        facts: SessionFacts::default(),
     }));
     gateway.close().await;
 }

@@ -8,6 +8,7 @@ pub mod accounts;
 pub mod bucket_documents;
 pub mod buckets;
 pub mod groups;
+pub mod jobs;
 pub mod keys;
 pub mod me;
 pub mod nodes;

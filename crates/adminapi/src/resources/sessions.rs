@@ -4,6 +4,7 @@
 
 use admin::OpenSession;
 use policy::AdminAction;
+use record::SessionFacts;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -25,6 +26,16 @@ pub struct SessionJson {
     pub reads_from_memory: String,
     /// The addresses at which other sessions reach it.
     pub reach: Vec<String>,
+    /// The kind of process: `gateway`, `mount` or `command`.
+    pub kind: String,
+    /// The version of the program; empty for a command.
+    pub version: String,
+    /// The addresses at which it serves clients.
+    pub addresses: Vec<String>,
+    /// The folder on which it mounts the volume; empty if it mounts nothing.
+    pub folder: String,
+    /// The directory of the volume that the mount shows; empty for the whole volume.
+    pub subdirectory: String,
 }
 
 impl AdminApi {
@@ -46,7 +57,18 @@ impl AdminApi {
 }
 
 fn shown(open: OpenSession) -> SessionJson {
-    let OpenSession { nonce, place, began, reads, reach } = open;
-    let (id, began) = (nonce.to_string(), times::text(began));
-    SessionJson { id, place, began, reads_from_memory: reads, reach }
+    let OpenSession { nonce, place, began, reads, reach, facts } = open;
+    let SessionFacts { kind, version, addresses, folder, subdirectory } = facts;
+    SessionJson {
+        id: nonce.to_string(),
+        place,
+        began: times::text(began),
+        reads_from_memory: reads,
+        reach,
+        kind: kind.name().to_owned(),
+        version,
+        addresses,
+        folder,
+        subdirectory,
+    }
 }

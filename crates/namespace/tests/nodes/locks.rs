@@ -11,7 +11,7 @@ use namespace::{
 };
 use proptest::prelude::*;
 use record::{
-    Ino, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, Nonce, RangeLock, RangeLockKind,
+    Ino, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, Nonce, RangeLock, RangeLockKind, SessionFacts,
     SessionRecord, Timestamp, Written, key, key::space,
 };
 use store::{Guard, MemoryStore, MetaStore, Plan, Verdict, Write};
@@ -36,8 +36,13 @@ fn commit(store: &MemoryStore, guards: Vec<Guard>, writes: Vec<Write>) -> bool {
 
 fn begin(store: &MemoryStore, session: Nonce) {
     let at = key::session(session);
-    let record =
-        SessionRecord { began: Timestamp(1), place: String::new(), reach: Vec::new() }.encode(&at);
+    let record = SessionRecord {
+        began: Timestamp(1),
+        place: String::new(),
+        reach: Vec::new(),
+        facts: SessionFacts::default(),
+    }
+    .encode(&at);
     assert!(commit(store, Vec::new(), vec![Write::Put(at, record)]));
 }
 

@@ -136,6 +136,7 @@ fn access_keys() -> Vec<(&'static str, Key)> {
         ("group", key::group("lab")),
         ("last use", key::last_use("AKID")),
         ("policy", key::policy("logs")),
+        ("job", key::job(1_800_000_000_000)),
     ]
 }
 

@@ -5,10 +5,11 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use record::{
     Account, AccountId, BoundVersion, BucketConfig, BucketConfigKind, CanonicalId, DecodeError,
-    Dentry, FileLocks, Group, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, LastUse,
-    LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part, PartSums, PartTag, PolicyRecord,
-    RangeLock, RangeLockKind, Sequence, SessionRecord, Slice, SlotRecord, Superseded, Symlink,
-    Timestamp, User, UserKind, VersionStamp, VolumeRecord, Written, XattrValue, key,
+    Dentry, FileLocks, Group, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, Job, JobKind,
+    JobState, LastUse, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part, PartSums,
+    PartTag, PolicyRecord, RangeLock, RangeLockKind, Sequence, SessionFacts, SessionKind,
+    SessionRecord, Slice, SlotRecord, Superseded, Symlink, Timestamp, User, UserKind, VersionStamp,
+    VolumeRecord, Written, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -93,9 +94,32 @@ proptest! {
         round_trips(&key, &Account { name: one.clone(), canonical_id });
         let config = BucketConfig::of_tags(&tags);
         round_trips(&key, &config);
-        prop_assert_eq!(config.tags(), Ok(tags));
+        prop_assert_eq!(config.tags(), Ok(tags.clone()));
         round_trips(&key, &BucketConfig { bytes: sealed_secret.clone().into() });
-        round_trips(&key, &SessionRecord { began: at, place: one.clone(), reach: vec![one.clone(), String::new()] });
+        let facts = SessionFacts {
+            kind: SessionKind::ALL[usize::from(uid.to_le_bytes()[0]) % SessionKind::ALL.len()],
+            version: one.clone(),
+            addresses: policies.clone(),
+            folder: one.clone(),
+            subdirectory: one.clone(),
+        };
+        let reach = vec![one.clone(), String::new()];
+        round_trips(&key, &SessionRecord { began: at, place: one.clone(), reach, facts });
+        let job = Job {
+            kind: JobKind::ALL[usize::from(uid.to_le_bytes()[0]) % JobKind::ALL.len()],
+            arguments: tags.clone(),
+            user: one.clone(),
+            session: Nonce([uid.to_le_bytes()[0]; 10]),
+            place: one.clone(),
+            began: at,
+            changed: at,
+            state: JobState::ALL[usize::from(gid.to_le_bytes()[0]) % JobState::ALL.len()],
+            progress: tags.iter().map(|(name, _)| (name.clone(), a)).collect(),
+            message: one.clone(),
+            lines: policies.clone(),
+            has_more_lines: opaque_tags,
+        };
+        round_trips(&key, &job);
         round_trips(&key, &HeartbeatRecord { count: a, passed: b, reads: one.clone() });
         round_trips(&key, &record::Hold { since: at, what: record::HoldScope::File });
         let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));

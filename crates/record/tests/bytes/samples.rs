@@ -5,13 +5,14 @@ use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
     BucketConfigKind, CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant,
     Grantee, Group, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold, HoldScope, Ino, Inode,
-    InodeBody, Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion,
-    ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums,
-    PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken,
-    RetainUntil, RetentionDefault, RetentionMode, S3Acl, Sequence, SessionRecord, Slice,
-    SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink,
-    Tag, Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp,
-    Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
+    InodeBody, Job, JobKind, JobState, Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark, Nonce,
+    NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part,
+    PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind,
+    RenameToken, RetainUntil, RetentionDefault, RetentionMode, S3Acl, Sequence, SessionFacts,
+    SessionKind, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm,
+    SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, UserKind,
+    Version, VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace,
+    XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -346,11 +347,33 @@ fn locks() -> Vec<Sample> {
 
 fn sessions() -> Vec<Sample> {
     let reach = vec!["unix:/var/lib/ashlar/peer-7.sock".into(), "tcp:10.0.0.5:9703".into()];
-    let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned(), reach };
+    let facts = SessionFacts {
+        kind: SessionKind::Mount,
+        version: "1.2.3".to_owned(),
+        addresses: vec!["http://10.0.0.5:9700".to_owned()],
+        folder: "/mnt/data".to_owned(),
+        subdirectory: "photos".to_owned(),
+    };
+    let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned(), reach, facts };
+    let job = Job {
+        kind: JobKind::Fork,
+        arguments: vec![("source".to_owned(), "photos".to_owned())],
+        user: "anna".to_owned(),
+        session: NONCE,
+        place: "host 1, process 2".to_owned(),
+        began: NOW,
+        changed: NOW,
+        state: JobState::Failed,
+        progress: vec![("objects".to_owned(), 300)],
+        message: "The metadata store is away.".to_owned(),
+        lines: vec!["one".to_owned()],
+        has_more_lines: true,
+    };
     let beat = HeartbeatRecord { count: 300, passed: 5, reads: "leased (2 peers)".to_owned() };
     let block = BlockId::new(NONCE, 7);
     vec![
         sample("session", key::session(NONCE), &session),
+        sample("job", key::job(1_800_000_000_000), &job),
         sample("hold", key::hold(INO, NONCE), &Hold { since: NOW, what: HoldScope::Versions }),
         sample("heartbeat", key::heartbeat(NONCE), &beat),
         sample(

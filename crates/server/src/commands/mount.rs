@@ -5,7 +5,7 @@
 //! *worker*, which opens the volume and serves the requests of the kernel. For example, if a worker
 //! crashes, the keeper starts another one, and programs with open files continue.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use mountd::{
     Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, MountParameters, Mounted, ToWorker,
     check_mountable, mount_options,
 };
+use record::{SessionFacts, SessionKind};
 use rules::RulesCache;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::passes::Passes;
 use crate::reports::mount_source;
 use crate::serve::observe;
-use crate::{backend, credentials, logging, peer_reads, supervisor};
+use crate::{backend, build, credentials, logging, peer_reads, supervisor};
 use problem::{Cause, Problem};
 
 /// The flags, which no user types, of the keeper in the background and of a worker.
@@ -148,6 +149,17 @@ enum End {
     HandedOver,
 }
 
+/// Returns the facts about a mount for the list of sessions.
+fn session_facts(folder: &Path, mount: &MountParameters) -> SessionFacts {
+    SessionFacts {
+        kind: SessionKind::Mount,
+        version: build::VERSION.to_owned(),
+        addresses: Vec::new(),
+        folder: folder.display().to_string(),
+        subdirectory: mount.subdir.join("/"),
+    }
+}
+
 /// Opens the volume, serves the mount, and returns when either ends.
 async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let Settings { folder, volume, open, mount } = settings;
@@ -158,7 +170,8 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     let seed = credentials::random_u64()?;
     let meta = founding::admit(&volume, Intent::Mount).await?;
     let master = credentials::master_key_of_mount(&volume)?;
-    let backend = backend::open(&volume, &open, seed, Some(link.ledger()), meta).await?;
+    let facts = session_facts(&folder, &mount);
+    let backend = backend::open((&volume, &open), facts, seed, Some(link.ledger()), meta).await?;
     if let Err(problem) = peer_reads::connect(&volume, &open, &backend, master.as_ref()).await {
         // The session stays open, because the keeper may start another worker for it.
         backend.hand_over().await;

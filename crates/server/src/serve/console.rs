@@ -54,10 +54,12 @@ pub(super) fn api(
         blocks_place: volume.blocks.to_string(),
         durability: Box::new(move || engines::durability(&*store).to_string()),
         settings: serde_json::to_value(in_force).unwrap_or_default(),
+        dumps: volume.data_dir.join("dumps"),
     };
     let admin = operator::within(Arc::clone(&backend.volume), Arc::clone(&backend.meta));
     Arc::new(AdminApi::new(Parts {
-        volume: Arc::clone(&backend.volume),
+        volume: backend.volume.clone(),
+        meta: Arc::clone(&backend.meta),
         gateway: Arc::clone(gateway),
         access: Arc::clone(access),
         admin,

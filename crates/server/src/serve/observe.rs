@@ -136,7 +136,7 @@ async fn buckets(admin: &Admin) -> Option<serde_json::Value> {
 /// within `CHECK_DEADLINE`.
 async fn sessions(admin: &Admin) -> Option<Vec<serde_json::Value>> {
     let status = tokio::time::timeout(CHECK_DEADLINE, admin.status()).await.ok()?.ok()?;
-    let shown = |OpenSession { nonce, place, began, reads, reach }: OpenSession| {
+    let shown = |OpenSession { nonce, place, began, reads, reach, facts }: OpenSession| {
         let since = Duration::from_nanos(u64::try_from(began.0).unwrap_or_default());
         let began = humantime::format_rfc3339_seconds(UNIX_EPOCH + since).to_string();
         json!({
@@ -145,6 +145,9 @@ async fn sessions(admin: &Admin) -> Option<Vec<serde_json::Value>> {
             "began": began,
             "reads_from_memory": reads,
             "reach": reach,
+            "kind": facts.kind.name(),
+            "version": facts.version,
+            "folder": facts.folder,
         })
     };
     Some(status.sessions.into_iter().map(shown).collect())

@@ -28,4 +28,12 @@ impl Sockets {
             metrics_listener::socket(&serve.console_listen, CONSOLE_LISTEN_DEFAULT).await?;
         Ok(Sockets { s3, admin, console })
     }
+
+    /// Returns the URLs at which clients reach the gateway, for the list of sessions.
+    pub(super) fn urls(&self, has_tls: bool) -> Vec<String> {
+        let scheme = if has_tls { "https" } else { "http" };
+        let sockets = std::iter::once(&self.s3).chain(&self.console);
+        let addresses = sockets.filter_map(|socket| socket.local_addr().ok());
+        addresses.map(|address| format!("{scheme}://{address}")).collect()
+    }
 }

@@ -20,13 +20,16 @@ use std::time::Duration;
 
 use ledger::{InDoubt, Ledger};
 use record::key::{self, space};
-use record::{HeartbeatRecord, Hold, HoldScope, Ino, Nonce, SlotRecord, VolumeRecord};
+use record::{
+    HeartbeatRecord, Hold, HoldScope, Ino, Nonce, SessionRecord, SlotRecord, VolumeRecord,
+};
 use store::{Guard, Key, MetaStore, Plan, Read, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
 
 use super::start::{Started, commit_once, read_one};
 use super::value;
 use crate::error::{VolumeError, corrupt};
+use crate::options::SessionOptions;
 use crate::scan;
 
 /// The most tries of a step of resuming while plans of the previous process still arrive.
@@ -91,6 +94,26 @@ pub(crate) async fn resume(
     info!(session = %nonce, epoch, slots = slots.len(), held = holds.len(), "session resumed");
     let started = Started { volume: volume.clone(), nonce, beat, epoch };
     Ok(Some(Resumed { started, slots, holds, reuses_session: true }))
+}
+
+/// Writes the facts about this process into the record of a resumed session, which has those of the
+/// previous process.
+pub(crate) async fn note_facts(
+    store: &dyn MetaStore,
+    nonce: Nonce,
+    options: &SessionOptions,
+) -> Result<(), VolumeError> {
+    let at = key::session(nonce);
+    let Some(found) = read_one(store, &at).await? else { return Ok(()) };
+    let record = SessionRecord::decode(&at, &found).map_err(|error| corrupt(&at, &error))?;
+    let (place, facts) = (options.place.clone(), options.facts.clone());
+    let record = SessionRecord { place, facts, ..record };
+    let plan = Plan {
+        guards: vec![Guard::Equals(at.clone(), found)],
+        writes: vec![Write::Put(at.clone(), record.encode(&at))],
+    };
+    // If another session has ended this one meanwhile, the next heartbeat finds out.
+    commit_once(store, plan).await.map(drop)
 }
 
 /// Writes the outcome of each request in the ledger's journal for a session that has ended. A plan

@@ -8,7 +8,7 @@ use std::time::Duration;
 use block::BlockStore;
 use record::{
     Account, AccountId, Attributes, CanonicalId, DecodeError, Directory, HeartbeatRecord, Ino,
-    Inode, InodeBody, Nonce, Sequence, SessionRecord, Timestamp, VolumeRecord, key,
+    Inode, InodeBody, Nonce, Sequence, SessionFacts, SessionRecord, Timestamp, VolumeRecord, key,
 };
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
@@ -140,10 +140,10 @@ async fn note_marked(
 pub(crate) async fn start(
     store: &dyn MetaStore,
     volume: VolumeRecord,
-    place: &str,
+    process: (&str, &SessionFacts),
     now: Timestamp,
 ) -> Result<Started, VolumeError> {
-    let (nonce, beat, epoch) = begin(store, place, now).await?;
+    let (nonce, beat, epoch) = begin(store, process, now).await?;
     info!(session = %nonce, epoch, "session begun");
     Ok(Started { volume, nonce, beat, epoch })
 }
@@ -289,7 +289,7 @@ pub(super) async fn commit_once(store: &dyn MetaStore, plan: Plan) -> Result<Ver
 /// and the volume's epoch.
 pub(crate) async fn begin(
     store: &dyn MetaStore,
-    place: &str,
+    (place, facts): (&str, &SessionFacts),
     now: Timestamp,
 ) -> Result<(Nonce, (HeartbeatRecord, Value), u64), VolumeError> {
     let epoch_key = key::epoch();
@@ -299,7 +299,12 @@ pub(crate) async fn begin(
     // A random name needs no coordination, and no later session can have it.
     let nonce = Nonce(random()?);
     let (session_key, beat_key) = (key::session(nonce), key::heartbeat(nonce));
-    let record = SessionRecord { began: now, place: place.to_owned(), reach: Vec::new() };
+    let record = SessionRecord {
+        began: now,
+        place: place.to_owned(),
+        reach: Vec::new(),
+        facts: facts.clone(),
+    };
     let record = record.encode(&session_key);
     // The passed epoch is the one that was just read. Readers of this session begin in it or later.
     let beat = HeartbeatRecord { count: 0, passed: epoch, reads: String::new() };

@@ -1,0 +1,252 @@
+//! Jobs: long work that this gateway does for an operator, and reports in a record.
+//!
+//! ```text
+//! POST /jobs -> record "running" -> task: work, and a report every 2 s -> record "done"
+//!                                            └-- order "stop", or the gateway stops -> "stopped"
+//! ```
+//!
+//! For example, a gateway forks a bucket, and the console of another gateway shows the progress and
+//! stops the job: the record then holds the order, which the next report finds.
+//!
+//! A job is dropped when it stops. Its last commit may still complete, as with a client that
+//! disconnects.
+
+mod check;
+mod collect;
+mod delete_bucket;
+mod dump;
+mod fork;
+mod objects;
+mod progress;
+mod warmup;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::admin::{Admin, AdminError, JobEnd, JobOrder, NewJob};
+use block::BlockStore;
+use gateway::Gateway;
+use identity::{Access, Authenticated, ClientAddress};
+use maintained::MaintainedVolume;
+use record::{JobKind, JobState, Nonce};
+use store::MetaStore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::jobs::progress::JobProgress;
+
+/// The time between two reports of progress.
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The attempts to write the end of a job, with [`REPORT_INTERVAL`] between them.
+const END_ATTEMPTS: u32 = 5;
+
+/// The limit of time for the end of all jobs when the gateway stops.
+const STOP_WAIT: Duration = Duration::from_secs(10);
+
+/// The parts of the process that jobs use.
+#[derive(Debug)]
+pub(crate) struct JobParts {
+    pub(crate) admin: Admin,
+    pub(crate) volume: MaintainedVolume,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) meta: Arc<dyn MetaStore>,
+    pub(crate) blocks: Arc<dyn BlockStore>,
+    /// The folder for dumps of the metadata.
+    pub(crate) dumps: PathBuf,
+}
+
+/// The sender of a job, in whose name it reads and deletes objects.
+#[derive(Clone, Debug)]
+pub(crate) struct JobSender {
+    pub(crate) authenticated: Authenticated,
+    pub(crate) client: Option<ClientAddress>,
+}
+
+/// The work of a job.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Compares records and blocks.
+    Check,
+    /// Deletes or counts blocks without a reference.
+    Collect(::admin::SweepOptions),
+    /// Creates the bucket `target` with the content of `source`.
+    Fork { source: String, target: String },
+    /// Reads the objects of a bucket whose keys begin with the prefix.
+    Warmup { sender: JobSender, bucket: String, prefix: String },
+    /// Writes the metadata to a file.
+    Dump,
+    /// Deletes a bucket with everything in it.
+    DeleteBucket { sender: JobSender, bucket: String },
+}
+
+impl Work {
+    fn kind(&self) -> JobKind {
+        match self {
+            Work::Check => JobKind::Fsck,
+            Work::Collect(_) => JobKind::Gc,
+            Work::Fork { .. } => JobKind::Fork,
+            Work::Warmup { .. } => JobKind::Warmup,
+            Work::Dump => JobKind::Dump,
+            Work::DeleteBucket { .. } => JobKind::DeleteBucket,
+        }
+    }
+
+    /// Returns the arguments as the record shows them.
+    fn arguments(&self) -> Vec<(String, String)> {
+        let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        match self {
+            Work::Check | Work::Dump => Vec::new(),
+            Work::Collect(options) => vec![
+                named("delete", if options.dry_run { "no" } else { "yes" }),
+                ("delete_percent_max".to_owned(), options.share_percent.to_string()),
+            ],
+            Work::Fork { source, target } => vec![named("source", source), named("target", target)],
+            Work::Warmup { bucket, prefix, .. } => {
+                vec![named("bucket", bucket), named("prefix", prefix)]
+            }
+            Work::DeleteBucket { bucket, .. } => vec![named("bucket", bucket)],
+        }
+    }
+}
+
+/// The result of a job that is complete: a sentence, and further lines.
+#[derive(Debug, Default)]
+pub(crate) struct Completed {
+    pub(crate) message: String,
+    pub(crate) lines: Vec<String>,
+    pub(crate) has_more_lines: bool,
+}
+
+impl Completed {
+    fn with(message: String) -> Completed {
+        Completed { message, ..Completed::default() }
+    }
+}
+
+/// The reason why a job failed, as a sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct JobFailure(pub(crate) String);
+
+impl JobFailure {
+    /// Returns the failure of a step, for example of "read the objects of the bucket".
+    fn of(doing: &str, error: &dyn std::fmt::Display) -> JobFailure {
+        JobFailure(format!("The gateway could not {doing}: {error}."))
+    }
+}
+
+/// The jobs of this gateway.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    parts: Arc<JobParts>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Jobs {
+    pub(crate) fn new(parts: JobParts) -> Jobs {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        Jobs { parts: Arc::new(parts), tasks, stop }
+    }
+
+    /// Writes the record of a job, and begins its work. Returns its number.
+    pub(crate) async fn start(&self, user: &str, work: Work) -> Result<u64, AdminError> {
+        let session = self.parts.volume.nonce();
+        let arguments = work.arguments();
+        let new = NewJob { kind: work.kind(), arguments: &arguments, user, session };
+        let number = self.parts.admin.start_job(&new).await?;
+        tracing::info!(job = number, kind = work.kind().name(), user, "a job began");
+        let (parts, stop) = (Arc::clone(&self.parts), self.stop.clone());
+        self.tasks.spawn(async move { run(&parts, (number, session), work, stop).await });
+        Ok(number)
+    }
+
+    /// Stops all jobs, and waits until their records say so, at most for [`STOP_WAIT`]. Call this
+    /// before the session ends.
+    pub(crate) async fn end(&self) {
+        self.stop.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(STOP_WAIT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some jobs did not stop in time; their records show an interruption");
+        }
+    }
+}
+
+/// Does the work of a job, reports its progress, and writes its end.
+async fn run(parts: &JobParts, of: (u64, Nonce), work: Work, stop: CancellationToken) {
+    let (number, session) = of;
+    let progress = JobProgress::default();
+    let end = {
+        // Boxed, because the work of all kinds together is a large future.
+        let mut doing = Box::pin(carry_out(parts, work, &progress));
+        let mut ticks = tokio::time::interval(REPORT_INTERVAL);
+        loop {
+            tokio::select! {
+                done = &mut doing => break ended(done),
+                () = stop.cancelled() => break stopped("The gateway that did the work has stopped."),
+                _ = ticks.tick() => {
+                    match parts.admin.report_job(number, session, &progress.counts()).await {
+                        Ok(JobOrder::Continue) => {}
+                        Ok(JobOrder::Stop) => break stopped("An operator has stopped the job."),
+                        // The work goes on; the next report may succeed.
+                        Err(error) => {
+                            tracing::warn!(job = number, %error, "cannot report the progress of a job");
+                        }
+                    }
+                }
+            }
+        }
+    };
+    tracing::info!(job = number, state = ?end.state, message = %end.message, "a job ended");
+    for attempt in 1..=END_ATTEMPTS {
+        match parts.admin.end_job(of, &progress.counts(), end.clone()).await {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::warn!(job = number, attempt, %error, "cannot write the end of a job");
+            }
+        }
+        tokio::time::sleep(REPORT_INTERVAL).await;
+    }
+}
+
+async fn carry_out(
+    parts: &JobParts,
+    work: Work,
+    progress: &JobProgress,
+) -> Result<Completed, JobFailure> {
+    match work {
+        Work::Check => check::run(parts, progress).await,
+        Work::Collect(options) => collect::run(parts, options).await,
+        Work::Fork { source, target } => fork::run(parts, (&source, &target), progress).await,
+        Work::Warmup { sender, bucket, prefix } => {
+            warmup::run(parts, &sender, (&bucket, &prefix), progress).await
+        }
+        Work::Dump => dump::run(parts, progress).await,
+        Work::DeleteBucket { sender, bucket } => {
+            delete_bucket::run(parts, &sender, &bucket, progress).await
+        }
+    }
+}
+
+fn ended(done: Result<Completed, JobFailure>) -> JobEnd {
+    match done {
+        Ok(Completed { message, lines, has_more_lines }) => {
+            JobEnd { state: JobState::Done, message, lines, has_more_lines }
+        }
+        Err(JobFailure(message)) => {
+            JobEnd { state: JobState::Failed, message, lines: Vec::new(), has_more_lines: false }
+        }
+    }
+}
+
+fn stopped(why: &str) -> JobEnd {
+    JobEnd {
+        state: JobState::Stopped,
+        message: why.to_owned(),
+        lines: Vec::new(),
+        has_more_lines: false,
+    }
+}

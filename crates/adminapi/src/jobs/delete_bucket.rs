@@ -1,0 +1,189 @@
+//! The job `delete-bucket`: deletes a bucket with its objects, versions, uploads and trash.
+//!
+//! Each deletion is a request of S3 in the name of the user who started the job. So an object lock
+//! keeps its object, and the bucket with it. Objects that other clients create meanwhile are deleted,
+//! too, until the bucket is gone.
+
+use std::sync::Arc;
+
+use ::admin::AdminError;
+use bytes::Bytes;
+use http::Method;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use s3::xml::{Element, Writer};
+
+use super::objects::{PAGE, all, decoded, is_truncated, text};
+use super::progress::JobProgress;
+use super::{Completed, JobFailure, JobParts, JobSender};
+use crate::ApiError;
+use crate::s3_call::S3Call;
+
+/// The number of attempts to delete the bucket. Each follows the deletion of all that it has.
+const ATTEMPTS_MAX: u32 = 5;
+
+/// The limit of failures in the result.
+const FAILURES_MAX: usize = 20;
+
+pub(super) async fn run(
+    parts: &JobParts,
+    sender: &JobSender,
+    bucket: &str,
+    progress: &JobProgress,
+) -> Result<Completed, JobFailure> {
+    let failed = |error: ApiError| {
+        let doing = format!("delete everything in the bucket {bucket:?}");
+        JobFailure::of(&doing, &format!("{} ({})", error.message.trim_end_matches('.'), error.code))
+    };
+    let mut last = None;
+    for _ in 0..ATTEMPTS_MAX {
+        delete_versions(parts, sender, bucket, progress).await?;
+        abort_uploads(parts, sender, bucket, progress).await.map_err(failed)?;
+        empty_trash(parts, bucket, progress).await?;
+        let call = S3Call::on_bucket(Method::DELETE, bucket, None);
+        match parts.s3(sender, &call, Bytes::new()).await {
+            Ok(_) => return Ok(Completed::with(format!("The bucket {bucket:?} was deleted."))),
+            // Another client has created an object meanwhile.
+            Err(error) if error.code == "BucketNotEmpty" => last = Some(error),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Err(last.map_or_else(|| JobFailure("The bucket is not empty.".to_owned()), failed))
+}
+
+/// Deletes all objects and versions, page by page. Fails if a page had no deletion that succeeded.
+async fn delete_versions(
+    parts: &JobParts,
+    sender: &JobSender,
+    bucket: &str,
+    progress: &JobProgress,
+) -> Result<(), JobFailure> {
+    let unlisted = |error: &dyn std::fmt::Display| {
+        JobFailure::of(&format!("list the versions of the bucket {bucket:?}"), error)
+    };
+    // The position is kept, because failed deletions leave their versions at the beginning.
+    let (mut position, mut failures) = (Vec::new(), Vec::new());
+    loop {
+        let mut call = S3Call::on_bucket(Method::GET, bucket, Some("versions"));
+        call.query.push(("encoding-type", Some("url".to_owned())));
+        call.query.append(&mut position);
+        let reply = parts.s3(sender, &call, Bytes::new()).await;
+        let reply = reply.map_err(|error| unlisted(&error))?;
+        let list = Element::parse(&reply.body, "ListVersionsResult", PAGE);
+        let list = list.map_err(|fault| unlisted(&fault.message))?;
+        let versions = all(&list, "Version").chain(all(&list, "DeleteMarker"));
+        let found: Vec<(String, String)> =
+            versions.map(|it| (decoded(it, "Key"), text(it, "VersionId"))).collect();
+        if !found.is_empty() {
+            let refused = delete(parts, sender, bucket, &found).await?;
+            progress.add("versions", (found.len() - refused.len()) as u64);
+            failures.extend(refused);
+        }
+        if failures.len() >= FAILURES_MAX || !is_truncated(&list) {
+            break;
+        }
+        position = vec![
+            ("key-marker", Some(decoded(&list, "NextKeyMarker"))),
+            ("version-id-marker", Some(text(&list, "NextVersionIdMarker"))),
+        ];
+    }
+    if failures.is_empty() {
+        return Ok(());
+    }
+    failures.truncate(FAILURES_MAX);
+    Err(JobFailure(format!("Some versions cannot be deleted: {}.", failures.join("; "))))
+}
+
+/// Deletes versions, and returns a text about each that cannot be deleted.
+async fn delete(
+    parts: &JobParts,
+    sender: &JobSender,
+    bucket: &str,
+    versions: &[(String, String)],
+) -> Result<Vec<String>, JobFailure> {
+    let failed = |error: &dyn std::fmt::Display| JobFailure::of("delete versions", error);
+    // XML cannot hold control characters, so such keys are deleted one by one.
+    let is_plain = |text: &str| !text.chars().any(|char| char.is_control() || char == '\u{fffe}');
+    let (plain, others): (Vec<_>, Vec<_>) = versions.iter().partition(|(key, _)| is_plain(key));
+    let mut refused = Vec::new();
+    for (key, version) in others {
+        let mut call = S3Call::on_bucket(Method::DELETE, bucket, None);
+        call.key = Some(key);
+        call.query = vec![("versionId", Some(version.clone()))];
+        if let Err(error) = parts.s3(sender, &call, Bytes::new()).await {
+            refused.push(format!("{key:?} ({})", error.code));
+        }
+    }
+    if plain.is_empty() {
+        return Ok(refused);
+    }
+    let mut document = Writer::document();
+    document.root("Delete", |delete| {
+        delete.flag("Quiet", true);
+        for (key, version) in plain {
+            delete.element("Object", |object| {
+                object.text("Key", key);
+                object.text("VersionId", version);
+            });
+        }
+    });
+    let mut call = S3Call::on_bucket(Method::POST, bucket, Some("delete"));
+    call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    let reply = parts.s3(sender, &call, document.finish().into()).await;
+    let reply = reply.map_err(|error| failed(&error))?;
+    let result = Element::parse(&reply.body, "DeleteResult", PAGE);
+    let result = result.map_err(|fault| failed(&fault.message))?;
+    let errors = all(&result, "Error");
+    refused.extend(errors.map(|it| format!("{} ({})", text(it, "Key"), text(it, "Code"))));
+    Ok(refused)
+}
+
+/// Aborts all multipart uploads.
+async fn abort_uploads(
+    parts: &JobParts,
+    sender: &JobSender,
+    bucket: &str,
+    progress: &JobProgress,
+) -> Result<(), ApiError> {
+    loop {
+        // Each page is the first one, because its uploads are aborted before the next.
+        let mut call = S3Call::on_bucket(Method::GET, bucket, Some("uploads"));
+        call.query.push(("encoding-type", Some("url".to_owned())));
+        let reply = parts.s3(sender, &call, Bytes::new()).await?;
+        let list = Element::parse(&reply.body, "ListMultipartUploadsResult", PAGE)?;
+        let uploads = all(&list, "Upload").map(|it| (decoded(it, "Key"), text(it, "UploadId")));
+        let uploads: Vec<(String, String)> = uploads.collect();
+        let mut aborted = 0;
+        for (key, id) in uploads {
+            let mut call = S3Call::on_bucket(Method::DELETE, bucket, None);
+            call.key = Some(&key);
+            call.query = vec![("uploadId", Some(id))];
+            match parts.s3(sender, &call, Bytes::new()).await {
+                Ok(_) => aborted += 1,
+                // Its client has completed or aborted it meanwhile.
+                Err(error) if error.code == "NoSuchUpload" => aborted += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        progress.add("uploads", aborted);
+        if aborted == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// Removes everything from the trash, if the bucket has one.
+async fn empty_trash(
+    parts: &JobParts,
+    bucket: &str,
+    progress: &JobProgress,
+) -> Result<(), JobFailure> {
+    let failed = |error: AdminError| JobFailure::of("empty the trash", &error);
+    let trash = match parts.admin.trash(Arc::clone(&parts.blocks), bucket, false).await {
+        Ok(trash) => trash,
+        Err(AdminError::HasNoTrash) => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let removed = trash.empty(b"").await.map_err(failed)?;
+    progress.add("items of the trash", removed);
+    Ok(())
+}
