@@ -58,6 +58,12 @@ class Console:
         field.clear()
         field.send_keys(text)
 
+    def wait_for_text(self, selector, text):
+        """Waits until an element of a page that changes by itself has a text."""
+        ignored = [WebDriverException]
+        wait = WebDriverWait(self.driver, PAGE_SECONDS, ignored_exceptions=ignored)
+        wait.until(lambda _: self.find(selector).text == text)
+
     def unfold(self, summary):
         """Opens a part of the page that is folded."""
         self.driver.find_element(By.XPATH, f"//summary[normalize-space()='{summary}']").click()

@@ -282,3 +282,33 @@ def test_a_user_of_one_bucket_sees_this_bucket_alone(visitor, api, bucket):
         assert "AccessDenied" in visitor.open(path).problem(), path
     visitor.open(f"/buckets/{bucket}/access")
     assert not visitor.all("main button[value=public]"), "a form without the permission"
+
+
+def test_a_bucket_is_forked_and_the_fork_deleted_with_its_content(console, control, bucket):
+    control.put_object(Bucket=bucket, Key="dir/a", Body=b"forked")
+    target = fresh_bucket_name()
+    console.open(f"/buckets/{bucket}/settings")
+    console.fill("#target", target)
+    console.press("fork")
+    assert console.path.startswith("/jobs/")
+    console.wait_for_text("#state", "done")
+    assert target in console.find(".done").text
+    assert control.get_object(Bucket=target, Key="dir/a")["Body"].read() == b"forked"
+    console.open(f"/buckets/{target}/settings")
+    console.fill("#confirm", target)
+    console.find("input[name=content]").click()
+    console.press("delete")
+    console.wait_for_text("#state", "done")
+    names = [item["Name"] for item in control.list_buckets()["Buckets"]]
+    assert bucket in names and target not in names
+    console.press("remove")
+    assert console.path == "/jobs"
+
+
+def test_a_check_of_the_volume_shows_its_result(console):
+    console.open("/jobs")
+    console.press("fsck")
+    console.wait_for_text("#state", "done")
+    assert "findings in" in console.find(".done").text
+    console.open("/jobs")
+    assert "fsck" in console.texts("tbody th")

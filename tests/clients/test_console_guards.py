@@ -90,6 +90,7 @@ PAGES = [
     "/policies/consoleAdmin",
     "/accounts",
     "/gateways",
+    "/jobs",
     "/me",
     "/no-such-page",
 ]

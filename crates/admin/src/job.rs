@@ -5,7 +5,7 @@
 //! seconds, and [`Admin::end_job`] at the end.
 
 use namespace::{JobEnd, JobOrder, ListJobs, NumberedJob, RemoveJob, ReportJob, StartJob, StopJob};
-use record::{Job, JobKind, JobState, Nonce};
+use record::{JobKind, JobRecord, JobState, Nonce};
 
 use crate::{Admin, AdminError};
 
@@ -35,7 +35,7 @@ impl Admin {
     /// [`AdminError::Job`] if too many jobs run, or one of a kind that must run alone.
     pub async fn start_job(&self, new: &NewJob<'_>) -> Result<u64, AdminError> {
         let now = self.surroundings.clock.now();
-        let job = Job {
+        let job = JobRecord {
             kind: new.kind,
             arguments: new.arguments.to_vec(),
             user: new.user.to_owned(),

@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use admin::Admin;
 use block::BlockStore;
-use gateway::Gateway;
+use bytes::Bytes;
+use gateway::{Gateway, HttpBody};
+use http::Response;
 use identity::Access;
 use maintained::MaintainedVolume;
 use serde_json::Value;
@@ -17,6 +19,8 @@ use tokio::time::Instant;
 use volume::Volume;
 
 use crate::jobs::{JobParts, Jobs};
+use crate::s3_call::{self, S3Call, S3Reply};
+use crate::{Actor, ApiError};
 
 /// The number of locks of buckets. Buckets whose names have one hash share a lock.
 const BUCKET_LOCKS: usize = 64;
@@ -115,6 +119,28 @@ impl AdminApi {
         bucket.hash(&mut hasher);
         let at = usize::try_from(hasher.finish() % BUCKET_LOCKS as u64).unwrap_or(0);
         self.bucket_locks[at].lock().await
+    }
+
+    /// Sends a request to the gateway in the name of the sender, and returns the response as it
+    /// arrives. The caller streams its body. An error of S3 is a response, too.
+    pub async fn stream_s3(
+        &self,
+        actor: &Actor<'_>,
+        call: &S3Call<'_>,
+        body: HttpBody,
+    ) -> Result<Response<HttpBody>, ApiError> {
+        s3_call::stream(&self.gateway, actor, call, body).await
+    }
+
+    /// Sends a request to the gateway in the name of the sender, and returns the whole response.
+    /// Fails with the error of S3.
+    pub async fn s3(
+        &self,
+        actor: &Actor<'_>,
+        call: &S3Call<'_>,
+        body: Bytes,
+    ) -> Result<S3Reply, ApiError> {
+        s3_call::send(&self.gateway, actor, call, body).await
     }
 
     /// Stops the jobs of this gateway, and waits for their ends. Call this before the session ends.

@@ -17,24 +17,21 @@ mod delete_bucket;
 mod dump;
 mod fork;
 mod objects;
+mod parts;
 mod progress;
 mod warmup;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::admin::{Admin, AdminError, JobEnd, JobOrder, NewJob};
-use block::BlockStore;
-use gateway::Gateway;
-use identity::{Access, Authenticated, ClientAddress};
-use maintained::MaintainedVolume;
+use ::admin::{AdminError, JobEnd, JobOrder, NewJob};
 use record::{JobKind, JobState, Nonce};
-use store::MetaStore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::jobs::progress::JobProgress;
+use parts::{Completed, JobFailure};
+pub(crate) use parts::{JobParts, JobSender};
+use progress::JobProgress;
 
 /// The time between two reports of progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
@@ -44,26 +41,6 @@ const END_ATTEMPTS: u32 = 5;
 
 /// The limit of time for the end of all jobs when the gateway stops.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-
-/// The parts of the process that jobs use.
-#[derive(Debug)]
-pub(crate) struct JobParts {
-    pub(crate) admin: Admin,
-    pub(crate) volume: MaintainedVolume,
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) access: Arc<Access>,
-    pub(crate) meta: Arc<dyn MetaStore>,
-    pub(crate) blocks: Arc<dyn BlockStore>,
-    /// The folder for dumps of the metadata.
-    pub(crate) dumps: PathBuf,
-}
-
-/// The sender of a job, in whose name it reads and deletes objects.
-#[derive(Clone, Debug)]
-pub(crate) struct JobSender {
-    pub(crate) authenticated: Authenticated,
-    pub(crate) client: Option<ClientAddress>,
-}
 
 /// The work of a job.
 #[derive(Clone, Debug)]
@@ -109,32 +86,6 @@ impl Work {
             }
             Work::DeleteBucket { bucket, .. } => vec![named("bucket", bucket)],
         }
-    }
-}
-
-/// The result of a job that is complete: a sentence, and further lines.
-#[derive(Debug, Default)]
-pub(crate) struct Completed {
-    pub(crate) message: String,
-    pub(crate) lines: Vec<String>,
-    pub(crate) has_more_lines: bool,
-}
-
-impl Completed {
-    fn with(message: String) -> Completed {
-        Completed { message, ..Completed::default() }
-    }
-}
-
-/// The reason why a job failed, as a sentence for the operator.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct JobFailure(pub(crate) String);
-
-impl JobFailure {
-    /// Returns the failure of a step, for example of "read the objects of the bucket".
-    fn of(doing: &str, error: &dyn std::fmt::Display) -> JobFailure {
-        JobFailure(format!("The gateway could not {doing}: {error}."))
     }
 }
 

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3::xml::{Element, XmlLimits};
 
-use crate::{Actor, AdminApi, ApiError, S3_CALLS_NOTED_MAX, S3Noted, body};
+use crate::{Actor, ApiError, S3_CALLS_NOTED_MAX, S3Noted, body};
 
 /// The limit of a response that the API reads into memory, in bytes. Configurations of buckets have
 /// at most 1 MiB; a page of 1,000 keys of 1,024 bytes, escaped, has about 4 MiB.
@@ -81,31 +81,8 @@ pub struct S3Reply {
     pub body: Bytes,
 }
 
-impl AdminApi {
-    /// Sends a request to the gateway in the name of the sender, and returns the response as it
-    /// arrives. The caller streams its body. An error of S3 is a response, too.
-    pub async fn stream_s3(
-        &self,
-        actor: &Actor<'_>,
-        call: &S3Call<'_>,
-        body: HttpBody,
-    ) -> Result<Response<HttpBody>, ApiError> {
-        stream(&self.gateway, actor, call, body).await
-    }
-
-    /// Sends a request to the gateway in the name of the sender, and returns the whole response.
-    /// Fails with the error of S3.
-    pub async fn s3(
-        &self,
-        actor: &Actor<'_>,
-        call: &S3Call<'_>,
-        body: Bytes,
-    ) -> Result<S3Reply, ApiError> {
-        send(&self.gateway, actor, call, body).await
-    }
-}
-
-/// Sends a request to a gateway of this process, as [`AdminApi::stream_s3`] does.
+/// Sends a request to a gateway of this process in the name of the sender, and returns the response as
+/// it arrives. An error of S3 is a response, too.
 pub(crate) async fn stream(
     gateway: &Gateway,
     actor: &Actor<'_>,
@@ -138,7 +115,8 @@ pub(crate) async fn stream(
     Ok(response)
 }
 
-/// Sends a request to a gateway of this process, as [`AdminApi::s3`] does.
+/// Sends a request to a gateway of this process in the name of the sender, and returns the whole
+/// response. Fails with the error of S3.
 pub(crate) async fn send(
     gateway: &Gateway,
     actor: &Actor<'_>,

@@ -5,7 +5,7 @@
 //! record says. For example, [`StopJob`] marks a running job, and the session that does the work
 //! learns of it when it reports progress with [`ReportJob`].
 
-use record::{DecodeError, Job, JobKind, JobState, Nonce, key};
+use record::{DecodeError, JobKind, JobRecord, JobState, Nonce, key};
 use store::{Guard, Plan, Value, Write};
 
 use crate::Halt;
@@ -46,7 +46,7 @@ pub struct NumberedJob {
     /// The number.
     pub number: u64,
     /// The record.
-    pub job: Job,
+    pub job: JobRecord,
     /// True if the record says that the job runs, and its session has ended.
     pub was_interrupted: bool,
 }
@@ -79,7 +79,7 @@ fn jobs(view: &mut View<'_>) -> Result<Vec<(NumberedJob, Value)>, Halt> {
         let number = <[u8; 8]>::try_from(entry.key.suffix()).map(u64::from_be_bytes);
         let number =
             number.map_err(|_| Halt::Corrupt(entry.key.clone(), DecodeError::Field("number")))?;
-        let job = decode(&entry.key, &entry.value, Job::decode)?;
+        let job = decode(&entry.key, &entry.value, JobRecord::decode)?;
         found.push((NumberedJob { number, job, was_interrupted: false }, entry.value));
     }
     // One round trip for the sessions of all jobs.
@@ -107,7 +107,7 @@ const fn is_exclusive(kind: JobKind) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct StartJob<'a> {
     /// The new job.
-    pub job: &'a Job,
+    pub job: &'a JobRecord,
 }
 
 impl Planner for StartJob<'_> {
@@ -184,7 +184,7 @@ impl Planner for ReportJob<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<JobOrder>, Halt> {
         let at = key::job(self.number);
         let Some(found) = view.record(&at)? else { return Ok(Step::Done(JobOrder::Stop)) };
-        let mut job = decode(&at, &found, Job::decode)?;
+        let mut job = decode(&at, &found, JobRecord::decode)?;
         if job.session != self.session || job.state.has_ended() {
             return Ok(Step::Done(JobOrder::Stop));
         }
@@ -220,12 +220,12 @@ impl Planner for StopJob {
         let Some(found) = view.record(&at)? else {
             return Ok(Step::Done(Err(JobError::NoSuchJob)));
         };
-        let job = decode(&at, &found, Job::decode)?;
+        let job = decode(&at, &found, JobRecord::decode)?;
         let lives = view.record(&key::session(job.session))?.is_some();
         if job.state.has_ended() || !lives {
             return Ok(Step::Done(Err(JobError::HasEnded)));
         }
-        let job = Job { state: JobState::Stopping, changed: env.now, ..job };
+        let job = JobRecord { state: JobState::Stopping, changed: env.now, ..job };
         let writes = vec![Write::Put(at.clone(), job.encode(&at))];
         Ok(Step::Commit(Plan { guards: vec![Guard::Equals(at, found)], writes }, Ok(())))
     }
@@ -246,7 +246,7 @@ impl Planner for RemoveJob {
         let Some(found) = view.record(&at)? else {
             return Ok(Step::Done(Err(JobError::NoSuchJob)));
         };
-        let job = decode(&at, &found, Job::decode)?;
+        let job = decode(&at, &found, JobRecord::decode)?;
         if !job.state.has_ended() && view.record(&key::session(job.session))?.is_some() {
             return Ok(Step::Done(Err(JobError::IsRunning)));
         }

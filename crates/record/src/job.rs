@@ -106,7 +106,7 @@ impl JobState {
 
 /// The record of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct JobRecord {
     /// The kind of work.
     pub kind: JobKind,
     /// The arguments by name. For example, `source` is the bucket that a fork copies.
@@ -134,7 +134,7 @@ pub struct Job {
 }
 
 record!(
-    Job,
+    JobRecord,
     1,
     |this, to| {
         to.u8(this.kind.code()).varint(this.arguments.len() as u64);
@@ -188,7 +188,7 @@ record!(
             1 => true,
             _ => return Err(DecodeError::Field("more lines")),
         };
-        Job {
+        JobRecord {
             kind,
             arguments,
             user,

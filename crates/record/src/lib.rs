@@ -49,7 +49,7 @@ pub use id::{BlockId, IdError, Ino, Nonce};
 pub use inode::{
     Attributes, Directory, HeadBody, Inode, InodeBody, InodeHead, Special, SpecialKind, Symlink,
 };
-pub use job::{Job, JobKind, JobState};
+pub use job::{JobKind, JobRecord, JobState};
 pub use lifecycle_pass::{LifecyclePass, PassPosition};
 pub use lock::{
     FileLocks, HeldLock, LOCKS_PER_FILE_MAX, LockKeeping, LockPlace, RangeLock, RangeLockKind,

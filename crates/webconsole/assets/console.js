@@ -140,3 +140,21 @@ class Uploads {
 }
 
 for (const area of document.querySelectorAll("[data-upload]")) new Uploads(area);
+
+// A part of a page that changes by itself. It is read again while the page is visible. These requests do not
+// count as work of the person, so they do not prolong the login.
+async function refresh(part) {
+  while (part.dataset.refresh) {
+    await wait(Number(part.dataset.refresh));
+    if (document.hidden || part.contains(document.activeElement)) continue;
+    const answer = await fetch(location.href, { headers: { "x-refresh": "1" } }).catch(() => null);
+    if (!answer || !answer.ok) continue;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById(part.id);
+    if (!fresh) return location.reload();
+    part.replaceWith(fresh);
+    part = fresh;
+  }
+}
+
+for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);

@@ -25,6 +25,9 @@ struct ObjectQuery {
     key: Option<String>,
 }
 
+/// The header of requests that the script sends without an action of the person.
+const REFRESH_HEADER: &str = "x-refresh";
+
 /// The web console of a volume.
 #[derive(Debug)]
 pub struct Console(ConsoleState);
@@ -107,8 +110,10 @@ impl Console {
             note_error(notes, &error);
             layout::problem_of(&visit, &error)
         });
-        // A download does not renew the ticket: it can end long after a logout.
-        let renews = !matches!(reply, Reply::Stream(_));
+        // A download does not renew the ticket: it can end long after a logout. Nor does a page that
+        // reads a part of itself again while its person may be away.
+        let renews =
+            !matches!(reply, Reply::Stream(_)) && !head.headers.contains_key(REFRESH_HEADER);
         let response = reply.into_response();
         Ok(if renews { self.with_ticket(response, &login, head) } else { response })
     }

@@ -25,11 +25,12 @@ pub(crate) enum Section {
     Policies,
     Accounts,
     Gateways,
+    Jobs,
     Me,
 }
 
 /// The menu: each entry with its path, its name and the action that it needs.
-const MENU: [(Section, &str, &str, Option<AdminAction>); 8] = [
+const MENU: [(Section, &str, &str, Option<AdminAction>); 9] = [
     (Section::Overview, "/", "Overview", Some(AdminAction::ServerInfo)),
     (Section::Buckets, "/buckets", "Buckets", None),
     (Section::Users, "/users", "Users", Some(AdminAction::ListUsers)),
@@ -37,6 +38,7 @@ const MENU: [(Section, &str, &str, Option<AdminAction>); 8] = [
     (Section::Policies, "/policies", "Policies", Some(AdminAction::GetPolicy)),
     (Section::Accounts, "/accounts", "Accounts", Some(AdminAction::ListAccounts)),
     (Section::Gateways, "/gateways", "Gateways and mounts", Some(AdminAction::ListSessions)),
+    (Section::Jobs, "/jobs", "Jobs", Some(AdminAction::ListJobs)),
     (Section::Me, "/me", "My access", None),
 ];
 

@@ -67,6 +67,8 @@ pages! {
     Simulator = "/simulator";
     Accounts = "/accounts";
     Gateways = "/gateways";
+    Jobs = "/jobs";
+    Job = "/jobs/{job}";
     Me = "/me";
 }
 
@@ -156,6 +158,8 @@ pub(crate) async fn get(visit: &Visit<'_>, route: &Route) -> Result<Reply, ApiEr
         Page::Simulator => pages::simulation::show(visit),
         Page::Accounts => pages::accounts::list(visit).await,
         Page::Gateways => pages::gateways::list(visit).await,
+        Page::Jobs => pages::jobs::list(visit).await,
+        Page::Job => pages::jobs::show(visit, name).await,
         Page::Me => pages::me::show(visit).await,
         Page::Logout
         | Page::BucketShare
@@ -185,6 +189,8 @@ pub(crate) async fn post(visit: &Visit<'_>, route: &Route, form: &Form) -> Resul
         Page::User => pages::user::change(visit, name, form).await,
         Page::Groups => pages::groups::make(visit, form).await,
         Page::Group => pages::groups::change(visit, name, form).await,
+        Page::Jobs => pages::jobs::make(visit, form).await,
+        Page::Job => pages::jobs::change(visit, name, form).await,
         Page::Me => pages::me::change(visit, form).await,
         Page::Policies => pages::policies::make(visit, form).await,
         Page::Policy => pages::policies::change(visit, name, form).await,
@@ -239,6 +245,8 @@ pub(crate) async fn script(
         | Page::Simulator
         | Page::Accounts
         | Page::Gateways
+        | Page::Jobs
+        | Page::Job
         | Page::Me => Err(no_page()),
     }
 }

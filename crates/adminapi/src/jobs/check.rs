@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ::admin::JOB_LINES_MAX;
 
+use super::parts::{Completed, JobFailure, JobParts};
 use super::progress::JobProgress;
-use super::{Completed, JobFailure, JobParts};
 
 pub(super) async fn run(parts: &JobParts, progress: &JobProgress) -> Result<Completed, JobFailure> {
     let report = parts.admin.check(Arc::clone(&parts.blocks), progress).await;

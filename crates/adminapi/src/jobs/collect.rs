@@ -2,7 +2,7 @@
 
 use ::admin::{Collected, SweepOptions};
 
-use super::{Completed, JobFailure, JobParts};
+use super::parts::{Completed, JobFailure, JobParts};
 
 pub(super) async fn run(parts: &JobParts, options: SweepOptions) -> Result<Completed, JobFailure> {
     let collected = parts.volume.upkeep().gc(options).await;

@@ -13,8 +13,8 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use s3::xml::{Element, Writer};
 
 use super::objects::{PAGE, all, decoded, is_truncated, text};
+use super::parts::{Completed, JobFailure, JobParts, JobSender};
 use super::progress::JobProgress;
-use super::{Completed, JobFailure, JobParts, JobSender};
 use crate::ApiError;
 use crate::s3_call::S3Call;
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
+use super::parts::{Completed, JobFailure, JobParts};
 use super::progress::JobProgress;
-use super::{Completed, JobFailure, JobParts};
 
 /// The limit of dumps in the folder. An operator removes old ones, so that no sequence of jobs fills
 /// the disk.

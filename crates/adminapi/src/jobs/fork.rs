@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ::admin::BucketFork;
 
+use super::parts::{Completed, JobFailure, JobParts};
 use super::progress::JobProgress;
-use super::{Completed, JobFailure, JobParts};
 
 pub(super) async fn run(
     parts: &JobParts,

@@ -10,7 +10,7 @@ use identity::RequestOrigin;
 use percent_encoding::percent_decode_str;
 use s3::xml::{Element, XmlLimits};
 
-use super::{JobParts, JobSender};
+use super::parts::{JobParts, JobSender};
 use crate::s3_call::{self, S3Call, S3Reply};
 use crate::{Actor, ApiError};
 

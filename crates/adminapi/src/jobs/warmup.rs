@@ -7,8 +7,8 @@ use http_body_util::{BodyExt, Full};
 use s3::xml::Element;
 
 use super::objects::{PAGE, all, decoded, is_truncated, text};
+use super::parts::{Completed, JobFailure, JobParts, JobSender};
 use super::progress::JobProgress;
-use super::{Completed, JobFailure, JobParts, JobSender};
 use crate::ApiError;
 use crate::s3_call::S3Call;
 

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use record::{
     Account, Bucket, BucketConfig, DecodeError, Dentry, Expiry, FileLocks, Group, HeartbeatRecord,
-    Hold, Inode, Job, LastUse, LockKeeping, MapPage, Mark, NullVersion, Orphan, Part, PartSums,
-    PolicyRecord, Sequence, SessionRecord, SlotRecord, Superseded, SweptRecord, Upload, User,
-    Version, VolumeRecord, XattrValue,
+    Hold, Inode, JobRecord, LastUse, LockKeeping, MapPage, Mark, NullVersion, Orphan, Part,
+    PartSums, PolicyRecord, Sequence, SessionRecord, SlotRecord, Superseded, SweptRecord, Upload,
+    User, Version, VolumeRecord, XattrValue,
 };
 use store::{Key, Value};
 
@@ -38,7 +38,7 @@ macro_rules! records {
 }
 
 records!(
-    Account HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Group Hold Inode Job LastUse LockKeeping MapPage Mark
+    Account HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Group Hold Inode JobRecord LastUse LockKeeping MapPage Mark
     NullVersion Orphan Part PartSums PolicyRecord SessionRecord SweptRecord SlotRecord Superseded Upload User Version VolumeRecord XattrValue
 );
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use record::{
     Account, AccountId, BoundVersion, BucketConfig, BucketConfigKind, CanonicalId, DecodeError,
-    Dentry, FileLocks, Group, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, Job, JobKind,
+    Dentry, FileLocks, Group, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, JobKind, JobRecord,
     JobState, LastUse, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part, PartSums,
     PartTag, PolicyRecord, RangeLock, RangeLockKind, Sequence, SessionFacts, SessionKind,
     SessionRecord, Slice, SlotRecord, Superseded, Symlink, Timestamp, User, UserKind, VersionStamp,
@@ -105,7 +105,7 @@ proptest! {
         };
         let reach = vec![one.clone(), String::new()];
         round_trips(&key, &SessionRecord { began: at, place: one.clone(), reach, facts });
-        let job = Job {
+        let job = JobRecord {
             kind: JobKind::ALL[usize::from(uid.to_le_bytes()[0]) % JobKind::ALL.len()],
             arguments: tags.clone(),
             user: one.clone(),

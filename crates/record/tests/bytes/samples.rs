@@ -5,8 +5,8 @@ use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
     BucketConfigKind, CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant,
     Grantee, Group, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold, HoldScope, Ino, Inode,
-    InodeBody, Job, JobKind, JobState, Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark, Nonce,
-    NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part,
+    InodeBody, JobKind, JobRecord, JobState, Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark,
+    Nonce, NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part,
     PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind,
     RenameToken, RetainUntil, RetentionDefault, RetentionMode, S3Acl, Sequence, SessionFacts,
     SessionKind, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm,
@@ -355,7 +355,7 @@ fn sessions() -> Vec<Sample> {
         subdirectory: "photos".to_owned(),
     };
     let session = SessionRecord { began: NOW, place: "host 1, process 2".to_owned(), reach, facts };
-    let job = Job {
+    let job = JobRecord {
         kind: JobKind::Fork,
         arguments: vec![("source".to_owned(), "photos".to_owned())],
         user: "anna".to_owned(),

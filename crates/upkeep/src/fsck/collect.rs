@@ -11,8 +11,8 @@ use namespace::self_contained;
 use record::key::{self, space};
 use record::{
     Account, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
-    File, FileLocks, Group, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, Job, Kind,
-    LastUse, LockKeeping, MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums,
+    File, FileLocks, Group, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, JobRecord,
+    Kind, LastUse, LockKeeping, MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums,
     PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Superseded, SweptRecord, Upload,
     UploadState, User, Version, VersionStamp, VolumeRecord, XattrPlace, XattrValue,
 };
@@ -356,7 +356,7 @@ impl Inventory {
                 User::decode(key, value).map_err(failed)?;
             }
             space::JOB => {
-                Job::decode(key, value).map_err(failed)?;
+                JobRecord::decode(key, value).map_err(failed)?;
             }
             space::POLICY => {
                 PolicyRecord::decode(key, value).map_err(failed)?;

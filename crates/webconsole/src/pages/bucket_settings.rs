@@ -2,6 +2,7 @@
 
 use adminapi::ApiError;
 use adminapi::resources::bucket_documents::BucketDocumentKind;
+use adminapi::resources::jobs::NewJobJson;
 use adminapi::resources::quota::QuotaJson;
 use maud::html;
 use policy::AdminAction;
@@ -9,6 +10,7 @@ use s3::BucketName;
 
 use super::bucket_frame::{Tab, page};
 use super::document_editor::{editor, parse};
+use super::jobs;
 use crate::forms::Form;
 use crate::layout;
 use crate::paths::escape;
@@ -23,6 +25,8 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
     let tags = visit.api().document_if_set(&visit.actor, bucket, tags).await;
     let name = BucketName::parse(bucket)?;
     let may_set_quota = visit.actor.may(AdminAction::SetBucketQuota, Some(&name));
+    let may_fork =
+        visit.may(AdminAction::StartJob) && visit.actor.may(AdminAction::ForkBucket, Some(&name));
     let content = html! {
         section.card {
             h2 { "Quota" }
@@ -48,13 +52,26 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
             h2 { "Tags" }
             (editor(visit, &path, "tags", "The tags in the form of the AWS CLI", &tags))
         }
+        @if may_fork {
+            section.card {
+                h2 { "Fork" }
+                p { "A fork is a new bucket with the current content of this one. The two share blocks, so it takes little space, and changes of one do not reach the other." }
+                form.stack method="post" action=(path) {
+                    (layout::token(visit))
+                    label for="target" { "Name of the new bucket" }
+                    input #target name="target" required maxlength="63";
+                    button type="submit" name="action" value="fork" { "Fork the bucket" }
+                }
+            }
+        }
         section.card {
             h2 { "Delete the bucket" }
-            p { "A bucket can be deleted when it has no objects and no versions." }
+            p { "Without the mark, only an empty bucket is deleted. With it, a job deletes all objects and versions, and nothing brings them back." }
             form.stack method="post" action=(path) {
                 (layout::token(visit))
                 label for="confirm" { "Type the name of the bucket" }
                 input #confirm name="confirm" required autocomplete="off";
+                label.check { input type="checkbox" name="content" value="1"; "Delete its content, too" }
                 button.danger type="submit" name="action" value="delete" { "Delete the bucket" }
             }
         }
@@ -85,6 +102,14 @@ pub(crate) async fn change(
         "delete-tags" => {
             api.delete_document(actor, bucket, tags, &seen).await?;
             "removed"
+        }
+        "fork" => {
+            let (source, target) = (bucket.to_owned(), form.text("target").to_owned());
+            return jobs::start(visit, &NewJobJson::Fork { source, target }).await;
+        }
+        "delete" if form.text("confirm") == bucket && form.is_checked("content") => {
+            let (bucket, confirm) = (bucket.to_owned(), bucket.to_owned());
+            return jobs::start(visit, &NewJobJson::DeleteBucket { bucket, confirm }).await;
         }
         "delete" if form.text("confirm") == bucket => {
             api.delete_bucket(actor, bucket, &seen).await?;

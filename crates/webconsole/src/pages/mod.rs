@@ -13,6 +13,7 @@ pub(crate) mod document_editor;
 pub(crate) mod gateways;
 pub(crate) mod groups;
 pub(crate) mod issued;
+pub(crate) mod jobs;
 pub(crate) mod me;
 pub(crate) mod object;
 pub(crate) mod overview;
