@@ -25,6 +25,10 @@ const MC: GoTool = GoTool {
     version: "v0.0.0-20250313080218-cf909e1063a9",
 };
 
+/// The program that checks and renders the chart.
+const HELM: GoTool =
+    GoTool { program: "helm", package: "helm.sh/helm/v3/cmd/helm", version: "v3.18.6" };
+
 /// The suite of versitygw, as Go module and version. A test builds its program.
 const VERSITYGW: (&str, &str) = ("github.com/versity/versitygw", "v1.8.0");
 
@@ -146,6 +150,8 @@ pub(crate) struct Delivery {
     pub(crate) python: PathBuf,
     /// The folder in which base images and layers are kept.
     pub(crate) images: PathBuf,
+    /// The program `helm`.
+    pub(crate) helm: PathBuf,
 }
 
 impl Tools {
@@ -203,7 +209,8 @@ impl Tools {
         let missing = DELIVERY_PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
         installer.packages(&missing.map(|(package, _)| *package).collect::<Vec<_>>())?;
         let python = installer.python_in(&workspace.delivery(), "delivery")?;
-        Ok(Delivery { python, images: installer.folder.join("images") })
+        let helm = installer.go(&HELM)?;
+        Ok(Delivery { python, images: installer.folder.join("images"), helm })
     }
 
     /// Finds or installs [`FUZZER`], and returns its path.

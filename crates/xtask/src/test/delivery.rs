@@ -21,7 +21,7 @@ use crate::progress::Mark;
 use crate::tools::{Delivery, Tools};
 
 /// The suites, each the files `test_NAME.py` and `test_NAME_*.py`.
-const SUITES: [&str; 2] = [IMAGE, "package"];
+const SUITES: [&str; 3] = [IMAGE, "package", "chart"];
 
 /// The suite of the image.
 const IMAGE: &str = "image";
@@ -129,6 +129,7 @@ fn isolated(
         .env("ASHLAR_TEST_PROGRAM", run.gateway())
         .env("ASHLAR_TEST_MINIO", &tools.minio)
         .env("ASHLAR_TEST_MC", &tools.mc)
+        .env("ASHLAR_TEST_HELM", &delivery.helm)
         .env("ASHLAR_TEST_IMAGES", &delivery.images)
         .env("ASHLAR_TEST_SCRATCH", scratch)
         // Runs must not write into the checkout.
