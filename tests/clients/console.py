@@ -58,11 +58,15 @@ class Console:
         field.clear()
         field.send_keys(text)
 
-    def wait_for_text(self, selector, text):
-        """Waits until an element of a page that changes by itself has a text."""
+    def wait_for(self, is_true):
+        """Waits until a page that changes by itself has changed."""
         ignored = [WebDriverException]
         wait = WebDriverWait(self.driver, PAGE_SECONDS, ignored_exceptions=ignored)
-        wait.until(lambda _: self.find(selector).text == text)
+        wait.until(lambda _: is_true())
+
+    def wait_for_text(self, selector, text):
+        """Waits until an element has a text."""
+        self.wait_for(lambda: self.find(selector).text == text)
 
     def unfold(self, summary):
         """Opens a part of the page that is folded."""

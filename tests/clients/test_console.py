@@ -312,3 +312,18 @@ def test_a_check_of_the_volume_shows_its_result(console):
     assert "findings in" in console.find(".done").text
     console.open("/jobs")
     assert "fsck" in console.texts("tbody th")
+
+
+def test_live_requests_are_shown(console, control, bucket):
+    console.open("/trace")
+    console.wait_for_text("#trace-state", "Connected.")
+    key = fresh("traced")
+    control.put_object(Bucket=bucket, Key=key, Body=b"x")
+    console.wait_for(lambda: any(key in text for text in console.texts("tbody td")))
+
+
+def test_the_overview_shows_the_requests_of_the_last_hour(console, control, bucket):
+    control.put_object(Bucket=bucket, Key="a", Body=b"x")
+    console.open("/")
+    console.wait_for(lambda: console.open("/") and "PutObject" in console.texts("#activity th"))
+    assert console.find("#activity svg").get_attribute("aria-label").startswith("Requests over")

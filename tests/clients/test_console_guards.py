@@ -91,6 +91,7 @@ PAGES = [
     "/accounts",
     "/gateways",
     "/jobs",
+    "/trace",
     "/me",
     "/no-such-page",
 ]

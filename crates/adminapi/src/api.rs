@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use admin::Admin;
+use audit::{Activity, AuditLog};
 use block::BlockStore;
 use bytes::Bytes;
 use gateway::{Gateway, HttpBody};
@@ -20,6 +21,7 @@ use volume::Volume;
 
 use crate::jobs::{JobParts, Jobs};
 use crate::s3_call::{self, S3Call, S3Reply};
+use crate::streams::Streams;
 use crate::{Actor, ApiError};
 
 /// The number of locks of buckets. Buckets whose names have one hash share a lock.
@@ -66,6 +68,10 @@ pub struct Parts {
     pub admin: Admin,
     /// The block store.
     pub blocks: Arc<dyn BlockStore>,
+    /// The requests of S3 to this process.
+    pub activity: Arc<Activity>,
+    /// The access log, whose entries are events of streams.
+    pub log: Arc<AuditLog>,
     /// Facts about the process.
     pub facts: ProcessFacts,
 }
@@ -79,6 +85,9 @@ pub struct AdminApi {
     pub(crate) admin: Admin,
     pub(crate) blocks: Arc<dyn BlockStore>,
     pub(crate) facts: ProcessFacts,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) log: Arc<AuditLog>,
+    pub(crate) streams: Streams,
     pub(crate) jobs: Jobs,
     pub(crate) started: Instant,
     bucket_locks: [Mutex<()>; BUCKET_LOCKS],
@@ -88,7 +97,7 @@ pub struct AdminApi {
 impl AdminApi {
     /// Returns the API over the parts of a process.
     pub fn new(parts: Parts) -> AdminApi {
-        let Parts { volume, meta, gateway, access, admin, blocks, facts } = parts;
+        let Parts { volume, meta, gateway, access, admin, blocks, activity, log, facts } = parts;
         let jobs = Jobs::new(JobParts {
             admin: admin.clone(),
             volume: volume.clone(),
@@ -99,6 +108,9 @@ impl AdminApi {
             dumps: facts.dumps.clone(),
         });
         AdminApi {
+            activity,
+            log,
+            streams: Streams::new(),
             jobs,
             volume: Arc::clone(&volume),
             gateway,
@@ -143,8 +155,10 @@ impl AdminApi {
         s3_call::send(&self.gateway, actor, call, body).await
     }
 
-    /// Stops the jobs of this gateway, and waits for their ends. Call this before the session ends.
-    pub async fn end_jobs(&self) {
+    /// Ends the streams and the jobs of this gateway, and waits for the ends of jobs. Call this before
+    /// the session ends.
+    pub async fn end(&self) {
+        self.streams.end();
         self.jobs.end().await;
     }
 

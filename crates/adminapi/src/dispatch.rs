@@ -31,6 +31,8 @@ impl AdminApi {
             Endpoint::GetVersion => actor().and_then(|_| Reply::json(&self.version())),
             Endpoint::GetMe => Reply::json(&self.me(actor()?)),
             Endpoint::GetStatus => Reply::json(&self.status(actor()?).await?),
+            Endpoint::GetActivity => Reply::json(&self.activity(actor()?, call.query()?)?),
+            Endpoint::GetStream => Ok(Reply::events(self.stream(actor()?, &call.query()?)?)),
             Endpoint::GetConfig => Reply::json(&self.config(actor()?)?),
 
             Endpoint::ListBuckets => Reply::json(&self.buckets(actor()?, &call.query()?).await?),

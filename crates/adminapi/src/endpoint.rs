@@ -13,8 +13,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::page::{ListPage, PageQuery};
 use crate::resources::{
-    accounts, buckets, groups, jobs, keys, me, nodes, policies, public, quota, sessions,
-    simulation, status, trash, users,
+    accounts, activity, buckets, groups, jobs, keys, live, me, nodes, policies, public, quota,
+    sessions, simulation, status, trash, users,
 };
 
 /// The permission that an endpoint needs.
@@ -35,6 +35,8 @@ pub enum EndpointPermission {
 pub enum Output {
     /// No body, status 204.
     Empty,
+    /// Server-sent events.
+    Events,
     /// A JSON document.
     Json(&'static str),
     /// A JSON document with an entity tag, which a change can name in `If-Match`.
@@ -91,6 +93,9 @@ macro_rules! output {
     (kind, empty) => {
         Output::Empty
     };
+    (kind, stream) => {
+        Output::Events
+    };
     (kind, json($type:ty)) => {
         Output::Json(stringify!($type))
     };
@@ -98,6 +103,10 @@ macro_rules! output {
         Output::Tagged(stringify!($type))
     };
     (schema, $all:ident, empty) => {{
+        let _ = $all;
+        None
+    }};
+    (schema, $all:ident, stream) => {{
         let _ = $all;
         None
     }};
@@ -182,6 +191,10 @@ endpoints! {
         "Returns the sender, and the administrative actions that it may do.";
     GetStatus = GET "/status" ServerInfo none => json(status::StatusJson),
         "Returns the state of both stores and of this process, with warnings.";
+    GetActivity = GET "/activity" ServerInfo query(activity::ActivityQuery) => json(activity::ActivityJson),
+        "Returns the rates and latencies of the requests of S3 to this gateway.";
+    GetStream = GET "/stream" login query(live::StreamQuery) => stream,
+        "Returns live events as server-sent events: statistics, and each request.";
     GetConfig = GET "/config" ExportConfig none => json(status::Config),
         "Returns the configuration in force, without secrets.";
 

@@ -77,13 +77,35 @@ impl ApiCall {
 pub(crate) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
-    body: Bytes,
+    body: ReplyBody,
+}
+
+/// The body of a result.
+#[derive(Debug)]
+enum ReplyBody {
+    /// A body in memory.
+    Whole(Bytes),
+    /// A body that arrives piece by piece.
+    Live(HttpBody),
 }
 
 impl Reply {
     /// Returns a response without a body.
     pub(crate) fn empty() -> Reply {
-        Reply { status: StatusCode::NO_CONTENT, headers: HeaderMap::new(), body: Bytes::new() }
+        Reply {
+            status: StatusCode::NO_CONTENT,
+            headers: HeaderMap::new(),
+            body: ReplyBody::Whole(Bytes::new()),
+        }
+    }
+
+    /// Returns a response with server-sent events.
+    pub(crate) fn events(body: HttpBody) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // nginx would otherwise gather events before it passes them on.
+        headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+        Reply { status: StatusCode::OK, headers, body: ReplyBody::Live(body) }
     }
 
     /// Returns a response with a JSON document.
@@ -94,7 +116,7 @@ impl Reply {
         })?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Ok(Reply { status: StatusCode::OK, headers, body: body.into() })
+        Ok(Reply { status: StatusCode::OK, headers, body: ReplyBody::Whole(body.into()) })
     }
 
     /// Returns a response with a JSON document that was made from a record with this version.
@@ -192,11 +214,18 @@ async fn read(body: HttpBody) -> Result<Bytes, ApiError> {
 
 fn into_response(reply: Reply) -> Response<HttpBody> {
     let Reply { status, headers, body } = reply;
-    let body = Full::new(body).map_err(|never| match never {}).boxed_unsync();
+    let (body, is_whole) = match body {
+        ReplyBody::Whole(body) => {
+            (Full::new(body).map_err(|never| match never {}).boxed_unsync(), true)
+        }
+        ReplyBody::Live(body) => (body, false),
+    };
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    response.extensions_mut().insert(InMemory);
+    if is_whole {
+        response.extensions_mut().insert(InMemory);
+    }
     // Answers depend on the sender, so no cache may keep them.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

@@ -34,6 +34,7 @@ mod routing;
 mod s3_call;
 mod sealer;
 mod served;
+mod streams;
 
 pub use actor::Actor;
 pub use api::{AdminApi, Parts, ProcessFacts};

@@ -93,6 +93,12 @@ fn responses(endpoint: Endpoint, schemas: &mut Vec<NamedSchema>) -> Value {
     } });
     match endpoint.output() {
         Output::Empty => json!({ "204": { "description": "Done." }, "default": error }),
+        Output::Events => json!({
+            "200": { "description": "The events.", "content": { "text/event-stream": {
+                "schema": { "type": "string" },
+            } } },
+            "default": error,
+        }),
         Output::Json(_) => json!({
             "200": { "description": "The result.", "content": content },
             "default": error,

@@ -95,7 +95,8 @@ pub(crate) async fn serve(
     access.read(&shared).await.map_err(unreadable)?;
     let audited = Audited::registered(log, &access, &serve.region, &metrics);
 
-    let (gateway, api) = bootstrapped(&settings, (&backend, &access), &declared, &root).await?;
+    let (gateway, api) =
+        bootstrapped(&settings, (&backend, &access, &audited), &declared, &root).await?;
     let mounted = mount_if_set((&backend, &metrics), mount, serve).await?;
     audited.mount_began(serve.mount.as_deref(), shared.now());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -150,7 +151,7 @@ pub(crate) async fn serve(
 /// takes long has a name.
 async fn end_tasks(tasks: &TaskTracker, passes: Passes, api: &AdminApi) {
     tasks.close();
-    api.end_jobs().await;
+    api.end().await;
     tracing::info!("stopping: no request is in flight; ending lifecycle passes");
     passes.end().await;
     tracing::info!("stopping: ending the other listeners");
@@ -219,13 +220,13 @@ fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Sett
 /// closes the backend, which ends the session.
 async fn bootstrapped(
     settings: &GatewaySettings,
-    (backend, access): (&Backend, &Arc<Access>),
+    (backend, access, audited): (&Backend, &Arc<Access>, &Audited),
     declared: &Declared,
     root: &Root,
 ) -> Result<(Arc<Gateway>, Arc<AdminApi>), Problem> {
     let of_gateway = gateway_settings(&settings.serve, &settings.open);
     let gateway = Gateway::new(Arc::clone(&backend.volume), Arc::clone(access), of_gateway);
-    let api = console::api(settings, backend, &gateway, access);
+    let api = console::api(settings, backend, &gateway, (access, audited));
     let applied = declared.apply(&api, &root.user).await;
     if applied.is_err() {
         backend.close().await;

@@ -158,3 +158,33 @@ async function refresh(part) {
 }
 
 for (const part of document.querySelectorAll("[data-refresh]")) refresh(part);
+
+const TRACE_ROWS = 200;
+
+// Shows each event of a trace as a row, the newest first.
+function trace(table) {
+  const state = document.getElementById("trace-state");
+  const body = table.tBodies[0];
+  const events = new EventSource(table.dataset.trace);
+  let missed = 0;
+  events.addEventListener("open", () => { state.textContent = "Connected."; });
+  events.addEventListener("error", () => { state.textContent = "The connection was lost. Connecting again."; });
+  events.addEventListener("missed", (event) => {
+    missed += Number(event.data);
+    state.textContent = `${missed} requests were not shown, because there were too many at once.`;
+  });
+  events.addEventListener("trace", (event) => {
+    const entry = JSON.parse(event.data);
+    const place = [entry.bucket, entry.key].filter(Boolean).join("/");
+    const by = entry.requester ? entry.requester.user || entry.requester.key || "" : "anonymous";
+    const took = entry.total_us < 10000 ? `${entry.total_us} µs` : `${Math.round(entry.total_us / 1000)} ms`;
+    const row = document.createElement("tr");
+    for (const text of [entry.time.slice(11, 23), entry.operation, place, by, entry.remote || "", `${entry.status} ${entry.code || ""}`, took]) {
+      row.appendChild(document.createElement("td")).textContent = text;
+    }
+    body.prepend(row);
+    while (body.rows.length > TRACE_ROWS) body.lastElementChild.remove();
+  });
+}
+
+for (const table of document.querySelectorAll("[data-trace]")) trace(table);

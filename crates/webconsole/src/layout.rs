@@ -26,11 +26,12 @@ pub(crate) enum Section {
     Accounts,
     Gateways,
     Jobs,
+    Trace,
     Me,
 }
 
 /// The menu: each entry with its path, its name and the action that it needs.
-const MENU: [(Section, &str, &str, Option<AdminAction>); 9] = [
+const MENU: [(Section, &str, &str, Option<AdminAction>); 10] = [
     (Section::Overview, "/", "Overview", Some(AdminAction::ServerInfo)),
     (Section::Buckets, "/buckets", "Buckets", None),
     (Section::Users, "/users", "Users", Some(AdminAction::ListUsers)),
@@ -39,6 +40,7 @@ const MENU: [(Section, &str, &str, Option<AdminAction>); 9] = [
     (Section::Accounts, "/accounts", "Accounts", Some(AdminAction::ListAccounts)),
     (Section::Gateways, "/gateways", "Gateways and mounts", Some(AdminAction::ListSessions)),
     (Section::Jobs, "/jobs", "Jobs", Some(AdminAction::ListJobs)),
+    (Section::Trace, "/trace", "Live requests", Some(AdminAction::ServerTrace)),
     (Section::Me, "/me", "My access", None),
 ];
 

@@ -69,6 +69,8 @@ pages! {
     Gateways = "/gateways";
     Jobs = "/jobs";
     Job = "/jobs/{job}";
+    Trace = "/trace";
+    Events = "/events";
     Me = "/me";
 }
 
@@ -160,6 +162,8 @@ pub(crate) async fn get(visit: &Visit<'_>, route: &Route) -> Result<Reply, ApiEr
         Page::Gateways => pages::gateways::list(visit).await,
         Page::Jobs => pages::jobs::list(visit).await,
         Page::Job => pages::jobs::show(visit, name).await,
+        Page::Trace => Ok(pages::trace::show(visit)),
+        Page::Events => pages::trace::events(visit),
         Page::Me => pages::me::show(visit).await,
         Page::Logout
         | Page::BucketShare
@@ -205,7 +209,9 @@ pub(crate) async fn post(visit: &Visit<'_>, route: &Route, form: &Form) -> Resul
         | Page::UploadComplete
         | Page::UploadAbort
         | Page::UploadContent
-        | Page::Gateways => Err(no_page()),
+        | Page::Gateways
+        | Page::Trace
+        | Page::Events => Err(no_page()),
     }
 }
 
@@ -247,6 +253,8 @@ pub(crate) async fn script(
         | Page::Gateways
         | Page::Jobs
         | Page::Job
+        | Page::Trace
+        | Page::Events
         | Page::Me => Err(no_page()),
     }
 }

@@ -5,11 +5,13 @@
 //! buckets that the sender may see.
 
 pub mod accounts;
+pub mod activity;
 pub mod bucket_documents;
 pub mod buckets;
 pub mod groups;
 pub mod jobs;
 pub mod keys;
+pub mod live;
 pub mod me;
 pub mod nodes;
 pub mod policies;

@@ -43,8 +43,8 @@ const DISCONNECTED: &str = "ClientDisconnected";
 /// The access log, the activity, and the facts that all entries need.
 #[derive(Debug)]
 pub(crate) struct Audited {
-    pub(crate) log: AuditLog,
-    pub(crate) activity: Activity,
+    pub(crate) log: Arc<AuditLog>,
+    pub(crate) activity: Arc<Activity>,
     access: Arc<Access>,
     region: String,
 }
@@ -130,7 +130,8 @@ impl Audited {
         metrics: &Metrics,
     ) -> Arc<Audited> {
         let operations = Operation::ALL.iter().map(|operation| operation.name());
-        let activity = Activity::new(Instant::now(), operations.chain(["Sts"]));
+        let activity = Arc::new(Activity::new(Instant::now(), operations.chain(["Sts"])));
+        let log = Arc::new(log);
         let (access, region) = (Arc::clone(access), region.to_owned());
         let audited = Arc::new(Audited { log, activity, access, region });
         metrics.collect_from(Arc::clone(&audited));

@@ -41,7 +41,7 @@ pub(super) fn api(
     settings: &GatewaySettings,
     backend: &Backend,
     gateway: &Arc<Gateway>,
-    access: &Arc<Access>,
+    (access, audited): (&Arc<Access>, &Audited),
 ) -> Arc<AdminApi> {
     let store = Arc::clone(&backend.meta);
     let GatewaySettings { volume, open, mount, serve } = settings;
@@ -64,6 +64,8 @@ pub(super) fn api(
         access: Arc::clone(access),
         admin,
         blocks: Arc::clone(&backend.blocks.store),
+        activity: Arc::clone(&audited.activity),
+        log: Arc::clone(&audited.log),
         facts,
     }))
 }

@@ -1,6 +1,7 @@
 //! The pages. A page calls the API, which checks the permissions, and shows the result.
 
 pub(crate) mod accounts;
+mod activity;
 pub(crate) mod browser;
 pub(crate) mod bucket_access;
 pub(crate) mod bucket_frame;
@@ -19,5 +20,6 @@ pub(crate) mod object;
 pub(crate) mod overview;
 pub(crate) mod policies;
 pub(crate) mod simulation;
+pub(crate) mod trace;
 pub(crate) mod user;
 pub(crate) mod users;

@@ -1,6 +1,7 @@
 //! The overview: the state of the stores, and warnings with their remedies.
 
 use adminapi::ApiError;
+use adminapi::resources::activity::ActivityQuery;
 use adminapi::resources::status::{Severity, StoreCondition, StoreStatus};
 use maud::{Markup, html};
 
@@ -11,6 +12,9 @@ use crate::visit::Visit;
 /// Shows the page.
 pub(crate) async fn show(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let status = visit.api().status(&visit.actor).await?;
+    let activity =
+        |seconds| visit.api().activity(&visit.actor, ActivityQuery { seconds: Some(seconds) });
+    let (hour, minute) = (activity(3_600)?, activity(60)?);
     let content = html! {
         @if status.warnings.is_empty() {
             p.done role="status" { "Both stores answer, and nothing needs your attention." }
@@ -40,6 +44,7 @@ pub(crate) async fn show(visit: &Visit<'_>) -> Result<Reply, ApiError> {
                 }
             }
         }
+        (super::activity::card(&hour, &minute))
     };
     Ok(layout::show(visit, "Overview", Section::Overview, &content))
 }
