@@ -1,3 +1,6 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use adminapi::resources::buckets::VersioningState;
 use adminapi::resources::public::AnonymousAccess;
 use serde_json::json;
@@ -5,7 +8,7 @@ use serde_json::json;
 use super::buckets::agrees;
 use super::document::Document;
 use super::shorthand;
-use super::source::parse;
+use super::source::{self, parse};
 
 fn parsed(text: &str) -> Document {
     parse(text, "boot.toml").expect("a valid file")
@@ -83,6 +86,22 @@ fn a_secret_comes_from_a_file_of_its_own() {
     assert_eq!(parsed(&text).users[0].secret.expose(), "correct-horse");
     let shown = format!("{:?}", parsed(&text));
     assert!(!shown.contains("correct-horse"), "{shown}");
+}
+
+#[test]
+fn a_file_with_a_secret_is_closed_to_other_users() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mode_after = |secret: &str| {
+        let file = folder.path().join("boot.toml");
+        std::fs::write(folder.path().join("anna"), "correct-horse").expect("written");
+        std::fs::write(&file, format!("[[user]]\nname = \"anna\"\n{secret}\n")).expect("written");
+        std::fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("changed");
+        source::read(&file).expect("a valid file");
+        std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777
+    };
+    assert_eq!(mode_after("secret = \"correct-horse\""), 0o640);
+    let elsewhere = folder.path().join("anna");
+    assert_eq!(mode_after(&format!("secret_file = {elsewhere:?}")), 0o644, "it has no secret");
 }
 
 #[test]
