@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use namespace::{AddKey, ChangeKey, RemoveKey, RotateKey};
+use namespace::{AddKey, ChangeKey, RemoveKey, RotateKey, SetSecret};
 use record::{AccountId, Timestamp, User, UserKind};
 
 use crate::access::existing;
@@ -163,6 +163,26 @@ impl Admin {
         let (access_key, expected) = (existing(access_key)?, Etag::expected(expected));
         change.description.as_deref().map_or(Ok(()), check_description)?;
         Ok(self.change(&ChangeKey { access_key, change, expected }).await??)
+    }
+
+    /// Replaces the secret of a further key, or of a user's own access key. Sessions that began with
+    /// the old secret end.
+    ///
+    /// # Errors
+    /// [`AdminError::NoSuchUser`], also for a token, [`AdminError::Name`] for a secret that
+    /// [`check_secret`] refuses, [`AdminError::Changed`], and if the store refuses the change.
+    pub async fn set_secret(
+        &self,
+        access_key: &str,
+        secret: &str,
+        sealer: &dyn SecretSealer,
+        expected: Option<&Etag>,
+    ) -> Result<(), AdminError> {
+        let (access_key, expected) = (existing(access_key)?, Etag::expected(expected));
+        check_secret(secret)?;
+        let (_, sealed_secret) = self.secret(access_key, Some(secret), sealer)?;
+        let set = SetSecret { access_key, sealed_secret: &sealed_secret, expected };
+        Ok(self.change(&set).await??)
     }
 
     /// Removes a further key or a token.

@@ -162,6 +162,11 @@ impl AdminApi {
         self.jobs.end().await;
     }
 
+    /// Returns the region that clients sign with.
+    pub fn region(&self) -> &str {
+        &self.facts.region
+    }
+
     /// Returns the volume.
     pub fn volume(&self) -> &Arc<Volume> {
         &self.volume

@@ -52,6 +52,11 @@ impl IfMatch {
         IfMatch(Some(tag.to_owned()).filter(|tag| !tag.is_empty()))
     }
 
+    /// Returns the precondition that a record has this version.
+    pub(crate) fn record(version: &admin::Etag) -> IfMatch {
+        IfMatch(Some(format!("\"{version}\"")))
+    }
+
     /// Fails with `Changed` if the precondition names another state than `current`.
     pub(crate) fn check(&self, current: &impl Serialize) -> Result<(), ApiError> {
         match &self.0 {

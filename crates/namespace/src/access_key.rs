@@ -222,6 +222,48 @@ impl ChangeKey<'_> {
     }
 }
 
+/// Replaces the secret of an access key of S3: a further key, or the own one of a user. Sessions that
+/// began with the old secret end. Fails with `NoSuchUser`, also for a token, and with `Changed`.
+#[derive(Clone, Copy)]
+pub struct SetSecret<'a> {
+    /// The name of the key.
+    pub access_key: &'a str,
+    /// The new secret, sealed for this name.
+    pub sealed_secret: &'a [u8],
+    /// The version of the record that the caller has seen; `None` for any.
+    pub expected: Option<Expected>,
+}
+
+impl std::fmt::Debug for SetSecret<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SetSecret").field("access_key", &self.access_key).finish_non_exhaustive()
+    }
+}
+
+impl Planner for SetSecret<'_> {
+    type Output = Result<(), AccessError>;
+
+    fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<Self::Output>, Halt> {
+        step(self.planned(view).map(|plan| (plan, ())))
+    }
+}
+
+impl SetSecret<'_> {
+    fn planned(&self, view: &mut View<'_>) -> Result<Plan, Stop> {
+        let at = key::user(self.access_key);
+        let found = view.record(&at)?.ok_or(AccessError::NoSuchUser)?;
+        Expected::check(self.expected, &found)?;
+        let mut user = decode(&at, &found, User::decode)?;
+        // A token has a text of another form, which its holder has got once.
+        if let UserKind::Token { .. } = user.kind {
+            return Err(AccessError::NoSuchUser.into());
+        }
+        user.sealed_secret = self.sealed_secret.to_vec();
+        let writes = vec![Write::Put(at.clone(), user.encode(&at))];
+        Ok(Plan { guards: vec![Guard::Equals(at, found)], writes })
+    }
+}
+
 /// Removes a further key or token. Fails with `NoSuchUser` and `Changed`, and with `IsUser` if it is
 /// the access key of a user.
 #[derive(Clone, Copy, Debug)]

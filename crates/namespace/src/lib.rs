@@ -51,7 +51,7 @@ pub use access::{
 };
 pub use access_key::{
     AddKey, ChangeKey, KEYS_PER_USER_MAX, KeyChange, LAST_USES_MAX, ListTokens, RecordLastUses,
-    RemoveKey, RemoveUser, RotateKey,
+    RemoveKey, RemoveUser, RotateKey, SetSecret,
 };
 pub use access_records::{AccessRecords, ListAccess};
 pub use account::{AddAccount, ListAccounts, RemoveAccount};

@@ -9,6 +9,7 @@ mod announce;
 mod audited;
 mod console;
 mod console_service;
+mod minio_admin;
 pub(crate) mod observe;
 mod reload;
 mod s3_service;
@@ -104,7 +105,9 @@ pub(crate) async fn serve(
     tasks.spawn(keep_last_uses(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     let day = Duration::from_secs(open.lifecycle_day_seconds);
     let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
-    let service = S3::new(gateway, Arc::clone(&shared), Arc::clone(&audited));
+    let accepting = stop.child_token();
+    let minio_admin = minio_admin::over(serve, &api, &audited, &metrics, &accepting);
+    let service = S3::new(gateway, Arc::clone(&shared), Arc::clone(&audited), minio_admin);
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
     let listener = listener(serve, tls.clone(), &edge, &metrics.edge);
@@ -125,7 +128,6 @@ pub(crate) async fn serve(
     // `accepting` is cancelled when the shutdown delay is over, `stop` when no request is in flight
     // any more or the drain timeout is over. Access keys and metrics are served until then.
     let drain = Duration::from_secs(serve.drain_timeout_seconds);
-    let accepting = stop.child_token();
     // Without its session the gateway can only fail requests. It stops, and its service manager
     // starts another one.
     tasks.spawn(stop_when_lost(Arc::clone(&shared), Arc::clone(&edge), accepting.clone()));

@@ -64,6 +64,23 @@ async fn rotation_keeps_the_old_key_until_its_expiry() {
 }
 
 #[tokio::test]
+async fn secret_is_replaced_and_not_by_an_operator_who_saw_another_version() {
+    let store = with_volume(MemoryStore::new()).await;
+    let admin = over(store.clone());
+    add(&admin, "anna", &[]).await;
+    let seen = admin.user("anna").await.unwrap().etag;
+    let before = record(&*store, "anna").await.unwrap().sealed_secret;
+    admin.set_secret("anna", "another-secret", &Open, Some(&seen)).await.unwrap();
+    let after = record(&*store, "anna").await.unwrap().sealed_secret;
+    assert_ne!(before, after);
+    let stale = admin.set_secret("anna", "third-secret", &Open, Some(&seen)).await;
+    assert!(matches!(stale, Err(AdminError::Changed)), "{stale:?}");
+    let short = admin.set_secret("anna", "short", &Open, None).await;
+    assert!(matches!(short, Err(AdminError::Name(_))), "{short:?}");
+    assert_eq!(record(&*store, "anna").await.unwrap().sealed_secret, after);
+}
+
+#[tokio::test]
 async fn key_is_changed_and_not_by_an_operator_who_saw_another_version() {
     let admin = over(with_volume(MemoryStore::new()).await);
     add(&admin, "anna", &[]).await;

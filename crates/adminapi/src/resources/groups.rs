@@ -90,6 +90,37 @@ impl AdminApi {
         Ok(())
     }
 
+    /// Fails with `AccessDenied` if the sender may not change the policies or the state of a group: as
+    /// a member, or if the group or one of its members has an action that the sender may not do.
+    async fn check_change(&self, actor: &Actor<'_>, known: &NamedGroup) -> Result<(), ApiError> {
+        Self::check_not_member(actor, known)?;
+        self.check_rank(actor, &known.policies).await?;
+        let name = &known.name;
+        self.check_rank_of_users(actor, |user, _| user.groups.iter().any(|it| it == name)).await
+    }
+
+    /// Enables or disables an existing group.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:EnableGroup` or `admin:DisableGroup`, also if a policy gives an
+    /// action that the sender may not do; `NoSuchGroup`.
+    pub async fn set_group_enabled(
+        &self,
+        actor: &Actor<'_>,
+        name: &str,
+        enabled: bool,
+    ) -> Result<(), ApiError> {
+        actor.require(if enabled {
+            AdminAction::EnableGroup
+        } else {
+            AdminAction::DisableGroup
+        })?;
+        self.check_change(actor, &self.admin.group(name).await?).await?;
+        self.admin.change_group(name, Some(enabled), None, None).await?;
+        self.follow_access().await;
+        Ok(())
+    }
+
     /// Creates a group, or changes its policies.
     ///
     /// # Errors
@@ -120,10 +151,7 @@ impl AdminApi {
             Err(error) => return Err(error.into()),
         };
         if let Some(known) = known {
-            Self::check_not_member(actor, &known)?;
-            self.check_rank(actor, &known.policies).await?;
-            self.check_rank_of_users(actor, |user, _| user.groups.iter().any(|it| it == name))
-                .await?;
+            self.check_change(actor, &known).await?;
         }
         let (policies, expected) = (new.policies.as_deref(), if_match.of_record()?);
         self.admin.put_group(name, new.enabled, policies, expected.as_ref()).await?;

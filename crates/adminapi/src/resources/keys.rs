@@ -97,6 +97,10 @@ impl std::fmt::Debug for IssuedTokenJson {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewKey)]
 pub struct NewKeyJson {
+    /// The access key. A random one without it.
+    pub access_key: Option<String>,
+    /// The secret, 8 to 128 printable characters. A random one without it.
+    pub secret: Option<String>,
     /// A note, at most 256 bytes.
     #[serde(default)]
     pub description: String,
@@ -115,6 +119,8 @@ pub struct KeyPatch {
     pub expires: Option<String>,
     /// False to refuse requests with the key.
     pub enabled: Option<bool>,
+    /// A new secret, 8 to 128 printable characters. Sessions that began with the old one end.
+    pub secret: Option<String>,
 }
 
 /// The parameters of a rotation.
@@ -216,7 +222,12 @@ impl AdminApi {
         self.check_keys(actor, (user, None), AdminAction::CreateServiceAccount).await?;
         let expires = new.expires.as_deref().map(timestamp).transpose()?;
         let expires = capped(actor, expires)?;
-        let new = NewKey { description: &new.description, expires, ..NewKey::default() };
+        let access_key = new.access_key.as_deref();
+        if access_key.is_some_and(|name| self.access.is_root_key(name)) {
+            return Err(AdminError::UserExists.into());
+        }
+        let (secret, description) = (new.secret.as_deref(), new.description.as_str());
+        let new = NewKey { access_key, secret, description, expires };
         let issued = self.admin.add_key(user, &new, &Sealer(&self.access)).await?;
         actor.notes().note(|served| served.set_resource("issued_key", &issued.key.access_key));
         self.follow_access().await;
@@ -226,8 +237,9 @@ impl AdminApi {
     /// Changes a key of a user.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:UpdateServiceAccount`, except for the sender itself;
-    /// `NoSuchUser`, `IsUser`, `InvalidName`, `Changed`.
+    /// `AccessDenied` without `admin:UpdateServiceAccount`, or without `admin:CreateUser` for the
+    /// secret of a user's own access key, except for the sender itself; `NoSuchUser`, `IsUser`,
+    /// `InvalidName`, `Changed`.
     pub async fn patch_key(
         &self,
         actor: &Actor<'_>,
@@ -235,7 +247,14 @@ impl AdminApi {
         patch: &KeyPatch,
         if_match: &IfMatch,
     ) -> Result<KeyJson, ApiError> {
-        self.check_keys(actor, (user, Some(key)), AdminAction::UpdateServiceAccount).await?;
+        let KeyPatch { description, expires: _, enabled, secret } = patch;
+        let is_rest = description.is_some() || patch.expires.is_some() || enabled.is_some();
+        if key == user && secret.is_some() {
+            self.check_keys(actor, (user, Some(key)), AdminAction::CreateUser).await?;
+        }
+        if key != user || is_rest || secret.is_none() {
+            self.check_keys(actor, (user, Some(key)), AdminAction::UpdateServiceAccount).await?;
+        }
         let found = self.key_of(user, key).await?;
         let expires = patch.expires.as_deref().map(|text| match text {
             "" => Ok(None),
@@ -252,11 +271,30 @@ impl AdminApi {
             check_shorter(found.expires, wanted)?;
             capped(actor, wanted)?;
         }
-        let change =
-            KeyChange { description: patch.description.clone(), expires, enabled: patch.enabled };
-        self.admin.change_key(key, &change, if_match.of_record()?.as_ref()).await?;
+        let expected = if_match.of_record()?;
+        let mut expected = expected.as_ref();
+        if is_rest || secret.is_none() {
+            let change = KeyChange { description: description.clone(), expires, enabled: *enabled };
+            self.admin.change_key(key, &change, expected.take()).await?;
+        }
+        if let Some(secret) = secret {
+            self.admin.set_secret(key, secret, &Sealer(&self.access), expected.take()).await?;
+        }
         self.follow_access().await;
         Ok(shown(self.admin.key(key).await?))
+    }
+
+    /// Returns a further key by its name alone, for clients that do not know its user.
+    ///
+    /// # Errors
+    /// `NoSuchUser`, also for a key of another user without `admin:ListServiceAccounts`, so that a
+    /// sender cannot probe for names.
+    pub async fn key(&self, actor: &Actor<'_>, key: &str) -> Result<KeyJson, ApiError> {
+        let found = self.admin.key(key).await?;
+        let is_own = found.parent.as_deref().is_some_and(|user| actor.is_user(user));
+        let may = is_own || actor.may(AdminAction::ListServiceAccounts, None);
+        let is_further = found.parent.is_some() && found.actions.is_none();
+        if may && is_further { Ok(shown(found)) } else { Err(AdminError::NoSuchUser.into()) }
     }
 
     /// Removes a further key of a user.

@@ -6,6 +6,7 @@
 
 pub mod accounts;
 pub mod activity;
+pub mod associations;
 pub mod bucket_documents;
 pub mod buckets;
 pub mod groups;

@@ -61,6 +61,24 @@ impl AdminApi {
         Ok(quota)
     }
 
+    /// Replaces the limit of bytes of a bucket, `None` for no limit. The limit of objects stays.
+    ///
+    /// # Errors
+    /// `AccessDenied` without `admin:SetBucketQuota` on the bucket, `NoSuchBucket`.
+    pub async fn put_quota_bytes(
+        &self,
+        actor: &Actor<'_>,
+        bucket: &str,
+        bytes: Option<u64>,
+    ) -> Result<(), ApiError> {
+        let name = s3::BucketName::parse(bucket)?;
+        actor.require_on(AdminAction::SetBucketQuota, &name)?;
+        let _alone = self.lock_bucket(bucket).await;
+        let now = self.admin.bucket(bucket).await?.quota;
+        let replaced = record::Quota { bytes, ..now };
+        Ok(self.admin.set_bucket(bucket, BucketChange::ReplaceQuota(replaced)).await?)
+    }
+
     /// Removes all limits of a bucket.
     ///
     /// # Errors

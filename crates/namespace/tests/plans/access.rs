@@ -4,11 +4,12 @@ use namespace::{
     AccessError, AccessRecords, AddAccount, AddKey, AddUser, ChangeKey, ChangeMembers, FindPolicy,
     FindUser, GROUPS_PER_USER_MAX, KEYS_PER_USER_MAX, KeyChange, ListAccess, ListPolicies,
     ListUsers, MEMBERS_AT_ONCE_MAX, Membership, NoHints, Planner, PutGroup, RecordLastUses,
-    RemoveGroup, RemoveKey, RemovePolicy, RemoveUser, RotateKey, SetPolicy, SetUserEnabled,
-    SetUserOwner, SetUserPolicies,
+    RemoveGroup, RemoveKey, RemovePolicy, RemoveUser, RotateKey, SetPolicy, SetSecret,
+    SetUserEnabled, SetUserOwner, SetUserPolicies,
 };
 use record::{
-    Account, AccountId, CanonicalId, Group, PolicyRecord, Timestamp, User, key, key::space,
+    Account, AccountId, CanonicalId, Group, PolicyRecord, Timestamp, User, UserKind, key,
+    key::space,
 };
 use std::collections::BTreeMap;
 use store::{Guard, Key, Value, Write};
@@ -423,6 +424,24 @@ fn changes_of_keys_and_users_do_not_mix() {
     world.cold(&put_group("lab", &[])).0.unwrap().unwrap();
     let join = ChangeMembers { name: "lab", users: &k, change: Membership::Join, expected: None };
     assert_eq!(world.cold(&join).0, Ok(Err(AccessError::NoSuchMember("K".to_owned()))));
+}
+
+#[test]
+fn secret_of_a_key_is_replaced_and_that_of_a_token_is_not() {
+    let world = World::empty();
+    world.cold(&add("A", &user(1, &[]))).0.unwrap().unwrap();
+    world.cold(&AddKey { access_key: "K", user: &further() }).0.unwrap().unwrap();
+    let kind = UserKind::Token { actions: names(&["admin:*"]) };
+    let token = User { kind, ..further() };
+    world.cold(&AddKey { access_key: "T", user: &token }).0.unwrap().unwrap();
+    let set = |access_key| SetSecret { access_key, sealed_secret: &[42, 43], expected: None };
+    for name in ["A", "K"] {
+        let before = find(&world, name);
+        assert_eq!(world.cold(&set(name)), (Ok(Ok(())), cost(1, 1)));
+        assert_eq!(find(&world, name), User { sealed_secret: vec![42, 43], ..before });
+    }
+    assert_eq!(world.cold(&set("T")).0, Ok(Err(AccessError::NoSuchUser)));
+    assert_eq!(world.cold(&set("X")).0, Ok(Err(AccessError::NoSuchUser)));
 }
 
 #[test]

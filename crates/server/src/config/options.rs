@@ -273,6 +273,10 @@ options! {
         /// Accept URLs that are presigned with signature version 2 [default: true]
         #[arg(value_name = "BOOL")]
         sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
+        /// Serve the subset of MinIO's administration protocol that `mc admin` uses, at the S3
+        /// endpoint below /minio/admin [default: true]
+        #[arg(value_name = "BOOL")]
+        minio_admin: bool = "ASHLAR_MINIO_ADMIN",
         /// The object ownership of new buckets whose CreateBucket request names none
         /// [default: BucketOwnerEnforced]
         #[arg(value_name = "CLASS")]

@@ -192,8 +192,10 @@ impl Audited {
     ) -> AuditEntry {
         let (signature, authentication) = credentials(served.auth);
         let owner = served.bucket_owner.and_then(|owner| self.access.canonical_id(owner));
+        let is_admin = served.log_resource == madmin::LOG_RESOURCE;
+        let view = if is_admin { EntryKind::Admin } else { EntryKind::S3 };
         AuditEntry {
-            kind: kind(EntryKind::S3, end.status),
+            kind: kind(view, end.status),
             requester: served.requester.as_deref().map(|identity| self.requester(identity)),
             operation: served.operation,
             resource: served.log_resource,

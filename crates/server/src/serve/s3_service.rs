@@ -12,10 +12,12 @@ use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{Request, Response};
 use identity::ClientAddress;
+use madmin::MinioAdmin;
 use s3::{Code, Fault};
 use volume::{RoundTrips, Volume};
 
 use super::audited::{Audited, Begun};
+use super::minio_admin;
 
 /// The facts of a request for its refusal and for the access log.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub(super) struct S3 {
     gateway: Arc<Gateway>,
     volume: Arc<Volume>,
     audited: Arc<Audited>,
+    /// MinIO's administration protocol; `None` if it is off.
+    minio_admin: Option<Arc<MinioAdmin>>,
     /// True if the last readiness check succeeded. It is kept so that only changes are logged.
     was_ready: AtomicBool,
     /// True if a store was full at the last check, so that only changes are logged.
@@ -52,9 +56,21 @@ pub(super) struct S3 {
 
 impl S3 {
     /// Returns the service of a gateway on this volume. `audited` gets each request that has ended.
-    pub(super) fn new(gateway: Arc<Gateway>, volume: Arc<Volume>, audited: Arc<Audited>) -> S3 {
+    pub(super) fn new(
+        gateway: Arc<Gateway>,
+        volume: Arc<Volume>,
+        audited: Arc<Audited>,
+        minio_admin: Option<Arc<MinioAdmin>>,
+    ) -> S3 {
         let (was_ready, was_full) = (AtomicBool::new(true), AtomicBool::new(false));
-        S3 { gateway, volume, audited, was_ready, was_full }
+        S3 { gateway, volume, audited, minio_admin, was_ready, was_full }
+    }
+
+    /// Returns the protocol of administration if the request belongs to it.
+    fn minio_admin(&self, request: &Request<EdgeBody>) -> Option<&Arc<MinioAdmin>> {
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+        let is_for = |_: &&_| minio_admin::is_for(&self.gateway, method, uri, headers);
+        self.minio_admin.as_ref().filter(is_for)
     }
 
     /// Returns a response of the gateway as an answer for the edge. `trips` are the round trips to
@@ -98,7 +114,12 @@ impl Service for S3 {
         let (audited, of_request) = (Arc::clone(&self.audited), Arc::clone(&begun));
         let abandoned = move |served| audited.record_abandoned(&of_request, served);
         request.extensions_mut().insert(Abandoned::new(abandoned));
-        let (response, trips) = volume::count_round_trips(self.gateway.handle(request)).await;
+        let (response, trips) = if let Some(minio_admin) = self.minio_admin(&request) {
+            // Its calls run in tasks of their own, whose round trips are not counted.
+            (minio_admin.handle(request).await, RoundTrips::default())
+        } else {
+            volume::count_round_trips(self.gateway.handle(request)).await
+        };
         self.answer(response, trips, begun)
     }
 

@@ -193,7 +193,7 @@ pub(crate) async fn change_key(
     let done = match form.text("action") {
         "add-key" => {
             let description = form.text("description").to_owned();
-            let new = NewKeyJson { description, expires: None };
+            let new = NewKeyJson { description, ..NewKeyJson::default() };
             let made = api.post_key(actor, name, &new).await?;
             return Ok(issued::show(visit, "The access key was created", &made, path));
         }

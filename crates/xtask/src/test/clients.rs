@@ -29,7 +29,7 @@ const SUITE_LIMIT: Duration = Duration::from_mins(12);
 
 /// The suites, each with its Python environment. A suite is the files `test_NAME.py` and
 /// `test_NAME_*.py`.
-const SUITES: [(&str, Python); 15] = [
+const SUITES: [(&str, Python); 16] = [
     ("boto3", Python::Aws),
     ("awscli", Python::Aws),
     ("mc", Python::Aws),
@@ -43,6 +43,7 @@ const SUITES: [(&str, Python); 15] = [
     (ERRORS, Python::Aws),
     (LIFECYCLE, Python::Aws),
     (ADMIN, Python::Aws),
+    (MADMIN, Python::Aws),
     (CONSOLE, Python::Aws),
     (PAGES, Python::Aws),
 ];
@@ -64,6 +65,10 @@ const LIFECYCLE: &str = "lifecycle";
 /// The suite of the administration API, which MinIO does not have.
 const ADMIN: &str = "admin";
 
+/// The suite of MinIO's administration protocol with MinIO's client. It also reads the results by the
+/// administration API, so it does not run against MinIO.
+const MADMIN: &str = "madmin";
+
 /// The suite of the console, which a browser runs. Like [`BROWSER`], it depends on the scheme.
 const CONSOLE: &str = "console";
 
@@ -72,8 +77,8 @@ const CONSOLE: &str = "console";
 const PAGES: &str = "pages";
 
 /// The suites of a plain run in `folder-http`. They test the gateway more than its block store.
-const SUITES_ON_A_FOLDER: [&str; 10] =
-    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN, CONSOLE, PAGES];
+const SUITES_ON_A_FOLDER: [&str; 11] =
+    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN, MADMIN, CONSOLE, PAGES];
 
 /// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in
 /// the cells of other engines.
@@ -94,8 +99,8 @@ const FILES_ON_ONE_ENGINE: [&str; 3] =
 
 /// The additional suites of a plain run on the drawn engine, the one that the date selects for more
 /// tests.
-const SUITES_ON_THE_DRAWN_ENGINE: [&str; 6] =
-    ["mc", "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
+const SUITES_ON_THE_DRAWN_ENGINE: [&str; 7] =
+    ["mc", MADMIN, "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
 
 /// The cache size of gateways: a tenth of the file that [`COLUMNAR`] reads.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
@@ -175,7 +180,7 @@ impl Cell {
             COLUMNAR => self.subject == Subject::Bucket(Engine::Sqlite) && !self.tls,
             BROWSER | CONSOLE => self.subject == Subject::Folder,
             PAGES => self.subject == Subject::Folder && !self.tls,
-            ERRORS | ADMIN => self.subject != Subject::Reference,
+            ERRORS | ADMIN | MADMIN => self.subject != Subject::Reference,
             _ => true,
         }
     }

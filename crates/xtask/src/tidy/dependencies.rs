@@ -54,8 +54,18 @@ const FOR_XTASK: [&str; 3] = ["databases", "load", "sigv4"];
 pub(super) const BELOW_VIEWS: [&str; 3] = ["rules", "lifecycle", "identity"];
 
 /// The views of a volume, and the crates above them. No crate of [`BELOW_VIEWS`] reaches them.
-const VIEWS: [&str; 9] =
-    ["gateway", "edge", "files", "fuse", "mountd", "admin", "adminapi", "webconsole", "server"];
+const VIEWS: [&str; 10] = [
+    "gateway",
+    "edge",
+    "files",
+    "fuse",
+    "mountd",
+    "admin",
+    "adminapi",
+    "madmin",
+    "webconsole",
+    "server",
+];
 
 /// Crates that must work without certain crates above or beside them, and the names of these.
 const INDEPENDENT: [(&str, &[&str]); 2] = [
