@@ -13,10 +13,13 @@ mod background;
 mod control;
 mod link;
 mod program;
+mod signals;
 mod worker;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -30,9 +33,10 @@ use crate::mounted::{ACCESS_TIMES_TIMEOUT, END_TIMEOUT, HANDOVER_TIMEOUT, not_mo
 use control::{ControlSocket, PREDECESSOR_TIMEOUT, REPLACE_TIMEOUT, ReplaceRequest};
 use link::FromWorker;
 use program::this_program;
-use worker::Worker;
+use signals::KeeperSignal;
+use worker::{Handed, Worker};
 
-pub use background::{Announcement, detach};
+pub use background::{Announcement, detach, reopen_log};
 pub use control::replace;
 pub use link::{EXIT_HANDED_OVER, KeeperLink, ToWorker};
 
@@ -69,7 +73,6 @@ const UNMOUNT_ATTEMPTS_MAX: u32 = 3;
 
 /// The parameters of a keeper, the process that holds a mount for its whole life and starts the
 /// workers that serve it.
-#[derive(Debug)]
 pub struct Keeping {
     /// The directory to mount on.
     pub folder: PathBuf,
@@ -79,6 +82,17 @@ pub struct Keeping {
     pub arguments: Vec<OsString>,
     /// The recipient of the report that the mount exists.
     pub announcement: Announcement,
+    /// The socket that workers get as their standard output, for example to serve metrics. The keeper
+    /// holds it, so that clients can connect while no worker runs; a worker accepts them later.
+    pub listener: Option<TcpListener>,
+    /// Called at SIGHUP: opens the log of the keeper again. The worker gets a SIGHUP, too.
+    pub reload: Box<dyn Fn() + Send>,
+}
+
+impl fmt::Debug for Keeping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeping").field("folder", &self.folder).finish_non_exhaustive()
+    }
 }
 
 /// An event that the keeper handles.
@@ -86,6 +100,8 @@ pub struct Keeping {
 enum Event {
     /// A signal asks the keeper to unmount.
     Signal,
+    /// A signal asks the keeper to open its logs again.
+    Reload,
     /// The worker with this number, counted from 1 for each mount, sent a message.
     Message(u64, FromWorker),
     /// The worker with this number exited with this status, or its status could not be read.
@@ -115,11 +131,14 @@ enum Phase {
 const NOT_NOW: &str = "the worker is starting or stopping; try again soon";
 
 /// The state of a keeper, the process that holds a mount and starts its workers.
-#[derive(Debug)]
 struct Keeper {
     folder: PathBuf,
     options: MountOptions,
     arguments: Vec<OsString>,
+    listener: Option<TcpListener>,
+    reload: Box<dyn Fn() + Send>,
+    /// True if the worker that starts must get a SIGHUP when it serves.
+    must_reload: bool,
     ledger: File,
     /// The FUSE device, once the mount exists.
     device: Option<Device>,
@@ -147,23 +166,33 @@ struct Keeper {
 /// Mounts, and returns when the mount has ended. Fails if the first worker does not serve, if the
 /// keeper cannot start workers any more, or if workers fail repeatedly during an unmount.
 pub fn keep(keeping: Keeping) -> Result<(), Problem> {
-    let Keeping { folder, options, arguments, announcement } = keeping;
+    let Keeping { folder, options, arguments, announcement, listener, reload } = keeping;
     let (sender, events) = sync_channel(EVENTS_MAX);
     let signals = sender.clone();
-    // A full queue already contains signals, so another one may be dropped.
-    let caught = ctrlc::set_handler(move || drop(signals.try_send(Event::Signal)));
+    let caught = signals::watch(move |signal| {
+        let event = match signal {
+            KeeperSignal::Unmount => Event::Signal,
+            KeeperSignal::Reload => Event::Reload,
+        };
+        // A full queue already contains signals, so another one may be dropped.
+        drop(signals.try_send(event));
+    });
     caught.map_err(|error| Problem::new("catch signals", error))?;
     // The keeper owns the ledger, so that it survives each worker.
     let ledger = Ledger::make().map_err(|error| keeping_problem(&folder, error))?;
     let program = this_program()?;
     // The first worker opens the volume before the mount exists: if that fails, no program sees a
     // mount.
-    let worker = start(1, &program, &arguments, (&ledger, None), &sender)
+    let handed = Handed { ledger: &ledger, device: None, listener: listener.as_ref() };
+    let worker = start(1, &program, &arguments, handed, &sender)
         .map_err(|error| keeping_problem(&folder, error))?;
     let mut keeper = Keeper {
         folder,
         options,
         arguments,
+        listener,
+        reload,
+        must_reload: false,
         ledger,
         device: None,
         control: None,
@@ -193,13 +222,12 @@ fn keeping_problem(folder: &Path, error: impl std::fmt::Display) -> Problem {
 }
 
 /// Starts a worker, a process that serves the mount. Its messages and its exit become events with
-/// its `number`. `handed` is the ledger, the state that passes from one worker to the next, and the
-/// FUSE device if the mount exists.
+/// its `number`.
 fn start(
     number: u64,
     program: &Path,
     arguments: &[OsString],
-    handed: (&File, Option<&Device>),
+    handed: Handed<'_>,
     events: &SyncSender<Event>,
 ) -> std::io::Result<Worker> {
     let (messages, exits) = (events.clone(), events.clone());
@@ -225,7 +253,7 @@ impl Keeper {
             match events.recv().map_err(|error| keeping_problem(&self.folder, error))? {
                 Event::Message(_, FromWorker::Opened) => self.mount()?,
                 Event::Message(_, FromWorker::Serving) => {
-                    self.phase = Phase::Serving(Instant::now());
+                    self.serving();
                     // The mount works without this socket, so a failure is only logged.
                     let control = self.listen();
                     self.control = control
@@ -237,6 +265,7 @@ impl Keeper {
                 }
                 Event::Message(_, FromWorker::Failed(why)) => self.reported = Some(why),
                 Event::Signal => self.worker.send_command(ToWorker::Unmount),
+                Event::Reload => self.reload(),
                 Event::Exited(_, status) => {
                     if self.device.is_some() {
                         let _unmounted = fuse::unmount(&self.folder, UnmountMode::Lazy);
@@ -283,6 +312,7 @@ impl Keeper {
             match events.recv_timeout(wait) {
                 // Unmounting is asynchronous: the worker unmounts, and its exit ends this loop.
                 Ok(Event::Signal) => self.unmount(),
+                Ok(Event::Reload) => self.reload(),
                 Ok(Event::Replace(request)) => self.replace(request),
                 Ok(Event::Message(number, message)) if number == self.worker.number() => {
                     self.handle_message(message);
@@ -308,7 +338,7 @@ impl Keeper {
             FromWorker::Failed(why) => self.reported = Some(why),
             FromWorker::Serving => {
                 tracing::info!(worker = self.worker.id(), "a new worker serves the mount");
-                self.phase = Phase::Serving(Instant::now());
+                self.serving();
                 if let Some((_, request)) = self.replacing.take() {
                     request.done();
                 }
@@ -316,6 +346,24 @@ impl Keeper {
                     self.unmount();
                 }
             }
+        }
+    }
+
+    /// Notes that the worker serves.
+    fn serving(&mut self) {
+        self.phase = Phase::Serving(Instant::now());
+        if std::mem::take(&mut self.must_reload) {
+            self.worker.hang_up();
+        }
+    }
+
+    /// Opens the logs again, in this process and in the worker. A worker that starts gets the signal
+    /// when it serves: before that, it may not have a handler, and the signal would end it.
+    fn reload(&mut self) {
+        (self.reload)();
+        match self.phase {
+            Phase::Serving(_) => self.worker.hang_up(),
+            Phase::Starting | Phase::Stopping => self.must_reload = true,
         }
     }
 
@@ -429,6 +477,7 @@ impl Keeper {
             }
             match events.recv_timeout(rest.min(CHECK_INTERVAL)) {
                 Ok(Event::Signal) => self.unmount(),
+                Ok(Event::Reload) => self.reload(),
                 Ok(Event::Replace(request)) => {
                     if self.replace_between_workers(request) {
                         return false;
@@ -457,7 +506,11 @@ impl Keeper {
     fn start_worker(&mut self, events: &Receiver<Event>) -> Result<bool, Problem> {
         self.phase = Phase::Starting;
         loop {
-            let handed = (&self.ledger, self.device.as_ref());
+            let handed = Handed {
+                ledger: &self.ledger,
+                device: self.device.as_ref(),
+                listener: self.listener.as_ref(),
+            };
             let number = self.worker.number() + 1;
             match start(number, &self.program, &self.arguments, handed, &self.events) {
                 Ok(worker) => {

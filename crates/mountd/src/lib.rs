@@ -52,7 +52,8 @@ mod space;
 mod stats;
 
 pub use keeper::{
-    Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, ToWorker, detach, keep, replace,
+    Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, ToWorker, detach, keep, reopen_log,
+    replace,
 };
 pub use mounted::{KeptMount, MountSource, Mounted, check_mountable, mount_options};
 pub use parameters::{MountParameters, ShownOwner};

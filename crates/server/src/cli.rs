@@ -193,7 +193,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             runtime()?.block_on(supervisor::watched(serve::serve(settings, source)))?;
         }
         Command::Mount(command) => {
-            mount::run(*command, volume, &file, runtime)?;
+            mount::run(*command, (volume, cli.config, common), &file, runtime)?;
         }
         Command::Umount(command) => command.run()?,
         Command::Info(command) => administer(&volume, |volume| node::run(volume, command))?,

@@ -21,6 +21,7 @@ mod logging;
 mod metrics;
 mod metrics_listener;
 mod minio_variables;
+mod mount_log;
 mod node_report;
 mod operator;
 mod outcome;

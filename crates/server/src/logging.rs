@@ -23,8 +23,27 @@ impl fmt::Debug for LogFilter {
 }
 
 impl LogFilter {
+    /// Replaces the level in force by a new one, and logs the result. If the new one is invalid, the
+    /// previous one stays.
+    pub(crate) fn change(&self, level: &mut String, new: String) {
+        if *level == new {
+            tracing::info!(level = %new, "the log level is unchanged");
+            return;
+        }
+        match self.set(&new) {
+            Ok(()) => {
+                // A warning, because the new level may hide lines of the level INFO.
+                tracing::warn!(before = %level, now = %new, "changed the log level");
+                *level = new;
+            }
+            Err(problem) => {
+                tracing::warn!(%problem, level = %level, "cannot change the log level; the previous one stays");
+            }
+        }
+    }
+
     /// Replaces the level and the filters. Fails if they are invalid; the previous ones stay then.
-    pub(crate) fn set(&self, level: &str) -> Result<(), Problem> {
+    fn set(&self, level: &str) -> Result<(), Problem> {
         (self.0)(parse(level)?).map_err(|wrong| Problem::new("change the log level", wrong))
     }
 }

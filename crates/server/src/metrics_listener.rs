@@ -6,6 +6,7 @@
 //! refused. For example, `Host: evil.example` gets 421.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -70,6 +71,23 @@ pub(crate) async fn socket(
     }
 }
 
+/// A function that returns true if the process can serve now.
+pub(crate) type ReadyOf = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
+
+/// The sources of the pages of the listener.
+#[derive(Clone)]
+pub(crate) struct Pages {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) status: StatusOf,
+    pub(crate) ready: ReadyOf,
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pages")
+    }
+}
+
 /// The names in `Host` that the listener accepts in addition to addresses and `localhost`, in lower
 /// case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +141,7 @@ fn bare(host: &str) -> &str {
 pub(crate) async fn serve(
     socket: TcpListener,
     hosts: Hosts,
-    metrics: Arc<Metrics>,
-    status: StatusOf,
+    pages: Pages,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
@@ -139,8 +156,7 @@ pub(crate) async fn serve(
         else {
             continue;
         };
-        let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
-        let (hosts, stop) = (hosts.clone(), stop.clone());
+        let (pages, hosts, stop) = (pages.clone(), hosts.clone(), stop.clone());
         tasks.spawn(async move {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -148,15 +164,14 @@ pub(crate) async fn serve(
                 .serve_connection(
                     TokioIo::new(Stall::new(stream, RESPONSE_TIMEOUTS, ResponseKind::default())),
                     service_fn(|request| {
-                        let (metrics, status) = (Arc::clone(&metrics), Arc::clone(&status));
-                        let hosts = hosts.clone();
+                        let (pages, hosts) = (pages.clone(), hosts.clone());
                         async move {
                             // Before any other step, so that a page under a rebound name learns
                             // nothing.
                             if !hosts.admit_request(&request) {
                                 return Ok::<_, Infallible>(misdirected());
                             }
-                            Ok(answer(&request, &metrics, &status).await)
+                            Ok(answer(&request, &pages).await)
                         }
                     }),
                 );
@@ -198,7 +213,7 @@ impl Exposition {
         }
     }
 
-    fn text(self, metrics: &Metrics) -> Result<String, std::fmt::Error> {
+    fn text(self, metrics: &Metrics) -> Result<String, fmt::Error> {
         match self {
             Exposition::OpenMetrics => metrics.text(),
             Exposition::Prometheus => metrics.prometheus_text(),
@@ -230,18 +245,14 @@ fn misdirected() -> Response<Full<Bytes>> {
 }
 
 /// Returns the response to a request.
-async fn answer(
-    request: &Request<Incoming>,
-    metrics: &Metrics,
-    status: &StatusOf,
-) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, pages: &Pages) -> Response<Full<Bytes>> {
     // hyper sends the headers alone in the response to a HEAD.
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "use GET\n".to_owned());
     }
     let exposition = Exposition::accepted(request.headers());
     match request.uri().path() {
-        "/metrics" => match metrics_text(exposition, metrics).await {
+        "/metrics" => match metrics_text(exposition, &pages.metrics).await {
             Ok(lines) => text(StatusCode::OK, exposition.content_type(), lines),
             Err(error) => {
                 tracing::error!(%error, "cannot encode the metrics");
@@ -249,17 +260,22 @@ async fn answer(
                 text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", message)
             }
         },
-        "/status" => text(StatusCode::OK, "application/json", format!("{:#}\n", status().await)),
+        "/status" => {
+            let status = (pages.status)().await;
+            text(StatusCode::OK, "application/json", format!("{status:#}\n"))
+        }
+        "/-/ready" => {
+            let is_ready = (pages.ready)().await;
+            let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            text(status, "text/plain", String::new())
+        }
         "/-/healthy" => text(StatusCode::OK, "text/plain", String::new()),
         _ => text(StatusCode::NOT_FOUND, "text/plain", "try /metrics or /status\n".to_owned()),
     }
 }
 
 /// Returns all metrics, after those of a store were read again.
-async fn metrics_text(
-    exposition: Exposition,
-    metrics: &Metrics,
-) -> Result<String, std::fmt::Error> {
+async fn metrics_text(exposition: Exposition, metrics: &Metrics) -> Result<String, fmt::Error> {
     metrics.refresh().await;
     exposition.text(metrics)
 }

@@ -115,10 +115,10 @@ pub(crate) async fn serve(
     announce::say((volume, serve), &root, &sockets);
     let Sockets { s3, admin, console } = sockets;
     if let Some(socket) = admin {
-        let status = observe::status(volume, &backend);
+        let pages = observe::pages(metrics, volume, &backend);
         let hosts = metrics_listener::Hosts::new(&serve.admin_listen, &serve.admin_hosts);
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
-        tasks.spawn(metrics_listener::serve(socket, hosts, metrics, status, tasks_of, stop_of));
+        tasks.spawn(metrics_listener::serve(socket, hosts, pages, tasks_of, stop_of));
     }
     if let Some(socket) = console {
         let (tls, limits) = (tls.clone(), console::limits(serve));

@@ -15,6 +15,8 @@ mod ending;
 mod full;
 #[path = "keeper/kept.rs"]
 mod kept;
+#[path = "keeper/logs.rs"]
+mod logs;
 #[path = "keeper/programs.rs"]
 mod programs;
 #[path = "keeper/questions.rs"]

@@ -95,6 +95,14 @@ pub fn detach(arguments: &[OsString], data_dir: &Path) -> Result<(), Problem> {
     Err(Problem::rendered(report))
 }
 
+/// Opens the log file of a keeper or a worker in the background again, as its standard error. A log
+/// that was renamed stays as it is. Fails if the file cannot be opened; the previous one stays then.
+pub fn reopen_log(data_dir: &Path) -> Result<(), Problem> {
+    let log = open_log(data_dir)?;
+    rustix::stdio::dup2_stderr(&log)
+        .map_err(|error| Problem::new("write to the log that was opened again", error))
+}
+
 /// Opens the log file for appending, readable by its owner alone.
 fn open_log(data_dir: &Path) -> Result<File, Problem> {
     let path = data_dir.join(LOG_FILE);

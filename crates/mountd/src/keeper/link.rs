@@ -21,6 +21,7 @@ use std::sync::Arc;
 use fuse::{Device, take_over};
 use problem::Problem;
 use tokio::io::AsyncBufReadExt;
+use tokio::net::TcpListener;
 use volume::Ledger;
 
 use crate::mounted::KeptMount;
@@ -109,6 +110,11 @@ impl KeeperLink {
         Ok(KeeperLink { socket, ledger, is_new: kind == NEW_MOUNT })
     }
 
+    /// Returns true if the worker makes the mount, and false if it continues one.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     /// Returns the ledger of the mount, the state that passes from one worker to the next and
     /// outlives this one.
     pub fn ledger(&self) -> Arc<Ledger> {
@@ -123,6 +129,18 @@ impl KeeperLink {
         }
         let (device, _) = Device::receive(&self.socket).map_err(failed)?;
         Ok(KeptMount { ledger: self.ledger(), device })
+    }
+
+    /// Returns the socket that the keeper holds for a listener of this worker; `None` if there is
+    /// none. Fails if it cannot be used.
+    pub fn listener(&self) -> io::Result<Option<TcpListener>> {
+        let output = io::stdout().as_fd().try_clone_to_owned()?;
+        if !rustix::net::sockopt::socket_acceptconn(&output).unwrap_or(false) {
+            return Ok(None);
+        }
+        let listener = std::net::TcpListener::from(output);
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener).map(Some)
     }
 
     /// Reports that the worker serves requests.

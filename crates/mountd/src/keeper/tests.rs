@@ -14,11 +14,15 @@ fn request(program: &str) -> (ReplaceRequest, UnixStream) {
 fn keeper() -> (Keeper, Receiver<Event>) {
     let (sender, events) = sync_channel(EVENTS_MAX);
     let (program, ledger) = (PathBuf::from("/bin/cat"), Ledger::make().expect("a ledger"));
-    let worker = start(1, &program, &[], (&ledger, None), &sender).expect("a worker");
+    let handed = Handed { ledger: &ledger, device: None, listener: None };
+    let worker = start(1, &program, &[], handed, &sender).expect("a worker");
     let keeper = Keeper {
         folder: PathBuf::new(),
         options: MountOptions::new("test", "test"),
         arguments: Vec::new(),
+        listener: None,
+        reload: Box::new(|| {}),
+        must_reload: false,
         ledger,
         device: None,
         control: None,

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -25,6 +25,18 @@ const EXIT_GRACE: Duration = Duration::from_millis(300);
 /// The interval at which the exit is polled.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
+/// The descriptors that a worker gets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handed<'a> {
+    /// The ledger, the state that passes from one worker to the next.
+    pub(super) ledger: &'a File,
+    /// The FUSE device, if the mount exists.
+    pub(super) device: Option<&'a Device>,
+    /// The socket of the worker's listener, which becomes its standard output: a worker of any
+    /// release keeps it open and does not write to it.
+    pub(super) listener: Option<&'a TcpListener>,
+}
+
 /// A running worker, the process that serves the mount, as its keeper sees it.
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -35,22 +47,26 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker, and sends it the ledger, which is the state of the mount that outlives
-    /// workers, and the FUSE device if the mount exists. `on_message` gets its messages, `on_exit`
+    /// Starts a worker, and sends it the ledger and the FUSE device. `on_message` gets its messages, `on_exit`
     /// its exit status.
     pub(super) fn start(
         number: u64,
         program: &Path,
         arguments: &[OsString],
-        (ledger, device): (&File, Option<&Device>),
+        handed: Handed<'_>,
         (on_message, on_exit): (
             impl FnMut(FromWorker) + Send + 'static,
             impl FnOnce(io::Result<ExitStatus>) + Send + 'static,
         ),
     ) -> io::Result<Worker> {
         let (socket, theirs) = UnixStream::pair()?;
+        let Handed { ledger, device, listener } = handed;
+        let output = match listener {
+            Some(listener) => Stdio::from(OwnedFd::from(listener.try_clone()?)),
+            None => Stdio::null(),
+        };
         let mut command = Command::new(program);
-        command.args(arguments).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        command.args(arguments).stdin(OwnedFd::from(theirs)).stdout(output);
         let child = command.spawn();
         // The command holds the worker's end of the socket. If it stayed open, the exit of the
         // worker would not close the socket.
@@ -99,6 +115,13 @@ impl Worker {
     /// Closes the socket, so that the worker exits: there will be no mount.
     pub(super) fn close_link(&self) {
         let _exited = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Sends SIGHUP, at which the worker opens its logs again.
+    pub(super) fn hang_up(&self) {
+        if let Err(error) = kill_process(self.pid, Signal::HUP) {
+            tracing::debug!(%error, "the worker has exited before a signal");
+        }
     }
 
     /// Kills the worker.

@@ -12,6 +12,7 @@ pub(crate) mod group;
 mod issued;
 pub(crate) mod key;
 pub(crate) mod mount;
+mod mount_reload;
 pub(crate) mod node;
 pub(crate) mod pages;
 pub(crate) mod policy;

@@ -5,10 +5,13 @@
 //! *worker*, which opens the volume and serves the requests of the kernel. For example, if a worker
 //! crashes, the keeper starts another one, and programs with open files continue.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use audit::{AuditLog, EntryKind, LogSink};
 use clap::Args;
 use fuse::UnmountMode;
 use mountd::{
@@ -18,15 +21,23 @@ use mountd::{
 use record::{SessionFacts, SessionKind};
 use rules::RulesCache;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::config::{File, Mounting, OpenSettings, Opening, VolumeSettings};
+use super::mount_reload::MountReload;
+use crate::backend::Backend;
+use crate::config::{
+    Common, File, ListenAt, Mounting, OpenSettings, Opening, VolumeSettings, WatchSettings,
+    Watching,
+};
 use crate::founding::{self, Intent};
 use crate::metrics::Metrics;
+use crate::metrics_listener::{self, Pages};
 use crate::passes::Passes;
 use crate::reports::mount_source;
 use crate::serve::observe;
-use crate::{backend, build, credentials, logging, peer_reads, supervisor};
+use crate::{backend, build, credentials, logging, mount_log, peer_reads, supervisor};
 use problem::{Cause, Problem};
 
 /// The flags, which no user types, of the keeper in the background and of a worker.
@@ -55,6 +66,8 @@ pub(crate) struct Mount {
     opening: Opening,
     #[command(flatten)]
     mounting: Mounting,
+    #[command(flatten)]
+    watching: Watching,
 }
 
 #[derive(Debug, Args)]
@@ -74,17 +87,19 @@ struct Settings {
     volume: VolumeSettings,
     open: OpenSettings,
     mount: MountParameters,
+    watch: WatchSettings,
 }
 
 /// Runs `ashlar mount` in the role that its flags name: command, keeper or worker. The runtime is
 /// created only for a worker: the keeper works with threads alone.
 pub(crate) fn run(
     command: Mount,
-    volume: VolumeSettings,
+    (volume, config, common): (VolumeSettings, Option<PathBuf>, Common),
     file: &File,
     runtime: impl FnOnce() -> Result<Runtime, Problem>,
 ) -> Result<(), Problem> {
-    let Mount { folder, foreground, replace, detached, worker, opening, mounting } = command;
+    let Mount { folder, foreground, replace, detached, worker, opening, mounting, watching } =
+        command;
     // A replacement needs no settings: the keeper starts the new worker with its own arguments.
     if replace {
         return mountd::replace(&folder);
@@ -92,10 +107,14 @@ pub(crate) fn run(
     let wrong_setting = |problem: Problem| problem.because(Cause::Settings);
     let open = opening.settle(file).map_err(wrong_setting)?;
     let mount = mounting.settle(file).map_err(wrong_setting)?.parameters();
-    let settings = Settings { folder, volume, open, mount };
+    let watch = watching.settle(file).map_err(wrong_setting)?;
+    let settings = Settings { folder, volume, open, mount, watch };
+    let log_in = detached.then(|| settings.volume.data_dir.clone());
+    let level = Mutex::new(settings.volume.log.clone());
+    let reload = |filter| MountReload { config, common, filter, level, log_in };
     if worker {
-        logging::start(&settings.volume)?;
-        return serve(settings, &runtime()?);
+        let reload = reload(logging::start(&settings.volume)?);
+        return serve(settings, &reload, &runtime()?);
     }
     // These checks run in the typed command, so that their errors appear on the terminal at once.
     check_mountable(&settings.mount, &settings.folder)?;
@@ -106,24 +125,41 @@ pub(crate) fn run(
         arguments.push(DETACHED.into());
         return mountd::detach(&arguments, &settings.volume.data_dir);
     }
-    logging::start(&settings.volume)?;
+    let reload = reload(logging::start(&settings.volume)?);
     let options = mount_options(&settings.mount);
     let announcement =
         if detached { Announcement::detached() } else { Announcement::Call(supervisor::ready) };
-    // Workers are started with the arguments of the typed command, and `--worker`.
-    arguments.retain(|word| word != DETACHED);
+    // Workers are started with the arguments of the typed command, and `--worker`. In the background
+    // they log to the same file as the keeper, as `--detached` says.
     arguments.push(WORKER.into());
-    let ended = mountd::keep(Keeping { folder: settings.folder, options, arguments, announcement });
+    let reload = Box::new(move || reload.again());
+    let folder = settings.folder;
+    // Before the mount, so that an address in use fails the command.
+    let listener = settings.watch.admin_listen.as_deref().map(listener).transpose();
+    let ended = listener.and_then(|listener| {
+        mountd::keep(Keeping { folder, options, arguments, announcement, listener, reload })
+    });
     if let (Err(problem), true) = (&ended, detached) {
         Announcement::Command.failed(problem);
     }
     ended
 }
 
+/// Binds the address of metrics and status.
+fn listener(address: &str) -> Result<TcpListener, Problem> {
+    let listener = TcpListener::bind(address).map_err(|error| {
+        let remedy = "choose a free address of this machine in --admin-listen, or off";
+        Problem::new(format!("listen on {address}"), error).remedy(remedy)
+    })?;
+    let address = listener.local_addr().map_or_else(|_| address.to_owned(), |at| at.to_string());
+    tracing::info!(admin = format!("http://{address}"), "serving metrics of the mount");
+    Ok(listener)
+}
+
 /// Serves a mount for its keeper.
-fn serve(settings: Settings, runtime: &Runtime) -> Result<(), Problem> {
+fn serve(settings: Settings, reload: &MountReload, runtime: &Runtime) -> Result<(), Problem> {
     let link = KeeperLink::accept()?;
-    let served = runtime.block_on(work(settings, &link));
+    let served = runtime.block_on(work(settings, reload, &link));
     if let Err(problem) = &served {
         link.report_failure(problem);
     }
@@ -160,13 +196,30 @@ fn session_facts(folder: &Path, mount: &MountParameters) -> SessionFacts {
     }
 }
 
+/// The signals that a worker handles.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Signals, Problem> {
+        let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
+        Ok(Signals {
+            terminate: catch(SignalKind::terminate())?,
+            interrupt: catch(SignalKind::interrupt())?,
+            hangup: catch(SignalKind::hangup())?,
+        })
+    }
+}
+
 /// Opens the volume, serves the mount, and returns when either ends.
-async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
-    let Settings { folder, volume, open, mount } = settings;
+async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Result<End, Problem> {
+    let Settings { folder, volume, open, mount, watch } = settings;
     // Before the volume opens, so that a signal at any time ends the session in order.
-    let catch = |kind| signal(kind).map_err(|error| Problem::new("catch signals", error));
-    let (mut terminate, mut interrupt) =
-        (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
+    let mut signals = Signals::catch()?;
+    let log = Arc::new(access_log(&watch, link)?);
     let seed = credentials::random_u64()?;
     let meta = founding::admit(&volume, Intent::Mount).await?;
     let master = credentials::master_key_of_mount(&volume)?;
@@ -178,8 +231,9 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
         return Err(problem);
     }
     let metrics = Arc::new(Metrics::new());
-    // A mount has no listener for metrics.
+    // The gateways have the metrics of buckets.
     observe::register(&metrics, &backend, 0);
+    metrics.collect_from(Arc::clone(&log));
     let mounted = match link.mount() {
         Ok(kept) => Mounted::resume(mount_source(&backend, &metrics), &mount, &folder, kept).await,
         Err(problem) => Err(problem),
@@ -192,6 +246,11 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
             return Err(problem);
         }
     };
+    if link.is_new() {
+        mount_log::record(&log, EntryKind::MountBegin, &folder, backend.volume.now());
+    }
+    let pages = observe::pages(Arc::clone(&metrics), &volume, &backend);
+    let listening = Listening::start(link, &watch, pages);
     link.report_serving();
     // A read-only mount removes no objects.
     let passes = (!mount.read_only).then(|| {
@@ -199,10 +258,7 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
         Passes::start(&backend.volume, Arc::new(RulesCache::new()), &metrics, day)
     });
     let command = tokio::select! {
-        () = mounted.unmounted() => ToWorker::Unmount,
-        _ = terminate.recv() => ToWorker::Unmount,
-        _ = interrupt.recv() => ToWorker::Unmount,
-        command = link.next_command() => command,
+        command = next_command(&mut signals, (&mounted, link), (reload, &log)) => command,
         () = backend.volume.lost() => {
             // The next worker answers the requests that this one has read, in a session of its own.
             let wrong = "its session was ended: it sent no heartbeat for too long, or the metadata store lost \
@@ -215,15 +271,107 @@ async fn work(settings: Settings, link: &KeeperLink) -> Result<End, Problem> {
     if let Some(passes) = passes {
         passes.end().await;
     }
+    listening.end().await;
+    let end = end(command, mounted, &backend).await;
+    if end == End::Unmounted {
+        mount_log::record(&log, EntryKind::MountEnd, &folder, backend.volume.now());
+    }
+    if let Err(error) = log.close().await {
+        tracing::warn!(%error, "the last entries of the access log are not written");
+    }
+    Ok(end)
+}
+
+/// Ends the mount and its volume, or hands both over to the next worker.
+async fn end(command: ToWorker, mounted: Mounted, backend: &Backend) -> End {
     if command == ToWorker::HandOver {
         mounted.hand_over().await;
         backend.hand_over().await;
-        return Ok(End::HandedOver);
+        return End::HandedOver;
     }
     // The mount ends first, because its dirty data needs the session.
     mounted.end().await;
     backend.close().await;
-    Ok(End::Unmounted)
+    End::Unmounted
+}
+
+/// Opens the access log. Fails for a new mount if its file cannot be opened. A mount that exists goes
+/// on without the log.
+fn access_log(watch: &WatchSettings, link: &KeeperLink) -> Result<AuditLog, Problem> {
+    let format = watch.access_log_format.into();
+    let wrong = match AuditLog::start(&watch.access_log, format) {
+        Ok(log) => return Ok(log),
+        Err(error) => Problem::new(format!("write the access log to {}", watch.access_log), error)
+            .remedy("--access-log must be a file that this user can create or append to, or off"),
+    };
+    if link.is_new() {
+        return Err(wrong);
+    }
+    tracing::error!(problem = %wrong, "the mount goes on without an access log");
+    AuditLog::start(&LogSink::Off, format).map_err(|_| wrong)
+}
+
+/// Waits for the end of the mount, for a signal that ends it, or for a command of the keeper. SIGHUP
+/// opens logs again.
+async fn next_command(
+    signals: &mut Signals,
+    (mounted, link): (&Mounted, &KeeperLink),
+    (reload, log): (&MountReload, &AuditLog),
+) -> ToWorker {
+    // Pinned, because a command that has arrived in part must not be lost at a SIGHUP.
+    let (mut unmounted, mut command) = (pin!(mounted.unmounted()), pin!(link.next_command()));
+    loop {
+        tokio::select! {
+            () = &mut unmounted => return ToWorker::Unmount,
+            _ = signals.terminate.recv() => return ToWorker::Unmount,
+            _ = signals.interrupt.recv() => return ToWorker::Unmount,
+            command = &mut command => return command,
+            _ = signals.hangup.recv() => {
+                reload.again();
+                match log.reopen().await {
+                    Ok(true) => tracing::info!("opened the access log again"),
+                    Ok(false) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot open the access log again; the previous file stays in use");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The listener of a worker for operators.
+struct Listening {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Listening {
+    /// Serves metrics, status and health checks at the socket that the keeper holds, if there is one.
+    fn start(link: &KeeperLink, watch: &WatchSettings, pages: Pages) -> Listening {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        match link.listener() {
+            Ok(Some(socket)) => {
+                let listen = watch.admin_listen.clone().map_or(ListenAt::Off, ListenAt::At);
+                let hosts = metrics_listener::Hosts::new(&listen, &watch.admin_hosts);
+                let (of_connections, stopped) = (tasks.clone(), stop.clone());
+                let serving =
+                    metrics_listener::serve(socket, hosts, pages, of_connections, stopped);
+                tasks.spawn(serving);
+            }
+            Ok(None) => {}
+            // Programs on the mount need no metrics.
+            Err(error) => tracing::warn!(%error, "cannot serve the metrics of the mount"),
+        }
+        Listening { tasks, stop }
+    }
+
+    /// Stops to accept clients. Those that connect later wait for the next worker.
+    async fn end(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
 }
 
 impl Umount {

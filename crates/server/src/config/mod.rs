@@ -16,6 +16,7 @@ mod owner;
 mod place;
 mod size;
 mod umask;
+mod watching;
 
 #[cfg(test)]
 mod tests;
@@ -35,11 +36,12 @@ pub(crate) use delay::Delay;
 pub(crate) use expires::Expires;
 pub(crate) use grace::Grace;
 pub(crate) use openid::OpenIdRole;
-pub(crate) use options::{Common, File, Mounting, Opening, Serving};
+pub(crate) use options::{Common, File, Mounting, Opening, Serving, Watching};
 pub(crate) use owner::Owner;
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind, ServerPlace};
 pub(crate) use size::Size;
 pub(crate) use umask::Umask;
+pub(crate) use watching::WatchSettings;
 
 use problem::Problem;
 
@@ -589,6 +591,11 @@ pub(crate) fn in_force(
         shutdown_delay: Some(serve.shutdown_delay),
         drain_timeout_seconds: Some(serve.drain_timeout_seconds),
         openid: Some(serve.openid.clone()),
+        // Those of `ashlar mount` alone.
+        mount_access_log: None,
+        mount_access_log_format: None,
+        mount_admin_listen: None,
+        mount_admin_host: None,
     }
 }
 

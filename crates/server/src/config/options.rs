@@ -5,6 +5,7 @@
 //! `block_bytes`, the flag `--block-bytes` and the variable `ASHLAR_BLOCK_BYTES`.
 
 #![expect(clippy::doc_markdown, reason = "the texts are shown on terminals, as they are")]
+#![expect(clippy::struct_field_names, reason = "options of one command have its name before them")]
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -212,6 +213,25 @@ options! {
         /// [default: 3600]
         #[arg(value_name = "SECONDS")]
         io_timeout_seconds: u64 = "ASHLAR_IO_TIMEOUT_SECONDS",
+    }
+
+    /// The access log and the listener for operators of `ashlar mount`. Those of `ashlar serve` have
+    /// options of their own, so that both can run on one machine with one configuration file.
+    group Watching {
+        /// The access log: a file to which lines for the begin and the end of the mount are appended,
+        /// or off. SIGHUP opens the file again [default: off]
+        #[arg(value_name = "FILE", visible_alias = "access-log")]
+        mount_access_log: String = "ASHLAR_MOUNT_ACCESS_LOG",
+        /// The format of lines of the access log [default: json]
+        #[arg(value_name = "FORMAT", visible_alias = "access-log-format")]
+        mount_access_log_format: AccessLogFormat = "ASHLAR_MOUNT_ACCESS_LOG_FORMAT",
+        /// The address of metrics, status and health checks, or off [default: off]
+        #[arg(value_name = "HOST:PORT", visible_alias = "admin-listen")]
+        mount_admin_listen: String = "ASHLAR_MOUNT_ADMIN_LISTEN",
+        /// A host name that clients of metrics and status may use, in addition to addresses,
+        /// localhost and the name in --admin-listen. Can be repeated
+        #[arg(value_name = "NAME", value_delimiter = ',', visible_alias = "admin-host")]
+        mount_admin_host: Vec<String> = "ASHLAR_MOUNT_ADMIN_HOST",
     }
 
     /// The listeners of a gateway, their limits, and its S3 settings.

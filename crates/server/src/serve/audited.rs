@@ -24,10 +24,10 @@ use record::Timestamp;
 use runtime::{Metered, Metric};
 use s3::Operation;
 use s3::auth::AuthKind;
-use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
+use crate::mount_log::{self, moment};
 
 /// The headers of a request that an entry or the operation of a refused request needs.
 const HEADERS: [HeaderName; 4] =
@@ -276,12 +276,9 @@ impl Audited {
         }
     }
 
-    /// Records the begin or the end of the mount on `folder`, if there is one.
     fn record_mount(&self, kind: EntryKind, folder: Option<&Path>, now: Timestamp) {
-        if let Some(folder) = folder.filter(|_| self.log.is_active()) {
-            let target = shortened(folder.display().to_string(), TARGET_BYTES_MAX);
-            let (operation, time) = ("Mount", moment(now));
-            self.log.record(AuditEntry { kind, time, operation, target, ..AuditEntry::default() });
+        if let Some(folder) = folder {
+            mount_log::record(&self.log, kind, folder, now);
         }
     }
 }
@@ -321,12 +318,6 @@ fn unsent_code(status: StatusCode) -> Option<&'static str> {
         return Some(DISCONNECTED);
     }
     status.is_server_error().then_some("InternalError")
-}
-
-/// Returns a timestamp of the store as a time of the log.
-fn moment(time: Timestamp) -> OffsetDateTime {
-    // Times beyond the year 9999 do not fit, and no clock shows them.
-    OffsetDateTime::from_unix_timestamp_nanos(time.0.into()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// Returns the version of a signature and its place, in the words of S3's server access log.

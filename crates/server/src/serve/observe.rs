@@ -26,7 +26,7 @@ use crate::bucket_metrics::BucketMetrics;
 use crate::config::VolumeSettings;
 use crate::engines;
 use crate::metrics::Metrics;
-use crate::metrics_listener::StatusOf;
+use crate::metrics_listener::{Pages, StatusOf};
 use crate::operator;
 
 /// Registers the metrics of the volume, its upkeep, its stores, the cache, and the usage of the first
@@ -53,11 +53,21 @@ pub(crate) fn register(metrics: &Metrics, backend: &Backend, buckets_max: u32) {
     }
 }
 
+/// Returns the sources of the pages for operators.
+pub(crate) fn pages(metrics: Arc<Metrics>, settings: &VolumeSettings, backend: &Backend) -> Pages {
+    let volume = Arc::clone(&backend.volume);
+    let ready = Arc::new(move || {
+        let volume = Arc::clone(&volume);
+        async move { volume.check().await.is_ready() }.boxed()
+    });
+    Pages { metrics, status: status(settings, backend), ready }
+}
+
 /// Returns the function that makes the JSON of `/status`.
 ///
 /// Each call checks both stores and reads the sessions and buckets. If the metadata store does not
 /// respond within `CHECK_DEADLINE`, those two are `null`.
-pub(super) fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
+fn status(settings: &VolumeSettings, backend: &Backend) -> StatusOf {
     let (volume, place) = (Arc::clone(&backend.volume), Arc::clone(&backend.blocks.store));
     let (meta, blocks) = (settings.meta.to_string(), settings.blocks.to_string());
     let store = Arc::clone(&backend.meta);

@@ -79,28 +79,11 @@ impl Reload {
         }
         match self.source.read() {
             Ok(new) => {
-                self.set_level(&mut in_force.level, new.level);
+                self.source.filter.change(&mut in_force.level, new.level);
                 self.set_roles(&mut in_force.openid, new.openid);
             }
             Err(problem) => {
                 tracing::warn!(%problem, "cannot read the configuration again; the log level and the OpenID roles stay");
-            }
-        }
-    }
-
-    fn set_level(&self, level: &mut String, new: String) {
-        if *level == new {
-            tracing::info!(level = %new, "the log level is unchanged");
-            return;
-        }
-        match self.source.filter.set(&new) {
-            Ok(()) => {
-                // A warning, because the new level may hide lines of the level INFO.
-                tracing::warn!(before = %level, now = %new, "changed the log level");
-                *level = new;
-            }
-            Err(problem) => {
-                tracing::warn!(%problem, level = %level, "cannot change the log level; the previous one stays");
             }
         }
     }
