@@ -63,6 +63,12 @@ impl<S: Service> Edge<S> {
         }
     }
 
+    /// Returns the number of requests that wait until they may be in flight. Requests that wait for the
+    /// limit of their host are not counted.
+    pub fn waiting(&self) -> u64 {
+        self.slots.waiting()
+    }
+
     /// Makes the readiness check fail from now on, so that load balancers send no new clients here.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);

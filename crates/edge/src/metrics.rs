@@ -1,10 +1,11 @@
 //! Metrics of requests and connections.
 //!
 //! Each label has a bounded number of values: keys and user names
-//! are not labels. For example, the first [`BUCKETS_MAX`] buckets that answer a request with
+//! are not labels. For example, the first [`BUCKETS_DEFAULT`] buckets that answer a request with
 //! success get a label value of their own, and all others share the value `other`.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use prometheus_client::registry::Registry;
 use crate::service::AccessFacts;
 
 /// The number of S3 buckets with a label value of their own. All others share [`OTHER_BUCKET`].
-const BUCKETS_MAX: usize = 100;
+const BUCKETS_DEFAULT: usize = 100;
 
 /// The label value of buckets beyond the limit, and of buckets without a successful request.
 const OTHER_BUCKET: &str = "other";
@@ -87,8 +88,10 @@ pub struct EdgeMetrics {
     pub(crate) connections: Gauge,
     /// Requests that ended in a panic.
     pub(crate) panics: Counter,
-    /// The names of the S3 buckets that have a label value of their own, at most `BUCKETS_MAX`.
+    /// The names of the S3 buckets that have a label value of their own, at most
+    /// `buckets_max`.
     labelled_buckets: Mutex<HashSet<String>>,
+    buckets_max: AtomicUsize,
 }
 
 impl Default for EdgeMetrics {
@@ -112,6 +115,7 @@ impl EdgeMetrics {
             connections: Gauge::default(),
             panics: Counter::default(),
             labelled_buckets: Mutex::default(),
+            buckets_max: AtomicUsize::new(BUCKETS_DEFAULT),
         }
     }
 
@@ -135,6 +139,11 @@ impl EdgeMetrics {
         all.register("s3_connection_errors", help, self.connection_errors.clone());
         all.register("s3_connections", "Open connections", self.connections.clone());
         all.register("s3_panics", "Requests that ended in a panic", self.panics.clone());
+    }
+
+    /// Sets the limit of buckets with a label value of their own. Buckets that have one keep it.
+    pub fn set_buckets_max(&self, buckets: usize) {
+        self.buckets_max.store(buckets, Ordering::Relaxed);
     }
 
     /// Counts a request and its response.
@@ -172,7 +181,7 @@ impl EdgeMetrics {
             return bucket.clone();
         }
         let succeeded = status.is_success() || status == StatusCode::NOT_MODIFIED;
-        if succeeded && known.len() < BUCKETS_MAX {
+        if succeeded && known.len() < self.buckets_max.load(Ordering::Relaxed) {
             known.insert(bucket.clone());
             return bucket.clone();
         }

@@ -55,6 +55,11 @@ impl Queue {
         Queue(Arc::new(State { permits, waiting: AtomicU64::new(0), given: AtomicU64::new(0) }))
     }
 
+    /// Returns the number of requests that wait for a permit.
+    pub(super) fn waiting(&self) -> u64 {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+
     /// Waits in the queue for a permit, which is returned to the queue when it is dropped. While no
     /// permit is free, calls `reclaim` at intervals, which may free permits of other requests.
     /// Returns `None` if `limit` ends the wait.

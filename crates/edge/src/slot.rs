@@ -103,6 +103,12 @@ impl RequestSlots {
         })
     }
 
+    /// Returns the number of requests that wait for the common limit. Those that wait for the limit of
+    /// their host are not counted.
+    pub(super) fn waiting(&self) -> u64 {
+        self.queue.waiting()
+    }
+
     /// Waits until a request may be in flight and returns its slot. The request waits first in the
     /// queue of its host, so that a busy host does not fill the queue of all requests.
     pub(super) async fn slot(

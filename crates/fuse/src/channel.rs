@@ -13,6 +13,7 @@ use crate::abi::OutHeader;
 use crate::device::Device;
 use crate::errno::Errno;
 use crate::in_flight::InFlight;
+use crate::meters::OperationMeters;
 
 /// The number of parts (separate byte slices, with the header) up to which a reply needs no
 /// allocation.
@@ -27,6 +28,7 @@ pub(crate) struct Channel {
     pub(crate) device: Device,
     pub(crate) in_flight: InFlight,
     pub(crate) counts: Counts,
+    pub(crate) meters: OperationMeters,
 }
 
 /// The counters of a session with the kernel, as `SessionCounters` but changeable.
@@ -86,7 +88,8 @@ pub(crate) fn count(counter: &AtomicU64) {
 impl Channel {
     /// Returns the shared state of a new session, with no request in flight.
     pub(crate) fn new(device: Device) -> Channel {
-        Channel { device, in_flight: InFlight::default(), counts: Counts::default() }
+        let meters = OperationMeters::new();
+        Channel { device, in_flight: InFlight::default(), counts: Counts::default(), meters }
     }
 
     /// Removes a request from the table of requests in flight and replies to it. `unique` is the

@@ -17,8 +17,8 @@ macro_rules! errnos {
         impl Errno {
             $(#[doc = $text] pub const $name: Errno = Errno($number);)*
 
-            /// Returns the name of the constant, as in errno(3).
-            fn name(self) -> Option<&'static str> {
+            /// Returns the name of the constant, as in errno(3); `None` for other numbers.
+            pub fn name(self) -> Option<&'static str> {
                 match self {
                     $(Errno::$name => Some(stringify!($name)),)*
                     _ => None,

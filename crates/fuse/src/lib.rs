@@ -25,6 +25,7 @@ mod directory;
 mod errno;
 mod handshake;
 mod in_flight;
+mod meters;
 mod mounting;
 mod node;
 mod notice_writer;
@@ -42,6 +43,7 @@ pub use errno::Errno;
 pub use handshake::{
     BACKGROUND_MAX, BACKGROUND_MIN, KernelOptions, Negotiated, NotNegotiated, WRITE_BYTES_MAX,
 };
+pub use meters::{LATENCY_SECONDS, OperationCounters};
 pub use mounting::{
     MountError, MountOptions, UnmountError, UnmountMode, check_mountable, device_of, mount,
     raise_read_ahead, unmount,

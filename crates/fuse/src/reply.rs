@@ -11,7 +11,7 @@ use std::io::IoSlice;
 use std::ops::{BitOr, BitOrAssign};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::warn;
 use zerocopy::{Immutable, IntoBytes};
@@ -74,13 +74,15 @@ pub struct Reply {
     channel: Arc<Channel>,
     unique: u64,
     opcode: u32,
+    /// The time at which the request was read.
+    begun: Instant,
     open: bool,
 }
 
 impl Reply {
     /// Returns the reply to a request that is in the table of requests in flight.
     pub(crate) fn new(channel: Arc<Channel>, unique: u64, opcode: u32) -> Reply {
-        Reply { channel, unique, opcode, open: true }
+        Reply { channel, unique, opcode, begun: Instant::now(), open: true }
     }
 
     /// Returns the number of the request that this reply answers.
@@ -118,7 +120,9 @@ impl Reply {
     pub fn no_entry(self, timeout: Duration) {
         let entry_valid = timeout.as_secs();
         let entry_valid_nsec = timeout.subsec_nanos();
-        self.value(&EntryOut { entry_valid, entry_valid_nsec, ..EntryOut::default() });
+        let entry = EntryOut { entry_valid, entry_valid_nsec, ..EntryOut::default() };
+        // The kernel takes it for a success, and the program gets ENOENT.
+        self.finish_as(0, -Errno::ENOENT.number(), &[IoSlice::new(entry.as_bytes())]);
     }
 
     /// Replies to GETATTR, SETATTR: the attributes, and the time for which the kernel may cache
@@ -176,11 +180,13 @@ impl Reply {
 
     /// Replies to READ: the bytes, in any number of buffers, together at most the requested size.
     pub fn data(self, parts: &[IoSlice<'_>]) {
+        self.channel.meters.count_read(parts.iter().map(|part| part.len()).sum());
         self.finish(0, parts);
     }
 
     /// Replies to WRITE: the number of bytes written.
     pub fn written(self, size: u32) {
+        self.channel.meters.count_written(size);
         self.value(&WriteOut { size, padding: 0 });
     }
 
@@ -253,10 +259,17 @@ impl Reply {
         self.finish(0, &[IoSlice::new(value.as_bytes())]);
     }
 
-    fn finish(mut self, error: i32, parts: &[IoSlice<'_>]) {
+    fn finish(self, error: i32, parts: &[IoSlice<'_>]) {
+        self.finish_as(error, error, parts);
+    }
+
+    /// Sends the reply, and counts it with the error that the program gets.
+    fn finish_as(mut self, error: i32, of_program: i32, parts: &[IoSlice<'_>]) {
         // So that dropping the reply below does not answer a second time.
         self.open = false;
         self.channel.finish(self.unique, error, parts);
+        // After the write, which copies the bytes of a READ.
+        self.channel.meters.count(self.opcode, of_program, self.begun.elapsed());
     }
 }
 
@@ -269,7 +282,9 @@ impl Drop for Reply {
                 unique = self.unique,
                 "the handler dropped a reply; the request fails with EIO"
             );
-            self.channel.finish(self.unique, -Errno::EIO.number(), &[]);
+            let error = -Errno::EIO.number();
+            self.channel.finish(self.unique, error, &[]);
+            self.channel.meters.count(self.opcode, error, self.begun.elapsed());
         }
     }
 }

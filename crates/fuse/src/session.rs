@@ -29,6 +29,7 @@ use crate::device::{Device, ReadOutcome};
 use crate::errno::Errno;
 use crate::handshake::{self, Answer, KernelOptions, Negotiated};
 use crate::in_flight::Interruption;
+use crate::meters::OperationCounters;
 use crate::notify::{NoticeQueue, Notifier};
 use crate::operation::{FileOperation, Forgotten};
 use crate::readiness::{Bell, Watch};
@@ -185,6 +186,16 @@ impl KernelSession {
     /// Returns the counters of requests, errors and interrupts of the session.
     pub fn counters(&self) -> SessionCounters {
         self.server.channel.counts.snapshot()
+    }
+
+    /// Returns the counters of each operation that has occurred in this process.
+    pub fn operations(&self) -> Vec<OperationCounters> {
+        self.server.channel.meters.snapshot()
+    }
+
+    /// Returns the bytes that READ returned, and those that WRITE took, in this process.
+    pub fn bytes(&self) -> (u64, u64) {
+        self.server.channel.meters.bytes()
     }
 
     /// Returns the number of requests that were read from the kernel and not answered yet.

@@ -42,6 +42,7 @@
 mod context;
 mod glue;
 mod keeper;
+mod meters;
 mod mounted;
 mod notices;
 mod parameters;
@@ -51,10 +52,12 @@ mod shape;
 mod space;
 mod stats;
 
+pub use fuse::LATENCY_SECONDS;
 pub use keeper::{
     Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, ToWorker, detach, keep, reopen_log,
     replace,
 };
+pub use meters::{MountCounters, MountMeters};
 pub use mounted::{KeptMount, MountSource, Mounted, check_mountable, mount_options};
 pub use parameters::{MountParameters, ShownOwner};
 pub use reports::{MountState, REPORT_ATTRIBUTE, Reports};

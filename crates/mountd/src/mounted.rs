@@ -25,6 +25,7 @@ use volume::{Ledger, NodeName, Volume, VolumeError};
 
 use crate::context::MountContext;
 use crate::glue::Glue;
+use crate::meters::MountMeters;
 use crate::notices::Notices;
 use crate::parameters::MountParameters;
 use crate::recent_nodes::RecentNodes;
@@ -66,6 +67,8 @@ pub struct Mounted {
     folder: PathBuf,
     files: Arc<Files>,
     session: Arc<KernelSession>,
+    /// The number of workers before this one.
+    restarts: u64,
     tasks: TaskTracker,
     /// A token that is cancelled when the mount does not exist any more, for example after
     /// `umount`.
@@ -223,6 +226,7 @@ impl Mounted {
         tasks.spawn(Arc::clone(&files).persist_access_times_until(gone.clone()));
         tasks.spawn(Arc::clone(&files).hand_over_until(gone.clone()));
         tracing::info!(folder = %folder.display(), "mounted");
+        let restarts = ledger.as_ref().map_or(0, |ledger| ledger.worker().saturating_sub(1));
         if let Some(ledger) = ledger {
             tasks.spawn(forget_unclaimed(ledger, Arc::clone(&files), gone.clone()));
         }
@@ -235,7 +239,16 @@ impl Mounted {
             end.cancel();
         });
         watching.map_err(|error| serving(&folder, error))?;
-        Ok(Mounted { folder, files, session, tasks, gone })
+        Ok(Mounted { folder, files, session, restarts, tasks, gone })
+    }
+
+    /// Returns a reader of the counters of the mount.
+    pub fn meters(&self) -> MountMeters {
+        MountMeters {
+            session: Arc::downgrade(&self.session),
+            files: Arc::downgrade(&self.files),
+            restarts: self.restarts,
+        }
     }
 
     /// Waits until the mount does not exist any more, for example after `umount`.

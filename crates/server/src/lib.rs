@@ -22,6 +22,7 @@ mod metrics;
 mod metrics_listener;
 mod minio_variables;
 mod mount_log;
+mod mount_metrics;
 mod node_report;
 mod operator;
 mod outcome;

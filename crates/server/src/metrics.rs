@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use edge::EdgeMetrics;
+use mountd::MountMeters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -19,6 +20,7 @@ use runtime::{Metered, Metric, MetricKind};
 
 use crate::bucket_metrics::BucketMetrics;
 use crate::build;
+use crate::mount_metrics::MountMetrics;
 
 mod exposition;
 
@@ -46,6 +48,12 @@ impl Metrics {
     pub(crate) fn collect_from<O: Metered + ?Sized + 'static>(&self, owner: Arc<O>) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(OwnerCollector(owner)));
+    }
+
+    /// Adds the metrics of a mount.
+    pub(crate) fn show_mount(&self, meters: MountMeters) {
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register_collector(Box::new(MountMetrics(meters)));
     }
 
     /// Adds the usage of buckets. A second call has no effect.

@@ -110,6 +110,7 @@ pub(crate) async fn serve(
     let service = S3::new(gateway, Arc::clone(&shared), Arc::clone(&audited), minio_admin);
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
+    observe::queue(&metrics, &edge);
     let listener = listener(serve, tls.clone(), &edge, &metrics.edge);
     // The last step that prints: scripts take this line as the sign of a successful start.
     announce::say((volume, serve), &root, &sockets);
@@ -245,8 +246,9 @@ async fn mount_if_set(
 ) -> Result<Option<Mounted>, Problem> {
     let Some(folder) = &serve.mount else { return Ok(None) };
     let mounted = Mounted::mount(mount_source(backend, metrics), &mount.parameters(), folder).await;
-    if mounted.is_err() {
-        backend.close().await;
+    match &mounted {
+        Ok(mounted) => metrics.show_mount(mounted.meters()),
+        Err(_) => backend.close().await,
     }
     mounted.map(Some)
 }

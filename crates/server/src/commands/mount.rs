@@ -246,6 +246,7 @@ async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Re
             return Err(problem);
         }
     };
+    metrics.show_mount(mounted.meters());
     if link.is_new() {
         mount_log::record(&log, EntryKind::MountBegin, &folder, backend.volume.now());
     }

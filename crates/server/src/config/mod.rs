@@ -591,7 +591,6 @@ pub(crate) fn in_force(
         shutdown_delay: Some(serve.shutdown_delay),
         drain_timeout_seconds: Some(serve.drain_timeout_seconds),
         openid: Some(serve.openid.clone()),
-        // Those of `ashlar mount` alone.
         mount_access_log: None,
         mount_access_log_format: None,
         mount_admin_listen: None,

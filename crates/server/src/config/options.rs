@@ -267,8 +267,8 @@ options! {
         /// force
         #[arg(value_name = "FILE")]
         bootstrap: PathBuf = "ASHLAR_BOOTSTRAP",
-        /// The number of buckets, in order of name, whose usage and quota are metrics. 0 shows none
-        /// [default: 100]
+        /// The number of buckets, in order of name, whose usage and quota are metrics, and the number
+        /// of buckets with a label of their own in metrics of requests. 0 shows none [default: 100]
         #[arg(value_name = "COUNT")]
         bucket_metrics_max: u32 = "ASHLAR_BUCKET_METRICS_MAX",
         /// The access log: a file to which one line for each request is appended, - for standard

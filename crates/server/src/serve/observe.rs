@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use admin::{Admin, BucketUsage, OpenSession};
+use edge::{Edge, Service};
 use futures::FutureExt;
 use record::Quota;
 use runtime::Metric;
@@ -30,9 +31,10 @@ use crate::metrics_listener::{Pages, StatusOf};
 use crate::operator;
 
 /// Registers the metrics of the volume, its upkeep, its stores, the cache, and the usage of the first
-/// `buckets_max` buckets.
+/// `buckets_max` buckets. As many buckets have a label of their own in metrics of requests.
 pub(crate) fn register(metrics: &Metrics, backend: &Backend, buckets_max: u32) {
     let admin = operator::over(Arc::clone(&backend.meta));
+    metrics.edge.set_buckets_max(usize::try_from(buckets_max).unwrap_or(usize::MAX));
     metrics.show_buckets(BucketMetrics::new(admin, buckets_max));
     metrics.collect_from(Arc::new(backend.volume.clone()));
     metrics.collect_from(Arc::clone(&backend.blocks.meters));
@@ -51,6 +53,18 @@ pub(crate) fn register(metrics: &Metrics, backend: &Backend, buckets_max: u32) {
     if let Some(cache) = &backend.cache {
         metrics.collect_from(Arc::clone(cache));
     }
+}
+
+/// Registers the metric of the requests that wait in the queue of an edge.
+pub(super) fn queue<S: Service>(metrics: &Metrics, edge: &Arc<Edge<S>>) {
+    // Weak, because the edge has the metrics.
+    let edge = Arc::downgrade(edge);
+    metrics.collect_from(Arc::new(move |visit: &mut dyn FnMut(Metric)| {
+        let Some(edge) = edge.upgrade() else { return };
+        let name = "ashlar_s3_requests_queued";
+        let help = "Requests that wait until they may be in flight: see --requests-max.";
+        visit(Metric::gauge(name, help, edge.waiting()));
+    }));
 }
 
 /// Returns the sources of the pages for operators.

@@ -14,7 +14,14 @@ fn promtool_accepts_the_metrics() {
         return;
     }
     let folder = Folder::new();
-    let gateway = Gateway::start(&folder, &["--cache-memory", "16MiB"], &[]);
+    let mount = tempfile::tempdir().expect("a folder");
+    let at = mount.path().to_str().expect("a path of letters");
+    let mut options = vec!["--cache-memory", "16MiB"];
+    let mounts = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if mounts {
+        options.extend(["--mount", at]);
+    }
+    let gateway = Gateway::start(&folder, &options, &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
     gateway.sign("PUT", "/bucket/key", b"body").send_all().expect_status(200);
     let admin = gateway.admin();
@@ -28,7 +35,21 @@ fn promtool_accepts_the_metrics() {
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
         (head.to_ascii_lowercase(), body.to_owned())
     };
+    if mounts {
+        let content = std::fs::read(mount.path().join("bucket/key")).expect("the object is a file");
+        assert_eq!(content, b"body");
+        std::fs::read(mount.path().join("bucket/none")).expect_err("no such file");
+    }
     let (head, text) = ask("GET", "text/plain;version=0.0.4");
+    for series in [
+        "ashlar_fuse_operations_total{operation=\"LOOKUP\",errno=\"ENOENT\"} 1",
+        "ashlar_fuse_operation_seconds_count{operation=\"OPEN\"} 1",
+        "ashlar_fuse_read_bytes_total 4",
+        "ashlar_files_dirty_limit_bytes 134217728",
+        "ashlar_s3_requests_queued 0",
+    ] {
+        assert!(!mounts || text.contains(series), "{series} is not in\n{text}");
+    }
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
     let (head, body) = ask("HEAD", "text/plain");
     assert!(head.contains("content-length: ") && body.is_empty(), "{head}");
