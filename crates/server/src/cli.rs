@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    account, bench, bucket, check, dump, fstab, group, key, mount, node, pages, policy, token,
-    trash, upkeep, user, warmup,
+    account, bench, bucket, check, dump, fstab, group, key, mount, node, pages, policy, stats,
+    token, trash, upkeep, user, warmup,
 };
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::minio_variables::{Found, MinioVariables};
@@ -48,6 +48,10 @@ enum Command {
     Umount(mount::Umount),
     /// Print the attributes of files, and where their content is stored
     Info(node::ShowNode),
+    /// Print the activity of a mount, one line for each second
+    Stats(stats::Stats),
+    /// Observe a mount for some seconds, and print the operations by their time
+    Profile(stats::Profile),
     /// Read files of a mount into the cache
     Warmup(warmup::Warmup),
     /// Manage accounts
@@ -197,6 +201,8 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         }
         Command::Umount(command) => command.run()?,
         Command::Info(command) => administer(&volume, |volume| node::run(volume, command))?,
+        Command::Stats(command) => command.run()?,
+        Command::Profile(command) => command.run()?,
         Command::Warmup(command) => command.run()?,
         Command::Account(command) => {
             administer(&volume, |volume| account::run(volume, command))?;

@@ -17,6 +17,7 @@ pub(crate) mod node;
 pub(crate) mod pages;
 pub(crate) mod policy;
 mod refusal;
+pub(crate) mod stats;
 pub(crate) mod token;
 pub(crate) mod trash;
 pub(crate) mod upkeep;

@@ -183,3 +183,55 @@ fn metrics_and_health_of_a_mount_are_served_across_workers() {
     assert!(!refused.status.success() && said.contains("choose a free address"), "{said}");
     assert!(kept.end().success(), "{}", kept.log());
 }
+
+#[test]
+fn stats_and_profile_show_the_operations_of_a_mount() {
+    if !can_mount() {
+        return;
+    }
+    let mut kept = Kept::new(None);
+    fs::create_dir(kept.path("bucket")).unwrap();
+    let run = |arguments: &[&str], folder: &Path| {
+        let mut command = program();
+        let output = command.args(arguments).arg(folder).output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+        )
+    };
+    let stop = AtomicBool::new(false);
+    let (stats, profile) = thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                fs::write(kept.path(&format!("bucket/{number}")), "content").unwrap();
+                fs::read(kept.path("bucket/none")).unwrap_err();
+            }
+        });
+        let stats = run(&["stats", "--once"], &kept.path(""));
+        let profile = run(&["profile", "--seconds", "1", "--json"], &kept.path(""));
+        stop.store(true, Ordering::Relaxed);
+        (stats, profile)
+    });
+    assert!(stats.0 && profile.0, "{stats:?} {profile:?}");
+    // In a pipe the line is JSON.
+    let line: serde_json::Value = serde_json::from_str(&stats.1).unwrap();
+    for (value, name) in [
+        (&line["operations"]["WRITE"], "WRITE"),
+        (&line["operations"]["LOOKUP"], "LOOKUP"),
+        (&line["errors"], "errors"),
+        (&line["written_bytes"], "written_bytes"),
+    ] {
+        assert!(value.as_u64().is_some_and(|count| count > 0), "{name} of {line:#}");
+    }
+    assert!(line["latency_seconds"]["p50"].as_f64().is_some_and(|p50| p50 > 0.0), "{line:#}");
+    let observed: serde_json::Value = serde_json::from_str(&profile.1).unwrap();
+    let lookup = &observed["operations"]["LOOKUP"];
+    assert!(lookup["errors"].as_u64().is_some_and(|errors| errors > 0), "{observed:#}");
+
+    let (ended, said) = run(&["stats", "--once"], kept.folder.path());
+    assert!(!ended && said.contains("it is no mount of Ashlar"), "{said}");
+    assert!(kept.end().success(), "{}", kept.log());
+}
