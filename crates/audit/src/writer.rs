@@ -1,7 +1,7 @@
 //! The thread that writes the access log.
 //!
 //! It takes entries from the queue, formats them, and writes many lines with one system call. For
-//! example, under load a write has all entries of the last two milliseconds. If a write fails, its
+//! example, under load a write has all entries of the last 20 milliseconds. If a write fails, its
 //! entries are counted as dropped and the next batch is tried again; a line that was cut by the
 //! failure is ended first, so a later line never continues it.
 
@@ -24,8 +24,9 @@ use crate::line::LineFormat;
 const BATCH_BYTES: usize = 64 << 10;
 
 /// The time in which the writer gathers entries after a batch. A thread that sleeps costs requests
-/// no wake-up, so this keeps the cost of an entry low.
-const GATHER: Duration = Duration::from_millis(2);
+/// no wake-up, so this keeps the cost of an entry low: with 2 ms, half of the CPU time of the writer
+/// were its wake-ups and writes at 1,500 requests per second.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// The minimum time between two log lines about dropped entries.
 const WARN_INTERVAL: Duration = Duration::from_mins(1);
