@@ -327,3 +327,14 @@ def test_the_overview_shows_the_requests_of_the_last_hour(console, control, buck
     console.open("/")
     console.wait_for(lambda: console.open("/") and "PutObject" in console.texts("#activity th"))
     assert console.find("#activity svg").get_attribute("aria-label").startswith("Requests over")
+
+
+def test_a_folder_is_downloaded_as_a_zip_file(console, control, bucket):
+    control.put_object(Bucket=bucket, Key="dir/a", Body=b"zipped")
+    console.open(f"/buckets/{bucket}/objects")
+    path = console.find("a[href*='/zip?prefix=dir']").get_attribute("href")
+    found = console.fetch(path)
+    assert found["status"] == 200 and found["headers"]["content-type"] == "application/zip"
+    assert "dir.zip" in found["headers"]["content-disposition"]
+    # The content is not compressed.
+    assert "zipped" in found["body"]

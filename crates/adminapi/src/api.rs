@@ -15,7 +15,7 @@ use identity::Access;
 use maintained::MaintainedVolume;
 use serde_json::Value;
 use store::MetaStore;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
 use tokio::time::Instant;
 use volume::Volume;
 
@@ -23,6 +23,9 @@ use crate::jobs::{JobParts, Jobs};
 use crate::s3_call::{self, S3Call, S3Reply};
 use crate::streams::Streams;
 use crate::{Actor, ApiError};
+
+/// The limit of archives that this gateway makes at the same time.
+pub(crate) const ARCHIVES_MAX: usize = 8;
 
 /// The number of locks of buckets. Buckets whose names have one hash share a lock.
 const BUCKET_LOCKS: usize = 64;
@@ -88,6 +91,7 @@ pub struct AdminApi {
     pub(crate) activity: Arc<Activity>,
     pub(crate) log: Arc<AuditLog>,
     pub(crate) streams: Streams,
+    pub(crate) archives: Arc<Semaphore>,
     pub(crate) jobs: Jobs,
     pub(crate) started: Instant,
     bucket_locks: [Mutex<()>; BUCKET_LOCKS],
@@ -111,6 +115,7 @@ impl AdminApi {
             activity,
             log,
             streams: Streams::new(),
+            archives: Arc::new(Semaphore::new(ARCHIVES_MAX)),
             jobs,
             volume: Arc::clone(&volume),
             gateway,

@@ -49,6 +49,9 @@ impl AdminApi {
                 self.delete_bucket(actor()?, named, if_match).await?;
                 Ok(Reply::empty())
             }
+            Endpoint::GetArchive => {
+                Ok(Reply::zip(self.archive(actor()?, named, &call.query()?).await?))
+            }
             Endpoint::GetBucketQuota => Reply::tagged(&self.quota(actor()?, named).await?),
             Endpoint::PutBucketQuota => {
                 let quota = call.body()?;

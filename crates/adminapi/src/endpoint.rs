@@ -13,8 +13,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::page::{ListPage, PageQuery};
 use crate::resources::{
-    accounts, activity, buckets, groups, jobs, keys, live, me, nodes, policies, public, quota,
-    sessions, simulation, status, trash, users,
+    accounts, activity, archive, buckets, groups, jobs, keys, live, me, nodes, policies, public,
+    quota, sessions, simulation, status, trash, users,
 };
 
 /// The permission that an endpoint needs.
@@ -35,6 +35,8 @@ pub enum EndpointPermission {
 pub enum Output {
     /// No body, status 204.
     Empty,
+    /// A ZIP file.
+    Zip,
     /// Server-sent events.
     Events,
     /// A JSON document.
@@ -93,6 +95,9 @@ macro_rules! output {
     (kind, empty) => {
         Output::Empty
     };
+    (kind, zip) => {
+        Output::Zip
+    };
     (kind, stream) => {
         Output::Events
     };
@@ -103,6 +108,10 @@ macro_rules! output {
         Output::Tagged(stringify!($type))
     };
     (schema, $all:ident, empty) => {{
+        let _ = $all;
+        None
+    }};
+    (schema, $all:ident, zip) => {{
         let _ = $all;
         None
     }};
@@ -208,6 +217,9 @@ endpoints! {
         "Changes the versioning of a bucket.";
     DeleteBucket = DELETE "/buckets/{bucket}" s3 none => empty,
         "Deletes an empty bucket.";
+
+    GetArchive = GET "/buckets/{bucket}/archive" s3 query(archive::ArchiveQuery) => zip,
+        "Returns the objects of a folder as a ZIP file.";
 
     GetBucketQuota = GET "/buckets/{bucket}/quota" GetBucketQuota none => tagged(quota::QuotaJson),
         "Returns the quota of a bucket.";

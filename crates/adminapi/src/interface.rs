@@ -99,6 +99,13 @@ impl Reply {
         }
     }
 
+    /// Returns a response with a ZIP file.
+    pub(crate) fn zip(body: HttpBody) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+        Reply { status: StatusCode::OK, headers, body: ReplyBody::Live(body) }
+    }
+
     /// Returns a response with server-sent events.
     pub(crate) fn events(body: HttpBody) -> Reply {
         let mut headers = HeaderMap::new();

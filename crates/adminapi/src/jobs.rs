@@ -16,7 +16,7 @@ mod collect;
 mod delete_bucket;
 mod dump;
 mod fork;
-mod objects;
+pub(crate) mod objects;
 mod parts;
 mod progress;
 mod warmup;
@@ -113,6 +113,22 @@ impl Jobs {
         let (parts, stop) = (Arc::clone(&self.parts), self.stop.clone());
         self.tasks.spawn(async move { run(&parts, (number, session), work, stop).await });
         Ok(number)
+    }
+
+    /// Returns the parts of the process, with which objects are read in the name of a sender.
+    pub(crate) fn parts(&self) -> Arc<JobParts> {
+        Arc::clone(&self.parts)
+    }
+
+    /// Does work until it ends or the gateway stops.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = work => {}
+                () = stop.cancelled() => {}
+            }
+        });
     }
 
     /// Stops all jobs, and waits until their records say so, at most for [`STOP_WAIT`]. Call this

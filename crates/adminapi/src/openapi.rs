@@ -93,6 +93,12 @@ fn responses(endpoint: Endpoint, schemas: &mut Vec<NamedSchema>) -> Value {
     } });
     match endpoint.output() {
         Output::Empty => json!({ "204": { "description": "Done." }, "default": error }),
+        Output::Zip => json!({
+            "200": { "description": "The file.", "content": { "application/zip": {
+                "schema": { "type": "string", "format": "binary" },
+            } } },
+            "default": error,
+        }),
         Output::Events => json!({
             "200": { "description": "The events.", "content": { "text/event-stream": {
                 "schema": { "type": "string" },

@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use adminapi::resources::archive::ArchiveQuery;
 use adminapi::{ApiError, S3Call};
 use bytes::Bytes;
 use gateway::HttpBody;
@@ -81,6 +82,21 @@ struct UploadQuery {
 
 fn on_object<'a>(method: Method, bucket: &'a str, key: &'a str) -> S3Call<'a> {
     S3Call { key: Some(key), ..S3Call::on_bucket(method, bucket, None) }
+}
+
+/// Returns the objects of a folder as a ZIP file.
+pub(crate) async fn zip(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiError> {
+    let query: ArchiveQuery = visit.query()?;
+    let body = visit.api().archive(&visit.actor, bucket, &query).await?;
+    let folder = query.prefix.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let name = if folder.is_empty() { bucket } else { folder };
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/zip"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let disposition = HeaderValue::from_str(&attachment(&format!("{name}.zip")));
+    headers.insert(CONTENT_DISPOSITION, disposition.map_err(|_| s3::Code::InternalError)?);
+    Ok(Reply::Stream(Box::new(response)))
 }
 
 fn empty() -> HttpBody {

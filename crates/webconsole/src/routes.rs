@@ -46,6 +46,7 @@ pages! {
     BucketObjects = "/buckets/{bucket}/objects";
     BucketObject = "/buckets/{bucket}/object";
     BucketDownload = "/buckets/{bucket}/download";
+    BucketZip = "/buckets/{bucket}/zip";
     BucketParts = "/buckets/{bucket}/parts";
     BucketShare = "/buckets/{bucket}/share";
     BucketAccess = "/buckets/{bucket}/access";
@@ -145,6 +146,7 @@ pub(crate) async fn get(visit: &Visit<'_>, route: &Route) -> Result<Reply, ApiEr
         Page::BucketObjects => pages::browser::show(visit, name).await,
         Page::BucketObject => pages::object::show(visit, name).await,
         Page::BucketDownload => objects::download(visit, name).await,
+        Page::BucketZip => objects::zip(visit, name).await,
         Page::BucketParts => objects::parts(visit, name).await,
         Page::BucketAccess => pages::bucket_access::show(visit, name).await,
         Page::BucketLifecycle => pages::bucket_lifecycle::show(visit, name).await,
@@ -203,6 +205,7 @@ pub(crate) async fn post(visit: &Visit<'_>, route: &Route, form: &Form) -> Resul
         Page::Overview
         | Page::Bucket
         | Page::BucketDownload
+        | Page::BucketZip
         | Page::BucketParts
         | Page::UploadBegin
         | Page::UploadPart
@@ -235,6 +238,7 @@ pub(crate) async fn script(
         | Page::BucketObjects
         | Page::BucketObject
         | Page::BucketDownload
+        | Page::BucketZip
         | Page::BucketParts
         | Page::BucketShare
         | Page::BucketAccess

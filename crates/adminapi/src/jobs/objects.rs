@@ -18,11 +18,11 @@ use crate::{Actor, ApiError};
 const REQUEST_ID: &str = "job";
 
 /// The limits of a page of a list.
-pub(super) const PAGE: XmlLimits = XmlLimits { bytes: 8 << 20, elements: 100_000 };
+pub(crate) const PAGE: XmlLimits = XmlLimits { bytes: 8 << 20, elements: 100_000 };
 
 impl JobParts {
     /// Sends a request, and returns the whole response.
-    pub(super) async fn s3(
+    pub(crate) async fn s3(
         &self,
         sender: &JobSender,
         call: &S3Call<'_>,
@@ -34,7 +34,7 @@ impl JobParts {
     }
 
     /// Sends a request, and returns the response as it arrives.
-    pub(super) async fn stream_s3(
+    pub(crate) async fn stream_s3(
         &self,
         sender: &JobSender,
         call: &S3Call<'_>,
@@ -57,12 +57,12 @@ impl JobParts {
 }
 
 /// Returns the text of a child of an element; empty if there is none.
-pub(super) fn text(element: &Element, name: &str) -> String {
+pub(crate) fn text(element: &Element, name: &str) -> String {
     element.value(name).ok().flatten().unwrap_or_default().to_owned()
 }
 
 /// Returns the children of an element with this name.
-pub(super) fn all<'a>(
+pub(crate) fn all<'a>(
     element: &'a Element,
     name: &'static str,
 ) -> impl Iterator<Item = &'a Element> {
@@ -70,12 +70,12 @@ pub(super) fn all<'a>(
 }
 
 /// Returns the text of a child that a list with `encoding-type=url` has encoded.
-pub(super) fn decoded(element: &Element, name: &str) -> String {
+pub(crate) fn decoded(element: &Element, name: &str) -> String {
     let encoded = text(element, name).replace('+', " ");
     percent_decode_str(&encoded).decode_utf8_lossy().into_owned()
 }
 
 /// Returns true if a list has a further page.
-pub(super) fn is_truncated(list: &Element) -> bool {
+pub(crate) fn is_truncated(list: &Element) -> bool {
     text(list, "IsTruncated") == "true"
 }

@@ -6,6 +6,7 @@
 
 pub mod accounts;
 pub mod activity;
+pub mod archive;
 pub mod associations;
 pub mod bucket_documents;
 pub mod buckets;

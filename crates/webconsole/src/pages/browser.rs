@@ -50,6 +50,9 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
             }
         }
         (layout::pager(&base, query.page.as_deref(), listing.next.as_deref()))
+        @if !listing.objects.is_empty() || !listing.folders.is_empty() {
+            p { (zip_link(&path, &prefix, "Download all of this as a ZIP file", "all of this")) }
+        }
         details.make {
             summary { "Make a folder" }
             form.stack method="post" action={ (path) "/objects" } {
@@ -123,7 +126,8 @@ fn table(path: &str, prefix: &str, listing: &Listing) -> Markup {
                                         (folder.strip_prefix(prefix).unwrap_or(folder))
                                     }
                                 }
-                                td {} td {} td {}
+                                td {} td {}
+                                td { (zip_link(path, folder, "ZIP", folder.strip_prefix(prefix).unwrap_or(folder))) }
                             }
                         }
                         @for object in &listing.objects { (row(path, prefix, object)) }
@@ -131,6 +135,13 @@ fn table(path: &str, prefix: &str, listing: &Listing) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// Returns the link that downloads all objects below a prefix.
+fn zip_link(path: &str, prefix: &str, text: &str, name: &str) -> Markup {
+    html! {
+        a href={ (path) "/zip?prefix=" (escape(prefix)) } download aria-label={ "Download " (name) " as a ZIP file" } { (text) }
     }
 }
 

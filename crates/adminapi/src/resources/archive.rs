@@ -1,0 +1,250 @@
+//! The objects of a folder as one ZIP file, which is made while it is sent.
+//!
+//! The content is not compressed, so the work is that of a download. Each object is read with the
+//! permissions of the sender. An object that cannot be read is left out, and the last file of the
+//! archive, `NOT-IN-THIS-ARCHIVE.txt`, names it. For example, `GET /buckets/photos/archive?prefix=2026/`
+//! has `summer/a.jpg` for the object `2026/summer/a.jpg`.
+//!
+//! The name of each file is safe for programs that unpack archives: it is relative, has no `..`, and
+//! occurs once.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use async_zip::tokio::write::ZipFileWriter;
+use async_zip::{Compression, ZipEntryBuilder};
+use bytes::Bytes;
+use futures::io::AsyncWriteExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use gateway::HttpBody;
+use http::Method;
+use http_body::Frame;
+use http_body_util::{BodyExt, Full, StreamBody};
+use s3::xml::Element;
+use serde::Deserialize;
+use tokio::io::DuplexStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::io::ReaderStream;
+use utoipa::IntoParams;
+
+use crate::api::ARCHIVES_MAX;
+use crate::jobs::objects::{PAGE, all, decoded, is_truncated, text};
+use crate::jobs::{JobParts, JobSender};
+use crate::s3_call::{S3Call, error_of};
+use crate::{Actor, AdminApi, ApiError};
+
+/// The limit of objects of an archive.
+const OBJECTS_MAX: usize = 100_000;
+
+/// The bytes of an archive that wait for the client.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The limit of objects that the list of left out objects names.
+const LEFT_OUT_MAX: usize = 1_000;
+
+/// The name of the list of left out objects.
+const LEFT_OUT: &str = "NOT-IN-THIS-ARCHIVE.txt";
+
+/// The parameters of an archive.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ArchiveQuery {
+    /// The beginning of the keys. All objects without it.
+    #[serde(default)]
+    pub prefix: String,
+}
+
+/// An archive that is being written.
+struct Archive {
+    parts: Arc<JobParts>,
+    sender: JobSender,
+    bucket: String,
+    prefix: String,
+    zip: ZipFileWriter<DuplexStream>,
+    /// The names of files so far, so that none occurs twice.
+    names: HashSet<String>,
+    left_out: Vec<String>,
+    more_left_out: usize,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The end of an archive that cannot be completed: its client has gone, or an object broke off.
+struct Broken(String);
+
+impl AdminApi {
+    /// Returns the objects of a bucket whose keys begin with a prefix, as a ZIP file.
+    ///
+    /// # Errors
+    /// Those of `ListObjectsV2`; `TooManyArchives`. After the first byte an error breaks the response
+    /// off.
+    pub async fn archive(
+        &self,
+        actor: &Actor<'_>,
+        bucket: &str,
+        query: &ArchiveQuery,
+    ) -> Result<HttpBody, ApiError> {
+        let permit = Arc::clone(&self.archives).try_acquire_owned().map_err(|_full| {
+            let why = format!("{ARCHIVES_MAX} archives are being made. Try again later.");
+            ApiError::new(http::StatusCode::SERVICE_UNAVAILABLE, "TooManyArchives", why)
+        })?;
+        let sender =
+            JobSender { authenticated: actor.authenticated().clone(), client: actor.client() };
+        let parts = self.jobs.parts();
+        // The first page is read before the response begins, so that a refusal has its status.
+        let first = list(&parts, &sender, (bucket, &query.prefix), None).await?;
+        let (writer, reader) = tokio::io::duplex(BUFFER_BYTES);
+        let archive = Archive {
+            parts,
+            sender,
+            bucket: bucket.to_owned(),
+            prefix: query.prefix.clone(),
+            zip: ZipFileWriter::with_tokio(writer),
+            names: HashSet::new(),
+            left_out: Vec::new(),
+            more_left_out: 0,
+            _permit: permit,
+        };
+        let (failed, failure) = tokio::sync::oneshot::channel();
+        // The task ends when the client has gone, because its next write then fails.
+        self.jobs.spawn(async move {
+            if let Err(Broken(why)) = archive.write(first).await {
+                tracing::debug!(why, "an archive is not complete");
+                let _gone = failed.send(why);
+            }
+        });
+        let pieces = ReaderStream::new(reader).map_ok(Frame::data);
+        // A response that just ended would look like a complete file.
+        let end = stream::once(async move {
+            let why = failure.await.ok();
+            why.map_or_else(|| Ok(Frame::data(Bytes::new())), |why| Err(std::io::Error::other(why)))
+        });
+        let body = StreamBody::new(pieces.chain(end));
+        Ok(BodyExt::map_err(body, Into::into).boxed_unsync())
+    }
+}
+
+/// Reads a page of keys and sizes after a token.
+async fn list(
+    parts: &JobParts,
+    sender: &JobSender,
+    (bucket, prefix): (&str, &str),
+    after: Option<String>,
+) -> Result<Element, ApiError> {
+    let mut call = S3Call::on_bucket(Method::GET, bucket, None);
+    call.query = vec![("list-type", Some("2".to_owned())), ("prefix", Some(prefix.to_owned()))];
+    call.query.push(("encoding-type", Some("url".to_owned())));
+    call.query.extend(after.map(|token| ("continuation-token", Some(token))));
+    let reply = parts.s3(sender, &call, Bytes::new()).await?;
+    Ok(Element::parse(&reply.body, "ListBucketResult", PAGE)?)
+}
+
+impl Archive {
+    async fn write(mut self, first: Element) -> Result<(), Broken> {
+        let mut page = first;
+        let mut count = 0;
+        loop {
+            let keys: Vec<String> =
+                all(&page, "Contents").map(|object| decoded(object, "Key")).collect();
+            for key in keys.into_iter().filter(|key| !key.ends_with('/')) {
+                count += 1;
+                if count > OBJECTS_MAX {
+                    self.leave_out(&key, "the archive has too many objects");
+                } else {
+                    self.add(&key).await?;
+                }
+            }
+            // The rest of a huge folder is not even listed.
+            if !is_truncated(&page) || count > OBJECTS_MAX {
+                break;
+            }
+            let after = Some(text(&page, "NextContinuationToken"));
+            let of = (self.bucket.as_str(), self.prefix.as_str());
+            page = list(&self.parts, &self.sender, of, after).await.map_err(broken)?;
+        }
+        if !self.left_out.is_empty() {
+            let mut text = self.left_out.join("\n");
+            if self.more_left_out > 0 {
+                let _ = write!(text, "\nand {} more", self.more_left_out);
+            }
+            text.push('\n');
+            let entry = ZipEntryBuilder::new(LEFT_OUT.into(), Compression::Stored);
+            self.zip.write_entry_whole(entry, text.as_bytes()).await.map_err(broken)?;
+        }
+        self.zip.close().await.map_err(broken).map(drop)
+    }
+
+    fn leave_out(&mut self, key: &str, why: &str) {
+        if self.left_out.len() < LEFT_OUT_MAX {
+            self.left_out.push(format!("{key}: {why}"));
+        } else {
+            self.more_left_out += 1;
+        }
+    }
+
+    /// Adds an object.
+    async fn add(&mut self, key: &str) -> Result<(), Broken> {
+        let mut call = S3Call::on_bucket(Method::GET, &self.bucket, None);
+        call.key = Some(key);
+        let nothing = Full::new(Bytes::new()).map_err(|never| match never {}).boxed_unsync();
+        let response = self.parts.stream_s3(&self.sender, &call, nothing).await;
+        let response = match response {
+            Ok(response) => response,
+            Err(error) => {
+                self.leave_out(key, &error.message);
+                return Ok(());
+            }
+        };
+        let (head, mut body) = response.into_parts();
+        if !head.status.is_success() {
+            let document = body.collect().await.map(http_body_util::Collected::to_bytes);
+            let error = error_of(head.status, &document.unwrap_or_default());
+            self.leave_out(key, &error.message);
+            return Ok(());
+        }
+        let name = self.name(key);
+        let entry = ZipEntryBuilder::new(name.into(), Compression::Stored);
+        let mut file = self.zip.write_entry_stream(entry).await.map_err(broken)?;
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            file.write_all(&data).await.map_err(broken)?;
+        }
+        file.close().await.map_err(broken)
+    }
+
+    /// Returns the name of the file of an object.
+    fn name(&mut self, key: &str) -> String {
+        // The folder of the prefix itself is not part of the names.
+        let folder = self.prefix.rfind('/').map_or(0, |at| at + 1);
+        let safe = safe_name(key.get(folder..).unwrap_or(key));
+        let mut name = safe.clone();
+        let mut number = 2;
+        while name == LEFT_OUT || !self.names.insert(name.clone()) {
+            name = format!("{safe} ({number})");
+            number += 1;
+        }
+        name
+    }
+}
+
+fn broken(error: impl std::fmt::Display) -> Broken {
+    Broken(error.to_string())
+}
+
+/// Returns a name that is relative and stays in the folder into which a program unpacks it.
+fn safe_name(key: &str) -> String {
+    let parts = key.split(['/', '\\']).filter(|part| !part.is_empty());
+    let safe = parts.map(|part| match part {
+        "." | ".." => "_".to_owned(),
+        part => part
+            .chars()
+            .map(|char| if char.is_control() || char == ':' { '_' } else { char })
+            .collect(),
+    });
+    let name = safe.collect::<Vec<String>>().join("/");
+    if name.is_empty() { "_".to_owned() } else { name }
+}
+
+#[cfg(test)]
+mod tests;
