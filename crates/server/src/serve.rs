@@ -23,8 +23,8 @@ use std::time::Duration;
 use adminapi::AdminApi;
 use audit::AuditLog;
 use edge::{
-    ConnectionPermits, Edge, EdgeMetrics, Hosts, Lingering, Listener, RELOAD_INTERVAL,
-    ResponseTimeouts, Service, Tls, TlsFiles,
+    ConnectionPermits, Edge, Hosts, Lingering, Listener, RELOAD_INTERVAL, ResponseTimeouts,
+    Service, Tls, TlsFiles,
 };
 use futures::FutureExt;
 use gateway::Gateway;
@@ -110,8 +110,7 @@ pub(crate) async fn serve(
     let service = S3::new(gateway, Arc::clone(&shared), Arc::clone(&audited), minio_admin);
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
-    observe::queue(&metrics, &edge);
-    let listener = listener(serve, tls.clone(), &edge, &metrics.edge);
+    let listener = listener(serve, tls.clone(), &edge, &metrics);
     // The last step that prints: scripts take this line as the sign of a successful start.
     announce::say((volume, serve), &root, &sockets);
     let Sockets { s3, admin, console } = sockets;
@@ -269,19 +268,20 @@ fn load_tls(files: TlsFiles) -> Result<Tls, Problem> {
     Ok(tls)
 }
 
-/// Returns the listener of the S3 endpoint.
+/// Returns the listener of the S3 endpoint, and registers the metric of its queue.
 fn listener<S: Service>(
     serve: &ServeSettings,
     tls: Option<Tls>,
     edge: &Arc<Edge<S>>,
-    metrics: &Arc<EdgeMetrics>,
+    metrics: &Metrics,
 ) -> Listener<S> {
+    observe::queue(metrics, edge);
     Listener {
         tls,
         edge: Arc::clone(edge),
         permits: ConnectionPermits::new(count(serve.connections_max)),
         hosts: Hosts::new(host_limits(serve)),
-        metrics: Arc::clone(metrics),
+        metrics: Arc::clone(&metrics.edge),
         timeouts: ResponseTimeouts {
             download: Duration::from_secs(serve.download_timeout_seconds),
             in_memory: Duration::from_secs(serve.body_timeout_seconds),
