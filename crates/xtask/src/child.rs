@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+mod stall;
+
 /// The pause between two checks of a waiting loop.
 const POLL: Duration = Duration::from_millis(30);
 
@@ -129,6 +131,40 @@ impl Child {
         }
     }
 
+    /// Does the same as [`Child::wait`]. Ends the process also if it writes nothing to its log for
+    /// `quiet`: then it hangs. The error describes the processes that ran at the end.
+    pub(crate) fn wait_while_it_writes(
+        &mut self,
+        stop: &Stop,
+        limit: Duration,
+        quiet: Duration,
+    ) -> Result<ExitStatus> {
+        let end = Instant::now() + limit;
+        let mut written = 0;
+        let mut changed = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait()? {
+                return Ok(status);
+            }
+            let length = self.log.metadata().map_or(0, |file| file.len());
+            if length != written {
+                (written, changed) = (length, Instant::now());
+            }
+            let is_quiet = changed.elapsed() > quiet;
+            if stop.is_set() || is_quiet || Instant::now() > end {
+                let processes = stall::describe(self.pid());
+                self.end()?;
+                stop.check()?;
+                let name = &self.name;
+                if is_quiet {
+                    bail!("{name} wrote nothing for {} s\n{processes}", quiet.as_secs());
+                }
+                bail!("{name} took longer than {} s\n{processes}", limit.as_secs());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
     /// Sends SIGKILL to the group, as a crash of the machine would end it, and waits for the end of
     /// the process. Fails if the process has ended by itself.
     pub(crate) fn kill(&mut self) -> Result<()> {
@@ -173,3 +209,6 @@ pub(crate) fn tail(log: &Path, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::summary::Counts;
+use super::summary::{self, Counts};
 use crate::child::{Child, Stop, tail};
 use crate::engines::{self, Engine};
 use crate::progress::{Mark, Progress};
@@ -21,6 +21,10 @@ use crate::workspace::Workspace;
 /// The time limit of a cargo step. The longest one, all tests, takes a third of it on an idle
 /// machine with two cores.
 const CARGO_LIMIT: Duration = Duration::from_mins(40);
+
+/// The longest time in which a cargo step writes nothing. The longest compilation and the longest
+/// test take a third of it. A test that hangs is ended after it, and the report names the test.
+const QUIET_LIMIT: Duration = Duration::from_mins(8);
 
 /// The number of jobs that run at the same time. A job is the tests in Rust, or all suites of one
 /// cell, that is, of one server. A cell keeps about one core busy. The tests in Rust mostly wait,
@@ -266,12 +270,22 @@ impl Run<'_> {
         limit: Duration,
     ) -> Result<StepOutcome> {
         let log = self.log(name);
-        let status = Child::spawn(command, name, &log)?.wait(self.stop, limit)?;
-        let mut outcome = StepOutcome { failed: !status.success(), ..StepOutcome::default() };
-        if outcome.failed {
-            outcome.remark = format!("{status}\n{}", tail(&log, TAIL_LINES));
-        }
-        Ok(outcome)
+        let mut child = Child::spawn(command, name, &log)?;
+        // Proofs at full length have longer tests.
+        let quiet = QUIET_LIMIT.max(limit / 12);
+        let end = match child.wait_while_it_writes(self.stop, limit, quiet) {
+            Ok(status) if status.success() => return Ok(StepOutcome::default()),
+            Ok(status) => status.to_string(),
+            Err(error) => {
+                // The user's request to end is not a failure of the step.
+                self.stop.check()?;
+                format!("{error:#}")
+            }
+        };
+        let written = std::fs::read_to_string(&log).unwrap_or_default();
+        let hung = summary::unfinished(&written);
+        let remark = format!("{end}\n{hung}{}", tail(&log, TAIL_LINES));
+        Ok(StepOutcome { failed: true, remark, ..StepOutcome::default() })
     }
 
     /// Returns true if this run builds the programs under test from this checkout.

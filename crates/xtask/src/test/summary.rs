@@ -54,6 +54,21 @@ pub(crate) fn cargo_failures(log: &str) -> String {
     report
 }
 
+/// Returns a line for each test that ran for over a minute and has no result: a test that hangs, if
+/// the run was ended.
+pub(crate) fn unfinished(log: &str) -> String {
+    const SLOW: &str = " has been running for over 60 seconds";
+    let mut report = String::new();
+    let slow = log.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(SLOW));
+    for name in slow {
+        let result = format!("test {name} ... ");
+        if !log.lines().any(|line| line.starts_with(&result)) {
+            report.extend(["test ", name, " did not end\n"]);
+        }
+    }
+    report
+}
+
 /// Adds up the counts in the summary lines of `cargo test`.
 pub(crate) fn cargo_counts(lines: &[String]) -> Counts {
     lines.iter().map(|line| counts(line.split_once(". ").map_or("", |(_, rest)| rest))).sum()

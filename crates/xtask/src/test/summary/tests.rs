@@ -26,6 +26,14 @@ fn cargo_summaries_add_up() {
 }
 
 #[test]
+fn tests_that_did_not_end_are_named() {
+    let log = "running 3 tests\ntest fast ... ok\n\
+        test slow has been running for over 60 seconds\n\
+        test hung has been running for over 60 seconds\ntest slow ... ok\n";
+    assert_eq!(unfinished(log), "test hung did not end\n");
+}
+
+#[test]
 fn the_output_of_failed_tests_is_found_in_the_log() {
     let log = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\n\
         it broke\n\nfailures:\n    b\n\ntest result: FAILED. 1 passed; 1 failed\n\n\
