@@ -15,6 +15,8 @@ for (const link of document.querySelectorAll("[data-copy]")) {
 const PART_BYTES = 16 * 1024 * 1024;
 const PARTS_AT_ONCE = 3;
 const ATTEMPTS = 5;
+// The start of the names under which the browser keeps uploads that are not complete.
+const PARTS_MEMORY = "upload-in-parts ";
 const wait = (seconds) => new Promise((resume) => setTimeout(resume, seconds * 1000));
 
 class Uploads {
@@ -22,6 +24,8 @@ class Uploads {
     this.area = area;
     this.path = area.dataset.upload;
     this.list = area.querySelector("[data-progress]");
+    this.offers = new Map();
+    this.offer();
     area.hidden = false;
     for (const input of area.querySelectorAll("[data-files]")) {
       input.addEventListener("change", () => this.begin([...input.files]));
@@ -33,6 +37,39 @@ class Uploads {
       area.classList.remove("over");
       this.begin([...event.dataTransfer.files]);
     });
+  }
+
+  // Shows the uploads of this bucket that an earlier page began and did not complete.
+  offer() {
+    for (const memory of Object.keys(localStorage)) {
+      if (!memory.startsWith(`${PARTS_MEMORY}${this.path} `)) continue;
+      const { key, upload } = JSON.parse(localStorage.getItem(memory));
+      const row = document.createElement("li");
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "quiet";
+      button.textContent = "Discard";
+      button.setAttribute("aria-label", "Discard the upload of " + key);
+      button.addEventListener("click", () => this.discard(memory, { key, upload }));
+      row.append(`${key} is not complete. Choose the file again to continue. `, button);
+      this.offers.set(memory, row);
+      this.list.append(row);
+    }
+  }
+
+  async discard(memory, query) {
+    const row = this.offers.get(memory);
+    try {
+      await this.send("abort", query);
+    } catch (error) {
+      // An upload that is gone needs no discard.
+      if (error.status !== 404) {
+        row.append(" Failed: " + error.message);
+        return;
+      }
+    }
+    localStorage.removeItem(memory);
+    row.remove();
   }
 
   // One file after the other: the parts of a file already go in parallel.
@@ -70,20 +107,23 @@ class Uploads {
   }
 
   async inParts(file, key, bar) {
-    const memory = "upload " + [this.path, key, file.size, file.lastModified].join(" ");
-    let upload = localStorage.getItem(memory);
+    const memory = PARTS_MEMORY + [this.path, key, file.size, file.lastModified].join(" ");
     const have = new Map();
+    let { upload } = JSON.parse(localStorage.getItem(memory) || "{}");
+    this.offers.get(memory)?.remove();
     if (upload) {
       try {
         const known = await this.get("parts", { key, upload });
         for (const part of known.parts) have.set(part.number, part);
       } catch (error) {
+        // The upload was discarded. While the network does not answer, it may still be there.
+        if (!(error.status < 500)) throw error;
         upload = null;
       }
     }
     if (!upload) {
       upload = (await this.send("uploads", { key, kind: file.type })).upload;
-      localStorage.setItem(memory, upload);
+      localStorage.setItem(memory, JSON.stringify({ key, upload }));
     }
     const count = Math.ceil(file.size / PART_BYTES);
     const parts = [];
@@ -99,37 +139,44 @@ class Uploads {
         bar.value += content.size;
       }
     };
-    await Promise.all(Array.from({ length: PARTS_AT_ONCE }, work));
+    // After a failure, no worker begins another part: the file may be chosen again at once.
+    const stop = (error) => { next = count + 1; throw error; };
+    const workers = Array.from({ length: PARTS_AT_ONCE }, () => work().catch(stop));
+    const failed = (await Promise.allSettled(workers)).find((worker) => worker.reason);
+    if (failed) throw failed.reason;
     parts.sort((one, other) => one.number - other.number);
     await this.send("complete", { key, upload }, JSON.stringify(parts));
     localStorage.removeItem(memory);
   }
 
-  // A network that breaks is tried again; an answer of the server is final, except for overload.
-  async send(action, query, body) {
+  send(action, query, body) {
+    const headers = { [this.area.dataset.tokenHeader]: this.area.dataset.token };
+    return this.ask(action, query, { method: "POST", body, headers });
+  }
+
+  get(action, query) {
+    return this.ask(action, query, {});
+  }
+
+  // A network that breaks is tried again; an answer of the server is final, except for overload. The error
+  // of an answer has its status.
+  async ask(action, query, options) {
     for (let attempt = 1; ; attempt++) {
       let answer;
       try {
-        answer = await fetch(`${this.path}/${action}?${new URLSearchParams(query)}`, {
-          method: "POST",
-          body,
-          headers: { [this.area.dataset.tokenHeader]: this.area.dataset.token },
-        });
+        answer = await fetch(`${this.path}/${action}?${new URLSearchParams(query)}`, options);
+        if (answer.ok && !answer.redirected) return answer.status === 204 ? null : await answer.json();
       } catch (error) {
         if (attempt >= ATTEMPTS) throw new Error("the network does not answer; choose the file again to continue");
         await wait(2 ** attempt);
         continue;
       }
-      if (answer.ok) return answer.status === 204 ? null : answer.json();
-      if (answer.status !== 503 || attempt >= ATTEMPTS) throw new Error(await this.reason(answer));
+      if (answer.redirected) throw new Error("the login has ended");
+      if (answer.status !== 503 || attempt >= ATTEMPTS) {
+        throw Object.assign(new Error(await this.reason(answer)), { status: answer.status });
+      }
       await wait(2 ** attempt);
     }
-  }
-
-  async get(action, query) {
-    const answer = await fetch(`${this.path}/${action}?${new URLSearchParams(query)}`);
-    if (!answer.ok) throw new Error(await this.reason(answer));
-    return answer.json();
   }
 
   async reason(answer) {

@@ -33,6 +33,7 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
     let listing = listing::keys(visit, bucket, &prefix, query.page.as_deref()).await?;
     let path = format!("/buckets/{}", escape(bucket));
     let base = format!("{path}/objects?prefix={}", escape(&prefix));
+    let folder = folder_of(&prefix);
     let content = html! {
         (crumbs(&path, &prefix))
         form.search method="get" action={ (path) "/objects" } role="search" {
@@ -40,11 +41,11 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
             input #search name="prefix" type="search" value=(prefix);
             button type="submit" { "Search" }
         }
-        (upload(visit, &path, &prefix))
+        (upload(visit, &path, folder))
         form method="post" action={ (path) "/objects" } {
             (layout::token(visit))
             input type="hidden" name="prefix" value=(prefix);
-            (table(&path, &prefix, &listing))
+            (table(&path, folder, &listing))
             div.actions {
                 button type="submit" name="action" value="delete" data-confirm="Delete the selected objects?" { "Delete the selected objects" }
             }
@@ -57,7 +58,7 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
             summary { "Make a folder" }
             form.stack method="post" action={ (path) "/objects" } {
                 (layout::token(visit))
-                input type="hidden" name="prefix" value=(prefix);
+                input type="hidden" name="prefix" value=(folder);
                 label for="folder" { "Name" }
                 input #folder name="folder" required;
                 button type="submit" name="action" value="folder" { "Make the folder" }
@@ -65,6 +66,12 @@ pub(crate) async fn show(visit: &Visit<'_>, bucket: &str) -> Result<Reply, ApiEr
         }
     };
     Ok(page(visit, &found, Tab::Objects, &content))
+}
+
+/// Returns the folder of a prefix, up to its last slash. For example, the search for `2026/be` shows,
+/// and uploads to, names in the folder `2026/`.
+fn folder_of(prefix: &str) -> &str {
+    prefix.rfind('/').map_or("", |slash| &prefix[..=slash])
 }
 
 /// Returns the links to the folders above.
@@ -88,9 +95,9 @@ fn crumbs(path: &str, prefix: &str) -> Markup {
 }
 
 /// Returns the controls of the upload, which the script drives.
-fn upload(visit: &Visit<'_>, path: &str, prefix: &str) -> Markup {
+fn upload(visit: &Visit<'_>, path: &str, folder: &str) -> Markup {
     html! {
-        section.upload data-upload=(path) data-prefix=(prefix) data-token=(visit.form_token)
+        section.upload data-upload=(path) data-prefix=(folder) data-token=(visit.form_token)
             data-token-header=(TOKEN_HEADER) hidden {
             label.button { "Upload files" input.file type="file" multiple data-files; }
             label.button { "Upload a folder" input.file type="file" webkitdirectory data-files; }
@@ -101,7 +108,7 @@ fn upload(visit: &Visit<'_>, path: &str, prefix: &str) -> Markup {
     }
 }
 
-fn table(path: &str, prefix: &str, listing: &Listing) -> Markup {
+fn table(path: &str, above: &str, listing: &Listing) -> Markup {
     html! {
         @if listing.folders.is_empty() && listing.objects.is_empty() {
             p.empty { "There are no objects below this prefix." }
@@ -123,14 +130,14 @@ fn table(path: &str, prefix: &str, listing: &Listing) -> Markup {
                                 td {}
                                 th scope="row" {
                                     a.folder href={ (path) "/objects?prefix=" (escape(folder)) } {
-                                        (folder.strip_prefix(prefix).unwrap_or(folder))
+                                        (folder.strip_prefix(above).unwrap_or(folder))
                                     }
                                 }
                                 td {} td {}
-                                td { (zip_link(path, folder, "ZIP", folder.strip_prefix(prefix).unwrap_or(folder))) }
+                                td { (zip_link(path, folder, "ZIP", folder.strip_prefix(above).unwrap_or(folder))) }
                             }
                         }
-                        @for object in &listing.objects { (row(path, prefix, object)) }
+                        @for object in &listing.objects { (row(path, above, object)) }
                     }
                 }
             }
@@ -145,8 +152,8 @@ fn zip_link(path: &str, prefix: &str, text: &str, name: &str) -> Markup {
     }
 }
 
-fn row(path: &str, prefix: &str, object: &ListedObject) -> Markup {
-    let name = object.key.strip_prefix(prefix).unwrap_or(&object.key);
+fn row(path: &str, above: &str, object: &ListedObject) -> Markup {
+    let name = object.key.strip_prefix(above).unwrap_or(&object.key);
     html! {
         tr {
             td { input type="checkbox" name="key" value=(object.key) aria-label={ "Select " (name) }; }
