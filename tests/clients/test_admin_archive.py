@@ -1,7 +1,9 @@
 """ZIP files of folders, made while they are sent."""
 
+import calendar
 import io
 import os
+import time
 import zipfile
 from urllib.parse import quote
 
@@ -37,6 +39,9 @@ def test_a_folder_is_one_file(api, control, bucket):
     assert found.testzip() is None
     read = {f"2026/{name}": found.read(name) for name in found.namelist()}
     assert read == contents
+    for entry in found.infolist():
+        assert entry.external_attr >> 16 == 0o100644, entry
+        assert abs(time.time() - calendar.timegm((*entry.date_time, 0, 0, 0))) < 3600, entry
     assert sorted(archive(api, bucket).namelist()) == sorted([*contents, "2027/other"])
 
 
@@ -66,7 +71,7 @@ def test_objects_that_the_sender_may_not_read_are_named(api, control, bucket):
     found = archive(add_user(api, policies=[reads, denied]), bucket)
     assert found.namelist() == ["open/a", "NOT-IN-THIS-ARCHIVE.txt"]
     left_out = found.read("NOT-IN-THIS-ARCHIVE.txt").decode()
-    assert left_out.startswith("secret/b: ") and left_out.count("\n") == 1
+    assert left_out.startswith('"secret/b": ') and left_out.count("\n") == 1
     stranger = add_user(api, "admin:ServerInfo")
     assert stranger("GET", f"/buckets/{bucket}/archive").code == "AccessDenied"
     assert api("GET", "/buckets/no-such-bucket-here/archive").code == "NoSuchBucket"

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use block::BlockStore;
 use namespace::{FindBucketConfig, FsError, SetBucketConfig};
-use record::{BucketConfig, BucketConfigKind, Timestamp, VersionStamp, Versioning};
+use record::{BucketConfig, BucketConfigKind, Ino, Timestamp, VersionStamp, Versioning};
 use session::VolumeError;
 use volume::{NamedBucket, Trashed};
 
@@ -22,6 +22,8 @@ use crate::{Admin, AdminError};
 pub struct BucketTrash {
     opened: OpenVolume,
     name: String,
+    /// The bucket that had the name when the trash was opened.
+    ino: Ino,
 }
 
 /// The numbers of keys that [`BucketTrash::restore_all`] has restored and left.
@@ -77,17 +79,24 @@ impl Admin {
         name: &str,
         sole: bool,
     ) -> Result<BucketTrash, AdminError> {
-        if self.bucket(name).await?.versioning != Versioning::Trash {
+        let bucket = self.bucket(name).await?;
+        if bucket.versioning != Versioning::Trash {
             return Err(AdminError::HasNoTrash);
         }
         let opened = self.volume(blocks, sole).await?;
-        Ok(BucketTrash { opened, name: name.to_owned() })
+        Ok(BucketTrash { opened, name: name.to_owned(), ino: bucket.ino })
     }
 }
 
 impl BucketTrash {
     fn bucket(&self) -> NamedBucket<'_> {
-        NamedBucket { name: self.name.as_bytes(), ino: None }
+        NamedBucket { name: self.name.as_bytes(), ino: Some(self.ino) }
+    }
+
+    /// Returns the inode number of the bucket. All work on the trash is on this bucket, also if its name
+    /// is given to a new bucket.
+    pub fn ino(&self) -> Ino {
+        self.ino
     }
 
     /// Returns a page of the objects in the trash whose keys begin with `prefix`; see

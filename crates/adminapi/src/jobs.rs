@@ -29,6 +29,7 @@ use record::{JobKind, JobState, Nonce};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use delete_bucket::BucketDeletion;
 use parts::{Completed, JobFailure};
 pub(crate) use parts::{JobParts, JobSender};
 use progress::JobProgress;
@@ -56,7 +57,7 @@ pub(crate) enum Work {
     /// Writes the metadata to a file.
     Dump,
     /// Deletes a bucket with everything in it.
-    DeleteBucket { sender: JobSender, bucket: String },
+    DeleteBucket(BucketDeletion),
 }
 
 impl Work {
@@ -67,7 +68,7 @@ impl Work {
             Work::Fork { .. } => JobKind::Fork,
             Work::Warmup { .. } => JobKind::Warmup,
             Work::Dump => JobKind::Dump,
-            Work::DeleteBucket { .. } => JobKind::DeleteBucket,
+            Work::DeleteBucket(_) => JobKind::DeleteBucket,
         }
     }
 
@@ -84,7 +85,7 @@ impl Work {
             Work::Warmup { bucket, prefix, .. } => {
                 vec![named("bucket", bucket), named("prefix", prefix)]
             }
-            Work::DeleteBucket { bucket, .. } => vec![named("bucket", bucket)],
+            Work::DeleteBucket(work) => vec![named("bucket", &work.bucket)],
         }
     }
 }
@@ -192,9 +193,7 @@ async fn carry_out(
             warmup::run(parts, &sender, (&bucket, &prefix), progress).await
         }
         Work::Dump => dump::run(parts, progress).await,
-        Work::DeleteBucket { sender, bucket } => {
-            delete_bucket::run(parts, &sender, &bucket, progress).await
-        }
+        Work::DeleteBucket(work) => delete_bucket::run(parts, &work, progress).await,
     }
 }
 

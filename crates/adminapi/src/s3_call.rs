@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
-use gateway::{Gateway, HttpBody, RequestId, Served};
+use gateway::{ExpectedBucket, Gateway, HttpBody, RequestId, Served};
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
@@ -36,6 +36,8 @@ pub struct S3Call<'a> {
     pub query: Vec<(&'a str, Option<String>)>,
     /// The headers.
     pub headers: HeaderMap,
+    /// The bucket that must have the name; `None` to take the one that has it now.
+    pub expected: Option<ExpectedBucket>,
 }
 
 impl<'a> S3Call<'a> {
@@ -43,7 +45,7 @@ impl<'a> S3Call<'a> {
     /// the parameter of the bucket policy.
     pub fn on_bucket(method: Method, bucket: &'a str, parameter: Option<&'a str>) -> S3Call<'a> {
         let query = parameter.map(|name| (name, None)).into_iter().collect();
-        S3Call { method, bucket, key: None, query, headers: HeaderMap::new() }
+        S3Call { method, bucket, key: None, query, headers: HeaderMap::new(), expected: None }
     }
 
     /// Returns the path and the query of the request, escaped.
@@ -95,6 +97,9 @@ pub(crate) async fn stream(
     request.headers_mut().clone_from(&call.headers);
     let extensions = request.extensions_mut();
     extensions.insert(RequestId(actor.request_id().to_owned()));
+    if let Some(expected) = call.expected {
+        extensions.insert(expected);
+    }
     // The proof of the sender, in place of a signature.
     extensions.insert(actor.authenticated().clone());
     if let Some(client) = actor.client() {

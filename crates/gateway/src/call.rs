@@ -32,7 +32,7 @@ use s3::{BucketName, Code, CopySource, Fault, ObjectKey, Operation, S3Resource, 
 use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
 use crate::documents::DocumentBudgets;
-use crate::http::DeletedKeys;
+use crate::http::{DeletedKeys, ExpectedBucket};
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
 use crate::translate;
@@ -60,6 +60,8 @@ pub(crate) struct Call<'a> {
     pub(crate) host: &'a RequestHost<'a>,
     /// The permissions that the request requires.
     pub(crate) demanded: &'a Demand,
+    /// The bucket that a view of this process expects under the name.
+    pub(crate) expected: Option<ExpectedBucket>,
     /// The parsed form, if the request is an HTML form upload.
     pub(crate) form: Option<&'a PostObject>,
     /// The number of content bytes that have arrived, without chunk headers and trailers.
@@ -506,7 +508,7 @@ fn is_about_marker(fault: &Fault) -> bool {
     fault.extra.iter().any(|(element, what)| *element == "ResourceType" && what == "DeleteMarker")
 }
 
-fn no_such_bucket(bucket: &BucketName) -> Fault {
+pub(crate) fn no_such_bucket(bucket: &BucketName) -> Fault {
     Fault::new(Code::NoSuchBucket).with("BucketName", bucket.as_str())
 }
 

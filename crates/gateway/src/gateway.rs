@@ -24,11 +24,13 @@ use s3::request::{Fields, Query};
 use s3::{BucketName, Code, Fault, Operation, S3Resource};
 use volume::Volume;
 
-use crate::call::{Call, RequestHost, reveals_absence};
+use crate::call::{Call, RequestHost, no_such_bucket, reveals_absence};
 use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
 use crate::form;
-use crate::http::{HttpBody, InMemory, RequestContext, Served, Serving, empty_body};
+use crate::http::{
+    ExpectedBucket, HttpBody, InMemory, RequestContext, Served, Serving, empty_body,
+};
 use crate::operations;
 use crate::response::S3Response;
 use crate::sending::OutgoingBodies;
@@ -235,6 +237,7 @@ impl Gateway {
             Some(_) | None => None,
         };
         served.bucket_owner = rules.as_ref().map(|rules| rules.settings.owner);
+        check_expected(head, &resource, rules.as_deref())?;
         let demand = operation.demand(&resource, &query, fields)?;
         let parsed = ParsedRequest {
             operation,
@@ -335,6 +338,7 @@ impl Gateway {
             headers,
             host,
             demanded: demand,
+            expected: head.extensions.get().copied(),
             form,
             bytes_in: &bytes_in,
             deleted: served.deleted.as_deref(),
@@ -437,5 +441,19 @@ fn is_sts_request(head: &Parts, query: &Query) -> bool {
 }
 
 mod sts;
+/// Fails with `NoSuchBucket` if the sender expects another bucket of this name.
+fn check_expected(
+    head: &Parts,
+    resource: &S3Resource,
+    rules: Option<&BucketRules>,
+) -> Result<(), Fault> {
+    match (head.extensions.get(), rules, resource.bucket()) {
+        (Some(ExpectedBucket(ino)), Some(rules), Some(name)) if rules.ino != *ino => {
+            Err(no_such_bucket(name))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{Method, Uri};
 use http_body_util::{BodyExt, Empty, Full};
 use identity::{Authenticated, Identity};
-use record::AccountId;
+use record::{AccountId, Ino};
 use s3::auth::AuthKind;
 use s3::request::Deletion;
 use s3::response::DeleteObjectsOutput;
@@ -43,6 +43,12 @@ pub struct InMemory;
 /// The id by which operators find a request. The edge sets this extension on each request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId(pub String);
+
+/// The inode number of the bucket that a view of this process works on. A request with this extension
+/// fails with `NoSuchBucket` if its bucket is another one now, so work of several requests never
+/// reaches a new bucket of the same name. No part of a network request becomes this extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectedBucket(pub Ino);
 
 /// The facts about a request that [`crate::refuse`] and [`crate::finish()`] need. They are known
 /// before anything can fail.

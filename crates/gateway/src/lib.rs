@@ -35,7 +35,7 @@ mod translate;
 pub use crate::finish::{finish, refuse};
 pub use crate::gateway::Gateway;
 pub use crate::http::{
-    Abandoned, BoxError, DeletedKey, DeletedKeys, HttpBody, InMemory, RequestContext, RequestId,
-    Served,
+    Abandoned, BoxError, DeletedKey, DeletedKeys, ExpectedBucket, HttpBody, InMemory,
+    RequestContext, RequestId, Served,
 };
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

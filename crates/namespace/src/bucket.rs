@@ -103,15 +103,15 @@ impl Planner for MakeBucket<'_> {
 /// is left in it.
 #[derive(Clone, Debug)]
 pub struct DeleteBucket<'a> {
-    /// The name of the bucket to remove.
-    pub name: &'a [u8],
+    /// The bucket to remove.
+    pub bucket: NamedBucket<'a>,
 }
 
 impl Planner for DeleteBucket<'_> {
     type Output = ();
 
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<()>, Halt> {
-        let bucket = path::bucket(view, self.name)?;
+        let bucket = path::bucket(view, self.bucket)?;
         let ino = bucket.dentry.ino;
         let inode_key = key::inode(ino);
         // A missing record does not stop the pass here: the ranges go into the same round trip.

@@ -95,12 +95,15 @@ fn jobs(view: &mut View<'_>) -> Result<Vec<(NumberedJob, Value)>, Halt> {
     Ok(found)
 }
 
-/// Returns true if two jobs of this kind must not run at the same time.
-const fn is_exclusive(kind: JobKind) -> bool {
-    match kind {
-        JobKind::Fsck | JobKind::Gc | JobKind::Dump => true,
-        JobKind::Fork | JobKind::Warmup | JobKind::DeleteBucket => false,
-    }
+/// Returns true if the two jobs must not run at the same time.
+fn exclude_each_other(one: &JobRecord, other: &JobRecord) -> bool {
+    one.kind == other.kind
+        && match one.kind {
+            JobKind::Fsck | JobKind::Gc | JobKind::Dump => true,
+            // A second deletion of the same bucket would only repeat the requests of the first one.
+            JobKind::DeleteBucket => one.arguments == other.arguments,
+            JobKind::Fork | JobKind::Warmup => false,
+        }
 }
 
 /// Adds a job and returns its number. Fails with `TooMany` and `Runs`.
@@ -116,8 +119,7 @@ impl Planner for StartJob<'_> {
     fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Self::Output>, Halt> {
         let known = jobs(view)?;
         let running = || known.iter().map(|(job, _)| job).filter(|job| job.runs());
-        let same = running().find(|job| job.job.kind == self.job.kind);
-        if let Some(same) = same.filter(|_| is_exclusive(self.job.kind)) {
+        if let Some(same) = running().find(|job| exclude_each_other(&job.job, self.job)) {
             return Ok(Step::Done(Err(JobError::Runs(same.number))));
         }
         if running().count() >= JOBS_RUNNING_MAX {

@@ -8,21 +8,24 @@
 //! The name of each file is safe for programs that unpack archives: it is relative, has no `..`, and
 //! occurs once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
 use async_zip::tokio::write::ZipFileWriter;
-use async_zip::{Compression, ZipEntryBuilder};
+use async_zip::{Compression, ZipDateTime, ZipDateTimeBuilder, ZipEntryBuilder};
 use bytes::Bytes;
 use futures::io::AsyncWriteExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use gateway::HttpBody;
-use http::Method;
+use http::header::LAST_MODIFIED;
+use http::{HeaderMap, Method};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use s3::xml::Element;
 use serde::Deserialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
 use tokio::io::DuplexStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::io::ReaderStream;
@@ -65,10 +68,16 @@ struct Archive {
     zip: ZipFileWriter<DuplexStream>,
     /// The names of files so far, so that none occurs twice.
     names: HashSet<String>,
+    /// The number for the next object with the same safe name.
+    numbers: HashMap<String, u32>,
     left_out: Vec<String>,
     more_left_out: usize,
     _permit: OwnedSemaphorePermit,
 }
+
+/// The type and the permissions of each file: a file that its owner writes and everyone reads. Without
+/// them, `unzip` creates files that no user can read.
+const FILE_MODE: u16 = 0o100_644;
 
 /// The end of an archive that cannot be completed: its client has gone, or an object broke off.
 struct Broken(String);
@@ -102,6 +111,7 @@ impl AdminApi {
             prefix: query.prefix.clone(),
             zip: ZipFileWriter::with_tokio(writer),
             names: HashSet::new(),
+            numbers: HashMap::new(),
             left_out: Vec::new(),
             more_left_out: 0,
             _permit: permit,
@@ -145,11 +155,19 @@ impl Archive {
         let mut page = first;
         let mut count = 0;
         loop {
-            let keys: Vec<String> =
-                all(&page, "Contents").map(|object| decoded(object, "Key")).collect();
-            for key in keys.into_iter().filter(|key| !key.ends_with('/')) {
+            let objects = all(&page, "Contents");
+            let objects: Vec<(String, bool)> = objects
+                .map(|object| (decoded(object, "Key"), text(object, "Size") == "0"))
+                .collect();
+            for (key, is_empty) in objects {
+                let is_folder = key.ends_with('/');
+                if is_folder && is_empty {
+                    continue;
+                }
                 count += 1;
-                if count > OBJECTS_MAX {
+                if is_folder {
+                    self.leave_out(&key, "a folder of an archive has no content");
+                } else if count > OBJECTS_MAX {
                     self.leave_out(&key, "the archive has too many objects");
                 } else {
                     self.add(&key).await?;
@@ -169,7 +187,7 @@ impl Archive {
                 let _ = write!(text, "\nand {} more", self.more_left_out);
             }
             text.push('\n');
-            let entry = ZipEntryBuilder::new(LEFT_OUT.into(), Compression::Stored);
+            let entry = entry(LEFT_OUT.to_owned(), ZipDateTime::default());
             self.zip.write_entry_whole(entry, text.as_bytes()).await.map_err(broken)?;
         }
         self.zip.close().await.map_err(broken).map(drop)
@@ -177,7 +195,8 @@ impl Archive {
 
     fn leave_out(&mut self, key: &str, why: &str) {
         if self.left_out.len() < LEFT_OUT_MAX {
-            self.left_out.push(format!("{key}: {why}"));
+            // Quoted, so that no key looks like a further line.
+            self.left_out.push(format!("{key:?}: {why}"));
         } else {
             self.more_left_out += 1;
         }
@@ -204,7 +223,7 @@ impl Archive {
             return Ok(());
         }
         let name = self.name(key);
-        let entry = ZipEntryBuilder::new(name.into(), Compression::Stored);
+        let entry = entry(name, modified(&head.headers));
         let mut file = self.zip.write_entry_stream(entry).await.map_err(broken)?;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
@@ -219,13 +238,37 @@ impl Archive {
         let folder = self.prefix.rfind('/').map_or(0, |at| at + 1);
         let safe = safe_name(key.get(folder..).unwrap_or(key));
         let mut name = safe.clone();
-        let mut number = 2;
         while name == LEFT_OUT || !self.names.insert(name.clone()) {
+            // The number is kept, so that many objects with one safe name cost one step each.
+            let number = self.numbers.entry(safe.clone()).or_insert(1);
+            *number += 1;
             name = format!("{safe} ({number})");
-            number += 1;
         }
         name
     }
+}
+
+/// Returns the entry of a file with a time of modification.
+fn entry(name: String, modified: ZipDateTime) -> ZipEntryBuilder {
+    let entry = ZipEntryBuilder::new(name.into(), Compression::Stored);
+    entry.unix_permissions(FILE_MODE).last_modification_date(modified)
+}
+
+/// Returns the time of modification of an object, in UTC. A ZIP file has times from 1980 to 2107.
+fn modified(headers: &HeaderMap) -> ZipDateTime {
+    let text = headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
+    let time = text.and_then(|text| OffsetDateTime::parse(text, &Rfc2822).ok());
+    let Some(time) = time.filter(|time| (1980..2108).contains(&time.year())) else {
+        return ZipDateTime::default();
+    };
+    ZipDateTimeBuilder::new()
+        .year(time.year())
+        .month(u32::from(u8::from(time.month())))
+        .day(u32::from(time.day()))
+        .hour(u32::from(time.hour()))
+        .minute(u32::from(time.minute()))
+        .second(u32::from(time.second()))
+        .build()
 }
 
 fn broken(error: impl std::fmt::Display) -> Broken {

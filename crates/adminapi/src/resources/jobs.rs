@@ -4,6 +4,7 @@
 //! returns the number of the job, and `GET /jobs/{number}` shows its progress from each gateway.
 
 use ::admin::{NumberedJob, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope};
+use gateway::ExpectedBucket;
 use policy::AdminAction;
 use record::JobState;
 use s3::BucketName;
@@ -12,9 +13,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::times;
-use crate::jobs::{JobSender, Work};
+use crate::jobs::{BucketDeletion, JobSender, Work};
 use crate::page::{ListPage, PageQuery};
 use crate::{Actor, AdminApi, ApiError};
+
+/// The limit of the prefix of a warm-up, in bytes: the limit of a key.
+const PREFIX_BYTES_MAX: usize = 1024;
 
 /// A job to start.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -183,6 +187,9 @@ impl AdminApi {
             }
             NewJobJson::Warmup { bucket, prefix } => {
                 actor.require(AdminAction::StartJob)?;
+                if prefix.len() > PREFIX_BYTES_MAX {
+                    return Err(ApiError::bad_request("The prefix is longer than any key."));
+                }
                 self.bucket(actor, bucket).await?;
                 Work::Warmup { sender: sender(), bucket: bucket.clone(), prefix: prefix.clone() }
             }
@@ -195,8 +202,11 @@ impl AdminApi {
                     let why = "The two names of the bucket differ.";
                     return Err(ApiError::bad_request(why));
                 }
-                self.check_deletion(actor, bucket).await?;
-                Work::DeleteBucket { sender: sender(), bucket: bucket.clone() }
+                let expected = self.check_deletion(actor, bucket).await?;
+                let (sender, bucket) = (sender(), bucket.clone());
+                let name = BucketName::parse(&bucket)?;
+                let may_empty_trash = actor.may(AdminAction::EmptyTrash, Some(&name));
+                Work::DeleteBucket(BucketDeletion { sender, bucket, expected, may_empty_trash })
             }
         };
         let number = self.jobs.start(actor.user(), work).await?.to_string();
@@ -269,8 +279,12 @@ impl AdminApi {
     }
 
     /// Fails unless the sender may delete a bucket. The permission for each object is checked when it
-    /// is deleted.
-    async fn check_deletion(&self, actor: &Actor<'_>, bucket: &str) -> Result<(), ApiError> {
+    /// is deleted. Returns the bucket for which this was checked.
+    async fn check_deletion(
+        &self,
+        actor: &Actor<'_>,
+        bucket: &str,
+    ) -> Result<ExpectedBucket, ApiError> {
         let name = BucketName::parse(bucket)?;
         let rules = self.gateway.rules().get(&self.volume, &name).await;
         let rules = rules.map_err(|_| s3::Code::NoSuchBucket)?;
@@ -281,7 +295,7 @@ impl AdminApi {
         if rules.trash_days.is_some() {
             actor.require_on(AdminAction::EmptyTrash, &name)?;
         }
-        Ok(())
+        Ok(ExpectedBucket(rules.ino))
     }
 }
 

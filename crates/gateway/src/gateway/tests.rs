@@ -10,13 +10,15 @@ use futures::stream;
 use http::{HeaderValue, Request};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
-use identity::{Access, Identity, MasterKey, Secret};
-use record::AccountId;
+use identity::{Access, Authenticated, Identity, MasterKey, Secret};
+use record::{AccountId, Ino};
+use s3::auth::Verified;
 use store::MemoryStore;
 use tokio::time::Instant;
-use volume::{FileOwner, NewBucket, Volume, VolumeOptions};
+use volume::{FileOwner, NamedBucket, NewBucket, Volume, VolumeOptions};
 
-use crate::http::{HttpBody, Served, empty_body};
+use crate::http::{ExpectedBucket, HttpBody, Served, empty_body};
+use crate::translate;
 use crate::{Gateway, Settings};
 
 async fn gateway() -> Arc<Gateway> {
@@ -166,4 +168,59 @@ async fn a_token_of_a_web_identity_waits_for_memory_and_is_refused_in_time() {
     assert_eq!(ask().await, (Some("InvalidIdentityToken"), Duration::ZERO));
     assert_eq!(gateway.tokens.in_use(), 0, "a request that has ended holds nothing");
     assert!(gateway.tokens.peak() > 0);
+}
+
+/// A request by the root user of a view of this process that expects the bucket `ino`.
+async fn ask_of(gateway: &Gateway, ino: Ino, method: &str, target: &str) -> (u16, &'static str) {
+    let mut request = Request::new(empty_body());
+    *request.method_mut() = method.parse().unwrap();
+    *request.uri_mut() = target.parse().unwrap();
+    request.headers_mut().insert("content-length", HeaderValue::from_static("0"));
+    let now = translate::time(gateway.volume().now());
+    let verified = Verified::without_signature("root".to_owned(), now);
+    let identity = Arc::new(Identity::root("root", Secret::new("a secret")));
+    request.extensions_mut().insert(Authenticated { verified, identity: Some(identity) });
+    request.extensions_mut().insert(ExpectedBucket(ino));
+    let (head, body) = gateway.handle(request).await.into_parts();
+    body.collect().await.unwrap();
+    (head.status.as_u16(), head.extensions.get::<Served>().unwrap().code.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_view_that_expects_a_bucket_does_not_reach_a_new_one_of_its_name() {
+    let gateway = gateway().await;
+    let volume = gateway.volume();
+    let owner = FileOwner {
+        access_key: "root".to_owned(),
+        account: AccountId::MAIN,
+        writer: None,
+        uid: 0,
+        gid: 0,
+        umask: 0o22,
+    };
+    volume.create_bucket("bkt", &NewBucket::owned_by(&owner)).await.unwrap();
+    let old = volume.bucket("bkt").await.unwrap().ino;
+    assert_eq!(ask_of(&gateway, old, "PUT", "/bkt/before").await, (200, ""));
+    assert_eq!(ask_of(&gateway, old, "DELETE", "/bkt/before").await, (204, ""));
+    volume.delete_bucket("bkt").await.unwrap();
+    volume.create_bucket("bkt", &NewBucket::owned_by(&owner)).await.unwrap();
+    let new = volume.bucket("bkt").await.unwrap().ino;
+    assert_ne!(new, old);
+    assert_eq!(ask_of(&gateway, new, "PUT", "/bkt/kept").await, (200, ""));
+    let gone = (404, "NoSuchBucket");
+    for (method, target) in [
+        ("GET", "/bkt?versions"),
+        ("GET", "/bkt/kept"),
+        ("PUT", "/bkt/other"),
+        ("DELETE", "/bkt/kept"),
+        ("GET", "/bkt?uploads"),
+    ] {
+        assert_eq!(ask_of(&gateway, old, method, target).await, gone, "{method} {target}");
+    }
+    assert_eq!(ask_of(&gateway, new, "DELETE", "/bkt/kept").await, (204, ""));
+    // The new bucket is empty now, so only its number protects it.
+    assert_eq!(ask_of(&gateway, old, "DELETE", "/bkt").await, gone);
+    let named = NamedBucket { name: b"bkt", ino: Some(old) };
+    volume.delete_bucket(named).await.expect_err("another bucket has the name");
+    assert_eq!(ask_of(&gateway, new, "DELETE", "/bkt").await, (204, ""));
 }

@@ -199,7 +199,9 @@ impl Prepared {
                 let remove = Remove { bucket: b"b".into(), branches: &self.branches };
                 body(&mut Steps::new(&remove, env, hints))
             }
-            Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
+            Act::DropBucket => {
+                body(&mut Steps::new(&DeleteBucket { bucket: b"b".into() }, env, hints))
+            }
         }
     }
 

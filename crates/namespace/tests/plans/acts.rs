@@ -283,7 +283,9 @@ impl Prepared {
                 };
                 body(&mut Steps::new(&make, env, hints))
             }
-            Act::DropBucket => body(&mut Steps::new(&DeleteBucket { name: b"b" }, env, hints)),
+            Act::DropBucket => {
+                body(&mut Steps::new(&DeleteBucket { bucket: b"b".into() }, env, hints))
+            }
             Act::Configure(sets) => {
                 let config = BucketConfig::of_tags(&self.tags);
                 let (kind, value) = (BucketConfigKind::Tags, sets.then_some(&config));

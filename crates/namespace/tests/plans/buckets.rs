@@ -99,7 +99,7 @@ fn removing_a_bucket_removes_all_its_configurations() {
     let put = |key: &Key| Write::Put(key.clone(), BucketConfig::of_tags(&[]).encode(key));
     world.make_bucket(b"other");
     world.force(keys.iter().chain([&kept]).map(put).collect());
-    assert_eq!(world.cold(&DeleteBucket { name: b"b" }), (Ok(()), cost(2, 1)));
+    assert_eq!(world.cold(&DeleteBucket { bucket: b"b".into() }), (Ok(()), cost(2, 1)));
     let left = world.state().records;
     let left: Vec<&Key> =
         left.keys().filter(|key| key.space() == key::space::BUCKET_CONFIG).collect();
@@ -125,7 +125,7 @@ fn buckets_are_listed_by_name() {
 #[test]
 fn only_an_empty_bucket_is_removed() {
     let world = World::new();
-    let delete = DeleteBucket { name: b"b" };
+    let delete = DeleteBucket { bucket: b"b".into() };
     put(&world, b"a/x");
     assert_eq!(world.warm(&delete), (Err(FsError::BucketNotEmpty), cost(1, 0)));
     let removals = vec![namespace::Removal { name: b"x".to_vec(), condition: None }];

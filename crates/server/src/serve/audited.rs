@@ -228,7 +228,8 @@ impl Audited {
             total: end.total,
             turn_around: end.turn_around,
             whole: end.whole,
-            referer: begun.header(REFERER),
+            // The page that led here can be a presigned URL itself.
+            referer: begun.header(REFERER).map(|page| redacted(&page).into_owned()),
             user_agent: begun.header(USER_AGENT),
             host: begun.host().map(|host| shortened(host, TEXT_BYTES_MAX)),
             tls: begun.caller.tls.flatten(),

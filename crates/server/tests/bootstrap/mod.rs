@@ -195,15 +195,6 @@ fn two_gateways_that_start_at_once_put_the_same_file_in_force() {
     let key = "ab".repeat(32);
     let meta = redis.url();
     let blocks = format!("file:{}", folders[0].path("blocks"));
-    // The volume exists before, so that the two race for the declarations alone.
-    let created = [
-        ("ASHLAR_META", meta.as_str()),
-        ("ASHLAR_BLOCKS", blocks.as_str()),
-        ("ASHLAR_MASTER_KEY", key.as_str()),
-        ("ASHLAR_METADATA_DURABILITY", "relaxed"),
-        ("ASHLAR_CREATE", "true"),
-    ];
-    Gateway::start(&folders[0], &[], &created).stop();
     let gateways = std::thread::scope(|scope| {
         let starts = folders.each_ref().map(|folder| {
             let variables = [

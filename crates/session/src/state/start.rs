@@ -74,11 +74,21 @@ pub(crate) async fn find_volume(
         }
         None => {
             // Checked before the volume is created, since a volume record cannot be taken back.
-            mark::check_free(blocks, owner).await?;
-            make_volume(store, settings.block_bytes, settings.now).await?
+            match mark::check_free(blocks, owner).await {
+                Ok(()) => make_volume(store, settings.block_bytes, settings.now).await?,
+                // The blocks can be those of another process that has created the volume meanwhile.
+                Err(refusal) => read_volume(store).await?.ok_or(refusal)?,
+            }
         }
     };
     check_format(&volume)?;
+    // If another process has created the volume meanwhile, then its mark may be newer than the
+    // first read. A location is marked before the record says so, so a read after the record's is
+    // final.
+    let owner = match owner {
+        None if volume.marked => mark::read(blocks).await?,
+        owner => owner,
+    };
     // Adoption is allowed only for a location without a mark. One with another volume's mark is
     // refused by `claim`.
     match owner {

@@ -125,8 +125,11 @@ impl Volume {
     }
 
     /// Deletes an empty bucket and its open uploads.
-    pub async fn delete_bucket(&self, name: &str) -> Result<(), VolumeError> {
-        self.session.run(&DeleteBucket { name: name.as_bytes() }).await?;
+    pub async fn delete_bucket(
+        &self,
+        bucket: impl Into<NamedBucket<'_>>,
+    ) -> Result<(), VolumeError> {
+        self.session.run(&DeleteBucket { bucket: bucket.into() }).await?;
         self.session.wake_reaper();
         Ok(())
     }

@@ -471,7 +471,7 @@ impl Journaled<'_> {
 
     /// Removes an empty directory of the root, which is a bucket.
     pub async fn remove_bucket_directory(self, name: &str) -> Result<(), VolumeError> {
-        let operation = DeleteBucket { name: name.as_bytes() };
+        let operation = DeleteBucket { bucket: name.into() };
         self.volume.session.run_journaled(&operation, None, self.note).await?;
         self.volume.session.wake_reaper();
         Ok(())

@@ -1,6 +1,7 @@
 //! A volume is opened over its own blocks only.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{
     BlockError, BlockId, BlockPage, BlockStore, MemoryBlocks, SealedBlock, Sealer, Stored,
@@ -251,6 +252,84 @@ async fn two_gateways_that_create_one_volume_share_its_mark() {
     assert_eq!(one.record(), two.record());
     assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&one)));
     assert_eq!(one.upkeep.sweep(SweepOptions::default()).await.unwrap().listed, 0);
+}
+
+/// The instant of a start at which another gateway creates the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instant {
+    /// After the mark was read, and before the volume's record is.
+    AfterMark,
+    /// After the volume's record was absent, while the location is checked for blocks.
+    AtCheck,
+}
+
+/// The blocks of a start during which another gateway creates the volume and writes an object.
+#[derive(Debug)]
+struct Overtaken {
+    blocks: Arc<MemoryBlocks>,
+    store: Arc<MemoryStore>,
+    at: Instant,
+    passed: AtomicBool,
+}
+
+impl Overtaken {
+    async fn pass(&self, instant: Instant) {
+        if instant != self.at || self.passed.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let other = Box::pin(open(self.store.clone(), self.blocks.clone())).await;
+        make_bucket(&other).await;
+        publish(&other, b"one", 100_000).await.unwrap();
+        other.close().await;
+    }
+}
+
+#[async_trait::async_trait]
+impl BlockStore for Overtaken {
+    async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
+        self.blocks.put(block).await
+    }
+    async fn get(&self, id: BlockId, bytes: std::ops::Range<u64>) -> Result<Bytes, BlockError> {
+        self.blocks.get(id, bytes).await
+    }
+    async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
+        self.blocks.size(id).await
+    }
+    async fn delete(&self, id: BlockId) -> Result<(), BlockError> {
+        self.blocks.delete(id).await
+    }
+    async fn sessions(&self) -> Result<Vec<Nonce>, BlockError> {
+        self.pass(Instant::AtCheck).await;
+        self.blocks.sessions().await
+    }
+    async fn list(&self, session: Nonce, resume: Option<String>) -> Result<BlockPage, BlockError> {
+        self.blocks.list(session, resume).await
+    }
+    async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
+        let mark = self.blocks.mark().await;
+        self.pass(Instant::AfterMark).await;
+        mark
+    }
+    async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.blocks.set_mark(mark).await
+    }
+    async fn probe(&self) -> Result<(), BlockError> {
+        self.blocks.probe().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_uses_the_volume_that_another_gateway_creates_meanwhile() {
+    for at in [Instant::AfterMark, Instant::AtCheck] {
+        let (store, blocks) = memory();
+        let passed = AtomicBool::new(false);
+        let slow = Arc::new(Overtaken { blocks: blocks.clone(), store: store.clone(), at, passed });
+        let volume = Volume::open(VolumeOptions::default(), store, slow.clone()).await;
+        let volume = volume.unwrap_or_else(|error| panic!("{at:?}: {error}"));
+        assert!(slow.passed.load(Ordering::SeqCst), "{at:?}");
+        assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)), "{at:?}");
+        assert!(count_blocks(&blocks).await > 0, "{at:?}");
+    }
 }
 
 /// A block of an unknown session.
