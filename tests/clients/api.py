@@ -10,6 +10,7 @@ import urllib3
 from botocore.auth import SigV4Auth, SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from botocore.exceptions import ClientError
 
 from server import REGION
 
@@ -140,3 +141,27 @@ def add_user(api, *actions, policies=(), resource="*"):
         policies.append(add_policy(api, allow(*actions, resource=resource)))
     issued = api("PUT", f"/users/{fresh('user')}", {"policies": policies}, expect=200).json
     return api.having(access_key=issued["access_key"], secret=issued["secret"])
+
+
+def denied(answer):
+    """Fails unless the response is a refusal for a missing permission."""
+    assert (answer.status, answer.code) == (403, "AccessDenied"), answer
+
+
+def works(sender):
+    """True if the gateway accepts the key for S3."""
+    try:
+        sender.s3().list_buckets()
+        return True
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        # A user without policies is known, and may not list.
+        if code == "AccessDenied" and sender("GET", "/me").status == 200:
+            return True
+        assert code in ("InvalidAccessKeyId", "AccessDenied", "SignatureDoesNotMatch"), error
+        return False
+
+
+def key_of(sender, issued):
+    """Returns the API as a key of this response."""
+    return sender.having(access_key=issued["access_key"], secret=issued["secret"])

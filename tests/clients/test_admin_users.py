@@ -6,9 +6,8 @@ from urllib.parse import quote
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
 
-from api import add_policy, add_user, allow, fresh
+from api import add_policy, add_user, allow, denied, fresh, key_of, works
 from server import refused
 
 # All actions that manage users, keys, groups and policies.
@@ -38,28 +37,6 @@ USER_ACTIONS = [
 
 # The time in seconds until which a disabled or expired key must be refused.
 REFUSED_SECONDS = 10
-
-
-def denied(answer):
-    assert (answer.status, answer.code) == (403, "AccessDenied"), answer
-
-
-def works(sender):
-    """True if the gateway accepts the key for S3."""
-    try:
-        sender.s3().list_buckets()
-        return True
-    except ClientError as error:
-        code = error.response["Error"]["Code"]
-        # A user without policies is known, and may not list.
-        if code == "AccessDenied" and sender("GET", "/me").status == 200:
-            return True
-        assert code in ("InvalidAccessKeyId", "AccessDenied", "SignatureDoesNotMatch"), error
-        return False
-
-
-def key_of(sender, issued):
-    return sender.having(access_key=issued["access_key"], secret=issued["secret"])
 
 
 @pytest.fixture
@@ -142,9 +119,9 @@ def test_a_disabled_user_and_its_keys_are_refused(api):
     key_path = f"{path}/keys/{key.access_key}"
     off = user("PATCH", key_path, {"enabled": False}, expect=200)
     assert works(user) and not works(key)
-    stale = user("PATCH", key_path, {"enabled": True}, if_match='"1"', expect=412)
+    stale = api("PATCH", key_path, {"enabled": True}, if_match='"1"', expect=412)
     assert stale.code == "Changed"
-    user("PATCH", key_path, {"enabled": True}, if_match=off.etag, expect=200)
+    api("PATCH", key_path, {"enabled": True}, if_match=off.etag, expect=200)
     assert works(key)
     user("DELETE", key_path, expect=204)
     assert not works(key)

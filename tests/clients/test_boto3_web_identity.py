@@ -14,10 +14,12 @@ import urllib.request
 
 import boto3
 import pytest
+import urllib3
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from api import Api, add_policy, add_user, allow, denied
 from issuer import AUDIENCE, Authority, Issuer, Key
 from server import Command, fresh_bucket_name, refused
 
@@ -39,6 +41,7 @@ class Gateway:
     def __init__(self, program, folder, issuer, of_staff=""):
         self.program, self.folder = program, folder
         self.endpoint = f"http://127.0.0.1:{free_port()}"
+        self.console, self.ca = f"http://127.0.0.1:{free_port()}", None
         self.operator = ("operator", secrets.token_hex(16))
         role = f'issuer = "{issuer.url}"\naudience = ["{AUDIENCE}"]\n'
         self.config = folder / "ashlar.toml"
@@ -57,6 +60,7 @@ class Gateway:
         environment |= {"ASHLAR_ROOT_PASSWORD": self.operator[1]}
         words = ["serve", "--create", "--config", self.config, "--data-dir", self.folder / "data"]
         words += ["--listen", self.endpoint.removeprefix("http://"), "--admin-listen", "off"]
+        words += ["--console-listen", self.console.removeprefix("http://")]
         words += ["--log", "debug"]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
@@ -247,6 +251,50 @@ def test_a_policy_by_a_claim_needs_the_claim(gateway, issuer, bucket, tmp_path):
     gateway.operate("policy", "add", name, str(tmp_path / "policy"))
     eventually_denied(lambda: gateway.session(given).list_objects_v2(Bucket=bucket))
     rejected(gateway, "AccessDenied", issuer.token(policy=name), status=403)
+
+
+def test_a_policy_of_a_claim_needs_the_rank_to_change_it(gateway, issuer):
+    """No record says which web identities have a policy by their claim."""
+    keys = {"access_key": gateway.operator[0], "secret": gateway.operator[1]}
+    api = Api(gateway, urllib3.PoolManager(), **keys)
+    low = add_user(api, "admin:CreatePolicy", "admin:DeletePolicy")
+    limits = allow("admin:DeleteUser", effect="Deny")
+    ops = {**limits, "Statement": allow("admin:*")["Statement"] + limits["Statement"]}
+    ops, limits = add_policy(api, ops), add_policy(api, limits)
+    for names in (ops, f"consoleAdmin,{limits}"):
+        given = gateway.assume(issuer.token(policy=names))["Credentials"]
+        web = api.having(
+            access_key=given["AccessKeyId"],
+            secret=given["SecretAccessKey"],
+            session=given["SessionToken"],
+        )
+        web("GET", "/users", expect=200)
+        for name in (ops, limits):
+            for document in (allow("s3:GetObject"), allow("admin:*", effect="Deny")):
+                denied(low("PUT", f"/policies/{name}", {"document": document}))
+            denied(low("DELETE", f"/policies/{name}"))
+        web("GET", "/users", expect=200)
+        denied(web("DELETE", f"/users/{low.access_key}"))
+    # A policy of S3 needs no rank.
+    own = add_policy(low, allow("s3:GetObject"))
+    low("PUT", f"/policies/{own}", {"document": allow("s3:PutObject")}, expect=200)
+    low("DELETE", f"/policies/{own}", expect=204)
+
+
+def test_no_key_and_no_user_has_the_name_of_a_role(gateway, issuer):
+    keys = {"access_key": gateway.operator[0], "secret": gateway.operator[1]}
+    api = Api(gateway, urllib3.PoolManager(), **keys)
+    user = add_user(api)
+    for answer in (
+        api("POST", f"/users/{user.access_key}/keys", {"access_key": "staff"}),
+        api("PUT", "/users/staff", {}),
+    ):
+        assert (answer.status, answer.code) == (409, "Exists"), answer
+    # A command knows no roles. The principal of a key is its user, so the sessions stay.
+    gateway.operate("key", "add", user.access_key, "--access-key", "staff")
+    time.sleep(1)
+    gateway.assume(issuer.token())
+    gateway.operate("key", "remove", "staff")
 
 
 def test_a_bucket_policy_may_name_the_role_and_the_session(gateway, issuer, bucket, operator):

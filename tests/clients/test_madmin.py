@@ -395,12 +395,22 @@ def test_no_sender_gets_more_rights_than_it_has(api, client, tmp_path):
     mc.run("admin", "user", "add", "s", fresh("new"), "of-new-1234")
 
 
-def test_users_manage_their_own_keys(api, client):
+def test_users_manage_their_own_keys(server, api, client):
     sender = add_user(api)
     mc = client(sender.access_key, sender.secret)
     [made] = mc.json("admin", "user", "svcacct", "add", "s", sender.access_key)
     key = made["accessKey"]
+    signs(server, key, made["secretKey"])
     mc.run("admin", "user", "svcacct", "info", "s", key)
+    # Operators alone choose names. The client shows that of the answer.
+    name, secret = fresh("backup"), ["--secret-key", "of-the-key"]
+    for add in (["user", "svcacct", "add", "s", sender.access_key], ["accesskey", "create", "s/"]):
+        [other] = mc.json("admin", *add, "--access-key", name, *secret)
+        assert other["accessKey"] != name
+        signs(server, other["accessKey"], "of-the-key")
+    mc.run("admin", "user", "svcacct", "disable", "s", key)
+    said = mc.refusal("admin", "user", "svcacct", "enable", "s", key)
+    assert "An operator enables them" in said
     # A stranger does not learn that the key exists.
     stranger = client(*[(other := add_user(api)).access_key, other.secret])
     assert "not found" in stranger.refusal("admin", "user", "svcacct", "info", "s", key)
@@ -435,6 +445,24 @@ def test_body_of_another_sender_is_refused(server, api, operator):
         assert (answer.status, answer.code) == (400, "XMinioAdminConfigBadJSON"), body
     answer = sender("PUT", path, bytes(262_273))
     assert answer.code == "XMinioAdminConfigTooLarge"
+
+
+def test_permission_is_checked_before_the_body_is_decrypted(server, api):
+    without = as_sender(server, add_user(api))
+    no_keys = add_policy(api, allow("admin:CreateServiceAccount", effect="Deny"))
+    limited = as_sender(server, add_user(api, policies=[no_keys]))
+    other = add_user(api).access_key
+    for sender, method, path in [
+        (without, "PUT", f"/add-user?accessKey={fresh('new')}"),
+        (without, "POST", "/idp/builtin/policy/attach"),
+        (without, "POST", "/idp/builtin/policy/detach"),
+        (limited, "PUT", "/add-service-account"),
+    ]:
+        answer = sender(method, path, bytes(81))
+        assert (answer.status, answer.code) == (403, "AccessDenied"), (path, answer.body)
+    key = api("POST", f"/users/{other}/keys", {}, expect=200).json["access_key"]
+    answer = without("POST", f"/update-service-account?accessKey={key}", bytes(81))
+    assert answer.status == 404, answer.body
 
 
 def test_tokens_and_old_signatures_are_refused(server, api, operator):

@@ -125,6 +125,12 @@ impl<'a> Actor<'a> {
         self.sender.may_for_itself(action)
     }
 
+    /// Returns true if the sender may choose the names of access keys. Any user could otherwise take
+    /// a name that an operator wants to give to a user.
+    pub fn may_name_keys(&self) -> bool {
+        self.may(AdminAction::CreateServiceAccount, None)
+    }
+
     /// Fails with `AccessDenied` if the sender may not do an administrative action on the volume.
     pub(crate) fn require(&self, action: AdminAction) -> Result<(), ApiError> {
         if self.may(action, None) { Ok(()) } else { Err(ApiError::denied(action.name())) }

@@ -93,6 +93,8 @@ pub struct AdminApi {
     pub(crate) streams: Streams,
     pub(crate) archives: Arc<Semaphore>,
     pub(crate) jobs: Jobs,
+    /// Held while a user with a limit of jobs starts one, so that two requests do not pass it at once.
+    pub(crate) limited_jobs: Mutex<()>,
     pub(crate) started: Instant,
     bucket_locks: [Mutex<()>; BUCKET_LOCKS],
     pub(crate) openapi: OnceLock<Value>,
@@ -117,6 +119,7 @@ impl AdminApi {
             streams: Streams::new(),
             archives: Arc::new(Semaphore::new(ARCHIVES_MAX)),
             jobs,
+            limited_jobs: Mutex::new(()),
             volume: Arc::clone(&volume),
             gateway,
             access,

@@ -25,6 +25,7 @@ mod endpoint;
 mod error;
 pub mod etag;
 mod interface;
+mod issue;
 mod jobs;
 mod openapi;
 pub mod page;

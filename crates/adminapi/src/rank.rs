@@ -19,7 +19,7 @@ use crate::{Actor, AdminApi, ApiError};
 /// Returns the error of a change that would give `action` to another user.
 fn beyond(action: AdminAction) -> ApiError {
     ApiError::denied(action.name())
-        .detail("The change would give this action, which you may not do.")
+        .detail("The change would give or take this action, which you may not do.")
 }
 
 impl AdminApi {
@@ -105,6 +105,30 @@ impl AdminApi {
         .await
     }
 
+    /// Fails with `AccessDenied` if the policy that the sender replaces or removes could allow an
+    /// administrative action that the sender may not do. Web identities can have the policy by a claim
+    /// of their tokens, which is not known here. If there are such roles, the same holds for actions
+    /// that the policy could deny, because the policy could be the limit of a web identity.
+    pub(crate) async fn check_replaced(
+        &self,
+        actor: &Actor<'_>,
+        policy: &str,
+    ) -> Result<(), ApiError> {
+        if actor.is_root() {
+            return Ok(());
+        }
+        let known = match self.admin.policy(policy).await {
+            Ok(known) => known.document,
+            Err(AdminError::NoSuchPolicy(_)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        check_document(actor, &known)?;
+        if self.access.has_claimed_policies() {
+            check_actions(actor, &known, Policy::could_deny)?;
+        }
+        Ok(())
+    }
+
     /// Fails with `AccessDenied` if the sender has the policy, itself or in a group.
     pub(crate) async fn check_not_own_policy(
         &self,
@@ -133,6 +157,15 @@ impl AdminApi {
 /// Fails with `AccessDenied` if a policy document could allow an administrative action that the
 /// sender may not do, or may do under a condition alone; also if it cannot be parsed.
 pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), ApiError> {
+    check_actions(actor, document, Policy::could_allow)
+}
+
+/// Fails as [`check_document`] for the administrative actions of a document for which `is_named` is true.
+fn check_actions(
+    actor: &Actor<'_>,
+    document: &str,
+    is_named: impl Fn(&Policy, &str) -> bool,
+) -> Result<(), ApiError> {
     if actor.is_root() {
         return Ok(());
     }
@@ -140,8 +173,8 @@ pub(crate) fn check_document(actor: &Actor<'_>, document: &str) -> Result<(), Ap
         .map_err(|error| AdminError::Document(error.to_string()))?;
     // Each user may log in without an Allow, so a policy does not give this action.
     let compared = AdminAction::ALL.iter().filter(|action| **action != AdminAction::ConsoleLogin);
-    let mut gives = compared.filter(|action| policy.could_allow(action.name()));
-    gives.find(|action| !actor.may_give(**action)).map_or(Ok(()), |action| Err(beyond(*action)))
+    let mut found = compared.filter(|action| is_named(&policy, action.name()));
+    found.find(|action| !actor.may_give(**action)).map_or(Ok(()), |action| Err(beyond(*action)))
 }
 
 /// Returns the error of a change of the sender's own rights.

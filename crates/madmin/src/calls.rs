@@ -10,11 +10,14 @@ mod policies;
 mod quotas;
 mod users;
 
+use std::borrow::Cow;
+
 use adminapi::page::{LIMIT_MAX, ListPage, PageQuery};
 use adminapi::{Actor, ApiError};
 use bytes::Bytes;
 use http::StatusCode;
 use identity::Secret;
+use policy::AdminAction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -42,6 +45,27 @@ impl CallRequest<'_> {
     /// Returns the body as a value. Fails with `XMinioAdminConfigBadJSON`.
     fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         parse(&self.body)
+    }
+
+    /// Fails with `AccessDenied` if the sender may not do an action. A call checks this before it
+    /// decrypts a body, which is expensive.
+    fn require(&self, action: AdminAction) -> Result<(), ApiError> {
+        if self.actor.may(action, None) { Ok(()) } else { Err(ApiError::denied(action.name())) }
+    }
+
+    /// Fails as [`CallRequest::require`], except for an action on the sender itself that nothing denies.
+    fn require_unless_own(&self, action: AdminAction, is_own: bool) -> Result<(), ApiError> {
+        if is_own && self.actor.may_for_itself(action) { Ok(()) } else { self.require(action) }
+    }
+
+    /// Returns the name of the sender, by which its encrypted bodies take turns: that of a user with
+    /// all its keys and sessions, or the subject of a web identity.
+    fn sender(&self) -> Cow<'_, str> {
+        match self.actor.identity().web_identity() {
+            // No user has a name with a space.
+            Some((issuer, subject)) => Cow::Owned(format!("{issuer} {subject}")),
+            None => Cow::Borrowed(self.actor.user()),
+        }
     }
 }
 
@@ -108,6 +132,21 @@ async fn all<T, F: Future<Output = Result<ListPage<T>, ApiError>>>(
 }
 
 impl MinioAdmin {
+    /// Returns the value in an encrypted body.
+    async fn opened<T: DeserializeOwned>(&self, request: &CallRequest<'_>) -> Result<T, ApiError> {
+        let (sender, body) = (request.sender(), request.body.clone());
+        parse(&self.sealing.open(&sender, request.secret, body).await?)
+    }
+
+    /// Returns an encrypted answer to a request.
+    pub(crate) async fn sealed(
+        &self,
+        request: &CallRequest<'_>,
+        content: Vec<u8>,
+    ) -> Result<Vec<u8>, ApiError> {
+        self.sealing.seal(&request.sender(), request.secret, content).await
+    }
+
     /// Carries out a call.
     pub(crate) async fn carry_out(
         &self,

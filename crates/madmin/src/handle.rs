@@ -117,7 +117,7 @@ impl MinioAdmin {
         let host = host.or_else(named).unwrap_or("localhost");
         let request = CallRequest { actor: &actor, secret, query, body, host };
         let reply = self.carry_out(call, &request).await?;
-        self.answer(reply, secret).await
+        self.answer(reply, &request).await
     }
 
     /// Returns the sender of a request.
@@ -137,7 +137,7 @@ impl MinioAdmin {
     async fn answer(
         &self,
         reply: Reply,
-        secret: &identity::Secret,
+        request: &CallRequest<'_>,
     ) -> Result<Response<HttpBody>, ApiError> {
         const JSON: &str = "application/json";
         Ok(match reply {
@@ -145,7 +145,7 @@ impl MinioAdmin {
             Reply::NoContent => in_memory(StatusCode::NO_CONTENT, JSON, Vec::new()),
             Reply::Json(content) => in_memory(StatusCode::OK, JSON, content),
             Reply::Sealed(content) => {
-                in_memory(StatusCode::OK, JSON, self.sealing.seal(secret, content).await?)
+                in_memory(StatusCode::OK, JSON, self.sealed(request, content).await?)
             }
         })
     }

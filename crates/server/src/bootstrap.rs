@@ -6,7 +6,9 @@
 //!
 //! The invariant: a setting that is declared is in force when the gateway becomes ready, and a
 //! setting that is not declared stays as it is. An object that agrees with its declaration is not
-//! written, so a start without a change writes nothing. Nothing is ever removed. Each change runs
+//! written, so a start without a change writes nothing; each write has a line in the log. Nothing is
+//! ever removed. A declared bucket that belongs to another account is left as it is, with an error in
+//! the log. Each change runs
 //! through the administration API in the name of the operator, so it passes the checks of S3.
 //!
 //! [`Declared::read`] checks the form before the volume is opened. [`Declared::apply`] checks the
@@ -54,13 +56,13 @@ impl Declared {
         if policies.is_empty() && users.is_empty() && groups.is_empty() && buckets.is_empty() {
             return Ok(());
         }
-        let changes = apply::all(api, root, (policies, users, groups, &buckets)).await?;
+        let applied = apply::all(api, root, (policies, users, groups, &buckets)).await?;
         tracing::info!(
             policies = policies.len(),
             users = users.len(),
             groups = groups.len(),
-            buckets = buckets.len(),
-            changes,
+            buckets = buckets.len() - applied.left_out,
+            changes = applied.changes,
             "the declared policies, users, groups and buckets are in force"
         );
         Ok(())

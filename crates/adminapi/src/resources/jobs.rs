@@ -3,7 +3,7 @@
 //! For example, `POST /jobs` with `{"kind": "fork", "source": "photos", "target": "photos-test"}`
 //! returns the number of the job, and `GET /jobs/{number}` shows its progress from each gateway.
 
-use ::admin::{NumberedJob, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope};
+use ::admin::{AdminError, JobError, NumberedJob, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope};
 use gateway::ExpectedBucket;
 use policy::AdminAction;
 use record::JobState;
@@ -19,6 +19,12 @@ use crate::{Actor, AdminApi, ApiError};
 
 /// The limit of the prefix of a warm-up, in bytes: the limit of a key.
 const PREFIX_BYTES_MAX: usize = 1024;
+
+/// The limit of running jobs of a user without `admin:StartJob`, so that jobs of operators find room.
+const RUNNING_OF_USER_MAX: usize = 2;
+
+/// The limit of records of jobs of such a user, so that they do not displace those of operators.
+const RECORDS_OF_USER_MAX: usize = 10;
 
 /// A job to start.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -162,7 +168,8 @@ impl AdminApi {
     /// # Errors
     /// `AccessDenied` without `admin:StartJob`; for a fork without `admin:ForkBucket`,
     /// `s3:ListBucket` and `s3:GetObject` on the source and `s3:CreateBucket`. The deletion of a
-    /// bucket needs the permissions of S3 alone, and `admin:EmptyTrash` if the bucket has a trash.
+    /// bucket needs the permissions of S3 alone, and `admin:EmptyTrash` if the bucket has a trash; a
+    /// user without `admin:StartJob` has at most two such jobs at once.
     /// `JobRuns`, `TooManyJobs`, `NoSuchBucket`, `Exists`, `BadRequest`.
     pub async fn post_job(&self, actor: &Actor<'_>, new: &NewJobJson) -> Result<JobJson, ApiError> {
         let sender =
@@ -209,8 +216,28 @@ impl AdminApi {
                 Work::DeleteBucket(BucketDeletion { sender, bucket, expected, may_empty_trash })
             }
         };
+        let mut turn = None;
+        if !actor.may(AdminAction::StartJob, None) {
+            turn = Some(self.limited_jobs.lock().await);
+            self.make_room(actor.user()).await?;
+        }
         let number = self.jobs.start(actor.user(), work).await?.to_string();
+        drop(turn);
         self.job(actor, &number).await
+    }
+
+    /// Fails with `TooManyJobs` if a user without `admin:StartJob` may start no other job now. Removes
+    /// its records that would exceed the limit.
+    async fn make_room(&self, user: &str) -> Result<(), ApiError> {
+        let jobs = self.admin.jobs().await?;
+        for number in displaced(&jobs, user).map_err(AdminError::Job)? {
+            match self.admin.remove_job(number).await {
+                // Another request has removed it.
+                Ok(()) | Err(AdminError::Job(JobError::NoSuchJob)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Asks a job to stop. It stops within seconds; its work so far remains.
@@ -272,8 +299,8 @@ impl AdminApi {
             return Err(ApiError::denied(create.action));
         }
         match self.admin.bucket(target).await {
-            Ok(_) => Err(::admin::AdminError::BucketExists.into()),
-            Err(::admin::AdminError::NoSuchBucket) => Ok(()),
+            Ok(_) => Err(AdminError::BucketExists.into()),
+            Err(AdminError::NoSuchBucket) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -297,6 +324,21 @@ impl AdminApi {
         }
         Ok(ExpectedBucket(rules.ino))
     }
+}
+
+/// Returns the numbers of the jobs of a user whose records must go before the user starts another
+/// job. `jobs` has the newest first. Fails with [`JobError::TooMany`] if too many jobs of the user run.
+fn displaced(jobs: &[NumberedJob], user: &str) -> Result<Vec<u64>, JobError> {
+    let own = jobs.iter().filter(|numbered| numbered.job.user == user);
+    let (running, ended): (Vec<_>, Vec<_>) = own.partition(|numbered| {
+        let runs = matches!(numbered.job.state, JobState::Running | JobState::Stopping);
+        runs && !numbered.was_interrupted
+    });
+    if running.len() >= RUNNING_OF_USER_MAX {
+        return Err(JobError::TooMany);
+    }
+    let kept = RECORDS_OF_USER_MAX - 1 - running.len();
+    Ok(ended.iter().skip(kept).map(|numbered| numbered.number).collect())
 }
 
 fn no_such_job() -> ApiError {
@@ -334,3 +376,6 @@ fn shown(numbered: NumberedJob) -> JobJson {
         has_more_lines: job.has_more_lines,
     }
 }
+
+#[cfg(test)]
+mod tests;

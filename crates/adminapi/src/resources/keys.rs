@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 
 use super::times;
 use crate::etag::IfMatch;
+use crate::issue::{self, capped, check_end, check_moved_end, check_permanent, check_shorter};
 use crate::page::{ListPage, PageQuery};
 use crate::sealer::Sealer;
 use crate::{Actor, AdminApi, ApiError};
@@ -97,7 +98,8 @@ impl std::fmt::Debug for IssuedTokenJson {
 #[serde(deny_unknown_fields)]
 #[schema(as = NewKey)]
 pub struct NewKeyJson {
-    /// The access key. A random one without it.
+    /// The access key, which a sender with `admin:CreateServiceAccount` may choose. A random one
+    /// without it.
     pub access_key: Option<String>,
     /// The secret, 8 to 128 printable characters. A random one without it.
     pub secret: Option<String>,
@@ -117,7 +119,8 @@ pub struct KeyPatch {
     pub description: Option<String>,
     /// The time from which the key is refused. An empty text removes it.
     pub expires: Option<String>,
-    /// False to refuse requests with the key.
+    /// False to refuse requests with the key. True needs `admin:UpdateServiceAccount`, also for an own
+    /// key.
     pub enabled: Option<bool>,
     /// A new secret, 8 to 128 printable characters. Sessions that began with the old one end.
     pub secret: Option<String>,
@@ -159,13 +162,12 @@ impl AdminApi {
             // A permanent key would outlive temporary credentials and have more rights than they.
             if actor.is_temporary() {
                 let why = "Temporary credentials and tokens cannot manage access keys.";
-                return Err(ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why));
+                return Err(issue::refused(why));
             }
             // A key with an end changes no other key, which could have a later one.
             let is_other = key.is_some_and(|key| key != actor.identity().signing_key);
             if is_other && actor.identity().expires().is_some() {
-                let why = "A key that expires can change itself alone.";
-                return Err(ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why));
+                return Err(issue::refused("A key that expires can change itself alone."));
             }
             return if actor.may_for_itself(action) {
                 Ok(())
@@ -211,8 +213,9 @@ impl AdminApi {
     /// Creates a further key of a user. The result has the secret.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:CreateServiceAccount`, except for the sender itself;
-    /// `NoSuchUser`, `TooMany`, `InvalidName`.
+    /// `AccessDenied` without `admin:CreateServiceAccount`, except for a key of the sender itself with
+    /// a random name; also for temporary credentials and tokens, and for an end after that of the
+    /// sender's own key. `Exists`, `NoSuchUser`, `TooMany`, `InvalidName`.
     pub async fn post_key(
         &self,
         actor: &Actor<'_>,
@@ -220,11 +223,18 @@ impl AdminApi {
         new: &NewKeyJson,
     ) -> Result<IssuedKeyJson, ApiError> {
         self.check_keys(actor, (user, None), AdminAction::CreateServiceAccount).await?;
+        check_permanent(actor)?;
         let expires = new.expires.as_deref().map(timestamp).transpose()?;
         let expires = capped(actor, expires)?;
         let access_key = new.access_key.as_deref();
-        if access_key.is_some_and(|name| self.access.is_root_key(name)) {
-            return Err(AdminError::UserExists.into());
+        if let Some(name) = access_key {
+            if !actor.may_name_keys() {
+                return Err(issue::refused(
+                    "You cannot choose the name of an access key without the action \
+                     admin:CreateServiceAccount. Leave it out for a random one.",
+                ));
+            }
+            self.check_free(name)?;
         }
         let (secret, description) = (new.secret.as_deref(), new.description.as_str());
         let new = NewKey { access_key, secret, description, expires };
@@ -238,8 +248,9 @@ impl AdminApi {
     ///
     /// # Errors
     /// `AccessDenied` without `admin:UpdateServiceAccount`, or without `admin:CreateUser` for the
-    /// secret of a user's own access key, except for the sender itself; `NoSuchUser`, `IsUser`,
-    /// `InvalidName`, `Changed`.
+    /// secret of a user's own access key, except for the sender itself, who may not enable a key or
+    /// delay its end; also for a new secret or a later end from temporary credentials, from tokens,
+    /// and beyond the end of the sender's own key. `NoSuchUser`, `IsUser`, `InvalidName`, `Changed`.
     pub async fn patch_key(
         &self,
         actor: &Actor<'_>,
@@ -256,20 +267,27 @@ impl AdminApi {
             self.check_keys(actor, (user, Some(key)), AdminAction::UpdateServiceAccount).await?;
         }
         let found = self.key_of(user, key).await?;
+        let is_own = actor.is_user(user);
+        let enables = *enabled == Some(true) && !found.enabled;
+        if enables && is_own && !actor.may(AdminAction::UpdateServiceAccount, None) {
+            // An operator may have disabled it against its user.
+            let why = "You can disable your own access keys. An operator enables them.";
+            return Err(issue::refused(why));
+        }
         let expires = patch.expires.as_deref().map(|text| match text {
             "" => Ok(None),
             text => timestamp(text).map(Some),
         });
         let expires = expires.transpose()?;
-        if let Some(wanted) = expires
-            && actor.is_user(user)
-        {
-            if key == user {
-                // A wrong time would lock the user out, and only an operator could undo it.
-                return Err(longer());
-            }
-            check_shorter(found.expires, wanted)?;
-            capped(actor, wanted)?;
+        match expires {
+            // A wrong time would lock the user out, and only an operator could undo it.
+            Some(_) if is_own && key == user => return Err(issue::longer()),
+            Some(wanted) if is_own => check_shorter(found.expires, wanted)?,
+            Some(wanted) => check_moved_end(actor, found.expires, wanted)?,
+            None => {}
+        }
+        if secret.is_some() {
+            check_end(actor, expires.unwrap_or(found.expires))?;
         }
         let expected = if_match.of_record()?;
         let mut expected = expected.as_ref();
@@ -318,7 +336,8 @@ impl AdminApi {
     /// Replaces a key of a user by a new one. The old one is accepted for a while.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:UpdateServiceAccount`, except for the sender itself;
+    /// `AccessDenied` without `admin:UpdateServiceAccount`, except for the sender itself; also for
+    /// temporary credentials and tokens, and for a key that ends after that of the sender.
     /// `NoSuchUser`, `TooMany`.
     pub async fn rotate_key(
         &self,
@@ -327,7 +346,8 @@ impl AdminApi {
         rotation: Rotation,
     ) -> Result<IssuedKeyJson, ApiError> {
         self.check_keys(actor, (user, Some(key)), AdminAction::UpdateServiceAccount).await?;
-        self.key_of(user, key).await?;
+        // The new key has the end of the old one.
+        check_end(actor, self.key_of(user, key).await?.expires)?;
         let old = rotation.old_expires_seconds.unwrap_or(OLD_EXPIRES_SECONDS);
         let (old, sealer) = (Duration::from_secs(old), Sealer(&self.access));
         let issued = self.admin.rotate_key(key, old, &sealer).await?;
@@ -362,11 +382,8 @@ impl AdminApi {
         new: &NewTokenJson,
     ) -> Result<IssuedTokenJson, ApiError> {
         actor.require(AdminAction::ManageTokens)?;
-        if actor.is_temporary() {
-            // A token with few actions could otherwise make one with all actions of its user.
-            let why = "Temporary credentials and tokens cannot create tokens.";
-            return Err(ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why));
-        }
+        // A token with few actions could otherwise make one with all actions of its user.
+        check_permanent(actor)?;
         let parent = (!actor.is_root()).then(|| actor.user());
         let expires = new.expires.as_deref().map(timestamp).transpose()?;
         let expires = capped(actor, expires)?;
@@ -397,33 +414,6 @@ impl AdminApi {
 /// Returns true if a token belongs to the sender. All belong to the operator.
 fn owns(actor: &Actor<'_>, token: &AccessKey) -> bool {
     actor.is_root() || token.parent.as_deref().is_some_and(|parent| actor.is_user(parent))
-}
-
-/// Returns the expiry of a key or token that the sender creates. If the sender's own key expires,
-/// the new one does not outlive it: an operator that sets an end sets it for all that the key makes.
-fn capped(actor: &Actor<'_>, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
-    let Some(end) = actor.identity().expires() else { return Ok(wanted) };
-    let end = Timestamp(i64::try_from(end.unix_timestamp_nanos()).unwrap_or(i64::MAX));
-    match wanted {
-        None => Ok(Some(end)),
-        Some(wanted) if wanted <= end => Ok(Some(wanted)),
-        Some(_) => Err(longer()),
-    }
-}
-
-/// Fails with `AccessDenied` if a change of one's own key would lift or delay its end.
-fn check_shorter(now: Option<Timestamp>, wanted: Option<Timestamp>) -> Result<(), ApiError> {
-    match (now, wanted) {
-        (None, _) => Ok(()),
-        (Some(now), Some(wanted)) if wanted <= now => Ok(()),
-        (Some(_), _) => Err(longer()),
-    }
-}
-
-fn longer() -> ApiError {
-    let why = "You cannot change the end of your own access key, or delay that of another one. Ask an \
-               operator.";
-    ApiError::new(http::StatusCode::FORBIDDEN, "AccessDenied", why)
 }
 
 /// Parses a time in the form `2027-01-02T03:04:05Z`.

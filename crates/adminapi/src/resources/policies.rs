@@ -100,7 +100,8 @@ impl AdminApi {
     /// Creates or replaces a policy.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:CreatePolicy`, `InvalidName`, `InvalidPolicy`, `BuiltIn`,
+    /// `AccessDenied` without `admin:CreatePolicy`, and if the new or the old document gives an action
+    /// that the sender may not do; `InvalidName`, `InvalidPolicy`, `BuiltIn`,
     /// `Changed`.
     pub async fn put_policy(
         &self,
@@ -112,6 +113,7 @@ impl AdminApi {
         actor.require(AdminAction::CreatePolicy)?;
         check_document(actor, new.document.get())?;
         self.check_not_own_policy(actor, name).await?;
+        self.check_replaced(actor, name).await?;
         self.check_rank_of_holders(actor, name).await?;
         let expected = if_match.of_record()?;
         self.admin.put_policy(name, new.document.get(), expected.as_ref()).await?;
@@ -122,7 +124,8 @@ impl AdminApi {
     /// Removes a policy that no user and no web role of this gateway has.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:DeletePolicy`, `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`.
+    /// `AccessDenied` without `admin:DeletePolicy`, and if the document gives an action that the sender
+    /// may not do; `NoSuchPolicy`, `InUse`, `BuiltIn`, `Changed`.
     pub async fn delete_policy(
         &self,
         actor: &Actor<'_>,
@@ -130,6 +133,7 @@ impl AdminApi {
         if_match: &IfMatch,
     ) -> Result<(), ApiError> {
         actor.require(AdminAction::DeletePolicy)?;
+        self.check_replaced(actor, name).await?;
         // Each session of the role would be refused.
         if let Some((role, _)) = self.access.web_holders(name).first() {
             let message = format!("The role {role:?} for web identities has the policy.");

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::keys::{IssuedKeyJson, KeyJson};
 use super::times;
 use crate::etag::IfMatch;
+use crate::issue::check_end;
 use crate::page::{ListPage, PageQuery};
 use crate::rank::own_rights;
 use crate::sealer::Sealer;
@@ -141,8 +142,9 @@ impl AdminApi {
     ///
     /// # Errors
     /// `AccessDenied` without `admin:CreateUser`, and with policies without
-    /// `admin:AttachUserOrGroupPolicy`; also if a policy gives an action that the sender may not do.
-    /// `Exists`, `InvalidName`, `NoSuchPolicy`, `NoSuchAccount`.
+    /// `admin:AttachUserOrGroupPolicy`; also if a policy gives an action that the sender may not do,
+    /// and for a sender whose credentials end. `Exists`, `InvalidName`, `NoSuchPolicy`,
+    /// `NoSuchAccount`.
     pub async fn put_user(
         &self,
         actor: &Actor<'_>,
@@ -155,14 +157,9 @@ impl AdminApi {
             actor.require(AdminAction::AttachUserOrGroupPolicy)?;
             self.check_rank(actor, &new.policies).await?;
         }
-        let taken = |message| ApiError::new(http::StatusCode::CONFLICT, "Exists", message);
-        if self.access.is_root_key(name) {
-            return Err(taken("The operator's own key has this name."));
-        }
-        // Its sessions would be refused, because policies could not distinguish them from the user.
-        if self.access.is_web_role(name) {
-            return Err(taken("A role for web identities has this name."));
-        }
+        // A user does not expire, so it would outlive a sender that does.
+        check_end(actor, None)?;
+        self.check_free(name)?;
         let account = match &new.account {
             Some(named) => self.admin.account(named).await?,
             None => AccountId::MAIN,
@@ -235,8 +232,9 @@ impl AdminApi {
     /// it has the secret already; nothing is written then.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:CreateUser`, and for a user with actions that the sender may
-    /// not do; `InvalidName` for the secret, `NoSuchUser`, `Changed`.
+    /// `AccessDenied` without `admin:CreateUser`, for a user with actions that the sender may not do,
+    /// and for a sender whose credentials end before those of the user; `InvalidName` for the secret,
+    /// `NoSuchUser`, `Changed`.
     pub async fn put_user_secret(
         &self,
         actor: &Actor<'_>,
@@ -245,6 +243,7 @@ impl AdminApi {
     ) -> Result<bool, ApiError> {
         actor.require(AdminAction::CreateUser)?;
         self.check_rank_of_user(actor, name).await?;
+        check_end(actor, self.admin.user(name).await?.expires)?;
         let changed = self.admin.set_user_secret(name, secret, &Sealer(&self.access)).await?;
         if changed {
             self.follow_access().await;
@@ -267,6 +266,19 @@ impl AdminApi {
         self.check_rank_of_user(actor, name).await?;
         self.admin.remove_user(name, if_match.of_record()?.as_ref()).await?;
         self.follow_access().await;
+        Ok(())
+    }
+
+    /// Fails with `Exists` if the operator's own key or a role for web identities has this name.
+    pub(crate) fn check_free(&self, name: &str) -> Result<(), ApiError> {
+        let taken = |message| ApiError::new(http::StatusCode::CONFLICT, "Exists", message);
+        if self.access.is_root_key(name) {
+            return Err(taken("The operator's own key has this name."));
+        }
+        // Its sessions would be refused, because policies could not distinguish them from the user.
+        if self.access.is_web_role(name) {
+            return Err(taken("A role for web identities has this name."));
+        }
         Ok(())
     }
 

@@ -410,6 +410,12 @@ impl Access {
         roles.iter().filter(has).map(|role| (role.name.clone(), role.policies.clone())).collect()
     }
 
+    /// Returns true if the tokens of an issuer can name policies, so that any policy can be in force
+    /// for a web identity.
+    pub fn has_claimed_policies(&self) -> bool {
+        self.web_roles().iter().any(|role| role.policy_claim.is_some())
+    }
+
     /// Returns true if this is the name of the operator's own key, which no user may have.
     pub fn is_root_key(&self, name: &str) -> bool {
         self.root.access_key == name

@@ -8,9 +8,10 @@ use adminapi::resources::policies::{NewPolicy, PolicySummary};
 use adminapi::resources::users::UserPatch;
 use adminapi::{ApiError, IfMatch};
 use http::StatusCode;
+use policy::AdminAction;
 use time::format_description::well_known::Rfc3339;
 
-use super::{CallRequest, Reply, all, names, parse};
+use super::{CallRequest, Reply, all, names};
 use crate::documents::{
     AssociationBody, AssociationDocument, EntitiesDocument, GroupMapping, PolicyDocument,
     PolicyMapping, UserMapping,
@@ -109,8 +110,8 @@ impl MinioAdmin {
         request: &CallRequest<'_>,
         association: Association,
     ) -> Result<Vec<String>, ApiError> {
-        let body = self.sealing.open(request.secret, request.body.clone()).await?;
-        let AssociationBody { policies, user, group } = parse(&body)?;
+        request.require(AdminAction::AttachUserOrGroupPolicy)?;
+        let AssociationBody { policies, user, group } = self.opened(request).await?;
         let holder = match (user.as_str(), group.as_str()) {
             ("", "") => return Err(error::invalid("The request names no user and no group.")),
             (user, "") => PolicyHolder::User(user),

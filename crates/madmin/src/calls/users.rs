@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use adminapi::resources::keys::KeyPatch;
 use adminapi::resources::users::{NewUserJson, UserJson, UserPatch};
 use adminapi::{ApiError, IfMatch};
+use policy::AdminAction;
 
-use super::{CallRequest, Reply, all, is_enabled, names, parse, status};
+use super::{CallRequest, Reply, all, is_enabled, names, status};
 use crate::documents::{AddUserBody, UserDocument};
 use crate::error;
 use crate::minio_admin::MinioAdmin;
@@ -46,8 +47,8 @@ impl MinioAdmin {
     pub(super) async fn add_user(&self, request: &CallRequest<'_>) -> Result<Reply, ApiError> {
         let (api, actor) = (&self.parts.api, request.actor);
         let name = request.query.one("accessKey")?;
-        let body = self.sealing.open(request.secret, request.body.clone()).await?;
-        let AddUserBody { secret_key, policy, status } = parse(&body)?;
+        request.require(AdminAction::CreateUser)?;
+        let AddUserBody { secret_key, policy, status } = self.opened(request).await?;
         let enabled = if status.is_empty() { true } else { is_enabled(&status)? };
         if secret_key.is_empty() {
             return Err(error::invalid("The user needs a secret."));

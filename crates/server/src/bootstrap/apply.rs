@@ -22,13 +22,21 @@ const ATTEMPTS_MAX: u32 = 8;
 /// The id of the requests to the gateway of this process.
 const REQUEST_ID: &str = "bootstrap";
 
-/// Applies all declarations in the name of the operator with the access key `root`. Returns the
-/// number of writes.
+/// The result of an application.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Applied {
+    /// The number of writes.
+    pub(super) changes: usize,
+    /// The number of declared buckets that are not in force.
+    pub(super) left_out: usize,
+}
+
+/// Applies all declarations in the name of the operator with the access key `root`.
 pub(super) async fn all(
     api: &AdminApi,
     root: &str,
     (policies, users, groups, buckets): (&[NamedPolicy], &[User], &[Group], &[&Bucket]),
-) -> Result<usize, Problem> {
+) -> Result<Applied, Problem> {
     let now = rules::time(api.volume().now());
     let identity = api.access().lookup(root, now);
     let verified = Verified::without_signature(root, now);
@@ -37,7 +45,13 @@ pub(super) async fn all(
     let origin = RequestOrigin { headers: &headers, client: None, now };
     let actor = Actor::new(api.access(), api.volume(), &authenticated, origin, REQUEST_ID);
     let actor = actor.map_err(|error| Problem::new("act as the operator", error))?;
-    let operator = Operator { api, actor: &actor, any: IfMatch::default(), changes: Cell::new(0) };
+    let operator = Operator {
+        api,
+        actor: &actor,
+        any: IfMatch::default(),
+        changes: Cell::new(0),
+        left_out: Cell::new(0),
+    };
     let operator = &operator;
     for policy in policies {
         let attempt = async || users::put_policy(operator, policy).await;
@@ -52,7 +66,7 @@ pub(super) async fn all(
     for bucket in buckets {
         attempts("bucket", &bucket.name, async || buckets::put(operator, bucket).await).await?;
     }
-    Ok(operator.changes.get())
+    Ok(Applied { changes: operator.changes.get(), left_out: operator.left_out.get() })
 }
 
 /// Applies one declaration, and repeats it while other processes make changes at the same time.

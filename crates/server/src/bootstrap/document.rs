@@ -3,12 +3,14 @@
 //! For example, `[[bucket]]` with `name = "photos"` becomes a [`Bucket`] whose place is
 //! `line 3 of boot.toml`.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use adminapi::resources::buckets::VersioningState;
 use adminapi::resources::public::AnonymousAccess;
 use identity::Secret;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use toml::Spanned;
 
@@ -134,13 +136,28 @@ pub(super) struct WrittenUser {
     pub(super) name: Spanned<String>,
     pub(super) secret_env: Option<String>,
     pub(super) secret_file: Option<PathBuf>,
-    pub(super) secret: Option<String>,
+    pub(super) secret: Option<WrittenSecret>,
     pub(super) account: Option<String>,
     pub(super) policies: Option<Vec<String>>,
     pub(super) enabled: Option<bool>,
     pub(super) uid: Option<u32>,
     pub(super) gid: Option<u32>,
     pub(super) umask: Option<String>,
+}
+
+/// The field `secret`. Errors of the parser repeat a value of a wrong type, and logs have them. So each
+/// type is accepted here, and `source` refuses all but texts.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum WrittenSecret {
+    Text(String),
+    Other(IgnoredAny),
+}
+
+impl fmt::Debug for WrittenSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WrittenSecret(…)")
+    }
 }
 
 /// A table `[[group]]`.

@@ -4,6 +4,7 @@
 //! the line of that field.
 
 use std::cell::Cell;
+use std::fmt;
 
 use adminapi::{Actor, AdminApi, ApiError, IfMatch};
 
@@ -15,6 +16,18 @@ pub(super) struct Operator<'a> {
     pub(super) any: IfMatch,
     /// The number of writes.
     pub(super) changes: Cell<usize>,
+    /// The number of declarations that are not in force, because their name belongs to another
+    /// account.
+    pub(super) left_out: Cell<usize>,
+}
+
+/// The reason of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    /// The object did not exist.
+    Creation,
+    /// A setting of an object that exists differed from its declaration.
+    Overwrite,
 }
 
 /// The reason why a declaration is not in force.
@@ -41,8 +54,32 @@ impl Refusal {
 }
 
 impl Operator<'_> {
-    /// Counts a write.
-    pub(super) fn changed(&self) {
+    /// Counts a write, and logs it. `kind` and `name` are those of the declaration, `part` is the
+    /// written part of it. A setting that an operator has changed since the last start is overwritten
+    /// without a question, for example the removal of a policy after an incident, so the log says so.
+    pub(super) fn wrote(&self, write: Write, kind: &str, name: &str, part: impl fmt::Display) {
         self.changes.set(self.changes.get() + 1);
+        match write {
+            Write::Creation => {
+                tracing::info!(kind, name, %part, "wrote a declared object that did not exist");
+            }
+            Write::Overwrite => tracing::warn!(
+                kind,
+                name,
+                %part,
+                "overwrote a setting that differed from its declaration"
+            ),
+        }
+    }
+
+    /// Counts a declared bucket that belongs to another account, and logs it. A refusal would let
+    /// each user who may create buckets prevent the start of all gateways.
+    pub(super) fn left_out(&self, bucket: &str) {
+        self.left_out.set(self.left_out.get() + 1);
+        tracing::error!(
+            bucket,
+            "a declared bucket belongs to another account, so its declaration is not in force; \
+             choose another name, or remove the bucket"
+        );
     }
 }

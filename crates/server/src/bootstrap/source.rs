@@ -16,7 +16,7 @@ use toml::Spanned;
 
 use super::document::{
     Bucket, Document, Group, NamedPolicy, Placed, User, UserFields, Written, WrittenBucket,
-    WrittenUser,
+    WrittenSecret, WrittenUser,
 };
 use crate::environment::{secret_file, variable};
 use crate::private;
@@ -127,7 +127,10 @@ impl Lines<'_> {
                 Secret::new(found)
             }
             (None, Some(file), None) => secret_file(&file).map_err(|problem| wrong(&problem))?,
-            (None, None, Some(secret)) => Secret::new(secret),
+            (None, None, Some(WrittenSecret::Text(secret))) => Secret::new(secret),
+            (None, None, Some(WrittenSecret::Other(_))) => {
+                return Err(wrong(&"the secret is no text in quotes"));
+            }
             (None, None, None)
             | (Some(_), Some(_), _)
             | (Some(_), _, Some(_))

@@ -75,6 +75,11 @@ fn a_mistake_names_its_line_and_field() {
     let unset = "[[user]]\nname = \"anna\"\nsecret_env = \"ASHLAR_NO_SUCH_VARIABLE\"\n";
     refused(unset, "line 2", "the variable ASHLAR_NO_SUCH_VARIABLE is not set");
     refused("[[user]]\nname = \"anna\"\nsecret = \"short\"\n", "line 2", "8 to 128 characters");
+    for unquoted in ["1234567890", "12345.67890", "true", "[\"1234567890\"]", "2027-01-02"] {
+        let text = format!("[[user]]\nname = \"anna\"\nsecret = {unquoted}\n");
+        refused(&text, "line 2", "the secret is no text in quotes");
+        assert!(!parse(&text, "boot.toml").expect_err("a mistake").contains(unquoted));
+    }
 }
 
 #[test]

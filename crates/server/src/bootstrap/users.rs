@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::document::{Group, NamedPolicy, User};
-use super::operator::{Operator, Refusal};
+use super::operator::{Operator, Refusal, Write};
 
 /// Returns the object, or `None` if the error says that there is none.
 fn found<T>(result: Result<T, ApiError>, absent: &str) -> Result<Option<T>, ApiError> {
@@ -37,6 +37,7 @@ pub(super) async fn put_policy(
         Refusal { part: "the document", place, error }
     };
     let known = found(api.policy(actor, name).await, "NoSuchPolicy").map_err(refused)?;
+    let write = if known.is_some() { Write::Overwrite } else { Write::Creation };
     let known = known.and_then(|known| serde_json::from_str::<Value>(known.document.get()).ok());
     if known.as_ref() == Some(&declared.document.value) {
         return Ok(());
@@ -46,7 +47,7 @@ pub(super) async fn put_policy(
     let new = NewPolicy { document };
     let put = api.put_policy(actor, name, &new, &operator.any);
     put.await.map_err(refused)?;
-    operator.changed();
+    operator.wrote(write, "policy", name, "document");
     Ok(())
 }
 
@@ -66,7 +67,7 @@ pub(super) async fn put_user(operator: &Operator<'_>, declared: &User) -> Result
             policies: fields.policies.clone().unwrap_or_default(),
         };
         api.put_user(actor, name, &new).await.map_err(refused("the fields"))?;
-        operator.changed();
+        operator.wrote(Write::Creation, "user", name, "all fields");
         if fields.enabled == Some(false) {
             let patch = UserPatch { enabled: Some(false), ..UserPatch::default() };
             let put = api.patch_user(actor, name, &patch, &operator.any);
@@ -77,15 +78,14 @@ pub(super) async fn put_user(operator: &Operator<'_>, declared: &User) -> Result
     // Before the user is enabled, so that an old secret is never accepted again.
     let put = api.put_user_secret(actor, name, declared.secret.expose());
     if put.await.map_err(refused("the secret"))? {
-        operator.changed();
+        operator.wrote(Write::Overwrite, "user", name, "secret");
     }
     let patch = differences(declared, &known.user);
-    let UserPatch { enabled, uid, gid, umask, policies } = &patch;
-    let owner = uid.is_some() || gid.is_some() || umask.is_some();
-    if enabled.is_some() || owner || policies.is_some() {
+    let changed = named_fields(&patch);
+    if !changed.is_empty() {
         let put = api.patch_user(actor, name, &patch, &operator.any);
         put.await.map_err(refused("the fields"))?;
-        operator.changed();
+        operator.wrote(Write::Overwrite, "user", name, changed.join(", "));
     }
     Ok(())
 }
@@ -103,6 +103,19 @@ fn differences(declared: &User, known: &UserJson) -> UserPatch {
     }
 }
 
+/// Returns the names of the fields of a change.
+fn named_fields(patch: &UserPatch) -> Vec<&'static str> {
+    let UserPatch { enabled, uid, gid, umask, policies } = patch;
+    let fields = [
+        ("enabled", enabled.is_some()),
+        ("uid", uid.is_some()),
+        ("gid", gid.is_some()),
+        ("umask", umask.is_some()),
+        ("policies", policies.is_some()),
+    ];
+    fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+}
+
 /// Returns true if two lists have the same names, in any order.
 fn is_same(one: &[String], other: &[String]) -> bool {
     one.iter().collect::<BTreeSet<_>>() == other.iter().collect::<BTreeSet<_>>()
@@ -114,6 +127,7 @@ pub(super) async fn put_group(operator: &Operator<'_>, declared: &Group) -> Resu
     let name = &declared.name.value;
     let fields = || Refusal::of("the fields");
     let known = found(api.group(actor, name).await, "NoSuchGroup").map_err(fields())?;
+    let write = if known.is_some() { Write::Overwrite } else { Write::Creation };
     let differs = match &known {
         None => true,
         Some(known) => {
@@ -126,7 +140,7 @@ pub(super) async fn put_group(operator: &Operator<'_>, declared: &Group) -> Resu
         let new = NewGroup { enabled, policies };
         let put = api.put_group(actor, name, &new, &operator.any);
         put.await.map_err(fields())?;
-        operator.changed();
+        operator.wrote(write, "group", name, "fields");
     }
     let members = known.map(|known| known.members).unwrap_or_default();
     let missing: Vec<String> =
@@ -135,7 +149,7 @@ pub(super) async fn put_group(operator: &Operator<'_>, declared: &Group) -> Resu
         let patch = GroupPatch { add: add.to_vec(), remove: Vec::new() };
         let put = api.patch_group(actor, name, &patch, &operator.any);
         put.await.map_err(Refusal::of("the members"))?;
-        operator.changed();
+        operator.wrote(write, "group", name, "members");
     }
     Ok(())
 }

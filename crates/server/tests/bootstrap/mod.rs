@@ -83,6 +83,19 @@ fn changes(done: &Done) -> u64 {
     line["changes"].as_u64().expect("a number")
 }
 
+/// Returns the kind, name and part of each setting that a start has overwritten.
+fn overwritten(done: &Done) -> Vec<String> {
+    let lines = done.log.lines().filter(|line| line.contains("differed from its declaration"));
+    let named = lines.map(|line| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["level"], "WARN", "{line}");
+        let [kind, name, part] =
+            ["kind", "name", "part"].map(|it| line[it].as_str().expect("text"));
+        format!("{kind} {name}: {part}")
+    });
+    named.collect()
+}
+
 fn user(name: &str, secret: &str) -> (String, String) {
     (name.to_owned(), secret.to_owned())
 }
@@ -135,12 +148,17 @@ fn a_second_start_writes_only_what_differs() {
         known.expect_status(200);
         let old = gateway.sign_as(&user("anna", "correct-horse"), "PUT", "/photos/key", b"x");
         let old = old.send_all();
-        (changes(&gateway.stop()), old)
+        (gateway.stop(), old)
     };
-    assert!(start("correct-horse").0 > 0);
-    assert_eq!(start("correct-horse").0, 0, "nothing differs");
-    let (changed, old) = start("another-horse");
-    assert_eq!(changed, 1, "the secret alone");
+    let first = start("correct-horse").0;
+    assert!(changes(&first) > 0);
+    assert_eq!(overwritten(&first), [] as [String; 0], "each object is new");
+    assert_eq!(changes(&start("correct-horse").0), 0, "nothing differs");
+    let (done, old) = start("another-horse");
+    assert_eq!(
+        (changes(&done), &overwritten(&done)[..]),
+        (1, &["user anna: secret".to_owned()][..])
+    );
     old.expect_status(403);
     // A change by hand of a declared setting does not survive a start; one of another setting does.
     let set = |arguments: &[&str]| {
@@ -149,9 +167,51 @@ fn a_second_start_writes_only_what_differs() {
     };
     set(&["user", "policy", "anna", "readwrite"]);
     set(&["user", "set", "anna", "--gid", "7"]);
-    assert_eq!(start("another-horse").0, 1);
+    let done = start("another-horse").0;
+    assert_eq!(
+        (changes(&done), &overwritten(&done)[..]),
+        (1, &["user anna: policies".to_owned()][..])
+    );
     let list = folder.run(&["user", "list"], &[]).out;
     assert!(list.contains("anna\t000000000001\t1000\t7\t027\tyes\treadonly"), "{list}");
+}
+
+#[test]
+fn a_bucket_of_another_account_is_left_as_it_is() {
+    let folder = Folder::new();
+    Gateway::start(&folder, &[], &[]).stop();
+    let done = folder.run(&["account", "add", "lab"], &[]);
+    assert_eq!(done.code, Some(0), "{}", done.log);
+    folder.write(
+        "boot.toml",
+        "[[user]]\nname = \"tina\"\nsecret = \"correct-horse\"\naccount = \"lab\"\n\
+         policies = [\"readwrite\"]\n",
+    );
+    let gateway = Gateway::start(&folder, &["--bootstrap", "boot.toml"], &[]);
+    let tina = user("tina", "correct-horse");
+    for path in ["/site", "/site/key", "/hidden"] {
+        gateway.sign_as(&tina, "PUT", path, &[]).send_all().expect_status(200);
+    }
+    let hide = br#"{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "s3:*",
+        "Principal": {"AWS": "arn:aws:iam::000000000001:root"},
+        "Resource": ["arn:aws:s3:::hidden", "arn:aws:s3:::hidden/*"]}]}"#;
+    gateway.sign_as(&tina, "PUT", "/hidden?policy", hide).send_all().expect_status(204);
+    gateway.stop();
+    // The name is no reason to refuse the start, which tina could otherwise prevent.
+    let gateway = Gateway::start(&folder, &["--buckets", "site:download,hidden,own"], &[]);
+    gateway.sign("HEAD", "/own", &[]).send_all().expect_status(200);
+    let anonymous = "GET /site/key HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    assert!(gateway.ask(anonymous).starts_with("HTTP/1.1 403"));
+    let done = gateway.stop();
+    let left_out = done.log.lines().filter(|line| line.contains("belongs to another account"));
+    let left_out: Vec<&str> = left_out.filter(|line| line.contains("ERROR")).collect();
+    assert_eq!(left_out.len(), 2, "{}", done.log);
+    assert!(left_out[0].contains("site") && left_out[1].contains("hidden"), "{left_out:?}");
+    assert!(
+        done.log
+            .lines()
+            .any(|line| line.contains("are in force") && line.contains("\"buckets\":1"))
+    );
 }
 
 #[track_caller]

@@ -71,6 +71,13 @@ fn access(roles: Vec<WebRole>) -> Access {
     access
 }
 
+/// Returns a user without policies.
+fn user(access_key: &str) -> User {
+    let (secret, nonce) = (Secret::new("s3cret"), [1; MasterKey::NONCE_BYTES]);
+    let sealed = MasterKey::new([7; MasterKey::BYTES]).seal(access_key, &secret, nonce);
+    User::new(LAB, sealed)
+}
+
 fn begin(access: &Access) -> SessionCredentials {
     let expires = NOW + Duration::HOUR;
     let new = NewSession { name: "nightly", policy: None, began: NOW, expires };
@@ -130,16 +137,16 @@ async fn a_web_session_ends_when_its_role_account_or_policy_is_removed() {
     // A user with the name of the role. Policies could not distinguish its sessions from the
     // role's.
     let named_alike = |records: &mut AccessRecords| {
-        let sealed_secret = MasterKey::new([7; MasterKey::BYTES]).seal(
-            "staff",
-            &Secret::new("s3cret"),
-            [1; MasterKey::NONCE_BYTES],
-        );
-        let (uid, gid, umask) = (1, 1, 0);
-        let user = User { uid, gid, umask, policies: Vec::new(), ..User::new(LAB, sealed_secret) };
-        records.users.push(("staff".to_owned(), user));
+        records.users.push(("staff".to_owned(), user("staff")));
     };
     assert_eq!(without(named_alike), Some(Code::AccessDenied));
+    // The principal of a further key is its user, so any user may have one with this name.
+    let key_named_alike = |records: &mut AccessRecords| {
+        let key = User { parent: Some("anna".to_owned()), ..user("staff") };
+        records.users.push(("anna".to_owned(), user("anna")));
+        records.users.push(("staff".to_owned(), key));
+    };
+    assert_eq!(without(key_named_alike), None);
     assert_eq!(without(|_| {}), None);
 }
 

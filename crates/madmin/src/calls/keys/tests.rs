@@ -18,7 +18,15 @@ fn key_with_a_policy_of_its_own_is_refused() {
         check_policy(Some(&raw(none))).unwrap();
     }
     check_policy(None).unwrap();
-    for some in [r#"{"Statement":[]}"#, r#"{"Statement":[{"Effect":"Deny"}]}"#] {
+    for some in [
+        r#"{"Statement":[]}"#,
+        r#"{"Statement":[{"Effect":"Deny"}]}"#,
+        r#"{"version":"2012-10-17","statement":[{"Effect":"Deny"}]}"#,
+        r#"{"STATEMENT":null}"#,
+        r#""readonly""#,
+        "[1]",
+        "7",
+    ] {
         assert_eq!(check_policy(Some(&raw(some))).unwrap_err().code, "NotImplemented", "{some}");
     }
 }
