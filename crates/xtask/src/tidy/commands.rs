@@ -67,6 +67,8 @@ enum Role {
 #[derive(Debug)]
 struct Variant {
     name: String,
+    /// True if the commands of its type belong beside it, instead of below its name.
+    is_flat: bool,
     fields: Vec<Field>,
 }
 
@@ -228,7 +230,11 @@ impl Types {
         for variant in &of.variants {
             let mut command = Syntax::default();
             variant.fields.iter().for_each(|field| self.apply(field, &mut command));
-            syntax.commands.insert(variant.name.clone(), command);
+            if variant.is_flat {
+                syntax.commands.extend(command.commands);
+            } else {
+                syntax.commands.insert(variant.name.clone(), command);
+            }
         }
         syntax
     }
@@ -285,7 +291,8 @@ fn variants(body: TokenStream) -> Vec<Variant> {
             }
             _ => Vec::new(),
         };
-        found.push(Variant { name, fields });
+        let is_flat = has(&attributes, "command", "flatten");
+        found.push(Variant { name, is_flat, fields });
     }
     found
 }

@@ -23,6 +23,8 @@ fn program() -> Program {
              #[command(subcommand)]
              Bucket(serve::BucketCommand),
              CheckConfig,
+             #[command(flatten)]
+             More(serve::MoreCommand),
          }",
         "#[derive(clap::Args)]
          struct Common { #[arg(long)] other: bool }
@@ -30,6 +32,8 @@ fn program() -> Program {
          pub(crate) struct GatewayOptions { #[arg(long = \"port\")] listen: String, folder: PathBuf }
          #[derive(Subcommand)]
          pub(crate) enum BucketCommand { Set { name: String, #[arg(long, short)] opaque_etags: bool } }
+         #[derive(Subcommand)]
+         pub(crate) enum MoreCommand { Key { #[arg(long)] user: String } }
          struct Other { #[arg(long)] late: bool }",
         "macro_rules! options { () => {} }
          options! { group Common { /// Where
@@ -51,6 +55,7 @@ fn commands_and_flags_are_read_from_the_types() {
         "ashlar bucket set NAME --opaque-etags true --config=x",
         "ashlar --where x check-config | less --late",
         "ashlar COMMAND --help",
+        "ashlar key --user anna",
         "$ ashlar bucket",
         "other --late",
     ] {
@@ -59,6 +64,7 @@ fn commands_and_flags_are_read_from_the_types() {
     for (line, error) in [
         ("ashlar serve --listen 1", "ashlar serve has no flag --listen"),
         ("ashlar late", "ashlar has no command late"),
+        ("ashlar more", "ashlar has no command more"),
         ("ashlar --config=x late", "ashlar has no command late"),
         ("ashlar bucket late", "ashlar bucket has no command late"),
         ("ashlar check-config --opaque-etags", "ashlar check-config has no flag --opaque-etags"),
