@@ -8,18 +8,17 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-use crate::commands::{
-    account, bench, bucket, check, dump, fstab, group, key, mount, node, pages, policy, stats,
-    token, trash, upkeep, user, warmup,
-};
+use crate::administer::AdminCommand;
+use crate::commands::{bench, check, dump, fstab, mount, node, pages, stats, upkeep, warmup};
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::minio_variables::{Found, MinioVariables};
 use crate::outcome::Outcome;
 use crate::serve::GatewaySettings;
 use crate::serve::SettingsSource;
-use crate::{logging, serve, supervisor};
+use crate::{environment, logging, serve, supervisor};
 use problem::{Cause, Problem};
 
 /// The most threads that block on disks at a time.
@@ -54,30 +53,8 @@ enum Command {
     Profile(stats::Profile),
     /// Read files of a mount into the cache
     Warmup(warmup::Warmup),
-    /// Manage accounts
-    #[command(subcommand)]
-    Account(account::AccountCommand),
-    /// Manage users, their secrets and their policies
-    #[command(subcommand)]
-    User(user::UserCommand),
-    /// Manage the access keys of users
-    #[command(subcommand)]
-    Key(key::KeyCommand),
-    /// Manage groups of users
-    #[command(subcommand)]
-    Group(group::GroupCommand),
-    /// Manage bearer tokens for the API of administrators
-    #[command(subcommand)]
-    Token(token::TokenCommand),
-    /// Manage named policies
-    #[command(subcommand)]
-    Policy(policy::PolicyCommand),
-    /// Show and change the settings of buckets
-    #[command(subcommand)]
-    Bucket(bucket::BucketCommand),
-    /// List, restore and delete the content of bucket trashes
-    #[command(subcommand)]
-    Trash(trash::TrashCommand),
+    #[command(flatten)]
+    Administer(AdminCommand),
     /// Check that records and blocks agree; exit with 3 if there are findings
     Fsck(upkeep::Fsck),
     /// Count or delete deleted files, and blocks without a reference
@@ -102,6 +79,34 @@ enum Command {
     Completion(pages::Completion),
     /// Write the manual pages of this program and its commands to a directory
     Manual(pages::Manual),
+}
+
+impl Command {
+    /// Returns the name of a command that works on the metadata store itself, and for which the API
+    /// has no endpoint.
+    fn needs_store(&self) -> Option<&'static str> {
+        match self {
+            Command::Fsck(_) => Some("fsck"),
+            Command::Gc(_) => Some("gc"),
+            Command::Dump(_) => Some("dump"),
+            Command::Load(_) => Some("load"),
+            Command::Administer(command) => command.needs_store(),
+            Command::Serve(_)
+            | Command::Mount(_)
+            | Command::Umount(_)
+            | Command::Info(_)
+            | Command::Stats(_)
+            | Command::Profile(_)
+            | Command::Warmup(_)
+            | Command::Bench(_)
+            | Command::Health(_)
+            | Command::Status(_)
+            | Command::CheckConfig(_)
+            | Command::Version(_)
+            | Command::Completion(_)
+            | Command::Manual(_) => None,
+        }
+    }
 }
 
 /// The options of a gateway, and of commands that address the gateway of this machine.
@@ -183,6 +188,7 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
     let file = file.unwrap_or_default();
     // The options of the stores are global: each command accepts them before and after its name.
     let common = cli.common.clone();
+    refuse_wrong_form(&cli.command)?;
     let minio = MinioVariables::read()?;
     let given = cli.common.or(Common::from_file(&file));
     let volume = minio.common(given.clone()).settle(&file).map_err(wrong_setting)?;
@@ -200,20 +206,13 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             mount::run(*command, (volume, cli.config, common), &file, runtime)?;
         }
         Command::Umount(command) => command.run()?,
-        Command::Info(command) => administer(&volume, |volume| node::run(volume, command))?,
+        Command::Info(command) => {
+            runtime()?.block_on(node::run(volume, command))?;
+        }
         Command::Stats(command) => command.run()?,
         Command::Profile(command) => command.run()?,
         Command::Warmup(command) => command.run()?,
-        Command::Account(command) => {
-            administer(&volume, |volume| account::run(volume, command))?;
-        }
-        Command::User(command) => administer(&volume, |volume| user::run(volume, command))?,
-        Command::Key(command) => administer(&volume, |volume| key::run(volume, command))?,
-        Command::Group(command) => administer(&volume, |volume| group::run(volume, command))?,
-        Command::Token(command) => administer(&volume, |volume| token::run(volume, command))?,
-        Command::Policy(command) => administer(&volume, |volume| policy::run(volume, command))?,
-        Command::Bucket(command) => administer(&volume, |volume| bucket::run(volume, command))?,
-        Command::Trash(command) => administer(&volume, |volume| trash::run(volume, command))?,
+        Command::Administer(command) => return command.run(volume, &runtime()?),
         Command::Fsck(command) => {
             logging::start(&volume)?;
             return runtime()?.block_on(upkeep::fsck(volume, command));
@@ -249,15 +248,32 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
     Ok(Outcome::Success)
 }
 
-/// Runs a command on a runtime of its own.
-fn administer<F>(
-    volume: &VolumeSettings,
-    command: impl FnOnce(VolumeSettings) -> F,
-) -> Result<(), Problem>
-where
-    F: Future<Output = Result<(), Problem>>,
-{
-    runtime()?.block_on(command(volume.clone()))
+/// Ends the program if the command does not exist in the form that the options name: over an API, or
+/// over the metadata store.
+fn refuse_wrong_form(command: &Command) -> Result<(), Problem> {
+    let has_endpoint = if let Command::Administer(command) = command {
+        command.endpoint().is_set()
+    } else {
+        // No option names the endpoint here, but the operator expects that no command opens a store.
+        environment::variable("ASHLAR_ENDPOINT")?.is_some()
+    };
+    if let Some(name) = command.needs_store().filter(|_| has_endpoint) {
+        let text = format!(
+            "`ashlar {name}` works on the metadata store itself: give no --endpoint, and unset \
+             ASHLAR_ENDPOINT. `ashlar job start` makes a gateway check, collect, dump or fork"
+        );
+        // The exit status is 2, as for other wrong arguments.
+        Cli::command().error(ErrorKind::ArgumentConflict, text).exit();
+    }
+    let Command::Administer(command) = command else { return Ok(()) };
+    if let Some(name) = command.needs_endpoint().filter(|_| !has_endpoint) {
+        let text = format!(
+            "a gateway carries out `ashlar {name}`: give its console with --endpoint, or use \
+             `ashlar fsck`, `gc`, `dump` or `bucket fork`, which work in their own process"
+        );
+        Cli::command().error(ErrorKind::MissingRequiredArgument, text).exit();
+    }
+    Ok(())
 }
 
 /// Returns a runtime with as many worker threads as the machine has cores.
@@ -269,3 +285,6 @@ fn runtime() -> Result<tokio::runtime::Runtime, Problem> {
         .build()
         .map_err(|error| Problem::new("start", error))
 }
+
+#[cfg(test)]
+mod tests;

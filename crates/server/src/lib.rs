@@ -5,6 +5,7 @@
 //! example, `engines` opens the metadata store that `--meta` names, `serve` passes it to the volume
 //! and the gateway, and `edge`, a crate, serves the gateway to HTTP clients.
 
+mod administer;
 mod backend;
 mod bootstrap;
 mod bucket_metrics;
@@ -13,6 +14,7 @@ mod cli;
 mod commands;
 mod config;
 mod credentials;
+mod endpoint;
 mod engines;
 mod environment;
 mod founding;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use admin::{Admin, Random, SecretSealer, Surroundings};
 use identity::{MasterKey, Secret};
+use record::Timestamp;
+use runtime::Clock as _;
 use store::MetaStore;
 use volume::{SystemClock, Volume};
 
@@ -19,6 +21,11 @@ pub(crate) fn over(store: Arc<dyn MetaStore>) -> Admin {
 pub(crate) fn within(volume: Arc<Volume>, store: Arc<dyn MetaStore>) -> Admin {
     let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     Admin::within(volume, store, Surroundings { place: instance::place(), clock, random })
+}
+
+/// Returns the current time.
+pub(crate) fn now() -> Timestamp {
+    SystemClock::new().now()
 }
 
 /// Random bytes of the operating system.

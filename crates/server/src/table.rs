@@ -56,6 +56,8 @@ pub(crate) enum Cell {
     /// A usage and its limit.
     Of(Box<Cell>, Option<u64>),
     Names(Vec<String>),
+    /// Values with names, which become one object in JSON.
+    Pairs(Vec<(String, Cell)>),
     Time(Timestamp),
     /// A JSON document.
     Document(String),
@@ -72,7 +74,7 @@ impl Cell {
     }
 
     /// Returns the text for a terminal (`human`) or a pipe.
-    fn shown(&self, human: bool) -> String {
+    pub(crate) fn shown(&self, human: bool) -> String {
         match self {
             Cell::Absent => if human { "-" } else { "" }.to_owned(),
             // A name of a client must not control the terminal, nor break a line.
@@ -87,7 +89,14 @@ impl Cell {
             }
             Cell::Names(names) if names.is_empty() => Cell::Absent.shown(human),
             Cell::Names(names) => names.join(" "),
-            Cell::Time(at) => time(*at),
+            Cell::Pairs(pairs) if pairs.is_empty() => Cell::Absent.shown(human),
+            Cell::Pairs(pairs) => {
+                let pair = |(name, value): &(String, Cell)| {
+                    format!("{}={}", safe_name(name.as_bytes()), value.shown(human))
+                };
+                pairs.iter().map(pair).collect::<Vec<_>>().join(", ")
+            }
+            Cell::Time(at) => second(*at),
             Cell::Document(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
         }
     }
@@ -106,11 +115,21 @@ impl Cell {
             Cell::Count(number) | Cell::Bytes(number) => json!(number),
             Cell::Of(used, limit) => json!({ "used": used.json(), "limit": limit }),
             Cell::Names(names) => json!(names),
-            Cell::Time(at) => json!(time(*at)),
+            Cell::Pairs(pairs) => {
+                let pairs = pairs.iter().map(|(name, value)| (name.clone(), value.json()));
+                Value::Object(pairs.collect())
+            }
+            Cell::Time(at) => json!(second(*at)),
             // A document that is no JSON, for example XML, is a text.
             Cell::Document(text) => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         }
     }
+}
+
+/// Returns a time in whole seconds, which is the precision of the API, too.
+fn second(at: Timestamp) -> String {
+    let whole = at.0 - at.0.rem_euclid(1_000_000_000);
+    time(Timestamp(whole)).replace(".000Z", "Z")
 }
 
 /// The properties of one thing, each with its name in JSON.

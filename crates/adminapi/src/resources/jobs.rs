@@ -27,7 +27,7 @@ const RUNNING_OF_USER_MAX: usize = 2;
 const RECORDS_OF_USER_MAX: usize = 10;
 
 /// A job to start.
-#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 #[schema(as = NewJob)]
 pub enum NewJobJson {
@@ -71,7 +71,7 @@ pub enum NewJobJson {
 }
 
 /// A count of the finished work of a job.
-#[derive(Clone, Debug, Serialize, ToSchema, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema, PartialEq, Eq)]
 pub struct JobCount {
     /// The kind of items, for example `objects`.
     pub name: String,
@@ -80,7 +80,7 @@ pub struct JobCount {
 }
 
 /// An argument of a job.
-#[derive(Clone, Debug, Serialize, ToSchema, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema, PartialEq, Eq)]
 pub struct JobArgument {
     /// The name, for example `source`.
     pub name: String,
@@ -89,7 +89,7 @@ pub struct JobArgument {
 }
 
 /// A job.
-#[derive(Clone, Debug, Serialize, ToSchema, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema, PartialEq, Eq)]
 #[schema(as = Job)]
 pub struct JobJson {
     /// The number.
@@ -125,6 +125,36 @@ impl JobJson {
     }
 }
 
+impl From<NumberedJob> for JobJson {
+    fn from(numbered: NumberedJob) -> JobJson {
+        let NumberedJob { number, job, was_interrupted } = numbered;
+        let state = match job.state {
+            _ if was_interrupted => "interrupted",
+            JobState::Running => "running",
+            JobState::Stopping => "stopping",
+            JobState::Done => "done",
+            JobState::Failed => "failed",
+            JobState::Stopped => "stopped",
+        };
+        let counts = job.progress.into_iter().map(|(name, count)| JobCount { name, count });
+        let arguments = job.arguments.into_iter().map(|(name, value)| JobArgument { name, value });
+        JobJson {
+            number: number.to_string(),
+            kind: job.kind.name().to_owned(),
+            arguments: arguments.collect(),
+            state: state.to_owned(),
+            user: job.user,
+            place: job.place,
+            began: times::text(job.began),
+            changed: times::text(job.changed),
+            progress: counts.collect(),
+            message: job.message,
+            lines: job.lines,
+            has_more_lines: job.has_more_lines,
+        }
+    }
+}
+
 impl AdminApi {
     /// Returns a page of jobs, the newest first.
     ///
@@ -136,7 +166,8 @@ impl AdminApi {
         query: &PageQuery,
     ) -> Result<ListPage<JobJson>, ApiError> {
         actor.require(AdminAction::ListJobs)?;
-        let mut jobs: Vec<JobJson> = self.admin.jobs().await?.into_iter().map(shown).collect();
+        let mut jobs: Vec<JobJson> =
+            self.admin.jobs().await?.into_iter().map(JobJson::from).collect();
         jobs.retain(|job| job.number.starts_with(query.prefix.as_deref().unwrap_or_default()));
         let range = query.range()?;
         // The list of jobs is in descending order, unlike all others.
@@ -155,7 +186,7 @@ impl AdminApi {
     /// `AccessDenied` without `admin:ListJobs`, except for one's own jobs; `NoSuchJob`.
     pub async fn job(&self, actor: &Actor<'_>, number: &str) -> Result<JobJson, ApiError> {
         let may_list = actor.may(AdminAction::ListJobs, None);
-        let jobs = self.admin.jobs().await?.into_iter().map(shown);
+        let jobs = self.admin.jobs().await?.into_iter().map(JobJson::from);
         let mut found = jobs.filter(|job| job.number == number);
         let found = found.find(|job| may_list || actor.is_user(&job.user));
         found.ok_or_else(|| {
@@ -347,34 +378,6 @@ fn no_such_job() -> ApiError {
 
 fn parsed(number: &str) -> Result<u64, ApiError> {
     number.parse().map_err(|_| no_such_job())
-}
-
-fn shown(numbered: NumberedJob) -> JobJson {
-    let NumberedJob { number, job, was_interrupted } = numbered;
-    let state = match job.state {
-        _ if was_interrupted => "interrupted",
-        JobState::Running => "running",
-        JobState::Stopping => "stopping",
-        JobState::Done => "done",
-        JobState::Failed => "failed",
-        JobState::Stopped => "stopped",
-    };
-    let counts = job.progress.into_iter().map(|(name, count)| JobCount { name, count });
-    let arguments = job.arguments.into_iter().map(|(name, value)| JobArgument { name, value });
-    JobJson {
-        number: number.to_string(),
-        kind: job.kind.name().to_owned(),
-        arguments: arguments.collect(),
-        state: state.to_owned(),
-        user: job.user,
-        place: job.place,
-        began: times::text(job.began),
-        changed: times::text(job.changed),
-        progress: counts.collect(),
-        message: job.message,
-        lines: job.lines,
-        has_more_lines: job.has_more_lines,
-    }
 }
 
 #[cfg(test)]

@@ -33,11 +33,25 @@ pub(crate) enum AccountCommand {
     },
 }
 
+impl AccountCommand {
+    /// Returns the action, for error texts.
+    pub(super) fn doing(&self) -> String {
+        match self {
+            AccountCommand::Add { name } => format!("add the account {name:?}"),
+            AccountCommand::List { .. } => "list accounts".to_owned(),
+            AccountCommand::Remove { name } => format!("remove the account {name:?}"),
+        }
+    }
+}
+
 /// Runs an `ashlar account` command.
 pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Result<(), Problem> {
-    let administration = Administration::open(&settings, "manage accounts").await?;
-    let admin = &administration.admin;
-    let done = match command {
+    let within = async |admin: &Admin| within(admin, command).await;
+    Administration::with(&settings, "manage accounts", within).await?
+}
+
+async fn within(admin: &Admin, command: AccountCommand) -> Result<(), Problem> {
+    match command {
         AccountCommand::Add { name } => add(admin, &name).await,
         AccountCommand::List { printing } => list(admin, printing).await,
         AccountCommand::Remove { name } => {
@@ -47,10 +61,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: AccountCommand) -> Re
                 .await
                 .map_err(|error| refusal::problem(doing(), error))
         }
-    };
-    // The store closes also if the command has failed.
-    administration.close().await;
-    done
+    }
 }
 
 /// Adds an account, and prints its number and its canonical id.
@@ -58,21 +69,32 @@ async fn add(admin: &Admin, name: &str) -> Result<(), Problem> {
     let added = admin.add_account(name).await;
     let (id, account) =
         added.map_err(|error| refusal::problem(format!("add the account {name:?}"), error))?;
-    say(format_args!("account       {id}"));
-    say(format_args!("canonical id  {}", account.canonical_id));
+    say_added(&id.to_string(), &account.canonical_id.to_string());
     Ok(())
+}
+
+/// Prints the number and the canonical id of a new account.
+pub(super) fn say_added(number: &str, canonical_id: &str) {
+    say(format_args!("account       {number}"));
+    say(format_args!("canonical id  {canonical_id}"));
 }
 
 /// Prints a line for each account.
 async fn list(admin: &Admin, printing: Printing) -> Result<(), Problem> {
     let accounts = admin.accounts().await;
     let accounts = accounts.map_err(|error| refusal::problem("list accounts".to_owned(), error))?;
-    let mut table = Table::new(&["number", "canonical_id", "name"]);
-    for (id, account) in accounts {
-        let canonical = account.canonical_id.to_string();
-        let (id, name) = (id.to_string(), account.name);
-        table.add(vec![Cell::text(&id), Cell::text(&canonical), Cell::text(&name)]);
-    }
-    table.print(printing);
+    let rows = accounts
+        .into_iter()
+        .map(|(id, account)| [id.to_string(), account.canonical_id.to_string(), account.name]);
+    table(rows.collect()).print(printing);
     Ok(())
+}
+
+/// Returns the list of accounts, each with its number, its canonical id and its name.
+pub(super) fn table(accounts: Vec<[String; 3]>) -> Table {
+    let mut table = Table::new(&["number", "canonical_id", "name"]);
+    for account in accounts {
+        table.add(account.iter().map(|text| Cell::text(text)).collect());
+    }
+    table
 }

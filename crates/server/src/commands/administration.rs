@@ -46,6 +46,18 @@ impl Administration {
         }
     }
 
+    /// Runs a command on the administration, and closes the store, also if the command fails.
+    pub(super) async fn with<T>(
+        settings: &VolumeSettings,
+        doing: &str,
+        command: impl AsyncFnOnce(&Admin) -> T,
+    ) -> Result<T, Problem> {
+        let administration = Administration::open(settings, doing).await?;
+        let done = command(&administration.admin).await;
+        administration.close().await;
+        Ok(done)
+    }
+
     /// Closes the store.
     pub(super) async fn close(self) {
         self.store.close().await;

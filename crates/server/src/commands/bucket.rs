@@ -7,10 +7,10 @@
 mod fork;
 mod show;
 
-use admin::{Admin, AdminError, BucketChange, BucketUsage};
+use admin::{Admin, AdminError, BucketChange};
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgAction, Subcommand};
-use record::{BucketConfigKind, Quota};
+use record::{BucketConfigKind, Quota, Timestamp};
 
 use super::administration::Administration;
 use super::refusal;
@@ -90,47 +90,71 @@ fn clearable() -> impl clap::builder::TypedValueParser<Value = BucketConfigKind>
     })
 }
 
+impl BucketCommand {
+    /// Returns the action, for error texts.
+    pub(super) fn doing(&self) -> String {
+        match self {
+            BucketCommand::Show { name, .. }
+            | BucketCommand::Quota { name, bytes: None, objects: None, none: false }
+            | BucketCommand::Trash { name, trash_days: None, none: false } => {
+                format!("show the bucket {name:?}")
+            }
+            BucketCommand::List { .. } => "list the buckets".to_owned(),
+            BucketCommand::Set { name, .. }
+            | BucketCommand::Quota { name, .. }
+            | BucketCommand::Trash { name, .. }
+            | BucketCommand::Clear { name, .. } => {
+                format!("change the bucket {name:?}")
+            }
+            BucketCommand::Fork(_) => "fork a bucket".to_owned(),
+        }
+    }
+
+    /// Returns true if the API has no endpoint for the command.
+    pub(crate) fn needs_store(&self) -> bool {
+        match self {
+            BucketCommand::Show { .. }
+            | BucketCommand::Set { .. }
+            | BucketCommand::Clear { .. }
+            | BucketCommand::Fork(_) => true,
+            BucketCommand::List { .. }
+            | BucketCommand::Quota { .. }
+            | BucketCommand::Trash { .. } => false,
+        }
+    }
+}
+
 /// Runs an `ashlar bucket` command.
 pub(crate) async fn run(settings: VolumeSettings, command: BucketCommand) -> Result<(), Problem> {
-    let doing = match &command {
-        BucketCommand::Show { name, .. }
-        | BucketCommand::Quota { name, bytes: None, objects: None, none: false }
-        | BucketCommand::Trash { name, trash_days: None, none: false } => {
-            format!("show the bucket {name:?}")
-        }
-        BucketCommand::List { .. } => "list the buckets".to_owned(),
-        BucketCommand::Set { name, .. }
-        | BucketCommand::Quota { name, .. }
-        | BucketCommand::Trash { name, .. }
-        | BucketCommand::Clear { name, .. } => {
-            format!("change the bucket {name:?}")
-        }
-        BucketCommand::Fork(fork) => return Box::pin(fork.run(&settings)).await,
-    };
-    // A fork, above, opens the volume itself, because it needs the block store, too.
-    let administration = Administration::open(&settings, &doing).await?;
-    let done = match &command {
-        BucketCommand::Show { name, printing } => {
-            show::print(&administration.admin, name, *printing).await
-        }
+    let doing = command.doing();
+    // A fork opens the volume itself, because it needs the block store, too.
+    if let BucketCommand::Fork(fork) = &command {
+        return Box::pin(fork.run(&settings)).await;
+    }
+    let within = async |admin: &Admin| within(admin, &command).await;
+    let done = Administration::with(&settings, &doing, within).await?;
+    done.map_err(|error| refusal::problem(doing, error))
+}
+
+async fn within(admin: &Admin, command: &BucketCommand) -> Result<(), AdminError> {
+    match command {
+        BucketCommand::Show { name, printing } => show::print(admin, name, *printing).await,
         BucketCommand::Set { name, opaque_etags } => {
-            administration.admin.set_bucket(name, BucketChange::OpaqueTags(*opaque_etags)).await
+            admin.set_bucket(name, BucketChange::OpaqueTags(*opaque_etags)).await
         }
-        BucketCommand::List { printing } => list(&administration.admin, *printing).await,
+        BucketCommand::List { printing } => list(admin, *printing).await,
         BucketCommand::Quota { name, bytes, objects, none } => {
             let quota = Quota { bytes: bytes.map(|size| size.0), objects: *objects };
-            set_quota(&administration.admin, name, quota, *none).await
+            set_quota(admin, name, quota, *none).await
         }
         BucketCommand::Trash { name, trash_days, none } => {
-            set_trash(&administration.admin, name, *trash_days, *none).await
+            set_trash(admin, name, *trash_days, *none).await
         }
         BucketCommand::Clear { name, configuration } => {
-            administration.admin.clear_bucket(name, *configuration).await
+            admin.clear_bucket(name, *configuration).await
         }
-        BucketCommand::Fork(_) => unreachable!("fork returned above"),
-    };
-    administration.close().await;
-    done.map_err(|error| refusal::problem(doing, error))
+        BucketCommand::Fork(_) => unreachable!("`run` has run the fork"),
+    }
 }
 
 /// Changes the trash of a bucket if `days` or `none` is given, and prints its setting.
@@ -143,11 +167,16 @@ async fn set_trash(
     if none || days.is_some() {
         admin.set_trash(name, days).await?;
     }
-    match admin.trash_days(name).await? {
+    say_trash(admin.trash_days(name).await?);
+    Ok(())
+}
+
+/// Prints the setting of a trash.
+pub(super) fn say_trash(days: Option<u32>) {
+    match days {
         Some(days) => say(format_args!("trash         {days} days")),
         None => say(format_args!("trash         none")),
     }
-    Ok(())
 }
 
 /// Changes the quota of a bucket if one is given, and prints usage and quota.
@@ -157,15 +186,15 @@ async fn set_quota(admin: &Admin, name: &str, quota: Quota, none: bool) -> Resul
     } else if quota != Quota::NONE {
         admin.set_bucket(name, BucketChange::Quota(quota)).await?;
     }
-    say_usage(&admin.bucket_usage(name).await?);
+    let used = admin.bucket_usage(name).await?;
+    say_usage((used.objects, used.bytes), used.bucket.quota);
     Ok(())
 }
 
-/// Prints the usage and the quota of a bucket.
-fn say_usage(used: &BucketUsage) {
-    let Quota { bytes, objects } = used.bucket.quota;
-    say(format_args!("objects       {}{}", used.objects, of(objects)));
-    say(format_args!("bytes         {}{}", used.bytes, of(bytes)));
+/// Prints the usage, objects and bytes, and the quota of a bucket.
+pub(super) fn say_usage((objects, bytes): (u64, u64), quota: Quota) {
+    say(format_args!("objects       {objects}{}", of(quota.objects)));
+    say(format_args!("bytes         {bytes}{}", of(quota.bytes)));
 }
 
 /// Returns ` of LIMIT` for output after a usage, or nothing without a limit.
@@ -175,18 +204,46 @@ fn of(limit: Option<u64>) -> String {
 
 /// Prints a line for each bucket.
 async fn list(admin: &Admin, printing: Printing) -> Result<(), AdminError> {
-    let mut table = Table::new(&["name", "objects", "bytes", "owner", "versioning", "made"]);
+    let mut table = Table::new(&COLUMNS);
     for used in admin.buckets().await? {
-        let Quota { bytes, objects } = used.bucket.quota;
-        table.add(vec![
-            Cell::Name(used.bucket.name.clone()),
-            Cell::Of(Box::new(Cell::Count(used.objects)), objects),
-            Cell::Of(Box::new(Cell::Bytes(used.bytes)), bytes),
-            Cell::text(&used.bucket.settings.owner.to_string()),
-            Cell::text(show::versioning(used.bucket.versioning)),
-            Cell::Time(used.bucket.made),
-        ]);
+        table.add(cells(BucketRow {
+            name: used.bucket.name.clone(),
+            objects: used.objects,
+            bytes: used.bytes,
+            quota: used.bucket.quota,
+            owner: &used.bucket.settings.owner.to_string(),
+            versioning: show::versioning(used.bucket.versioning),
+            made: used.bucket.made,
+        }));
     }
     table.print(printing);
     Ok(())
+}
+
+/// The columns of the list of buckets.
+pub(super) const COLUMNS: [&str; 6] = ["name", "objects", "bytes", "owner", "versioning", "made"];
+
+/// A bucket, as the list prints it.
+#[derive(Debug)]
+pub(super) struct BucketRow<'a> {
+    pub(super) name: Vec<u8>,
+    pub(super) objects: u64,
+    pub(super) bytes: u64,
+    pub(super) quota: Quota,
+    /// The number of the account that owns it.
+    pub(super) owner: &'a str,
+    pub(super) versioning: &'a str,
+    pub(super) made: Timestamp,
+}
+
+/// Returns the cells of the columns.
+pub(super) fn cells(row: BucketRow<'_>) -> Vec<Cell> {
+    vec![
+        Cell::Name(row.name),
+        Cell::Of(Box::new(Cell::Count(row.objects)), row.quota.objects),
+        Cell::Of(Box::new(Cell::Bytes(row.bytes)), row.quota.bytes),
+        Cell::text(row.owner),
+        Cell::text(row.versioning),
+        Cell::Time(row.made),
+    ]
 }

@@ -73,36 +73,41 @@ pub(crate) enum GroupCommand {
     },
 }
 
+impl GroupCommand {
+    /// Returns the action, for error texts.
+    pub(super) fn doing(&self) -> String {
+        match self {
+            GroupCommand::List { .. } => "list groups".to_owned(),
+            GroupCommand::Show { name, .. } => format!("show the group {name:?}"),
+            GroupCommand::Add { name, .. } => format!("add the group {name:?}"),
+            GroupCommand::Remove { name } => format!("remove the group {name:?}"),
+            GroupCommand::Set { name, .. }
+            | GroupCommand::Join { name, .. }
+            | GroupCommand::Leave { name, .. } => format!("change the group {name:?}"),
+        }
+    }
+}
+
 /// Runs an `ashlar group` command.
 pub(crate) async fn run(settings: VolumeSettings, command: GroupCommand) -> Result<(), Problem> {
-    let doing = match &command {
-        GroupCommand::List { .. } => "list groups".to_owned(),
-        GroupCommand::Show { name, .. } => format!("show the group {name:?}"),
-        GroupCommand::Add { name, .. } => format!("add the group {name:?}"),
-        GroupCommand::Remove { name } => format!("remove the group {name:?}"),
-        GroupCommand::Set { name, .. }
-        | GroupCommand::Join { name, .. }
-        | GroupCommand::Leave { name, .. } => format!("change the group {name:?}"),
-    };
-    let administration = Administration::open(&settings, &doing).await?;
-    let done = within(&administration.admin, command).await;
-    // The store closes also if the command has failed.
-    administration.close().await;
+    let doing = command.doing();
+    let within = async |admin: &Admin| within(admin, command).await;
+    let done = Administration::with(&settings, &doing, within).await?;
     done.map_err(|error| refusal::problem(doing, error))
 }
 
 async fn within(admin: &Admin, command: GroupCommand) -> Result<(), AdminError> {
     match command {
         GroupCommand::List { printing } => {
-            let mut table = Table::new(&["name", "enabled", "policies", "members"]);
+            let mut table = Table::new(&COLUMNS);
             for group in admin.groups().await? {
-                table.add(row(group).into_iter().map(|(_, cell)| cell).collect());
+                table.add(GroupRow::from(group).cells());
             }
             table.print(printing);
             Ok(())
         }
         GroupCommand::Show { name, printing } => {
-            print_properties(&row(admin.group(&name).await?), printing);
+            print_properties(&GroupRow::from(admin.group(&name).await?).properties(), printing);
             Ok(())
         }
         GroupCommand::Add { name, policy } => {
@@ -127,11 +132,34 @@ async fn within(admin: &Admin, command: GroupCommand) -> Result<(), AdminError> 
     }
 }
 
-fn row(group: NamedGroup) -> Properties {
-    vec![
-        ("name", Cell::text(&group.name)),
-        ("enabled", Cell::Flag(group.enabled)),
-        ("policies", Cell::Names(group.policies)),
-        ("members", Cell::Names(group.members)),
-    ]
+/// The columns of the list of groups.
+pub(super) const COLUMNS: [&str; 4] = ["name", "enabled", "policies", "members"];
+
+/// A group, as the command prints it.
+#[derive(Debug)]
+pub(super) struct GroupRow {
+    pub(super) name: String,
+    pub(super) enabled: bool,
+    pub(super) policies: Vec<String>,
+    pub(super) members: Vec<String>,
+}
+
+impl From<NamedGroup> for GroupRow {
+    fn from(group: NamedGroup) -> GroupRow {
+        let NamedGroup { name, enabled, members, policies, .. } = group;
+        GroupRow { name, enabled, policies, members }
+    }
+}
+
+impl GroupRow {
+    /// Returns the cells of the columns.
+    pub(super) fn cells(self) -> Vec<Cell> {
+        let GroupRow { name, enabled, policies, members } = self;
+        vec![Cell::text(&name), Cell::Flag(enabled), Cell::Names(policies), Cell::Names(members)]
+    }
+
+    /// Returns the cells with the names of their columns.
+    pub(super) fn properties(self) -> Properties {
+        COLUMNS.into_iter().zip(self.cells()).collect()
+    }
 }

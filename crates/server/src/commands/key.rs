@@ -87,13 +87,25 @@ pub(crate) enum KeyCommand {
     },
 }
 
+impl KeyCommand {
+    /// Returns the action, for error texts.
+    pub(super) fn doing(&self) -> String {
+        match self {
+            KeyCommand::List { .. } => "list access keys".to_owned(),
+            KeyCommand::Add { user, .. } => format!("add an access key to the user {user:?}"),
+            KeyCommand::Rotate { key, .. } => format!("rotate the access key {key:?}"),
+            KeyCommand::Remove { key } => format!("remove the access key {key:?}"),
+            KeyCommand::Set { key, .. }
+            | KeyCommand::Enable { key }
+            | KeyCommand::Disable { key } => format!("change the access key {key:?}"),
+        }
+    }
+}
+
 /// Runs an `ashlar key` command.
 pub(crate) async fn run(settings: VolumeSettings, command: KeyCommand) -> Result<(), Problem> {
-    let administration = Administration::open(&settings, "manage access keys").await?;
-    let done = within(&settings, &administration.admin, command).await;
-    // The store closes also if the command has failed.
-    administration.close().await;
-    done
+    let within = async |admin: &Admin| within(&settings, admin, command).await;
+    Administration::with(&settings, "manage access keys", within).await?
 }
 
 async fn within(
@@ -157,7 +169,7 @@ fn changed(key: &str, done: Result<(), AdminError>) -> Result<(), Problem> {
 /// Prints a new key, and its secret unless it is from a file.
 fn print_issued(new: &IssuedKey, from_file: bool, printing: Printing) {
     let secret = if from_file { None } else { Some(new.secret.as_str()) };
-    issued::print(&new.key, ("secret key", "secret_key", secret), printing);
+    issued::print((&new.key).into(), ("secret key", "secret_key", secret), printing);
 }
 
 /// Prints a line for each access key of a user, or of all users.

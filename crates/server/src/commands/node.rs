@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
+use crate::endpoint::EndpointOptions;
 use crate::node_report::{json, text};
 use crate::output::say;
 use crate::safe_name::safe_name;
@@ -34,16 +35,20 @@ pub(crate) struct ShowNode {
     json: bool,
     #[command(flatten)]
     printing: Printing,
+    #[command(flatten)]
+    endpoint: EndpointOptions,
 }
 
-/// Prints the report of each path. Stops at the first error.
+/// Prints the report of each path. Stops at the first error. If the options name an endpoint, the
+/// operator wants no store to be opened, so a path must be on a mount.
 pub(crate) async fn run(settings: VolumeSettings, command: ShowNode) -> Result<(), Problem> {
-    let ShowNode { paths, json, printing } = command;
+    let ShowNode { paths, json, printing, endpoint } = command;
     let json = json || printing.is_json();
     let mut administration = None;
     let mut reported = Ok(());
     for path in &paths {
-        reported = report(&settings, path, json, &mut administration).await;
+        let store = (!endpoint.is_set()).then_some(&settings);
+        reported = report(store, path, json, &mut administration).await;
         if reported.is_err() {
             break;
         }
@@ -56,7 +61,7 @@ pub(crate) async fn run(settings: VolumeSettings, command: ShowNode) -> Result<(
 
 /// Prints the report of one path. Opens the volume for the first path that is not on a mount.
 async fn report(
-    settings: &VolumeSettings,
+    settings: Option<&VolumeSettings>,
     path: &Path,
     as_json: bool,
     administration: &mut Option<Administration>,
@@ -67,6 +72,11 @@ async fn report(
         Ok(None) => {
             // Opened for the first path that needs it: while a mount has a SQLite store open, no
             // other process can open it.
+            let settings = settings.ok_or_else(|| {
+                Problem::new(doing(), "the API has no report on a name in the volume").remedy(
+                    "give a file on a mount, or give no --endpoint and unset ASHLAR_ENDPOINT",
+                )
+            })?;
             if administration.is_none() {
                 *administration = Some(Administration::open(settings, "read the volume").await?);
             }

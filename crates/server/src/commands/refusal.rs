@@ -1,6 +1,6 @@
 //! The table of the errors of administrative commands, each with its remedy.
 
-use admin::AdminError;
+use admin::{AdminError, JobError};
 
 use problem::Problem;
 
@@ -64,6 +64,9 @@ pub(super) fn problem(doing: impl Into<String>, error: AdminError) -> Problem {
         }
         AdminError::NoSuchNode => Problem::new(doing, error)
             .remedy("give a file or directory on a mount, or BUCKET/KEY of the volume"),
+        AdminError::Job(JobError::NoSuchJob) => {
+            Problem::new(doing, error).remedy("`ashlar job list` prints all jobs")
+        }
         AdminError::Contended | AdminError::Late => Problem::new(doing, error).remedy("try again"),
         AdminError::Unread(error) => Problem::new("read the metadata store", error),
         AdminError::Corrupt(wrong) => Problem::new("read the metadata store", wrong),

@@ -3,7 +3,7 @@
 //! For example, `ashlar token add --action 'admin:List*' --expires 30d` prints a token that lists
 //! users and jobs for 30 days, and can do nothing else.
 
-use admin::{Admin, NewToken};
+use admin::{AccessKey, Admin, NewToken};
 use clap::Subcommand;
 use problem::Problem;
 
@@ -45,13 +45,26 @@ pub(crate) enum TokenCommand {
     },
 }
 
+impl TokenCommand {
+    /// Returns the action, for error texts.
+    pub(super) fn doing(&self) -> String {
+        match self {
+            TokenCommand::List { .. } => "list tokens".to_owned(),
+            TokenCommand::Add { .. } => "add a token".to_owned(),
+            TokenCommand::Remove { token } => format!("remove the token {token:?}"),
+        }
+    }
+
+    /// Returns true if the API has no endpoint for the command: each sender makes tokens of its own.
+    pub(crate) fn needs_store(&self) -> bool {
+        matches!(self, TokenCommand::Add { user: Some(_), .. })
+    }
+}
+
 /// Runs an `ashlar token` command.
 pub(crate) async fn run(settings: VolumeSettings, command: TokenCommand) -> Result<(), Problem> {
-    let administration = Administration::open(&settings, "manage tokens").await?;
-    let done = within(&settings, &administration.admin, command).await;
-    // The store closes also if the command has failed.
-    administration.close().await;
-    done
+    let within = async |admin: &Admin| within(&settings, admin, command).await;
+    Administration::with(&settings, "manage tokens", within).await?
 }
 
 async fn within(
@@ -60,7 +73,12 @@ async fn within(
     command: TokenCommand,
 ) -> Result<(), Problem> {
     match command {
-        TokenCommand::List { printing } => list(admin, printing).await,
+        TokenCommand::List { printing } => {
+            let tokens = admin.tokens().await;
+            let tokens = tokens.map_err(|error| refusal::problem("list tokens", error))?;
+            table(tokens).print(printing);
+            Ok(())
+        }
         TokenCommand::Add { action, user, description, expires, printing } => {
             let problem = |error| refusal::problem("add a token", error);
             let new = NewToken {
@@ -71,7 +89,7 @@ async fn within(
             };
             let sealer = UnderMasterKey(master_key(settings, admin, problem).await?);
             let added = admin.add_token(&new, &sealer).await.map_err(problem)?;
-            issued::print(&added.token, ("token", "token", Some(&added.text)), printing);
+            issued::print((&added.token).into(), ("token", "token", Some(&added.text)), printing);
             Ok(())
         }
         TokenCommand::Remove { token } => {
@@ -82,10 +100,8 @@ async fn within(
     }
 }
 
-/// Prints a line for each token.
-async fn list(admin: &Admin, printing: Printing) -> Result<(), Problem> {
-    let tokens = admin.tokens().await;
-    let tokens = tokens.map_err(|error| refusal::problem("list tokens", error))?;
+/// Returns the list of tokens.
+pub(super) fn table(tokens: Vec<AccessKey>) -> Table {
     let columns =
         ["access_key", "user", "enabled", "actions", "expires", "last_used", "made", "description"];
     let mut table = Table::new(&columns);
@@ -101,6 +117,5 @@ async fn list(admin: &Admin, printing: Printing) -> Result<(), Problem> {
             Cell::text(&token.description),
         ]);
     }
-    table.print(printing);
-    Ok(())
+    table
 }

@@ -58,20 +58,34 @@ pub(crate) enum TrashCommand {
     },
 }
 
+/// The columns of the list of items.
+pub(super) const COLUMNS: [&str; 4] = ["key", "since", "bytes", "id"];
+
+impl TrashCommand {
+    /// Returns the bucket, and the action for error texts.
+    pub(super) fn doing(&self) -> (String, String) {
+        match self {
+            TrashCommand::List { bucket, .. } => {
+                (bucket.clone(), format!("list the trash of {bucket:?}"))
+            }
+            TrashCommand::Restore { bucket, key, .. } => {
+                (bucket.clone(), format!("restore {key:?} from the trash of {bucket:?}"))
+            }
+            TrashCommand::Empty { bucket, .. } => {
+                (bucket.clone(), format!("empty the trash of {bucket:?}"))
+            }
+        }
+    }
+}
+
 /// Runs an `ashlar trash` command. Gateways may be running.
 pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Result<(), Problem> {
-    let (bucket, doing) = match &command {
-        TrashCommand::List { bucket, .. } => (bucket, format!("list the trash of {bucket:?}")),
-        TrashCommand::Restore { bucket, key, .. } => {
-            (bucket, format!("restore {key:?} from the trash of {bucket:?}"))
-        }
-        TrashCommand::Empty { bucket, .. } => (bucket, format!("empty the trash of {bucket:?}")),
-    };
+    let (bucket, doing) = command.doing();
     // The block store is opened, too, because deleted items free their blocks.
     let (meta, sole) = upkeep::existing(&settings, &doing).await?;
     let blocks = engines::blocks(&settings.blocks, upkeep::seed()?).await?;
     let admin = operator::over(Arc::clone(&meta));
-    let done = match admin.trash(blocks.store, bucket, sole).await {
+    let done = match admin.trash(blocks.store, &bucket, sole).await {
         Ok(trash) => {
             let done = within(&trash, &command).await;
             trash.close().await;
@@ -91,7 +105,7 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
         }
         TrashCommand::Restore { key, id, all: false, .. } => {
             trash.restore(key.as_bytes(), *id).await?;
-            say(format_args!("restored {}", safe_name(key.as_bytes())));
+            say_restored_key(key.as_bytes());
             Ok(())
         }
         TrashCommand::Restore { key, .. } => {
@@ -102,18 +116,33 @@ async fn within(trash: &BucketTrash, command: &TrashCommand) -> Result<(), Admin
             let restored = restored.await;
             bar.finish_and_clear();
             let restored = restored?;
-            say(format_args!("restored {} keys", restored.restored));
-            if restored.taken > 0 {
-                say(format_args!("skipped {} keys that have an object", restored.taken));
-            }
+            say_restored(restored.restored, restored.taken);
             Ok(())
         }
         TrashCommand::Empty { prefix, .. } => {
             let removed = trash.empty(prefix.as_bytes()).await?;
-            say(format_args!("deleted {removed} items permanently"));
+            say_emptied(removed);
             Ok(())
         }
     }
+}
+
+/// Prints the key that has its object back.
+pub(super) fn say_restored_key(key: &[u8]) {
+    say(format_args!("restored {}", safe_name(key)));
+}
+
+/// Prints the numbers of keys that have their objects back, and of those that have another one.
+pub(super) fn say_restored(restored: u64, taken: u64) {
+    say(format_args!("restored {restored} keys"));
+    if taken > 0 {
+        say(format_args!("skipped {taken} keys that have an object"));
+    }
+}
+
+/// Prints the number of items that were deleted.
+pub(super) fn say_emptied(removed: u64) {
+    say(format_args!("deleted {removed} items permanently"));
 }
 
 /// Prints a line for each item whose key has the prefix.
@@ -126,7 +155,7 @@ async fn list(trash: &BucketTrash, prefix: &[u8], printing: Printing) -> Result<
         if after.is_none() {
             return Ok(());
         }
-        let mut table = Table::new(&["key", "since", "bytes", "id"]);
+        let mut table = Table::new(&COLUMNS);
         for (key, trashed) in page {
             let id = Cell::text(&trashed.id.to_string());
             table.add(vec![

@@ -104,13 +104,28 @@ pub(crate) enum UserCommand {
     },
 }
 
+impl UserCommand {
+    /// Returns the action, for error texts.
+    pub(super) fn doing(&self) -> String {
+        match self {
+            UserCommand::Add { name, .. } => format!("add the access key {name:?}"),
+            UserCommand::List { .. } => "list access keys".to_owned(),
+            UserCommand::Show { name, .. } => format!("show the user {name:?}"),
+            UserCommand::Set { name, .. } => format!("change the access key {name:?}"),
+            UserCommand::Enable { name } => format!("enable the user {name:?}"),
+            UserCommand::Disable { name } => format!("disable the user {name:?}"),
+            UserCommand::Remove { name } => format!("remove the access key {name:?}"),
+            UserCommand::Policy { name, .. } => {
+                format!("change the policies of the access key {name:?}")
+            }
+        }
+    }
+}
+
 /// Runs an `ashlar user` command.
 pub(crate) async fn run(settings: VolumeSettings, command: UserCommand) -> Result<(), Problem> {
-    let administration = Administration::open(&settings, "manage access keys").await?;
-    let done = within(&settings, &administration.admin, command).await;
-    // The store closes also if the command has failed.
-    administration.close().await;
-    done
+    let within = async |admin: &Admin| within(&settings, admin, command).await;
+    Administration::with(&settings, "manage access keys", within).await?
 }
 
 async fn within(
@@ -118,7 +133,8 @@ async fn within(
     admin: &Admin,
     command: UserCommand,
 ) -> Result<(), Problem> {
-    let (doing, done) = match command {
+    let doing = command.doing();
+    let done = match command {
         UserCommand::Add { name, policy, account, uid, gid, umask, secret_file, printing } => {
             let (access_key, umask, policies) = (&*name, umask.0, &*policy);
             let account = owning_account(admin, account.as_deref()).await?;
@@ -127,31 +143,18 @@ async fn within(
             return add(settings, admin, new, (secret_file, printing)).await;
         }
         UserCommand::List { printing } => {
-            ("list access keys".to_owned(), list(admin, printing).await)
+            admin.users().await.map(|users| table(users).print(printing))
         }
-        UserCommand::Show { name, printing } => {
-            (format!("show the user {name:?}"), show(admin, &name, printing).await)
-        }
+        UserCommand::Show { name, printing } => show(admin, &name, printing).await,
         UserCommand::Set { name, uid, gid, umask } => {
             let owner = (uid, gid, umask.map(|umask| umask.0));
-            let set = admin.set_user_owner(&name, owner, None).await;
-            (format!("change the access key {name:?}"), set)
+            admin.set_user_owner(&name, owner, None).await
         }
-        UserCommand::Enable { name } => {
-            let set = admin.set_user_enabled(&name, true, None).await;
-            (format!("enable the user {name:?}"), set)
-        }
-        UserCommand::Disable { name } => {
-            let set = admin.set_user_enabled(&name, false, None).await;
-            (format!("disable the user {name:?}"), set)
-        }
-        UserCommand::Remove { name } => {
-            let removed = admin.remove_user(&name, None).await;
-            (format!("remove the access key {name:?}"), removed)
-        }
+        UserCommand::Enable { name } => admin.set_user_enabled(&name, true, None).await,
+        UserCommand::Disable { name } => admin.set_user_enabled(&name, false, None).await,
+        UserCommand::Remove { name } => admin.remove_user(&name, None).await,
         UserCommand::Policy { name, policies } => {
-            let set = admin.set_user_policies(&name, &policies, None).await;
-            (format!("change the policies of the access key {name:?}"), set)
+            admin.set_user_policies(&name, &policies, None).await
         }
     };
     done.map_err(|error| refusal::problem(doing, error))
@@ -189,18 +192,23 @@ async fn add(
     let new = NewUser { secret: given.as_ref().map(Secret::expose), ..new };
     let issued = admin.add_user(&new, &UnderMasterKey(master)).await.map_err(problem)?;
     let secret = given.is_none().then_some(issued.secret.as_str());
-    issued::print(&issued.key, ("secret key", "secret_key", secret), printing);
+    issued::print((&issued.key).into(), ("secret key", "secret_key", secret), printing);
+    say_policies(&issued.key.policies, printing);
+    Ok(())
+}
+
+/// Prints the policies of a new user for people.
+pub(super) fn say_policies(policies: &[String], printing: Printing) {
     if !printing.is_json() {
-        match issued.key.policies.as_slice() {
+        match policies {
             [] => say(format_args!("policies    none: the key has no permissions yet")),
             policies => say(format_args!("policies    {}", policies.join(" "))),
         }
     }
-    Ok(())
 }
 
-/// Prints a line for each user.
-async fn list(admin: &Admin, printing: Printing) -> Result<(), AdminError> {
+/// Returns the list of users.
+pub(super) fn table(users: Vec<AccessKey>) -> Table {
     let columns = [
         "name",
         "account",
@@ -214,7 +222,7 @@ async fn list(admin: &Admin, printing: Printing) -> Result<(), AdminError> {
         "last_used",
     ];
     let mut table = Table::new(&columns);
-    for user in admin.users().await? {
+    for user in users {
         table.add(vec![
             Cell::text(&user.access_key),
             Cell::text(&user.account.to_string()),
@@ -228,18 +236,30 @@ async fn list(admin: &Admin, printing: Printing) -> Result<(), AdminError> {
             Cell::time(user.last_used),
         ]);
     }
-    table.print(printing);
-    Ok(())
+    table
 }
 
 /// Prints a user, and a line for each of its keys.
 async fn show(admin: &Admin, name: &str, printing: Printing) -> Result<(), AdminError> {
     let overview = admin.user_overview(name).await?;
-    let user = &overview.user;
     let keys: Vec<AccessKey> =
         overview.keys.iter().filter(|key| key.actions.is_none()).cloned().collect();
     let tokens = overview.keys.iter().filter(|key| key.actions.is_some());
-    let groups = overview.groups.iter().map(|group| group.name.clone());
+    let tokens = tokens.map(|token| token.access_key.clone()).collect();
+    let mut user = overview.user;
+    user.last_used = overview.last_used;
+    print(&user, &keys, tokens, overview.effective_policies, printing);
+    Ok(())
+}
+
+/// Prints a user with the policies in force, and a line for each of its keys.
+pub(super) fn print(
+    user: &AccessKey,
+    keys: &[AccessKey],
+    tokens: Vec<String>,
+    effective_policies: Vec<String>,
+    printing: Printing,
+) {
     let properties = vec![
         ("name", Cell::text(&user.access_key)),
         ("account", Cell::text(&user.account.to_string())),
@@ -250,12 +270,11 @@ async fn show(admin: &Admin, name: &str, printing: Printing) -> Result<(), Admin
         ("description", Cell::text(&user.description)),
         ("made", Cell::Time(user.made)),
         ("expires", Cell::time(user.expires)),
-        ("last_used", Cell::time(overview.last_used)),
+        ("last_used", Cell::time(user.last_used)),
         ("policies", Cell::Names(user.policies.clone())),
-        ("groups", Cell::Names(groups.collect())),
-        ("effective_policies", Cell::Names(overview.effective_policies)),
-        ("tokens", Cell::Names(tokens.map(|token| token.access_key.clone()).collect())),
+        ("groups", Cell::Names(user.groups.clone())),
+        ("effective_policies", Cell::Names(effective_policies)),
+        ("tokens", Cell::Names(tokens)),
     ];
-    print_with_list(&properties, ("keys", &key::table(&keys)), printing);
-    Ok(())
+    print_with_list(&properties, ("keys", &key::table(keys)), printing);
 }

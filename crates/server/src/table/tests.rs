@@ -21,6 +21,18 @@ fn a_terminal_gets_aligned_columns_and_human_sizes() {
 }
 
 #[test]
+fn pairs_become_an_object() {
+    let pairs = Cell::Pairs(vec![
+        ("source".to_owned(), Cell::text("a\nb")),
+        ("bytes".to_owned(), Cell::Bytes(2 << 20)),
+    ]);
+    assert_eq!(pairs.json(), json!({ "source": "a\nb", "bytes": 2 << 20 }));
+    assert!(pairs.shown(true).ends_with(", bytes=2.00 MiB"), "{}", pairs.shown(true));
+    assert!(!pairs.shown(true).contains('\n'), "a name must not break a line");
+    assert_eq!(Cell::Pairs(Vec::new()).shown(true), "-");
+}
+
+#[test]
 fn a_number_that_is_no_size_has_no_separators() {
     // A uid is one of them, and a person copies it into another command.
     assert_eq!(Cell::Count(1_000).shown(true), "1000");
