@@ -5,11 +5,13 @@
 //! away for now, and 78 if the settings are wrong. For example, `ashlar fsck` of a volume with a
 //! lost block prints the finding and exits with 3.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::Resettable;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::administer::AdminCommand;
 use crate::commands::{bench, check, dump, fstab, mount, node, pages, stats, upkeep, warmup};
@@ -157,7 +159,7 @@ pub fn main() -> ExitCode {
         eprintln!("ashlar: {}", fstab::run(words));
         return ExitCode::FAILURE;
     }
-    match run(Cli::parse()) {
+    match run(parse()) {
         Ok(Outcome::Success) => ExitCode::SUCCESS,
         Ok(Outcome::Findings) => ExitCode::from(3),
         Err(problem) => {
@@ -167,6 +169,23 @@ pub fn main() -> ExitCode {
             exit_status(problem.cause())
         }
     }
+}
+
+/// Parses the arguments and the variables of options. Ends the program if they are wrong.
+fn parse() -> Cli {
+    let mut command = without_variables(Cli::command(), &environment::is_empty);
+    let mut matches = command.clone().get_matches();
+    let parsed = Cli::from_arg_matches_mut(&mut matches);
+    parsed.unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+/// Returns the description of the command line without the variables that `is_empty` names. A compose
+/// file can unset a variable only by an empty text, which no number and no path parses.
+fn without_variables(command: clap::Command, is_empty: &impl Fn(&OsStr) -> bool) -> clap::Command {
+    let without = command.mut_args(|arg| {
+        if arg.get_env().is_some_and(is_empty) { arg.env(Resettable::Reset) } else { arg }
+    });
+    without.mut_subcommands(|command| without_variables(command, is_empty))
 }
 
 /// Returns the exit status of a failed command. systemd and other service managers know the two

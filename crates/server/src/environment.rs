@@ -5,6 +5,7 @@
 //! a command line or in a configuration file. For example,
 //! `ASHLAR_META_PASSWORD_FILE=/run/secrets/meta` names the file with the database's password.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use identity::Secret;
@@ -22,6 +23,12 @@ pub(crate) fn variable(name: &str) -> Result<Option<String>, Problem> {
             Err(Problem::new(format!("read the variable {name}"), "it is not UTF-8"))
         }
     }
+}
+
+/// Returns true if a variable is set to an empty text, as a compose file sets a variable without a
+/// value.
+pub(crate) fn is_empty(name: &OsStr) -> bool {
+    std::env::var_os(name).is_some_and(|value| value.is_empty())
 }
 
 /// Returns a secret from the variable `name`, from the file that the variable `name` with the suffix

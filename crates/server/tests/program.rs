@@ -116,6 +116,28 @@ fn a_second_signal_ends_the_gateway_at_once() {
 }
 
 #[test]
+fn an_empty_variable_leaves_an_option_unset() {
+    let folder = Folder::new();
+    folder.write("ashlar.toml", "region = \"file\"\n");
+    let config = folder.path("ashlar.toml");
+    let help = folder.run(&["check-config", "--help"], &[]).out;
+    let names = help.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next());
+    let names: Vec<&str> = names.filter(|name| *name != "ASHLAR_CONFIG").collect();
+    assert!(names.len() > 40, "{names:?}");
+    let command = ["check-config", "--config", &config];
+    let unset = folder.run(&command, &[("ASHLAR_DATA_DIR", "ashlar-data")]);
+    assert!(unset.out.contains("region = \"file\""), "{}", unset.out);
+    // One after the other, so that a failure names its variable.
+    for name in &names {
+        let variables = [("ASHLAR_DATA_DIR", "ashlar-data"), (*name, "")];
+        let done = folder.run(&command, &variables);
+        assert_eq!((done.code, &done.out), (Some(0), &unset.out), "{name}: {}", done.log);
+    }
+    let empty: Vec<(&str, &str)> = names.iter().map(|name| (*name, "")).collect();
+    assert_eq!(folder.run(&command, &empty).out, unset.out);
+}
+
+#[test]
 fn flags_override_variables_and_variables_override_the_file() {
     let folder = Folder::new();
     folder.write("ashlar.toml", "region = \"file\"\nlisten = \"file:1\"\nrequests_max = 7\n");

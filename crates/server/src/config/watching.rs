@@ -31,7 +31,7 @@ impl Watching {
             }
             sink @ (LogSink::File(_) | LogSink::Off) => sink,
         };
-        let admin_listen = match ListenAt::parse(watching.mount_admin_listen) {
+        let admin_listen = match ListenAt::parse(watching.mount_admin_listen.as_deref()) {
             ListenAt::Default | ListenAt::Off => None,
             ListenAt::At(address) => Some(address),
         };
