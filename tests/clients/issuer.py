@@ -1,4 +1,5 @@
-"""An OpenID issuer on the loopback interface: keys, tokens, and a server that publishes the keys.
+"""An OpenID issuer on the loopback interface: keys, tokens, a server that publishes the keys, and the
+login of a person with a browser (authorization code flow with a proof key).
 
 Tokens are built by hand, because no library creates invalid ones.
 """
@@ -9,10 +10,12 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import secrets
 import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -27,6 +30,12 @@ def encode(part):
     if not isinstance(part, bytes):
         part = json.dumps(part).encode()
     return base64.urlsafe_b64encode(part).rstrip(b"=").decode()
+
+
+def single(parameters):
+    """Returns parameters that are there once."""
+    assert all(len(values) == 1 for values in parameters.values()), parameters
+    return {name: values[0] for name, values in parameters.items()}
 
 
 class Key:
@@ -81,11 +90,34 @@ class Authority:
         return made.add_extension(extension, critical=True).sign(signer, hashes.SHA256())
 
 
+class Client:
+    """A client of the issuer: a program at which people log in."""
+
+    def __init__(self, client_id, secret, redirect_url):
+        self.id, self.secret, self.redirect_url = client_id, secret, redirect_url
+
+    def is_sent(self, headers, form):
+        """True if a request has the id and the secret of the client."""
+        scheme, _, pair = headers.get("Authorization", "").partition(" ")
+        if scheme != "Basic":
+            return False
+        given = [unquote_plus(part) for part in base64.b64decode(pair).decode().split(":")]
+        return given == [self.id, self.secret] and form.get("client_id") == self.id
+
+
 class Issuer:
     """An issuer. It serves until it is stopped."""
 
-    def __init__(self, authority=None):
+    def __init__(self, authority=None, host="127.0.0.1"):
         self.authority = authority
+        self.host = host
+        # The client whose people can log in, and the codes that it has not redeemed.
+        self.client = None
+        self.codes = {}
+        self.codes_given = []
+        # The error that the next logins get, and the changes of the claims of their tokens.
+        self.denies = None
+        self.login_claims = {}
         self.keys = [Key("first")]
         self.padding = 0
         self.asked = []
@@ -99,11 +131,26 @@ class Issuer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 issuer.asked.append(self.path)
+                if urlsplit(self.path).path == "/realm/authorize":
+                    self.send_response(302)
+                    self.send_header("Location", issuer.authorize(urlsplit(self.path).query))
+                    self.finish_with(b"")
+                    return
                 body = issuer.answer(self.path)
                 self.send_response(200 if body else 404)
-                self.send_header("Content-Length", str(len(body or b"")))
+                self.finish_with(body or b"")
+
+            def do_POST(self):
+                issuer.asked.append(self.path)
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                status, answer = issuer.redeem(self.headers, single(parse_qs(body)))
+                self.send_response(status)
+                self.finish_with(json.dumps(answer).encode())
+
+            def finish_with(self, body):
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body or b"")
+                self.wfile.write(body)
 
             def log_message(self, *_):
                 pass
@@ -111,7 +158,7 @@ class Issuer:
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.port = self._server.server_address[1]
         scheme = "https" if self.authority else "http"
-        self.url = f"{scheme}://127.0.0.1:{self.port}/realm"
+        self.url = f"{scheme}://{self.host}:{self.port}/realm"
         if self.authority:
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.load_cert_chain(self.authority.chain)
@@ -125,11 +172,45 @@ class Issuer:
 
     def answer(self, path):
         if path == "/realm/.well-known/openid-configuration":
-            return json.dumps({"issuer": self.url, "jwks_uri": f"{self.url}/keys"}).encode()
+            members = {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+            members["authorization_endpoint"] = f"{self.url}/authorize"
+            members["token_endpoint"] = f"{self.url}/token"
+            return json.dumps(members).encode()
         if path == "/realm/keys":
             keys = [key.jwk() for key in self.keys]
             return json.dumps({"keys": keys, "padding": "x" * self.padding}).encode()
         return None
+
+    def authorize(self, query):
+        """The login of a person who is known and agrees. Returns the URL to go back to."""
+        asked = single(parse_qs(query))
+        assert asked["client_id"] == self.client.id
+        assert asked["redirect_uri"] == self.client.redirect_url
+        assert asked["response_type"] == "code" and "openid" in asked["scope"].split()
+        assert asked["code_challenge_method"] == "S256" and len(asked["code_challenge"]) == 43
+        answer = {"state": asked["state"], "iss": self.url}
+        if self.denies:
+            answer["error"], answer["error_description"] = self.denies
+        else:
+            answer["code"] = secrets.token_urlsafe()
+            self.codes[answer["code"]] = (asked["code_challenge"], asked["nonce"])
+            self.codes_given.append(answer["code"])
+        return f"{self.client.redirect_url}?{urlencode(answer)}"
+
+    def redeem(self, headers, form):
+        """Exchanges a code for a token, once. Returns the status and the document."""
+        if not self.client.is_sent(headers, form):
+            return 401, {"error": "invalid_client"}
+        known = self.codes.pop(form["code"], None)
+        hashed = encode(hashlib.sha256(form["code_verifier"].encode()).digest())
+        is_same_place = form["redirect_uri"] == self.client.redirect_url
+        if not known or form["grant_type"] != "authorization_code" or not is_same_place:
+            return 400, {"error": "invalid_grant", "error_description": "the code is unknown"}
+        challenge, nonce = known
+        if hashed != challenge:
+            return 400, {"error": "invalid_grant", "error_description": "the verifier is wrong"}
+        claims = {"aud": self.client.id, "nonce": nonce, **self.login_claims}
+        return 200, {"token_type": "Bearer", "id_token": self.token(**claims)}
 
     def claims(self, **changes):
         """Returns the claims of a valid token, with changes; None removes a claim."""

@@ -7,8 +7,11 @@
 use std::borrow::Cow;
 
 /// Query parameters with a secret, in lower case. Customer keys and tokens of web identities are
-/// here because a presigned URL or an STS request can have them in its query.
-const SECRETS: [&str; 9] = [
+/// here because a presigned URL or an STS request can have them in its query. A browser brings `code`
+/// and `state` from an OpenID issuer.
+const SECRETS: [&str; 11] = [
+    "code",
+    "state",
     "signature",
     "token",
     "webidentitytoken",

@@ -123,7 +123,7 @@ fn unknown_issuer(token: &UnverifiedToken<'_>) -> Fault {
 }
 
 /// Returns the web identity in a verified token. Fails if the role does not admit it.
-fn identity(role: &WebRole, claims: &Claims) -> Result<WebIdentity, Fault> {
+pub(crate) fn identity(role: &WebRole, claims: &Claims) -> Result<WebIdentity, Fault> {
     // The required claims come first: a user outside the role must not learn more about the role.
     let required = required(role, claims)?;
     let mut kept = Vec::with_capacity(role.claims.len());
@@ -190,7 +190,7 @@ fn texts(claims: &Claims, name: &str) -> Result<Option<Vec<String>>, Fault> {
 }
 
 /// Returns the STS fault for a token that failed verification.
-fn refused(error: TokenError) -> Fault {
+pub(crate) fn refused(error: TokenError) -> Fault {
     let invalid = |why: &'static str| Fault::because(Code::InvalidIdentityToken, why);
     match error {
         TokenError::Audience => invalid("Incorrect token audience"),

@@ -7,7 +7,8 @@
 //! - [`Access::authenticate`] verifies the signature of a request, also that of a session with
 //!   temporary credentials, and returns the [`Identity`] of the sender.
 //! - [`Access::assume_role`] and [`Access::assume_role_with_web_identity`] begin such sessions.
-//! - [`Access::log_in`] and [`Access::resume`] are the logins of people in a view with pages.
+//! - [`Access::log_in`] and [`Access::resume`] are the logins of people in a view with pages;
+//!   [`Access::begin_web_login`] and [`Access::finish_web_login`] are those at an OpenID issuer.
 //! - [`Sender`] decides about the permissions of one authenticated request: with the policies of its
 //!   user and its session, the bucket policy, the ACLs and the public access block.
 //!
@@ -32,13 +33,18 @@ mod follow;
 mod login;
 mod origin;
 mod sender;
+mod web_login;
 
 pub use access::{
     Access, Bearer, BearerError, Identity, MasterKey, SealError, Secret, UMASK_DEFAULT, Unusable,
-    WebRole,
+    WebLogin, WebRole,
 };
 pub use assume_role::WebSession;
 pub use authenticate::{AcceptedSignatures, Authenticated};
 pub use login::{LOGIN_IDLE_MAX, LOGIN_MAX, Login, LoginError, TICKET_BYTES_MAX};
+pub use openid::{CodeClient, CodeError, ProviderError};
 pub use origin::{ClientAddress, RequestOrigin};
 pub use sender::Sender;
+pub use web_login::{
+    BegunWebLogin, FinishedWebLogin, WEB_LOGIN_WAIT, WebLoginAttempt, WebLoginError, WebLoginOffer,
+};

@@ -211,7 +211,7 @@ impl Login {
     }
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Fault> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Fault> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
         tracing::error!(%error, "cannot begin a login: the machine gives no random bytes");

@@ -5,9 +5,9 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{Request, StatusCode};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -31,9 +31,12 @@ pub const DOCUMENT_BYTES_MAX: usize = 256 << 10;
 /// The maximum size in bytes of the status line and headers of a response from an issuer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
+const HAS_EXTRAS: &str = "it has a user, a query or a fragment";
+
 /// Fetches documents of one issuer. It follows no redirects and uses no proxy.
+#[derive(Clone)]
 pub(crate) struct Fetcher {
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     plain: bool,
 }
 
@@ -82,11 +85,17 @@ impl Fetcher {
     /// Parses a URL and checks that it may be requested: HTTPS, or plain HTTP within this machine
     /// or if the operator allows it. Fails with the reason.
     pub(crate) fn check(&self, text: &str) -> Result<Url, &'static str> {
+        let url = self.check_endpoint(text)?;
+        // A query has no meaning in the URL of an issuer.
+        if url.query().is_some() { Err(HAS_EXTRAS) } else { Ok(url) }
+    }
+
+    /// As [`Fetcher::check`], for an endpoint, which may have a query.
+    pub(crate) fn check_endpoint(&self, text: &str) -> Result<Url, &'static str> {
         let url = Url::parse(text).map_err(|_| "it is not a URL")?;
-        // A user, a query or a fragment has no meaning in the URL of an issuer.
-        let has_extras = url.query().is_some() || url.fragment().is_some();
-        if has_extras || !url.username().is_empty() || url.password().is_some() {
-            return Err("it has a user, a query or a fragment");
+        let has_user = !url.username().is_empty() || url.password().is_some();
+        if has_user || url.fragment().is_some() {
+            return Err(HAS_EXTRAS);
         }
         // Plain HTTP is safe only within this machine.
         let is_local = match url.host() {
@@ -110,15 +119,38 @@ impl Fetcher {
     /// operator.
     pub(crate) async fn get(&self, url: &Url) -> Result<Bytes, String> {
         let request = Request::get(url.as_str()).header(ACCEPT, "application/json");
-        let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
-        let response = self.client.request(request).await.map_err(|error| error_chain(&error))?;
-        if response.status() != StatusCode::OK {
-            return Err(format!("it answers {}", response.status()));
+        let request = request.body(Full::default()).map_err(|error| error.to_string())?;
+        match self.send(request).await? {
+            (StatusCode::OK, document) => Ok(document),
+            (status, _) => Err(format!("it answers {status}")),
         }
+    }
+
+    /// Sends a form to a URL, with the value of the header `Authorization` if there is one. Returns
+    /// the status and the document of the response. The error is a text for the operator.
+    pub(crate) async fn post(
+        &self,
+        url: &Url,
+        form: String,
+        authorization: Option<&str>,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let mut request = Request::post(url.as_str())
+            .header(ACCEPT, "application/json")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::from(form)).map_err(|error| error.to_string())?;
+        self.send(request).await
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes), String> {
+        let response = self.client.request(request).await.map_err(|error| error_chain(&error))?;
+        let status = response.status();
         // The limit applies while the body arrives, because its length may not be announced.
         let body = Limited::new(response.into_body(), DOCUMENT_BYTES_MAX);
         let body = body.collect().await.map_err(|error| error_chain(&*error))?;
-        Ok(body.to_bytes())
+        Ok((status, body.to_bytes()))
     }
 }
 

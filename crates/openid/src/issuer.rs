@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use crate::claims::{Claims, check};
 use crate::discovery;
+use crate::endpoints::EndpointCache;
 use crate::error::{IssuerError, TokenError};
 use crate::fetch::Fetcher;
 use crate::key_cache::KeyCache;
@@ -30,6 +31,8 @@ pub struct IssuerSettings {
 pub struct Issuer {
     url: String,
     keys: Arc<KeyCache>,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) endpoints: EndpointCache,
 }
 
 impl Issuer {
@@ -41,8 +44,9 @@ impl Issuer {
     pub fn new(settings: IssuerSettings, tasks: Tasks) -> Result<Issuer, IssuerError> {
         let fetcher = Fetcher::new(settings.authorities.as_deref(), settings.allow_http)?;
         discovery::configuration_url(&fetcher, &settings.url).map_err(IssuerError::Url)?;
-        let keys = KeyCache::new(settings.url.clone(), fetcher, tasks);
-        Ok(Issuer { url: settings.url, keys })
+        let keys = KeyCache::new(settings.url.clone(), fetcher.clone(), tasks.clone());
+        let endpoints = EndpointCache::new(settings.url.clone(), fetcher.clone(), tasks);
+        Ok(Issuer { url: settings.url, keys, fetcher, endpoints })
     }
 
     /// Returns the issuer's URL.

@@ -7,6 +7,9 @@
 //! the issuer to ask. For example, a token with `"iss": "https://idp.example.com"` is verified with
 //! the keys of the issuer with this URL, or refused if there is none.
 //!
+//! A person logs in with a browser by the authorization code flow: [`Issuer::authorization_url`] is
+//! the page of the issuer, and [`Issuer::redeem`] exchanges the code with which the browser returns.
+//!
 //! The sender of a token is not trusted before verification, so the cost of a token has limits: the
 //! length of the token, the number of claims that are read, the frequency of requests to the
 //! issuer, their duration, the size of the response, and the number of requests that wait for it.
@@ -14,7 +17,9 @@
 //! The crate does not know the permissions of the token's holder.
 
 mod claims;
+mod code;
 mod discovery;
+mod endpoints;
 mod error;
 mod fetch;
 mod first_claims;
@@ -26,6 +31,7 @@ mod tests;
 mod token;
 
 pub use claims::{ClaimTexts, Claims, LEEWAY};
+pub use code::{CodeClient, CodeError, CodeRequest, ProviderError};
 pub use error::{IssuerError, TokenError};
 pub use fetch::{DOCUMENT_BYTES_MAX, FETCH_DEADLINE};
 pub use first_claims::AUDIENCES_MAX;

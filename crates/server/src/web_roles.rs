@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use identity::WebRole;
+use identity::{CodeClient, WebLogin, WebRole};
 use openid::{Issuer, IssuerSettings};
 use record::AccountId;
 use runtime::Tasks;
 
-use crate::config::OpenIdRole;
+use crate::config::{OpenIdLogin, OpenIdRole};
+use crate::private;
 use problem::Problem;
 
 /// Returns the roles of the settings, each with its issuer. Roles with the same issuer URL,
@@ -44,9 +45,32 @@ pub(crate) fn from_settings(settings: &[OpenIdRole]) -> Result<Vec<WebRole>, Pro
             uid,
             gid,
             umask,
+            login: role.login.as_ref().map(|login| self::login(role, login)).transpose()?,
         });
     }
     Ok(roles)
+}
+
+/// Returns the login of a role. Fails if the secret of its client cannot be read.
+fn login(role: &OpenIdRole, login: &OpenIdLogin) -> Result<WebLogin, Problem> {
+    let secret = login.client_secret_file.as_ref().map(|path| {
+        private::given(path)?;
+        let doing = || format!("read the secret of an OpenID client in {}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| Problem::new(doing(), error))?;
+        // Editors add a line end, which is no part of the secret.
+        match text.trim() {
+            "" => Err(Problem::new(doing(), "the file is empty")),
+            secret => Ok(secret.to_owned()),
+        }
+    });
+    let client = CodeClient {
+        id: login.client_id.clone(),
+        secret: secret.transpose()?,
+        redirect_url: login.redirect_url.clone(),
+        scopes: login.scopes.clone(),
+    };
+    let label = login.label.clone().unwrap_or_else(|| role.role.clone());
+    Ok(WebLogin { client, label, session: login.session() })
 }
 
 /// Returns the issuer of a role. Fails if its certificates cannot be read or its URL is invalid.

@@ -17,7 +17,7 @@ use crate::reply::Reply;
 use crate::routes::Route;
 use crate::state::{ConsoleSettings, ConsoleState};
 use crate::visit::Visit;
-use crate::{assets, cookies, forms, layout, login, origin, routes};
+use crate::{assets, cookies, forms, layout, login, origin, routes, web_login};
 
 /// The parameter of the pages about one object.
 #[derive(Debug, Deserialize)]
@@ -58,6 +58,10 @@ impl Console {
     pub fn note_claimed(&self, path: &str, served: &mut ApiServed) {
         if path == login::PATH {
             served.operation = "ConsoleLogin";
+        } else if path == web_login::BEGIN_PATH {
+            served.operation = "ConsoleWebLoginBegin";
+        } else if path == web_login::CALLBACK_PATH {
+            served.operation = "ConsoleWebLogin";
         } else if assets::find(path).is_some() {
             served.operation = "ConsoleAsset";
         } else if let Ok(route) = Route::parse(path) {
@@ -77,6 +81,11 @@ impl Console {
         }
         if head.uri.path() == login::PATH {
             return login::respond(&self.0, head, body, notes).await;
+        }
+        match head.uri.path() {
+            web_login::BEGIN_PATH => return web_login::begin(&self.0, head, notes).await,
+            web_login::CALLBACK_PATH => return web_login::finish(&self.0, head, notes).await,
+            _ => {}
         }
         let now = self.0.now();
         let ticket = cookies::ticket(&head.headers, origin::is_secure(head));

@@ -44,12 +44,16 @@ const MENU: [(Section, &str, &str, Option<AdminAction>); 10] = [
     (Section::Me, "/me", "My access", None),
 ];
 
-fn head(title: &str) -> Markup {
+/// Returns the head of a page. If `next` is given, the browser goes on to this path by itself.
+fn head(title: &str, next: Option<&str>) -> Markup {
     html! {
         head {
             meta charset="utf-8";
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
+            @if let Some(next) = next {
+                meta http-equiv="refresh" content={ "0; url=" (next) };
+            }
             title { (title) " · Ashlar" }
             link rel="icon" href=(ICON.path()) type="image/svg+xml";
             link rel="stylesheet" href=(STYLE.path());
@@ -74,7 +78,7 @@ fn page(visit: &Visit<'_>, title: &str, section: Section, content: &Markup) -> M
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(title))
+            (head(title, None))
             body {
                 a.skip href="#content" { "Skip to the content" }
                 header.bar {
@@ -113,10 +117,21 @@ fn page(visit: &Visit<'_>, title: &str, section: Section, content: &Markup) -> M
 
 /// Returns a page for a person who is not logged in.
 pub(crate) fn bare(title: &str, content: &Markup) -> Markup {
+    bare_before(title, None, content)
+}
+
+/// Returns the page after a login at another site. The browser goes on to `next` by itself: a
+/// redirect would count as a request of the other site, which has no cookie of the login.
+pub(crate) fn leading_to(next: &str) -> Markup {
+    let content = html! { p { a href=(next) { "Go on" } } };
+    bare_before("You are logged in", Some(next), &content)
+}
+
+fn bare_before(title: &str, next: Option<&str>, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(title))
+            (head(title, next))
             body.bare {
                 main #content {
                     p.brand { img src=(ICON.path()) alt="" width="32" height="32"; "Ashlar" }

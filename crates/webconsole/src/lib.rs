@@ -33,6 +33,7 @@ mod share;
 mod state;
 mod throttle;
 mod visit;
+mod web_login;
 
 pub use crate::console::Console;
 pub use state::ConsoleSettings;

@@ -7,10 +7,9 @@ use adminapi::{ApiError, RequestNotes, SenderProof};
 use gateway::HttpBody;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
-use identity::{ClientAddress, LoginError};
+use identity::{Login, LoginError};
 use maud::{Markup, html};
 use serde::Deserialize;
-use std::net::{IpAddr, Ipv4Addr};
 
 use crate::paths::escape;
 use crate::reply::Reply;
@@ -20,6 +19,9 @@ use crate::{cookies, forms, layout, origin};
 
 /// The path of the page.
 pub(crate) const PATH: &str = "/login";
+
+/// The path that leads to the page of an OpenID issuer.
+pub(crate) const WEB_PATH: &str = "/login/openid";
 
 /// The limit of the form of a login in bytes. Its sender is not known yet.
 const FORM_BYTES_MAX: usize = 4 << 10;
@@ -71,7 +73,7 @@ pub(crate) async fn respond(
                 Some("changed") => Some(sentence(LoginError::Changed)),
                 Some(_) | None => None,
             };
-            let page = page(query.next.as_deref(), ended);
+            let page = page(state, query.next.as_deref(), ended);
             Ok(Reply::page(StatusCode::OK, page).into_response())
         }
         Method::POST => begin(state, head, body, &query, notes).await,
@@ -86,12 +88,11 @@ async fn begin(
     query: &Query,
     notes: &RequestNotes,
 ) -> Result<Response<HttpBody>, ApiError> {
-    let client: Option<&ClientAddress> = head.extensions.get();
-    let address = client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.address);
+    let address = origin::client(head);
     let next = query.next.as_deref();
     let refused = |status, code: &'static str, why: &str| {
         notes.note(|served| served.code = Some(code.into()));
-        Reply::page(status, page(next, Some(why))).into_response()
+        Reply::page(status, page(state, next, Some(why))).into_response()
     };
     // Before the body is read and a secret compared.
     if !state.throttle.admits(address) {
@@ -114,21 +115,31 @@ async fn begin(
         let why = "The access key or the secret is wrong.";
         return Ok(refused(StatusCode::FORBIDDEN, "WrongLogin", why));
     };
-    let ticket = access.ticket(&login, state.now()).map_err(ApiError::from)?;
-    // The sender of the new ticket is that of this request.
+    let ticket = ticket(state, &login, notes)?;
+    let mut response = Reply::redirect(local(next)).into_response();
+    cookies::set(response.headers_mut(), &ticket, origin::is_secure(head));
+    Ok(response)
+}
+
+/// Returns the ticket of a new login, and notes its sender as that of this request.
+pub(crate) fn ticket(
+    state: &ConsoleState,
+    login: &Login,
+    notes: &RequestNotes,
+) -> Result<String, ApiError> {
+    let access = state.api.access();
+    let ticket = access.ticket(login, state.now()).map_err(ApiError::from)?;
     if let Ok((_, authenticated)) = access.resume(&ticket, state.now()) {
         notes.note(|served| {
             served.requester = authenticated.identity;
             served.proof = Some(SenderProof::Login);
         });
     }
-    let mut response = Reply::redirect(local(next)).into_response();
-    cookies::set(response.headers_mut(), &ticket, origin::is_secure(head));
-    Ok(response)
+    Ok(ticket)
 }
 
 /// Returns the beginning of a text of a client for the log.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(128).collect()
 }
 
@@ -142,7 +153,7 @@ pub(crate) fn end(visit: &Visit<'_>) -> Reply {
 
 /// Returns the path to open after the login. A path of another host, such as `//evil.example`, is
 /// the first page instead.
-fn local(next: Option<&str>) -> &str {
+pub(crate) fn local(next: Option<&str>) -> &str {
     // Browsers drop tabs and line ends of a path, so `/<tab>/evil.example` is refused, too.
     let is_plain = |next: &&str| next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     next.filter(|next| next.starts_with('/') && !next.starts_with("//"))
@@ -150,7 +161,7 @@ fn local(next: Option<&str>) -> &str {
         .unwrap_or("/")
 }
 
-fn page(next: Option<&str>, problem: Option<&str>) -> Markup {
+fn page(state: &ConsoleState, next: Option<&str>, problem: Option<&str>) -> Markup {
     let action =
         next.map_or_else(|| PATH.to_owned(), |next| format!("{PATH}?next={}", escape(next)));
     layout::bare(
@@ -167,8 +178,25 @@ fn page(next: Option<&str>, problem: Option<&str>) -> Markup {
                 button type="submit" { "Log in" }
             }
             p.hint { "The access key and the secret are those of S3 clients." }
+            (web_logins(state, next))
         },
     )
+}
+
+/// Returns the links to the issuers at which people can log in. They are links and no form, because
+/// the policy of the pages allows forms to lead to this console alone.
+fn web_logins(state: &ConsoleState, next: Option<&str>) -> Markup {
+    let offered = state.api.access().web_logins();
+    html! {
+        @for offer in &offered {
+            @let role = escape(&offer.role);
+            p {
+                a.button href={ (WEB_PATH) "?role=" (role) "&next=" (escape(local(next))) } {
+                    "Log in with " (offer.label)
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

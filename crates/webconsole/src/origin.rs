@@ -4,6 +4,8 @@
 //! `https://evil.example` that posts to the console has `Origin: https://evil.example` and is
 //! refused. The cookie of the login is `SameSite=Strict`, and each form has a token, too.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use adminapi::ApiError;
 use http::StatusCode;
 use http::header::{HOST, ORIGIN};
@@ -36,6 +38,12 @@ pub(crate) fn check(head: &Parts) -> Result<(), ApiError> {
 pub(crate) fn host(head: &Parts) -> Option<&str> {
     let by_header = head.headers.get(HOST).and_then(|value| value.to_str().ok());
     by_header.or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
+}
+
+/// Returns the address of the client, by which failed logins are counted.
+pub(crate) fn client(head: &Parts) -> IpAddr {
+    let client: Option<&ClientAddress> = head.extensions.get();
+    client.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |client| client.address)
 }
 
 /// Returns true if the client reaches the console over TLS.

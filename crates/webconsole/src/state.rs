@@ -27,12 +27,14 @@ pub(crate) struct ConsoleState {
     pub(crate) settings: ConsoleSettings,
     pub(crate) throttle: LoginThrottle,
     pub(crate) ended: EndedLogins,
+    /// The attempts to log in at an OpenID issuer that have ended, by their `state`.
+    pub(crate) ended_attempts: EndedLogins,
 }
 
 impl ConsoleState {
     pub(crate) fn new(api: Arc<AdminApi>, settings: ConsoleSettings) -> ConsoleState {
-        let (throttle, ended) = (LoginThrottle::new(), EndedLogins::default());
-        ConsoleState { api, settings, throttle, ended }
+        let (ended, ended_attempts) = (EndedLogins::default(), EndedLogins::default());
+        ConsoleState { api, settings, throttle: LoginThrottle::new(), ended, ended_attempts }
     }
 
     pub(crate) fn now(&self) -> OffsetDateTime {

@@ -15,6 +15,8 @@ fn secrets_of_presigned_urls_are_removed_and_other_parameters_stay() {
         redacted("/?x-amz-security-token=5ec&WebIdentityToken=3e7"),
         "/?x-amz-security-token=-&WebIdentityToken=-"
     );
+    let returned = "/login/callback?state=5ec&code=3e7&iss=https%3A%2F%2Fidp";
+    assert_eq!(redacted(returned), "/login/callback?state=-&code=-&iss=https%3A%2F%2Fidp");
 }
 
 #[test]

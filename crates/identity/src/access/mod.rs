@@ -20,8 +20,8 @@ pub use secret::{MasterKey, SealError, Secret};
 pub(crate) use session::NewSession;
 pub(crate) use snapshot::Session;
 pub use snapshot::{Access, Bearer, Identity, UMASK_DEFAULT, Unusable};
-pub use web::WebRole;
 pub(crate) use web::{CLAIMED_POLICIES_MAX, WebIdentity};
+pub use web::{WebLogin, WebRole};
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use openid::Issuer;
+use openid::{CodeClient, Issuer};
 use policy::{ConditionKey, Policy, Values};
 use record::AccountId;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,19 @@ pub struct WebRole {
     pub gid: u32,
     /// The umask of these files: mode bits that they do not get.
     pub umask: u32,
+    /// The login of the role's users with a browser; `None` if they cannot log in so.
+    pub login: Option<WebLogin>,
+}
+
+/// The login of a role's users with a browser, at the page of the issuer.
+#[derive(Clone, Debug)]
+pub struct WebLogin {
+    /// This service as a client of the issuer. Its id is one of the role's audiences.
+    pub client: CodeClient,
+    /// The name of the issuer on the page of the login.
+    pub label: String,
+    /// The longest login. It ends at the latest after [`crate::LOGIN_MAX`].
+    pub session: Duration,
 }
 
 impl WebRole {

@@ -23,6 +23,7 @@ fn role(name: &str, issuer: &str, audience: &str) -> WebRole {
         uid: 1,
         gid: 1,
         umask: 0,
+        login: None,
     }
 }
 

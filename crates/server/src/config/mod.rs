@@ -38,7 +38,7 @@ pub(crate) use choice::{
 pub(crate) use delay::Delay;
 pub(crate) use expires::Expires;
 pub(crate) use grace::Grace;
-pub(crate) use openid::OpenIdRole;
+pub(crate) use openid::{OpenIdLogin, OpenIdRole};
 pub(crate) use options::{Common, File, Mounting, Opening, Serving, Watching};
 pub(crate) use owner::Owner;
 pub(crate) use place::{BlocksPlace, BucketPlace, MetaPlace, ServerKind, ServerPlace};

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
-use identity::UMASK_DEFAULT;
+use identity::{LOGIN_MAX, UMASK_DEFAULT};
 use record::AccountId;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,12 @@ const OWNER_DEFAULT: u32 = 1_000;
 
 /// The limit of characters of a role's name.
 const ROLE_CHARS_MAX: usize = 64;
+
+/// The path of the console to which issuers send browsers back.
+const REDIRECT_PATH: &str = "/login/callback";
+
+/// The shortest limit of a login, in seconds.
+const SESSION_SECONDS_MIN: u64 = 60;
 
 /// The limit of claims that a role requires. The session token contains each of them.
 const REQUIRED_CLAIMS_MAX: usize = 16;
@@ -69,6 +76,72 @@ pub(crate) struct OpenIdRole {
     /// True: the issuer may have an `http://` URL.
     #[serde(default)]
     pub(crate) allow_http: bool,
+    /// The login to the console at the issuer. `None`: users of the role cannot log in there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) login: Option<OpenIdLogin>,
+}
+
+/// The login to the console at an issuer, as the operator writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OpenIdLogin {
+    /// The id of the console as a client of the issuer; one of the role's audiences.
+    pub(crate) client_id: String,
+    /// A file with the secret of the client; `None` for a client without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_secret_file: Option<PathBuf>,
+    /// The URL of the console to which the issuer sends the browser back.
+    pub(crate) redirect_url: String,
+    /// The name of the issuer on the page of the login; the role's name if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
+    /// Scopes to ask for, in addition to `openid`.
+    #[serde(default)]
+    pub(crate) scopes: Vec<String>,
+    /// The longest login in seconds. `None` for the limit of all logins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_seconds: Option<u64>,
+}
+
+impl OpenIdLogin {
+    /// Returns the longest login.
+    pub(crate) fn session(&self) -> Duration {
+        self.max_seconds.map_or(LOGIN_MAX, Duration::from_secs)
+    }
+
+    /// Fails if a field has an invalid value. `audiences` are those of the role.
+    fn check(&self, audiences: &[String]) -> Result<(), String> {
+        if !audiences.contains(&self.client_id) {
+            return Err(format!(
+                "client_id {:?} is not in audience, so the tokens of the login would be refused",
+                self.client_id
+            ));
+        }
+        let url = url::Url::parse(&self.redirect_url);
+        let is_ours = |url: &url::Url| {
+            let is_plain = url.query().is_none() && url.fragment().is_none();
+            matches!(url.scheme(), "https" | "http") && url.path() == REDIRECT_PATH && is_plain
+        };
+        if !url.is_ok_and(|url| is_ours(&url)) {
+            return Err(format!(
+                "redirect_url {:?} must be the URL of the console with the path {REDIRECT_PATH}",
+                self.redirect_url
+            ));
+        }
+        if self.label.as_ref().is_some_and(|label| label.trim().is_empty()) {
+            return Err("label is empty".to_owned());
+        }
+        let is_scope =
+            |scope: &String| !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_graphic());
+        if !self.scopes.iter().all(is_scope) {
+            return Err("a scope is empty, or has a space".to_owned());
+        }
+        let range = SESSION_SECONDS_MIN..=LOGIN_MAX.as_secs();
+        if !range.contains(&self.session().as_secs()) {
+            return Err(format!("max_seconds must be {} to {}", range.start(), range.end()));
+        }
+        Ok(())
+    }
 }
 
 impl FromStr for OpenIdRole {
@@ -125,6 +198,10 @@ impl OpenIdRole {
         }
         if self.account().is_none() {
             return Err("account is not a number of 12 digits".to_owned());
+        }
+        if let Some(login) = &self.login {
+            let checked = login.check(&self.audience);
+            checked.map_err(|wrong| format!("login of the role {:?}: {wrong}", self.role))?;
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use super::{ENDED_MAX, EndedLogins};
 #[tokio::test(start_paused = true)]
 async fn an_ended_login_stays_ended_and_others_do_not_end() {
     let ended = EndedLogins::default();
-    ended.end("one".to_owned());
+    assert!(ended.end("one".to_owned()));
+    assert!(!ended.end("one".to_owned()), "an attempt ends once");
     assert!(ended.has("one"));
     assert!(!ended.has("two"));
 }

@@ -35,6 +35,7 @@ fn role(change: impl FnOnce(&mut WebRole)) -> WebRole {
         uid: 7,
         gid: 8,
         umask: 0o077,
+        login: None,
     };
     change(&mut role);
     role

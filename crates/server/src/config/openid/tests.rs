@@ -3,7 +3,8 @@ use crate::config::{File, Serving};
 
 const FULL: &str = r#"{ role = "staff", issuer = "https://idp.example.com", audience = ["ashlar"],
     require = { org = ["acme", "lab"], ref = ["main"] }, policies = ["readonly"], policy_claim = "roles", claims = ["groups"],
-    account = "123456789012", uid = 7, gid = 8, umask = "077", ca_file = "/etc/idp.pem", allow_http = true }"#;
+    account = "123456789012", uid = 7, gid = 8, umask = "077", ca_file = "/etc/idp.pem", allow_http = true,
+    login = { client_id = "ashlar", client_secret_file = "/etc/secret", redirect_url = "https://c.example.com/login/callback", label = "Staff", scopes = ["groups"], max_seconds = 3600 } }"#;
 
 fn settle(text: &str) -> Result<Vec<OpenIdRole>, String> {
     let file = File::parse(text)?;
@@ -27,7 +28,14 @@ fn a_role_parses_alike_from_a_file_and_from_a_flag() {
         gid = 8
         umask = "077"
         ca_file = "/etc/idp.pem"
-        allow_http = true"#;
+        allow_http = true
+        [openid.login]
+        client_id = "ashlar"
+        client_secret_file = "/etc/secret"
+        redirect_url = "https://c.example.com/login/callback"
+        label = "Staff"
+        scopes = ["groups"]
+        max_seconds = 3600"#;
     assert_eq!(settle(file), Ok(vec![flag.clone()]));
     assert_eq!(flag.account(), Some(AccountId(123_456_789_012)));
     assert_eq!(flag.owner(), (7, 8, 0o077));
@@ -85,4 +93,35 @@ fn invalid_roles_are_refused_with_the_reason() {
         assert!(wrong.contains(why), "{text}: {wrong}");
     }
     assert!("role".parse::<OpenIdRole>().is_err());
+}
+
+#[test]
+fn invalid_logins_are_refused_with_the_reason() {
+    let login = |fields: &str| {
+        let role = r#"role = "staff", issuer = "https://i", audience = ["a", "c"]"#;
+        settle(&format!("openid = [{{ {role}, login = {{ {fields} }} }}]"))
+    };
+    let (id, url) = (r#"client_id = "c""#, r#"redirect_url = "http://[::1]:9702/login/callback""#);
+    let roles = login(&format!("{id}, {url}")).expect("a login");
+    let of = roles[0].login.as_ref().expect("a login");
+    assert_eq!((of.session(), of.label.clone(), of.scopes.len()), (LOGIN_MAX, None, 0));
+    let to = |url: &str| format!("{id}, redirect_url = {url:?}");
+    for (fields, why) in [
+        (url.to_owned(), "missing field `client_id`"),
+        (id.to_owned(), "missing field `redirect_url`"),
+        (format!(r#"client_id = "x", {url}"#), "\"x\" is not in audience"),
+        (to("https://c.example.com/"), "with the path /login/callback"),
+        (to("https://c.example.com/login/callback?a"), "with the path"),
+        (to("https://c.example.com/login/callback#a"), "with the path"),
+        (to("ftp://c.example.com/login/callback"), "with the path"),
+        (to("/login/callback"), "with the path"),
+        (format!(r#"{id}, {url}, label = " ""#), "label is empty"),
+        (format!(r#"{id}, {url}, scopes = ["a b"]"#), "a scope is empty, or has a space"),
+        (format!("{id}, {url}, max_seconds = 59"), "max_seconds must be 60 to 43200"),
+        (format!("{id}, {url}, max_seconds = 43201"), "max_seconds must be 60 to 43200"),
+        (format!(r#"{id}, {url}, client_secret = "s""#), "unknown field `client_secret`"),
+    ] {
+        let wrong = login(&fields).expect_err(&fields);
+        assert!(wrong.contains(why), "{fields}: {wrong}");
+    }
 }
