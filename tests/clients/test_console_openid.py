@@ -1,4 +1,5 @@
-"""The login to the console at an OpenID issuer, with a browser and with forged returns.
+"""The login to the console at an OpenID issuer, with a browser and with forged returns; and browsers at
+the S3 endpoint.
 
 The suite starts its own gateway, because issuers are settings. The issuer is on `localhost` and the
 console on `127.0.0.1`, which are two sites for a browser.
@@ -12,6 +13,7 @@ import subprocess
 import time
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
+import boto3
 import pytest
 import urllib3
 
@@ -40,6 +42,7 @@ class Gateway:
     def __init__(self, program, folder, issuer):
         self.program, self.folder = program, folder
         self.console = f"http://127.0.0.1:{free_port()}"
+        self.s3 = f"http://127.0.0.1:{free_port()}"
         self.operator = ("operator", secrets.token_hex(16))
         client = Client(CLIENT_ID, secrets.token_hex(8), f"{self.console}/login/callback")
         issuer.client = client
@@ -60,7 +63,8 @@ class Gateway:
         environment |= {"ASHLAR_ROOT_USER": self.operator[0]}
         environment |= {"ASHLAR_ROOT_PASSWORD": self.operator[1]}
         words = ["serve", "--create", "--config", self.config, "--data-dir", self.folder / "data"]
-        words += ["--listen", f"127.0.0.1:{free_port()}", "--admin-listen", "off"]
+        words += ["--listen", self.s3.removeprefix("http://"), "--admin-listen", "off"]
+        words += ["--console-url", f"{self.console}/buckets"]
         words += ["--console-listen", self.console.removeprefix("http://")]
         words += ["--access-log", self.access_log]
         with open(self.log, "ab") as log:
@@ -318,3 +322,31 @@ def test_only_a_configured_login_is_offered(gateway, browser, server, visitor):
     assert "Log in with" not in visitor.find("main").text
     visitor.open(f"/login/openid?role={quote(ROLE, safe='')}")
     assert "There is no such login." in visitor.problem()
+
+
+def test_a_browser_at_the_s3_endpoint_goes_to_the_console(person, gateway):
+    person.driver.get(gateway.s3)
+    person.wait_for(lambda: person.path == "/login")
+    assert person.driver.current_url == f"{gateway.console}/login?next=%2Fbuckets"
+    person.log_in(*gateway.operator)
+    http = urllib3.PoolManager(retries=False)
+    page = {"User-Agent": "Mozilla/5.0", "Accept": "text/html,*/*"}
+    for headers, path in [
+        ({}, "/"),
+        ({**page, "Accept": "*/*"}, "/"),
+        ({**page, "X-Amz-Date": "20260101T000000Z"}, "/"),
+        ({**page, "Authorization": "AWS4-HMAC-SHA256 x"}, "/"),
+        (page, "/a-bucket"),
+        (page, "/?X-Amz-Signature=5ec"),
+    ]:
+        answer = http.request("GET", gateway.s3 + path, headers=headers, redirect=False)
+        assert answer.status in (400, 403, 404) and b"<Error>" in answer.data, (headers, path)
+    key, secret = gateway.operator
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=gateway.s3,
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+        region_name="us-east-1",
+    )
+    assert "Buckets" in s3.list_buckets()

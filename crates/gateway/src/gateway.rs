@@ -24,6 +24,7 @@ use s3::request::{Fields, Query};
 use s3::{BucketName, Code, Fault, Operation, S3Resource};
 use volume::Volume;
 
+use crate::browser;
 use crate::call::{Call, RequestHost, no_such_bucket, reveals_absence};
 use crate::documents::DocumentBudgets;
 use crate::finish::refuse;
@@ -200,6 +201,9 @@ impl Gateway {
         if let Ok(operation) = &claimed {
             served.set_operation(*operation);
         }
+        if let Some(redirection) = self.redirection(head, &resource) {
+            return Ok(redirection);
+        }
         if resource == S3Resource::Service && is_sts_request(head, &query) {
             // Boxed, so that other requests do not reserve memory for this future.
             return Box::pin(self.serve_sts(head, &request, &query, body, served)).await;
@@ -250,6 +254,13 @@ impl Gateway {
             rules,
         };
         self.carry_out(head, parsed, &demand, body, served).await
+    }
+
+    /// Returns the redirection of a browser that opens the endpoint itself.
+    fn redirection(&self, head: &Parts, resource: &S3Resource) -> Option<S3Response> {
+        let url = self.settings.console_url.as_ref()?;
+        let is_visit = *resource == S3Resource::Service && browser::is_visit(head);
+        is_visit.then(|| browser::redirect(url))
     }
 
     /// Serves an HTML form upload (POST). The fields contain the credentials and the key, so they

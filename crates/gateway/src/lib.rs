@@ -16,6 +16,7 @@
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod bounded_work;
+mod browser;
 mod call;
 mod documents;
 mod finish;

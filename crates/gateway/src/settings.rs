@@ -22,6 +22,8 @@ pub struct Settings {
     /// The time a body may arrive more slowly than [`BODY_BYTES_PER_SECOND_MIN`] before its request
     /// fails.
     pub body_patience: Duration,
+    /// The URL of the console, to which a person who opens the endpoint in a browser is redirected.
+    pub console_url: Option<String>,
 }
 
 /// The lowest rate of a body. A request fails if its body is slower for
@@ -52,6 +54,7 @@ impl Default for Settings {
             sigv2_presign: true,
             lifecycle_day: Duration::from_hours(24),
             body_patience: Duration::from_secs(30),
+            console_url: None,
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct MinioVariables {
     console_address: Option<String>,
     /// `MINIO_BROWSER`.
     browser: Option<String>,
+    /// `MINIO_BROWSER_REDIRECT_URL`.
+    redirect_url: Option<String>,
     /// `MINIO_SITE_REGION`, or `MINIO_REGION` of older releases, with the name of the variable.
     region: Option<(&'static str, String)>,
     /// `MINIO_DOMAIN`.
@@ -80,6 +82,7 @@ impl MinioVariables {
             address: value("MINIO_ADDRESS")?,
             console_address: value("MINIO_CONSOLE_ADDRESS")?,
             browser: value("MINIO_BROWSER")?,
+            redirect_url: value("MINIO_BROWSER_REDIRECT_URL")?,
             region,
             domain: value("MINIO_DOMAIN")?,
             default_buckets: value("MINIO_DEFAULT_BUCKETS")?,
@@ -142,6 +145,8 @@ impl MinioVariables {
         text("MINIO_BROWSER", "--console-listen", &mut options.console_listen, off);
         let console = self.console_address.as_deref().map(address);
         text("MINIO_CONSOLE_ADDRESS", "--console-listen", &mut options.console_listen, console);
+        let url = self.redirect_url.clone();
+        text("MINIO_BROWSER_REDIRECT_URL", "--console-url", &mut options.console_url, url);
         if let Some((variable, region)) = &self.region {
             text(variable, "--region", &mut options.region, Some(region.clone()));
         }

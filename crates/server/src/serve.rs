@@ -215,6 +215,7 @@ fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Sett
         sigv2_presign: serve.sigv2_presign,
         lifecycle_day: Duration::from_secs(open.lifecycle_day_seconds),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
+        console_url: serve.console_url.clone(),
     }
 }
 

@@ -7,6 +7,7 @@
 //! options: see `environment`.
 
 mod choice;
+mod console_url;
 mod delay;
 mod expires;
 mod grace;
@@ -156,6 +157,8 @@ pub(crate) struct ServeSettings {
     pub(crate) admin_hosts: Vec<String>,
     /// The address of the console and the administration API.
     pub(crate) console_listen: ListenAt,
+    /// The URL of the console as browsers reach it.
+    pub(crate) console_url: Option<String>,
     /// Buckets to create at the start, each as `NAME` or `NAME:ACCESS`.
     pub(crate) buckets: Vec<String>,
     /// The file with declarations that the start puts in force.
@@ -356,6 +359,7 @@ impl Serving {
             listen: text(serving.listen).unwrap_or_else(|| "127.0.0.1:9700".to_owned()),
             admin_listen,
             console_listen,
+            console_url: text(serving.console_url),
             admin_hosts: named(serving.admin_host),
             buckets: named(serving.buckets),
             bootstrap: serving.bootstrap.filter(present),
@@ -400,6 +404,9 @@ impl ServeSettings {
             let wrong = format!("{} is more than {BUCKET_METRICS_LIMIT}", self.bucket_metrics_max);
             return Err(Problem::new("use the option bucket_metrics_max", wrong));
         }
+        if let Some(url) = &self.console_url {
+            console_url::check(url)?;
+        }
         openid::check(&self.openid)
     }
 }
@@ -437,6 +444,7 @@ pub(crate) fn in_force(
         // port.
         admin_listen: serve.admin_listen.text(),
         console_listen: serve.console_listen.text(),
+        console_url: serve.console_url.clone(),
         admin_host: Some(serve.admin_hosts.clone()),
         buckets: Some(serve.buckets.clone()),
         bootstrap: serve.bootstrap.clone(),

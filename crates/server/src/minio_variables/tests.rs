@@ -105,3 +105,12 @@ fn places_of_minio_that_a_gateway_cannot_use_are_refused() {
         assert!(refused.contains(reason) && refused.contains("--data-dir"), "{refused}");
     }
 }
+
+#[test]
+fn browsers_are_redirected_to_the_console_of_minio() {
+    let url = "https://console.example.com";
+    let minio = variables(&[("MINIO_BROWSER_REDIRECT_URL", url)]);
+    let (options, found) = minio.serving(Serving::default());
+    assert_eq!(options.console_url.as_deref(), Some(url));
+    assert_eq!(effects(&found)[0].1, format!("stands for --console-url {url}"));
+}
