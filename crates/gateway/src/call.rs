@@ -519,7 +519,7 @@ fn check_owner(expected: &str, account: &str) -> Result<(), Fault> {
 }
 
 /// The user and group that own files of anonymous clients.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 #[cfg(test)]
 mod tests;

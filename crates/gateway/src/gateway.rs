@@ -95,9 +95,12 @@ impl Gateway {
         Arc::clone(&self.rules)
     }
 
-    #[cfg(test)]
-    pub(crate) fn volume(&self) -> &Volume {
+    pub(crate) fn volume(&self) -> &Arc<Volume> {
         &self.volume
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Returns the rules of a bucket: its settings and configurations. Faults: `NoSuchBucket`;
@@ -240,7 +243,9 @@ impl Gateway {
             }
             Some(_) | None => None,
         };
-        served.bucket_owner = rules.as_ref().map(|rules| rules.settings.owner);
+        if let Some(rules) = &rules {
+            served.set_rules(rules);
+        }
         check_expected(head, &resource, rules.as_deref())?;
         let demand = operation.demand(&resource, &query, fields)?;
         let parsed = ParsedRequest {
@@ -276,7 +281,7 @@ impl Gateway {
     ) -> Result<S3Response, Fault> {
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
         // The sender of the fields is not known yet, so the form is read only if the bucket exists.
-        served.bucket_owner = Some(self.bucket_rules(bucket).await?.settings.owner);
+        served.set_rules(&*self.bucket_rules(bucket).await?);
         let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());

@@ -14,7 +14,9 @@ use http::{Method, Uri};
 use http_body_util::{BodyExt, Empty, Full};
 use identity::{Authenticated, Identity};
 use record::{AccountId, Ino};
+use rules::BucketRules;
 use s3::auth::AuthKind;
+use s3::bucket_logging::LoggingEnabled;
 use s3::request::Deletion;
 use s3::response::DeleteObjectsOutput;
 use s3::{Operation, S3Resource};
@@ -81,6 +83,8 @@ pub struct Served {
     pub bucket: Option<String>,
     /// The account that owns the bucket.
     pub bucket_owner: Option<AccountId>,
+    /// The destination of the bucket's access log; `None` if it is not delivered.
+    pub logging: Option<Arc<LoggingEnabled>>,
     /// The object key that the request names.
     pub key: Option<String>,
     /// The version that the operation used; for a failed request, the one that the request names.
@@ -210,6 +214,12 @@ impl Served {
     pub(crate) fn set_resource(&mut self, resource: &S3Resource) {
         self.bucket = resource.bucket().map(ToString::to_string);
         self.key = resource.key().map(ToString::to_string);
+    }
+
+    /// Sets the owner of the bucket, and the destination of its access log.
+    pub(crate) fn set_rules(&mut self, rules: &BucketRules) {
+        self.bucket_owner = Some(rules.settings.owner);
+        self.logging.clone_from(&rules.logging);
     }
 
     /// Sets the sender and its credentials.

@@ -24,6 +24,7 @@ mod form;
 mod gateway;
 mod holder;
 mod http;
+mod log_object;
 mod operations;
 mod quota;
 mod receive;
@@ -39,4 +40,5 @@ pub use crate::http::{
     Abandoned, BoxError, DeletedKey, DeletedKeys, ExpectedBucket, HttpBody, InMemory,
     RequestContext, RequestId, Served,
 };
+pub use crate::log_object::{BucketLines, LogError};
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

@@ -15,6 +15,7 @@ mod delete;
 pub(crate) mod lifecycle;
 mod list;
 mod locks;
+mod logging;
 mod multipart;
 mod object_lock;
 mod publish;
@@ -86,6 +87,8 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::GetBucketCors => bucket_access::get_document(call, Kind::Cors, CORS).await,
         Operation::PutBucketCors => bucket_access::put_document(call, body, Kind::Cors, CORS).await,
         Operation::DeleteBucketCors => bucket_access::remove(call, Kind::Cors).await,
+        Operation::GetBucketLogging => logging::get(call).await,
+        Operation::PutBucketLogging => Box::pin(logging::put(call, body)).await,
         Operation::GetBucketVersioning => versioning::get(call).await,
         Operation::PutBucketVersioning => versioning::put(call, body).await,
         Operation::GetBucketLifecycleConfiguration => lifecycle::get(call).await,
@@ -105,7 +108,6 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         | Operation::GetBucketWebsite
         | Operation::DeleteBucketWebsite
         | Operation::GetBucketNotificationConfiguration
-        | Operation::GetBucketLogging
         | Operation::GetBucketAccelerateConfiguration
         | Operation::GetBucketRequestPayment
         | Operation::ListBucketInventoryConfigurations
@@ -117,7 +119,6 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         | Operation::PutBucketReplication
         | Operation::PutBucketWebsite
         | Operation::PutBucketNotificationConfiguration
-        | Operation::PutBucketLogging
         | Operation::PutBucketAccelerateConfiguration
         | Operation::PutBucketRequestPayment
         | Operation::PutBucketInventoryConfiguration

@@ -30,6 +30,7 @@ mod access;
 mod assume_role;
 mod authenticate;
 mod follow;
+mod log_delivery;
 mod login;
 mod origin;
 mod sender;
@@ -41,6 +42,7 @@ pub use access::{
 };
 pub use assume_role::WebSession;
 pub use authenticate::{AcceptedSignatures, Authenticated};
+pub use log_delivery::{LogDelivery, LogRefusal};
 pub use login::{LOGIN_IDLE_MAX, LOGIN_MAX, Login, LoginError, TICKET_BYTES_MAX};
 pub use openid::{CodeClient, CodeError, ProviderError};
 pub use origin::{ClientAddress, RequestOrigin};

@@ -225,6 +225,7 @@ impl<'a> Sender<'a> {
                 KeySource::Lock => permission.facts.lock.is_none(),
                 KeySource::Principal(_)
                 | KeySource::Sender
+                | KeySource::Service
                 | KeySource::Header(_)
                 | KeySource::Transport(_)
                 | KeySource::Request

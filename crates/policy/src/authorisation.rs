@@ -160,8 +160,8 @@ pub fn authorise(question: &Question<'_>, sources: &Sources<'_>) -> Ruling {
     let policy_allows = sources.bucket.is_some_and(|bucket| bucket.policy_allows);
     let by_policy = policy_allows && bucket.is_some_and(|it| it.decision.is_allowed());
     let by_bucket = || by_policy || (sources.acl)();
-    // An anonymous sender has no policies of its own, so the bucket alone decides.
-    if matches!(question.principal, Principal::Anonymous) {
+    // An anonymous sender and a service have no policies of their own, so the bucket alone decides.
+    if matches!(question.principal, Principal::Anonymous | Principal::Service(_)) {
         return if by_bucket() { Ruling::Allowed } else { Ruling::NotAllowed(Source::Bucket) };
     }
     let mention = bucket.and_then(|it| it.mention).filter(|_| policy_allows);
@@ -190,7 +190,7 @@ fn decide_all<'a>(
     question: &Question<'_>,
 ) -> Decision {
     let mut all = Decision::Unspecified;
-    if matches!(question.principal, Principal::Anonymous) {
+    if matches!(question.principal, Principal::Anonymous | Principal::Service(_)) {
         return all;
     }
     for policy in policies {

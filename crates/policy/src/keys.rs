@@ -55,6 +55,9 @@ pub enum KeySource {
     /// The value is a property of the object lock that the request sets. For an action that sets
     /// none, it is one of the lock of the version that the action is about.
     Lock,
+    /// The value is that of the bucket for which a service acts, for example the bucket whose log is
+    /// delivered. Requests of clients have none.
+    Service,
     /// No request has a value, so a policy that names the key is refused.
     Unsupported,
 }
@@ -109,7 +112,7 @@ macro_rules! keys {
             /// Returns the source of a request's value for the key.
             pub const fn source(&self) -> KeySource {
                 use KeySource::{
-                    Header, Lock, Principal, Request, Sender, Transport, Unsupported,
+                    Header, Lock, Principal, Request, Sender, Service, Transport, Unsupported,
                 };
                 match self {
                     $(ConditionKey::$variant => $source,)*
@@ -151,11 +154,12 @@ keys! {
     EpochTime "aws:EpochTime" Any Request,
     TokenIssueTime "aws:TokenIssueTime" Any Sender,
     FederatedProvider "aws:FederatedProvider" Any Sender,
-    // A volume has no MFA devices and no VPCs, and no AWS service calls it.
+    // The bucket whose log is delivered, and the account that owns it.
+    SourceAccount "aws:SourceAccount" Any Service,
+    SourceArn "aws:SourceArn" Any Service,
+    // A volume has no MFA devices and no VPCs.
     MultiFactorAuthAge "aws:MultiFactorAuthAge" Any Unsupported,
     MultiFactorAuthPresent "aws:MultiFactorAuthPresent" Any Unsupported,
-    SourceAccount "aws:SourceAccount" Any Unsupported,
-    SourceArn "aws:SourceArn" Any Unsupported,
     SourceOwner "aws:SourceOwner" Any Unsupported,
     SourceVpc "aws:SourceVpc" Any Unsupported,
     SourceVpce "aws:SourceVpce" Any Unsupported,
@@ -265,7 +269,10 @@ impl ConditionKey {
     /// one about its destination.
     pub(crate) const fn is_of_request(&self) -> bool {
         match self.source() {
-            KeySource::Principal(_) | KeySource::Sender | KeySource::Transport(_) => true,
+            KeySource::Principal(_)
+            | KeySource::Sender
+            | KeySource::Service
+            | KeySource::Transport(_) => true,
             KeySource::Request => {
                 matches!(self, ConditionKey::CurrentTime | ConditionKey::EpochTime)
             }

@@ -49,6 +49,6 @@ pub use error::PolicyError;
 pub use evaluation::Decision;
 pub use keys::{ConditionKey, KeySource, PrincipalKey};
 pub use policy::Policy;
-pub use principals::PrincipalName;
+pub use principals::{LOG_DELIVERY, PrincipalName};
 pub use question::{ConditionValues, NoValues, Principal, Question, RoleSession, Values};
 pub use template::ResolvedPatterns;

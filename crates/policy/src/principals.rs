@@ -7,6 +7,9 @@ use crate::error::PolicyError;
 use crate::json::Node;
 use crate::question::Principal;
 
+/// The name of the service that delivers the access logs of buckets. No other service acts here.
+pub const LOG_DELIVERY: &str = "logging.s3.amazonaws.com";
+
 /// The name of a principal, that is, of an account, a user, a role or a session, in the policy of a
 /// bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub enum PrincipalName {
     AccessKey(String),
     /// An account, named by its canonical id of 64 hexadecimal digits in lower case.
     CanonicalUser(String),
+    /// A service, named by the key `Service`: [`LOG_DELIVERY`].
+    Service(&'static str),
 }
 
 /// The way in which a statement names a sender; the most specific way is the greatest.
@@ -165,12 +170,22 @@ impl PrincipalName {
         valid.then(|| PrincipalName::CanonicalUser(text.to_ascii_lowercase()))
     }
 
+    /// Parses the name of a service. A service that never acts here is refused, because a Deny of it
+    /// would deny nothing.
+    fn parse_service(text: &str) -> Option<PrincipalName> {
+        (text == LOG_DELIVERY).then_some(PrincipalName::Service(LOG_DELIVERY))
+    }
+
     /// Returns true if the name of a principal includes the sender. The name of an account includes
     /// its root user, its users and their sessions ("When you specify an AWS account, …"). The name
     /// of a user includes the user's sessions.
     fn covers(&self, principal: &Principal) -> bool {
-        let Principal::User { account, canonical_id, name, is_root, session } = principal else {
-            return false;
+        let (account, canonical_id, name, is_root, session) = match principal {
+            Principal::User { account, canonical_id, name, is_root, session } => {
+                (account, canonical_id, name, is_root, session)
+            }
+            Principal::Service(service) => return *self == PrincipalName::Service(service),
+            Principal::Anonymous => return false,
         };
         match self {
             PrincipalName::Account(named) => named == account,
@@ -186,6 +201,7 @@ impl PrincipalName {
                 of == account
                     && session.as_ref().is_some_and(|it| it.role == *role && it.name == *named)
             }
+            PrincipalName::Service(_) => false,
         }
     }
 
@@ -202,9 +218,18 @@ impl PrincipalName {
             PrincipalName::User { .. }
             | PrincipalName::Role { .. }
             | PrincipalName::Session { .. }
-            | PrincipalName::AccessKey(_) => self.covers(principal),
+            | PrincipalName::AccessKey(_)
+            | PrincipalName::Service(_) => self.covers(principal),
         }
     }
+}
+
+/// The key under which an object of principals has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameKind {
+    Aws,
+    CanonicalUser,
+    Service,
 }
 
 struct Names {
@@ -219,19 +244,20 @@ impl Names {
         match node {
             Node::Members(kinds) => {
                 for (kind, node) in kinds {
-                    let canonical = match kind.as_str() {
-                        "AWS" => false,
-                        "CanonicalUser" => true,
+                    let kind = match kind.as_str() {
+                        "AWS" => NameKind::Aws,
+                        "CanonicalUser" => NameKind::CanonicalUser,
+                        "Service" => NameKind::Service,
                         _ => {
                             let why = format_args!("principals of kind {kind:?} are not known");
                             return Err(PolicyError::PRINCIPAL.because(why));
                         }
                     };
-                    names.add(node, canonical)?;
+                    names.add(node, kind)?;
                 }
             }
             Node::Null | Node::Text(_) | Node::Scalar(_) | Node::List(_) => {
-                names.add(node, false)?;
+                names.add(node, NameKind::Aws)?;
             }
         }
         // It must be `*` alone, or at least one name.
@@ -241,20 +267,20 @@ impl Names {
         Ok(names)
     }
 
-    fn add(&mut self, node: Node, canonical: bool) -> Result<(), PolicyError> {
+    fn add(&mut self, node: Node, kind: NameKind) -> Result<(), PolicyError> {
         let texts = node.into_texts().ok_or(PolicyError::PRINCIPAL)?;
         if texts.is_empty() {
             return Err(PolicyError::PRINCIPAL.because("it is empty"));
         }
         for text in texts {
-            if text == "*" && !canonical {
+            if text == "*" && kind == NameKind::Aws {
                 self.everyone = true;
                 continue;
             }
-            let name = if canonical {
-                PrincipalName::parse_canonical(&text)
-            } else {
-                PrincipalName::parse(&text)
+            let name = match kind {
+                NameKind::Aws => PrincipalName::parse(&text),
+                NameKind::CanonicalUser => PrincipalName::parse_canonical(&text),
+                NameKind::Service => PrincipalName::parse_service(&text),
             };
             let why = || PolicyError::PRINCIPAL.because(format_args!("{text:?}"));
             self.list.push(name.ok_or_else(why)?);

@@ -53,6 +53,8 @@ const fn is_of_sender(key: &ConditionKey) -> bool {
         key,
         ConditionKey::PrincipalArn
             | ConditionKey::PrincipalAccount
+            | ConditionKey::SourceAccount
+            | ConditionKey::SourceArn
             | ConditionKey::UserId
             | ConditionKey::KmsKeyId
     )

@@ -29,6 +29,9 @@ pub enum Principal {
         /// key of a user.
         session: Option<RoleSession>,
     },
+    /// A part of the gateway that acts by itself, by the name that AWS gives to its service, for
+    /// example [`LOG_DELIVERY`](crate::LOG_DELIVERY). It has no account and no policies.
+    Service(&'static str),
 }
 
 /// The names of a session, that is, of temporary credentials that a sender got for a role.
@@ -42,7 +45,7 @@ pub struct RoleSession {
 
 impl Principal {
     /// Returns the value of `aws:PrincipalArn`: the ARN of the user or of the root user. For a
-    /// session it is the ARN of the role, as on AWS. `None` for `Anonymous`.
+    /// session it is the ARN of the role, as on AWS. `None` for `Anonymous` and `Service`.
     pub fn arn(&self) -> Option<String> {
         let Principal::User { account, name, is_root, session, .. } = self else { return None };
         match (session, name) {
@@ -53,22 +56,24 @@ impl Principal {
         }
     }
 
-    /// Returns the ARN of the sender for error messages; `None` for `Anonymous`. For a session it
-    /// is the ARN of the session itself.
+    /// Returns the ARN of the sender for error messages; `None` for `Anonymous` and `Service`. For
+    /// a session it is the ARN of the session itself.
     pub fn sender_arn(&self) -> Option<String> {
         match self {
             Principal::User { account, session: Some(session), .. } => Some(format!(
                 "arn:aws:sts::{account}:assumed-role/{}/{}",
                 session.role, session.name
             )),
-            Principal::User { session: None, .. } | Principal::Anonymous => self.arn(),
+            Principal::User { session: None, .. }
+            | Principal::Anonymous
+            | Principal::Service(_) => self.arn(),
         }
     }
 
-    /// Returns the number of the account. `None` for `Anonymous`.
+    /// Returns the number of the account. `None` for `Anonymous` and `Service`.
     pub fn account(&self) -> Option<&str> {
         match self {
-            Principal::Anonymous => None,
+            Principal::Anonymous | Principal::Service(_) => None,
             Principal::User { account, .. } => Some(account),
         }
     }
@@ -84,10 +89,13 @@ impl Principal {
                 Principal::User { name, is_root: false, session: None, .. } => {
                     Values::from_borrowed(name.as_deref())
                 }
-                Principal::User { .. } | Principal::Anonymous => Values::Absent,
+                Principal::User { .. } | Principal::Anonymous | Principal::Service(_) => {
+                    Values::Absent
+                }
             },
             PrincipalKey::UserId => match self {
                 Principal::Anonymous => Values::from_borrowed(Some("anonymous")),
+                Principal::Service(_) => Values::Absent,
                 // The name of the session is chosen by the client, so this value does not identify
                 // a person.
                 Principal::User { session: Some(session), .. } => {
@@ -104,6 +112,7 @@ impl Principal {
     fn kind(&self) -> &'static str {
         match self {
             Principal::Anonymous => "Anonymous",
+            Principal::Service(_) => "Service",
             Principal::User { session: Some(_), .. } => "AssumedRole",
             Principal::User { is_root: true, .. } => "Account",
             Principal::User { .. } => "User",
@@ -195,6 +204,7 @@ impl Question<'_> {
         match key.source() {
             KeySource::Principal(key) => self.principal.value(key),
             KeySource::Sender
+            | KeySource::Service
             | KeySource::Header(_)
             | KeySource::Transport(_)
             | KeySource::Request

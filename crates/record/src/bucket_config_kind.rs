@@ -86,6 +86,8 @@ bucket_configs! {
     /// The number of days for which the trash keeps deleted and replaced objects: see
     /// [`BucketConfig::of_trash_days`].
     Trash = 8 (BucketConfig::trash_days);
+    /// The bucket that gets the access log of this one: an XML document.
+    Logging = 9 document;
 }
 
 impl BucketConfigKind {

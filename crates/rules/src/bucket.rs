@@ -3,11 +3,14 @@
 //! For example, [`BucketRules::of`] parses the XML document of lifecycle rules and the JSON document
 //! of the bucket policy.
 
+use std::sync::Arc;
+
 use policy::{Policy, PolicyKind};
 use record::{
     Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, PublicAccessBlock, S3Acl,
 };
 use s3::BucketName;
+use s3::bucket_logging::LoggingEnabled;
 use s3::cors::CorsConfiguration;
 use s3::lifecycle::LifecycleConfiguration;
 use s3::object_lock::ObjectLockConfiguration;
@@ -50,6 +53,8 @@ pub struct BucketRules {
     pub trash_days: Option<u32>,
     /// The CORS rules.
     pub cors: Option<CorsConfiguration>,
+    /// The destination of the bucket's access log; `None` if it is not delivered.
+    pub logging: Option<Arc<LoggingEnabled>>,
     /// The size in bytes of all configurations as they are stored.
     pub(crate) config_bytes: u64,
     /// The bucket's own ACL. Without one, the owner alone has full control.
@@ -79,6 +84,7 @@ impl BucketRules {
             lifecycle: None,
             trash_days: None,
             cors: None,
+            logging: None,
             config_bytes: 0,
             acl: None,
         }
@@ -140,6 +146,10 @@ impl BucketRules {
             BucketConfigKind::Cors => {
                 let cors = CorsConfiguration::parse(&config.bytes);
                 self.cors = Some(cors.map_err(|fault| unreadable(&fault))?);
+            }
+            BucketConfigKind::Logging => {
+                let logging = LoggingEnabled::parse(&config.bytes);
+                self.logging = logging.map_err(|fault| unreadable(&fault))?.map(Arc::new);
             }
             BucketConfigKind::Acl => {
                 self.acl = Some(config.acl().map_err(|error| unreadable(&error))?);

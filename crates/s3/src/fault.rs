@@ -83,6 +83,7 @@ codes! {
     InvalidStorageClass = BAD_REQUEST, "The storage class you specified is not valid";
     InvalidTag = BAD_REQUEST, "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";
     InvalidToken = BAD_REQUEST, "The provided token is malformed or otherwise invalid.";
+    InvalidTargetBucketForLogging = BAD_REQUEST, "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants for the log-delivery group.";
     InvalidURI = BAD_REQUEST, "Couldn't parse the specified URI.";
     InvalidWriteOffset = BAD_REQUEST, "The write offset value that you specified does not match the current object size.";
     KeyTooLongError = BAD_REQUEST, "Your key is too long.";

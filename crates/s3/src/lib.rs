@@ -21,6 +21,7 @@ pub mod acl;
 pub mod auth;
 pub mod body;
 pub mod bucket_document;
+pub mod bucket_logging;
 pub mod checksum;
 pub mod conditions;
 pub mod cors;

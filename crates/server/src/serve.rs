@@ -7,6 +7,7 @@
 
 mod announce;
 mod audited;
+mod bucket_logs;
 mod console;
 mod console_service;
 mod minio_admin;
@@ -47,6 +48,7 @@ use crate::passes::Passes;
 use crate::reports::mount_source;
 use crate::{build, credentials, metrics_listener, peer_reads, private, supervisor, web_roles};
 use audited::Audited;
+use bucket_logs::Deliveries;
 use problem::{Cause, Problem};
 use reload::Reload;
 pub(crate) use reload::SettingsSource;
@@ -103,10 +105,10 @@ pub(crate) async fn serve(
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
     tasks.spawn(keep_last_uses(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
-    let day = Duration::from_secs(open.lifecycle_day_seconds);
-    let passes = Passes::start(&shared, gateway.rules(), &metrics, day);
+    let passes = passes(&shared, &gateway, &metrics, open);
     let accepting = stop.child_token();
     let minio_admin = minio_admin::over(serve, &api, &audited, &metrics, &accepting);
+    let logs = Deliveries::start(&audited.bucket_logs, &gateway, serve, &stop);
     let service = S3::new(gateway, Arc::clone(&shared), Arc::clone(&audited), minio_admin);
     let requests_max = count(serve.requests_max);
     let edge = Arc::new(Edge::new(service, Arc::clone(&metrics.edge), requests_max, random));
@@ -136,7 +138,7 @@ pub(crate) async fn serve(
     tasks.spawn(signals.handle(reload, shutdown, tasks.clone(), stop.clone()));
     serve_until_closed(listener, s3, accepting, drain).await;
     stop.cancel();
-    end_tasks(&tasks, passes, &api).await;
+    end_tasks(&tasks, passes, &api, logs).await;
     // Read before the mount ends, which can take a while.
     let lost = shared.lost().now_or_never().is_some();
     // The mount ends before the backend, because its dirty data needs the session.
@@ -149,15 +151,29 @@ pub(crate) async fn serve(
     if lost { Err(session_lost()) } else { Ok(()) }
 }
 
+/// Starts the lifecycle passes.
+fn passes(
+    volume: &Arc<Volume>,
+    gateway: &Gateway,
+    metrics: &Metrics,
+    open: &OpenSettings,
+) -> Passes {
+    let day = Duration::from_secs(open.lifecycle_day_seconds);
+    Passes::start(volume, gateway.rules(), metrics, day)
+}
+
 /// Waits for the tasks of a gateway after their stop. The log names each step, so that a step which
 /// takes long has a name.
-async fn end_tasks(tasks: &TaskTracker, passes: Passes, api: &AdminApi) {
+async fn end_tasks(tasks: &TaskTracker, passes: Passes, api: &AdminApi, logs: Deliveries) {
     tasks.close();
     api.end().await;
     tracing::info!("stopping: no request is in flight; ending lifecycle passes");
     passes.end().await;
     tracing::info!("stopping: ending the other listeners");
     tasks.wait().await;
+    // After the last request, whose line is in the log too.
+    tracing::info!("stopping: delivering access logs of buckets");
+    logs.end().await;
     tracing::info!("stopping: ending the session");
 }
 

@@ -17,6 +17,7 @@ DOCUMENTS = (
     "DeleteObjects",
     "PutBucketTagging",
     "PutBucketCors",
+    "PutBucketLogging",
     "PutBucketOwnershipControls",
     "PutPublicAccessBlock",
     "PutObjectTagging",

@@ -14,6 +14,7 @@ def rows():
     yield from lists()
     yield from policies()
     yield from configurations()
+    yield from logging()
     yield from preflights()
     yield from policies_of_others()
 
@@ -226,6 +227,23 @@ def policies():
     public = good.replace("Deny", "Allow").replace("DeleteBucket", "ListBucket")
     blocked = ask.but(line="PUT /$lists?policy", body=public.replace("$bucket", "$lists").encode())
     yield Row(name, "public where that is blocked", blocked, 403, "AccessDenied")
+
+
+def logging():
+    name = "PutBucketLogging"
+    ask = GOOD[name]
+    inside = b"<TargetBucket>none-$bucket</TargetBucket><TargetPrefix/>"
+    body = b"<LoggingEnabled>" + inside + b"</LoggingEnabled>"
+    body = b"<BucketLoggingStatus>" + body + b"</BucketLoggingStatus>"
+    code, also = "InvalidTargetBucketForLogging", {"TargetBucket": "none-$bucket"}
+    absent = "The target bucket for logging does not exist"
+    yield Row(name, "no target bucket", ask.but(body=body), 400, code, absent, also)
+    itself = ask.but(body=body.replace(b"none-$bucket", b"$bucket"))
+    needed = (
+        "The policy of the target bucket must allow s3:PutObject to the service "
+        "logging.s3.amazonaws.com."
+    )
+    yield Row(name, "a target without a policy", itself, 403, "AccessDenied", needed)
 
 
 def configurations():

@@ -474,6 +474,7 @@ impl Access {
             PrincipalName::User { account, name } => user(name, Some(account)),
             PrincipalName::AccessKey(access_key) => user(access_key, None),
             PrincipalName::CanonicalUser(id) => self.account_of(id).is_some(),
+            PrincipalName::Service(_) => true,
         }
     }
 

@@ -117,8 +117,11 @@ impl ConditionValues for PermissionQuestion<'_> {
                 let hold = lock().legal_hold.map(|on| LegalHold::from_bool(on).as_str());
                 Values::from_borrowed(hold)
             }
+            // Only a service acts for a bucket: see `log_delivery`.
+            ConditionKey::SourceAccount
+            | ConditionKey::SourceArn
             // The `policy` crate takes these from the principal.
-            ConditionKey::Username
+            | ConditionKey::Username
             | ConditionKey::UserId
             | ConditionKey::PrincipalArn
             | ConditionKey::PrincipalAccount
@@ -127,8 +130,6 @@ impl ConditionValues for PermissionQuestion<'_> {
             | ConditionKey::PrincipalOrgId
             | ConditionKey::MultiFactorAuthAge
             | ConditionKey::MultiFactorAuthPresent
-            | ConditionKey::SourceAccount
-            | ConditionKey::SourceArn
             | ConditionKey::SourceOwner
             | ConditionKey::SourceVpc
             | ConditionKey::SourceVpce
@@ -201,6 +202,7 @@ impl PermissionQuestion<'_> {
             KeySource::Transport(name) => self.transport_header(name),
             KeySource::Principal(_)
             | KeySource::Sender
+            | KeySource::Service
             | KeySource::Request
             | KeySource::Object
             | KeySource::Lock

@@ -87,7 +87,10 @@ fn a_bad_principal_is_refused() {
         r#""Principal":null"#,
         r#""Principal":{"CanonicalUser":"aa"}"#,
         r#""Principal":{"CanonicalUser":"*"}"#,
-        r#""Principal":{"Service":"logging.s3.amazonaws.com"}"#,
+        r#""Principal":{"Service":"sns.amazonaws.com"}"#,
+        r#""Principal":{"Service":"*"}"#,
+        r#""Principal":{"Service":[]}"#,
+        r#""Principal":{"AWS":"logging.s3.amazonaws.com/x"}"#,
         r#""Principal":"*","NotPrincipal":"alice""#,
         r#""NotPrincipal":"*""#,
         r#""NotPrincipal":{"AWS":"alice"},"Effect":"Allow""#,
@@ -150,4 +153,25 @@ fn a_session_of_a_web_identity_is_no_user() {
     }
     assert_eq!(named.map(|named| means(&session, named)), [false, false, true, true]);
     assert_eq!(session.sender_arn().unwrap(), "arn:aws:sts::111111111111:assumed-role/r/s");
+}
+
+#[test]
+fn a_service_is_named_as_service_and_is_among_all_principals() {
+    let service = Principal::Service(crate::LOG_DELIVERY);
+    let named = r#""Principal":{"Service":["logging.s3.amazonaws.com"],"AWS":"alice"}"#;
+    let policy = of_bucket("Allow", named);
+    assert!(decide(&policy, &service, "s3:PutObject", "b/k").is_allowed());
+    assert!(decide(&policy, &user(ACCOUNT, "alice"), "s3:PutObject", "b/k").is_allowed());
+    for other in [user(ACCOUNT, "bob"), root(ACCOUNT), Principal::Anonymous] {
+        assert_eq!(decide(&policy, &other, "s3:PutObject", "b/k"), Decision::Unspecified);
+    }
+    assert!(!policy.is_public());
+    let everyone = of_bucket("Allow", r#""Principal":"*""#);
+    assert!(decide(&everyone, &service, "s3:PutObject", "b/k").is_allowed());
+    // A Deny for all principals except users applies to the service.
+    let others = of_bucket("Deny", r#""NotPrincipal":{"AWS":"alice"}"#);
+    assert_eq!(decide(&others, &service, "s3:PutObject", "b/k"), Decision::Denied);
+    let spared = of_bucket("Deny", r#""NotPrincipal":{"Service":"logging.s3.amazonaws.com"}"#);
+    assert_eq!(decide(&spared, &service, "s3:PutObject", "b/k"), Decision::Unspecified);
+    assert_eq!((service.arn(), service.account()), (None, None));
 }

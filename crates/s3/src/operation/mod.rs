@@ -276,8 +276,8 @@ operations! {
         GET Bucket "notification" Stubbed(NO_NOTIFICATIONS) anyone "s3:GetBucketNotification";
     PutBucketNotificationConfiguration =
         PUT Bucket "notification" Refused anyone "s3:PutBucketNotification";
-    GetBucketLogging = GET Bucket "logging" Stubbed(NO_LOGGING) anyone "s3:GetBucketLogging";
-    PutBucketLogging = PUT Bucket "logging" Refused anyone "s3:PutBucketLogging";
+    GetBucketLogging = GET Bucket "logging" Served anyone "s3:GetBucketLogging";
+    PutBucketLogging = PUT Bucket "logging" Served anyone "s3:PutBucketLogging";
     GetBucketAccelerateConfiguration =
         GET Bucket "accelerate" Stubbed(NO_ACCELERATION) anyone "s3:GetAccelerateConfiguration";
     PutBucketAccelerateConfiguration =

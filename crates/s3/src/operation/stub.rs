@@ -1,7 +1,7 @@
 //! The responses to operations of features that a bucket has never used.
 //!
 //! Clients send some of these requests before they do their work, and an error would stop them. For
-//! example, `GET /bucket?logging` returns an empty `BucketLoggingStatus`.
+//! example, `GET /bucket?accelerate` returns an empty `AccelerateConfiguration`.
 
 use crate::Code;
 use crate::xml::Writer;
@@ -38,7 +38,6 @@ pub(crate) const NO_ENCRYPTION: Stub =
 pub(crate) const NO_REPLICATION: Stub = Stub::Absent(Code::ReplicationConfigurationNotFoundError);
 pub(crate) const NO_WEBSITE: Stub = Stub::Absent(Code::NoSuchWebsiteConfiguration);
 pub(crate) const NO_NOTIFICATIONS: Stub = Stub::Document("NotificationConfiguration", "");
-pub(crate) const NO_LOGGING: Stub = Stub::Document("BucketLoggingStatus", "");
 pub(crate) const NO_ACCELERATION: Stub = Stub::Document("AccelerateConfiguration", "");
 pub(crate) const OWNER_PAYS: Stub =
     Stub::Document("RequestPaymentConfiguration", "<Payer>BucketOwner</Payer>");

@@ -166,6 +166,7 @@ pub(crate) struct ServeSettings {
     pub(crate) bucket_metrics_max: u32,
     pub(crate) access_log: LogSink,
     pub(crate) access_log_format: AccessLogFormat,
+    pub(crate) bucket_log_interval_seconds: u64,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) region: String,
     pub(crate) domains: Vec<String>,
@@ -366,6 +367,7 @@ impl Serving {
             bucket_metrics_max: serving.bucket_metrics_max.unwrap_or(100),
             access_log: LogSink::parse(&serving.access_log.unwrap_or_default()),
             access_log_format: serving.access_log_format.unwrap_or_default(),
+            bucket_log_interval_seconds: serving.bucket_log_interval_seconds.unwrap_or(60),
             tls,
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
             domains: named(serving.domain),
@@ -397,6 +399,7 @@ impl ServeSettings {
             ("host_connections_max", u64::from(self.host_connections_max), 1),
             ("host_requests_max", u64::from(self.host_requests_max), 1),
             ("body_timeout_seconds", self.body_timeout_seconds, 1),
+            ("bucket_log_interval_seconds", self.bucket_log_interval_seconds, 1),
             ("download_timeout_seconds", self.download_timeout_seconds, 1),
         ];
         at_least(&least)?;
@@ -451,6 +454,7 @@ pub(crate) fn in_force(
         bucket_metrics_max: Some(serve.bucket_metrics_max),
         access_log: Some(serve.access_log.to_string()),
         access_log_format: Some(serve.access_log_format),
+        bucket_log_interval_seconds: Some(serve.bucket_log_interval_seconds),
         tls_cert: serve.tls.as_ref().map(|tls| tls.cert.clone()),
         tls_key: serve.tls.as_ref().map(|tls| tls.key.clone()),
         region: Some(serve.region.clone()),

@@ -282,6 +282,10 @@ options! {
         /// The format of lines of the access log [default: json]
         #[arg(value_name = "FORMAT")]
         access_log_format: AccessLogFormat = "ASHLAR_ACCESS_LOG_FORMAT",
+        /// The time in seconds after which the access logs of buckets are delivered into their target
+        /// buckets [default: 60]
+        #[arg(value_name = "SECONDS")]
+        bucket_log_interval_seconds: u64 = "ASHLAR_BUCKET_LOG_INTERVAL_SECONDS",
         /// The certificate chain in PEM. With it, the S3 endpoint and the console use TLS
         #[arg(value_name = "FILE")]
         tls_cert: PathBuf = "ASHLAR_TLS_CERT",

@@ -26,6 +26,7 @@ use s3::Operation;
 use s3::auth::AuthKind;
 use tokio::time::Instant;
 
+use super::bucket_logs::{BucketLogs, LoggedBucket};
 use crate::metrics::Metrics;
 use crate::mount_log::{self, moment};
 
@@ -45,6 +46,7 @@ const DISCONNECTED: &str = "ClientDisconnected";
 pub(crate) struct Audited {
     pub(crate) log: Arc<AuditLog>,
     pub(crate) activity: Arc<Activity>,
+    pub(super) bucket_logs: Arc<BucketLogs>,
     access: Arc<Access>,
     region: String,
 }
@@ -133,7 +135,8 @@ impl Audited {
         let activity = Arc::new(Activity::new(Instant::now(), operations.chain(["Sts"])));
         let log = Arc::new(log);
         let (access, region) = (Arc::clone(access), region.to_owned());
-        let audited = Arc::new(Audited { log, activity, access, region });
+        let bucket_logs = Arc::default();
+        let audited = Arc::new(Audited { log, activity, bucket_logs, access, region });
         metrics.collect_from(Arc::clone(&audited));
         audited
     }
@@ -173,14 +176,22 @@ impl Audited {
                 bytes_out: end.bytes_out,
             },
         );
-        if self.log.is_active() {
-            let deleted = served.deleted.take();
+        if self.log.is_active() || served.logging.is_some() {
+            let (deleted, logged) = (served.deleted.take(), LoggedBucket::of(&mut served));
             let entry = self.entry(begun, served, size, end);
             for deleted in deleted.iter().flat_map(|deleted| deleted.take()) {
-                self.log.record(of_key(&entry, deleted));
+                self.log_entry(logged.as_ref(), of_key(&entry, deleted));
             }
-            self.log.record(entry);
+            self.log_entry(logged.as_ref(), entry);
         }
+    }
+
+    /// Records an entry in the access log of the process, and in that of its bucket if it has one.
+    fn log_entry(&self, logged: Option<&LoggedBucket>, entry: AuditEntry) {
+        if let Some(logged) = logged {
+            self.bucket_logs.push(logged, &entry);
+        }
+        self.log.record(entry);
     }
 
     fn entry(
@@ -287,6 +298,7 @@ impl Audited {
 impl Metered for Audited {
     fn visit_metrics(&self, visit: &mut dyn FnMut(Metric)) {
         self.log.visit_metrics(visit);
+        self.bucket_logs.visit_metrics(visit);
     }
 }
 

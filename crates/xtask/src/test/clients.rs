@@ -111,6 +111,9 @@ const CONSOLE_LISTEN: (&str, &str) = ("ASHLAR_CONSOLE_LISTEN", "127.0.0.1:0");
 /// The length of a day of lifecycle rules in seconds, for gateways and suites.
 const LIFECYCLE_DAY: &str = "2";
 
+/// The time between deliveries of access logs of buckets, so that their tests do not wait.
+const LOG_INTERVAL: (&str, &str) = ("ASHLAR_BUCKET_LOG_INTERVAL_SECONDS", "1");
+
 /// A Python environment of [`Tools`].
 #[derive(Clone, Copy, Debug)]
 enum Python {
@@ -320,7 +323,8 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
         Subject::Bucket(engine) => (engine, Blocks::Bucket(&services.minio.endpoint, &name)),
     };
     let meta = services.databases.fresh(engine, folder, &name)?;
-    let environment = [CACHE, CONSOLE_LISTEN, ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY)];
+    let day = ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY);
+    let environment = [CACHE, CONSOLE_LISTEN, LOG_INTERVAL, day];
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 

@@ -110,3 +110,34 @@ fn a_copy_of_the_mount_in_another_namespace_does_not_delay_the_exit() {
     assert_eq!(gateway.client.get("/box/note").expect(200).text(), "kept");
     gateway.stop();
 }
+
+/// The lines of an access log of a bucket that wait for their delivery are delivered at the stop.
+#[test]
+fn the_stop_delivers_access_logs_of_buckets() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The interval is longer than the test.
+    let setup = Setup::new(folder.path(), Blocks::Folder)
+        .more_options(&["--bucket-log-interval-seconds", "3600"]);
+    let gateway = setup.start();
+    let client = gateway.client.clone();
+    client.put("/box", b"").expect(200);
+    client.put("/logs", b"").expect(200);
+    let policy = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow",
+        "Principal":{"Service":"logging.s3.amazonaws.com"},"Action":"s3:PutObject",
+        "Resource":"arn:aws:s3:::logs/*"}]}"#;
+    client.put("/logs?policy", policy.as_bytes()).expect(204);
+    let logging = "<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket>\
+                   <TargetPrefix>a/</TargetPrefix></LoggingEnabled></BucketLoggingStatus>";
+    client.put("/box?logging", logging.as_bytes()).expect(200);
+    client.put("/box/last", b"content").expect(200);
+    assert!(client.keys("logs", "", 10).is_empty(), "delivered before the interval");
+    gateway.stop();
+
+    let gateway = setup.start();
+    let keys = gateway.client.keys("logs", "", 10);
+    let [key] = &keys[..] else { panic!("{keys:?}") };
+    let text = gateway.client.get(&format!("/logs/{key}")).expect(200).text();
+    assert!(text.contains(" REST.PUT.OBJECT last "), "{text}");
+    gateway.check_log();
+    gateway.stop();
+}

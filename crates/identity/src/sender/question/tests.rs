@@ -445,6 +445,10 @@ async fn each_row_of_the_table_of_keys_has_a_value_or_is_refused() {
             }
             Ok(policy) => policy,
         };
+        // The tests of `log_delivery` have the senders with a value.
+        if key.source() == KeySource::Service {
+            continue;
+        }
         let mut questions = senders
             .iter()
             .flat_map(|sender| all.iter().map(move |permission| (sender, permission)));

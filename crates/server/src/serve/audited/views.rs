@@ -13,6 +13,7 @@ use audit::{AuditEntry, EntryKind, TEXT_BYTES_MAX, redacted, shortened};
 use edge::{OnEnd, RequestEnd};
 use http::StatusCode;
 
+use super::super::bucket_logs::LoggedBucket;
 use super::{Audited, Begun, TARGET_BYTES_MAX, kind, of_key, unsent_code};
 
 /// The line of one request to the API or the console. Its last owner records it, if that has not
@@ -48,10 +49,14 @@ impl ViewLine {
     }
 
     fn record(&self, end: &RequestEnd) {
-        if self.begun.recorded.swap(true, Ordering::Relaxed) || !self.audited.log.is_active() {
+        if self.begun.recorded.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.audited.record_view(self.view, &self.begun, self.notes.take(), end);
+        let served = self.notes.take();
+        let is_logged = served.s3.iter().any(|noted| noted.served.logging.is_some());
+        if self.audited.log.is_active() || is_logged {
+            self.audited.record_view(self.view, &self.begun, served, end);
+        }
     }
 }
 
@@ -93,11 +98,12 @@ impl Audited {
         };
         for mut noted in served.s3 {
             let deleted = noted.served.deleted.take();
+            let logged = LoggedBucket::of(&mut noted.served);
             let inner = self.inner(&entry, noted);
             for deleted in deleted.iter().flat_map(|deleted| deleted.take()) {
-                self.log.record(of_key(&inner, deleted));
+                self.log_entry(logged.as_ref(), of_key(&inner, deleted));
             }
-            self.log.record(inner);
+            self.log_entry(logged.as_ref(), inner);
         }
         self.log.record(entry);
     }
