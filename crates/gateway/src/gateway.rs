@@ -235,18 +235,10 @@ impl Gateway {
             // An invalid preflight is refused for each kind of resource.
             Preflight::parse(&head.headers)?;
         }
-        // A bucket that is being created has no rules yet; the policies of the sender decide alone.
-        // `NoSuchBucket` takes precedence over errors in the arguments of the request.
-        let rules = match resource.bucket() {
-            Some(name) if operation != Operation::CreateBucket => {
-                Some(self.bucket_rules(name).await?)
-            }
-            Some(_) | None => None,
-        };
+        let rules = self.rules_of(head, operation, &resource).await?;
         if let Some(rules) = &rules {
             served.set_rules(rules);
         }
-        check_expected(head, &resource, rules.as_deref())?;
         let demand = operation.demand(&resource, &query, fields)?;
         let parsed = ParsedRequest {
             operation,
@@ -266,6 +258,24 @@ impl Gateway {
         let url = self.settings.console_url.as_ref()?;
         let is_visit = *resource == S3Resource::Service && browser::is_visit(head);
         is_visit.then(|| browser::redirect(url))
+    }
+
+    /// Returns the rules of the bucket of a request. `NoSuchBucket` takes precedence over errors in the
+    /// arguments of the request.
+    async fn rules_of(
+        &self,
+        head: &Parts,
+        operation: Operation,
+        resource: &S3Resource,
+    ) -> Result<Option<Arc<BucketRules>>, Fault> {
+        // A bucket that is being created has no rules yet; the policies of the sender decide alone.
+        let name = resource.bucket().filter(|_| operation != Operation::CreateBucket);
+        let Some(name) = name else { return Ok(None) };
+        let rules = self.bucket_rules(name).await?;
+        match head.extensions.get() {
+            Some(ExpectedBucket(ino)) if rules.ino != *ino => Err(no_such_bucket(name)),
+            Some(_) | None => Ok(Some(rules)),
+        }
     }
 
     /// Serves an HTML form upload (POST). The fields contain the credentials and the key, so they
@@ -457,19 +467,5 @@ fn is_sts_request(head: &Parts, query: &Query) -> bool {
 }
 
 mod sts;
-/// Fails with `NoSuchBucket` if the sender expects another bucket of this name.
-fn check_expected(
-    head: &Parts,
-    resource: &S3Resource,
-    rules: Option<&BucketRules>,
-) -> Result<(), Fault> {
-    match (head.extensions.get(), rules, resource.bucket()) {
-        (Some(ExpectedBucket(ino)), Some(rules), Some(name)) if rules.ino != *ino => {
-            Err(no_such_bucket(name))
-        }
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests;

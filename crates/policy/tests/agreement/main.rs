@@ -56,7 +56,7 @@ fn naive_law(
     acl: bool,
 ) -> bool {
     let (is_root, own) = match &asked.principal {
-        Principal::Anonymous => (false, None),
+        Principal::Anonymous | Principal::Service(_) => (false, None),
         Principal::User { is_root, account, .. } => (*is_root, Some(account.as_str())),
     };
     let owner = bucket.map(|(account, _)| account);

@@ -32,7 +32,8 @@ impl Asked {
         let own: Option<String> = match (&self.principal, key.as_str()) {
             (Principal::Anonymous, "aws:principaltype") => Some("Anonymous".to_owned()),
             (Principal::Anonymous, "aws:userid") => Some("anonymous".to_owned()),
-            (Principal::Anonymous, _) => None,
+            (Principal::Service(_), "aws:principaltype") => Some("Service".to_owned()),
+            (Principal::Anonymous | Principal::Service(_), _) => None,
             (Principal::User { account, name, is_root, session, .. }, key) => {
                 let role = session.as_ref();
                 match key {

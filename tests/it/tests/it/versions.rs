@@ -318,7 +318,7 @@ impl World {
                 }
                 self.act(&Act::Remove((bucket, key), version.id, How::Plain)).await;
             }
-            volume.delete_bucket(name).await.expect("nothing is left in it");
+            volume.delete_bucket(*name).await.expect("nothing is left in it");
         }
         for volume in &self.volumes {
             volume.upkeep().reap_now().await.expect("dead blocks are deleted");
