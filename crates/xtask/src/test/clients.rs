@@ -97,6 +97,10 @@ const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
 const FILES_ON_ONE_ENGINE: [&str; 3] =
     ["test_boto3_access.py", "test_boto3_forms.py", "test_boto3_web_identity.py"];
 
+/// The files of the console's suite that a plain run takes over http only. The other files of the
+/// suite use each part of the console that depends on the scheme; these ones are long.
+const FILES_OVER_HTTP: [&str; 2] = ["test_console_journeys.py", "test_console_openid.py"];
+
 /// The additional suites of a plain run on the drawn engine, the one that the date selects for more
 /// tests.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 7] =
@@ -150,7 +154,7 @@ pub(super) struct Cell {
     tls: bool,
     suites: Vec<(&'static str, Python)>,
     /// The names of files of the suites that do not run in this cell, because a plain run takes
-    /// them on SQLite only.
+    /// them in another cell.
     left_out: &'static [&'static str],
 }
 
@@ -252,6 +256,8 @@ fn cells(subjects: &[Subject], breadth: Breadth, wants: impl Fn(&str) -> bool) -
             // SQLite's cells take these files.
             if other && breadth != Breadth::Every {
                 cell.left_out = &FILES_ON_ONE_ENGINE;
+            } else if tls && breadth != Breadth::Every {
+                cell.left_out = &FILES_OVER_HTTP;
             }
             cell.suites = SUITES
                 .into_iter()
