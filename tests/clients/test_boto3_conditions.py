@@ -273,7 +273,7 @@ def test_region_conditions_use_the_document(server):
     [
         "aws:SourceVpc",
         "aws:SourceVpce",
-        "aws:SourceArn",
+        "aws:SourceOwner",
         "aws:PrincipalOrgID",
         "aws:MultiFactorAuthPresent",
         "aws:MultiFactorAuthAge",

@@ -258,7 +258,7 @@ options! {
         /// any free port if that port is in use]
         #[arg(value_name = "HOST:PORT")]
         console_listen: String = "ASHLAR_CONSOLE_LISTEN",
-        /// The URL of the console as browsers reach it, such as https://console.example.com. A
+        /// The URL of the console as browsers reach it, such as `https://console.example.com`. A
         /// browser that opens the S3 endpoint is redirected to it [default: none]
         #[arg(value_name = "URL")]
         console_url: String = "ASHLAR_CONSOLE_URL",
