@@ -109,9 +109,6 @@ class Console:
         """The sentence about a request that was refused."""
         return self.find(".problem").text
 
-    def wait_for(self, condition):
-        WebDriverWait(self.driver, PAGE_SECONDS).until(lambda _: condition())
-
     @property
     def token(self):
         return self.find("input[name=form_token]").get_attribute("value")
