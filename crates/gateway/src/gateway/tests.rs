@@ -29,6 +29,18 @@ async fn gateway() -> Arc<Gateway> {
     Gateway::new(volume, Arc::new(access), Settings::default())
 }
 
+/// The root user as the owner of new buckets.
+fn owner() -> FileOwner {
+    FileOwner {
+        access_key: "root".to_owned(),
+        account: AccountId::MAIN,
+        writer: None,
+        uid: 0,
+        gid: 0,
+        umask: 0,
+    }
+}
+
 /// Returns the status, error code and operation of the response to a request without a body.
 async fn ask(
     gateway: &Gateway,
@@ -122,15 +134,7 @@ fn endless_form(frames: &Arc<AtomicUsize>) -> HttpBody {
 #[tokio::test(start_paused = true)]
 async fn the_fields_of_a_form_have_one_deadline() {
     let gateway = gateway().await;
-    let owner = FileOwner {
-        access_key: "root".to_owned(),
-        account: AccountId::MAIN,
-        writer: None,
-        uid: 0,
-        gid: 0,
-        umask: 0,
-    };
-    gateway.volume.create_bucket("bucket", &NewBucket::owned_by(&owner)).await.unwrap();
+    gateway.volume.create_bucket("bucket", &NewBucket::owned_by(&owner())).await.unwrap();
     let (began, frames) = (Instant::now(), Arc::default());
     let answer = ask_with(&gateway, "POST", "/bucket", FORM, endless_form(&frames)).await;
     assert_eq!(answer, (400, Some("RequestTimeout"), "PostObject"));
@@ -190,20 +194,12 @@ async fn ask_of(gateway: &Gateway, ino: Ino, method: &str, target: &str) -> (u16
 async fn a_view_that_expects_a_bucket_does_not_reach_a_new_one_of_its_name() {
     let gateway = gateway().await;
     let volume = gateway.volume();
-    let owner = FileOwner {
-        access_key: "root".to_owned(),
-        account: AccountId::MAIN,
-        writer: None,
-        uid: 0,
-        gid: 0,
-        umask: 0o22,
-    };
-    volume.create_bucket("bkt", &NewBucket::owned_by(&owner)).await.unwrap();
+    volume.create_bucket("bkt", &NewBucket::owned_by(&owner())).await.unwrap();
     let old = volume.bucket("bkt").await.unwrap().ino;
     assert_eq!(ask_of(&gateway, old, "PUT", "/bkt/before").await, (200, ""));
     assert_eq!(ask_of(&gateway, old, "DELETE", "/bkt/before").await, (204, ""));
     volume.delete_bucket("bkt").await.unwrap();
-    volume.create_bucket("bkt", &NewBucket::owned_by(&owner)).await.unwrap();
+    volume.create_bucket("bkt", &NewBucket::owned_by(&owner())).await.unwrap();
     let new = volume.bucket("bkt").await.unwrap().ino;
     assert_ne!(new, old);
     assert_eq!(ask_of(&gateway, new, "PUT", "/bkt/kept").await, (200, ""));
