@@ -31,7 +31,7 @@ use std::ops::Range;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use crc32c::{crc32c, crc32c_append};
-use record::BlockId;
+use record::{BlockId, RingNumber};
 
 use crate::shift::{extend_crc, shift_crc};
 use crate::{BLOCK_BYTES_MAX, BlockError, BlockErrorKind, SUB_BLOCK_BYTES};
@@ -86,6 +86,7 @@ pub struct SealedBlock {
     length: u32,
     crc32c: u32,
     pieces: Vec<Bytes>,
+    ring: Option<RingNumber>,
 }
 
 impl SealedBlock {
@@ -102,6 +103,12 @@ impl SealedBlock {
     /// CRC-32C of the content.
     pub fn crc32c(&self) -> u32 {
         self.crc32c
+    }
+
+    /// Returns the number of the ring key under which the block is to be encrypted; `None` if the
+    /// block is not secret.
+    pub fn ring(&self) -> Option<RingNumber> {
+        self.ring
     }
 
     /// Returns the sealed bytes (header, content and checksums) in pieces, none of them empty.
@@ -167,6 +174,7 @@ pub struct Sealer {
     content_crc: u32,
     /// The CRC-32C of the unfinished sub-block: of id, index and its content so far.
     sub_block_crc: u32,
+    ring: Option<RingNumber>,
 }
 
 impl Sealer {
@@ -188,7 +196,15 @@ impl Sealer {
             expected: capacity,
             content_crc: 0,
             sub_block_crc: seed(id, 0),
+            ring: None,
         }
+    }
+
+    /// Sets the ring key under which a secret block is to be encrypted. A block store refuses a
+    /// secret id without a key, and a key for another id.
+    #[must_use]
+    pub fn under(self, ring: RingNumber) -> Sealer {
+        Sealer { ring: Some(ring), ..self }
     }
 
     /// The block's id.
@@ -282,6 +298,7 @@ impl Sealer {
             length: self.length,
             crc32c: self.content_crc,
             pieces: self.pieces,
+            ring: self.ring,
         }
     }
 

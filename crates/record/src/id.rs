@@ -40,7 +40,8 @@ impl Nonce {
 /// The highest bit of the counter marks a *pack*: a block whose bytes belong to several files from
 /// the start. Each owner of bytes in a pack has a record (its *share*), and the id alone shows
 /// that. The next bit marks a *bare* block: its object in a bucket consists of its content alone,
-/// while other objects also contain a header and checksums.
+/// while other objects also contain a header and checksums. The third bit marks a *secret* block,
+/// which the block store encrypts; it may be a pack, and it is never bare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub [u8; BlockId::BYTES]);
 
@@ -57,8 +58,15 @@ impl BlockId {
     /// consists of its content alone.
     pub const BARE_BIT: u64 = 1 << 46;
 
-    /// The id of a session's block with this counter. The counter includes the bits that mark packs
-    /// and bare blocks.
+    /// The bit of the counter that marks a secret block, that is, one whose object is encrypted
+    /// under a ring key.
+    pub const SECRET_BIT: u64 = 1 << 45;
+
+    /// The end, exclusive, of the counters that a session draws. The bits from here on are marks,
+    /// or reserved for further marks.
+    pub const DRAWN_END: u64 = 1 << 43;
+
+    /// The id of a session's block with this counter. The counter includes the bits for marks.
     ///
     /// # Panics
     /// If the counter has more than 48 bits.
@@ -70,11 +78,19 @@ impl BlockId {
         BlockId(bytes)
     }
 
+    /// The id of a session's block without marks, with this counter.
+    ///
+    /// # Panics
+    /// If the counter is [`DRAWN_END`](BlockId::DRAWN_END) or more.
+    pub fn plain(session: Nonce, counter: u64) -> BlockId {
+        BlockId::marked(session, counter, 0)
+    }
+
     /// The id of a session's pack (block with the bytes of several files) with this counter, to
     /// which the bit for packs is added.
     ///
     /// # Panics
-    /// If the counter has more than 46 bits.
+    /// As [`plain`](BlockId::plain).
     pub fn pack(session: Nonce, counter: u64) -> BlockId {
         BlockId::marked(session, counter, BlockId::PACK_BIT)
     }
@@ -83,14 +99,32 @@ impl BlockId {
     /// counter, to which the bit for bare blocks is added.
     ///
     /// # Panics
-    /// If the counter has more than 46 bits.
+    /// As [`plain`](BlockId::plain).
     pub fn bare(session: Nonce, counter: u64) -> BlockId {
         BlockId::marked(session, counter, BlockId::BARE_BIT)
     }
 
-    fn marked(session: Nonce, counter: u64, bit: u64) -> BlockId {
-        assert!(counter < BlockId::BARE_BIT, "a session writes fewer than 2^46 blocks");
-        BlockId::new(session, counter | bit)
+    /// The id of a session's secret block (which the block store encrypts) with this counter, to
+    /// which the bit for secret blocks is added.
+    ///
+    /// # Panics
+    /// As [`plain`](BlockId::plain).
+    pub fn secret(session: Nonce, counter: u64) -> BlockId {
+        BlockId::marked(session, counter, BlockId::SECRET_BIT)
+    }
+
+    /// The id of a session's secret pack (an encrypted block with the bytes of several files) with
+    /// this counter, to which both bits are added.
+    ///
+    /// # Panics
+    /// As [`plain`](BlockId::plain).
+    pub fn secret_pack(session: Nonce, counter: u64) -> BlockId {
+        BlockId::marked(session, counter, BlockId::SECRET_BIT | BlockId::PACK_BIT)
+    }
+
+    fn marked(session: Nonce, counter: u64, bits: u64) -> BlockId {
+        assert!(counter < BlockId::DRAWN_END, "a session writes fewer than 2^43 blocks");
+        BlockId::new(session, counter | bits)
     }
 
     /// Returns true if the block is a pack, that is, a block with the bytes of several files. Every
@@ -105,6 +139,11 @@ impl BlockId {
         self.counter() & BlockId::BARE_BIT != 0
     }
 
+    /// Returns true if the block is secret: its object is encrypted under a ring key.
+    pub fn is_secret(self) -> bool {
+        self.counter() & BlockId::SECRET_BIT != 0
+    }
+
     /// The session that wrote the block.
     pub fn session(self) -> Nonce {
         let mut nonce = [0; Nonce::BYTES];
@@ -112,8 +151,7 @@ impl BlockId {
         Nonce(nonce)
     }
 
-    /// The number of the block within its session, including the bits that mark packs and bare
-    /// blocks.
+    /// The number of the block within its session, including the bits for marks.
     pub fn counter(self) -> u64 {
         let mut bytes = [0; 8];
         bytes[2..].copy_from_slice(&self.0[Nonce::BYTES..]);

@@ -23,6 +23,7 @@ mod lifecycle_pass;
 mod lock;
 mod name;
 mod object_lock;
+mod ring;
 mod section;
 mod small;
 mod sum;
@@ -57,6 +58,7 @@ pub use lock::{
 };
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
+pub use ring::RingNumber;
 pub use small::{
     Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionFacts,
     SessionKind, SessionRecord, SlotRecord, SweptRecord, VolumeRecord,

@@ -145,19 +145,24 @@ proptest! {
     }
 
     #[test]
-    fn block_ids_mark_packs_and_bare_blocks(
-        nonce in any::<[u8; 10]>(), counter in 0..BlockId::BARE_BIT,
+    fn block_ids_mark_packs_bare_and_secret_blocks(
+        nonce in any::<[u8; 10]>(), counter in 0..BlockId::DRAWN_END,
     ) {
         let session = Nonce(nonce);
-        let (pack, block) = (BlockId::pack(session, counter), BlockId::new(session, counter));
-        let bare = BlockId::bare(session, counter);
-        prop_assert!(pack.is_pack() && !block.is_pack() && !bare.is_pack());
-        prop_assert!(bare.is_bare() && !block.is_bare() && !pack.is_bare());
-        prop_assert!(pack != block && bare != block && pack != bare);
-        prop_assert_eq!(pack.session(), block.session());
-        prop_assert_eq!(bare.session(), block.session());
-        prop_assert!(pack.to_string().parse::<BlockId>().is_ok_and(BlockId::is_pack));
-        prop_assert!(bare.to_string().parse::<BlockId>().is_ok_and(BlockId::is_bare));
+        let ids = [
+            (BlockId::plain(session, counter), (false, false, false)),
+            (BlockId::pack(session, counter), (true, false, false)),
+            (BlockId::bare(session, counter), (false, true, false)),
+            (BlockId::secret(session, counter), (false, false, true)),
+            (BlockId::secret_pack(session, counter), (true, false, true)),
+        ];
+        for (id, marks) in ids {
+            let parsed: BlockId = id.to_string().parse().unwrap();
+            prop_assert_eq!((parsed.is_pack(), parsed.is_bare(), parsed.is_secret()), marks);
+            prop_assert_eq!(parsed.session(), session);
+            prop_assert_eq!(parsed.counter() % BlockId::DRAWN_END, counter);
+            prop_assert_eq!(ids.iter().filter(|(other, _)| *other == id).count(), 1);
+        }
     }
 
     #[test]
@@ -182,4 +187,10 @@ fn uppercase_digits_and_wrong_lengths_are_not_ids() {
     assert!("a0a1a2a3a4a5a6a7a8a".parse::<Nonce>().is_err());
     assert!("a0a1a2a3a4a5a6a7a8a9a".parse::<Nonce>().is_err());
     assert!("a0a1a2a3a4a5a6a7a8ag".parse::<Nonce>().is_err());
+}
+
+#[test]
+#[should_panic(expected = "a session writes fewer than 2^43 blocks")]
+fn a_counter_that_reaches_the_marks_is_refused() {
+    let _ = BlockId::secret(Nonce([1; 10]), BlockId::DRAWN_END);
 }

@@ -9,8 +9,18 @@ use anyhow::Result;
 use crate::workspace::{Workspace, stdout};
 
 /// Crates without a runtime, I/O or a clock.
-pub(super) const PURE: [&str; 9] =
-    ["record", "layout", "store", "namespace", "policy", "problem", "publication", "s3", "sigv4"];
+pub(super) const PURE: [&str; 10] = [
+    "keyring",
+    "record",
+    "layout",
+    "store",
+    "namespace",
+    "policy",
+    "problem",
+    "publication",
+    "s3",
+    "sigv4",
+];
 
 /// Runtimes, transports, drivers, clocks and randomness. A pure crate must not depend on any of
 /// them.

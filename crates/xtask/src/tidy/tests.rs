@@ -75,6 +75,7 @@ fn only_listed_task_locals_are_allowed() {
 #[test]
 fn a_pure_crate_does_not_reach_a_runtime() {
     assert_eq!(reaches("namespace", &["bytes", "tokio"]), ["namespace is pure but reaches tokio"]);
+    assert_eq!(reaches("keyring", &["record", "hyper"]), ["keyring is pure but reaches hyper"]);
     assert!(reaches("volume", &["bytes", "tokio"]).is_empty());
 }
 
