@@ -17,8 +17,12 @@ on_each_engine!(
 /// second.
 const HEARD: Duration = Duration::from_secs(5);
 
-/// The rest of the life of a key in these tests.
+/// The rest of the life of a key in these tests. A command decides on the end while it runs: not
+/// earlier than this time after its start, and not later than this time after it ended.
 const LIFE: Duration = Duration::from_secs(8);
+
+/// The time after the latest end of a key at which each gateway refuses it.
+const MARGIN: Duration = Duration::from_secs(1);
 
 /// The time after which clients change to a new key, before the end of the old one.
 const CHANGE: Duration = Duration::from_secs(5);
@@ -91,31 +95,31 @@ fn commands_manage_keys_groups_and_tokens(engine: Engine) {
     refused(setup, "group", &["add", "lab"], "it exists");
     run(setup, "group", &["join", "lab", "anna"]);
     hears(&anna, "/box/key", "200");
+
+    // A further key acts for its user, also at the other gateway, and ends at its time.
+    let command = ["add", "anna", "--description", "the laptop", "--expires", "8s"];
+    let laptop = client(&run(setup, "key", &command), &one);
+    let added = Instant::now();
+    let laptop = at(&laptop, &other);
+    hears(&laptop, "/box/key", "200");
     run(setup, "group", &["set", "lab", "--enabled", "false"]);
     hears(&anna, "/box/key", "AccessDenied");
     run(setup, "group", &["set", "lab", "--enabled", "true"]);
     hears(&anna, "/box/key", "200");
-
-    // A further key acts for its user, also at the other gateway, and ends at its time.
-    let added = ["add", "anna", "--description", "the laptop", "--expires", "8s"];
-    let began = Instant::now();
-    let laptop = client(&run(setup, "key", &added), &one);
-    let laptop = at(&laptop, &other);
+    // No record changes at the end of the key, so this does not depend on the change feed.
+    std::thread::sleep((LIFE + MARGIN).saturating_sub(added.elapsed()));
+    assert_eq!(laptop.get("/box/key").code(), "InvalidAccessKeyId", "it has expired");
+    anna.get("/box/key").expect(200);
+    let listed = run(setup, "key", &["list", "anna"]);
+    assert!(listed.contains("the laptop") && listed.lines().count() == 2, "{listed}");
+    run(setup, "key", &["set", &laptop.key, "--expires", "never"]);
     hears(&laptop, "/box/key", "200");
     run(setup, "key", &["disable", &laptop.key]);
     hears(&laptop, "/box/key", "InvalidAccessKeyId");
     run(setup, "key", &["enable", &laptop.key]);
     hears(&laptop, "/box/key", "200");
-    // No record changes at the end of the key, so this does not depend on the change feed.
-    std::thread::sleep((LIFE + Duration::from_secs(1)).saturating_sub(began.elapsed()));
-    assert_eq!(laptop.get("/box/key").code(), "InvalidAccessKeyId", "it has expired");
-    anna.get("/box/key").expect(200);
-    let listed = run(setup, "key", &["list", "anna"]);
-    assert!(listed.contains("the laptop") && listed.lines().count() == 2, "{listed}");
 
     // A disabled user has no keys.
-    run(setup, "key", &["set", &laptop.key, "--expires", "never"]);
-    hears(&laptop, "/box/key", "200");
     run(setup, "user", &["disable", "anna"]);
     hears(&laptop, "/box/key", "InvalidAccessKeyId");
     hears(&anna, "/box/key", "InvalidAccessKeyId");
@@ -198,6 +202,7 @@ fn a_key_is_rotated_under_load_without_a_refused_request(engine: Engine) {
         std::thread::sleep(Duration::from_millis(300));
         let began = Instant::now();
         let said = run(setup, "key", &["rotate", "anna", "--old-expires", "8s"]);
+        let rotated_at = Instant::now();
         let new = rotated.get_or_init(|| client(&said, &one));
         hears(&at(new, &one), "/box/key", "200");
         hears(&at(new, &other), "/box/key", "200");
@@ -205,7 +210,7 @@ fn a_key_is_rotated_under_load_without_a_refused_request(engine: Engine) {
         std::thread::sleep(CHANGE.saturating_sub(began.elapsed()));
         assert!(began.elapsed() < LIFE, "the machine is too slow");
         changed.store(true, Ordering::Relaxed);
-        std::thread::sleep((LIFE + Duration::from_secs(1)).saturating_sub(began.elapsed()));
+        std::thread::sleep((LIFE + MARGIN).saturating_sub(rotated_at.elapsed()));
         stop.store(true, Ordering::Relaxed);
     });
     assert!(requests.load(Ordering::Relaxed) > 50, "{requests:?}");
