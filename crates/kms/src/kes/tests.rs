@@ -1,8 +1,7 @@
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
 use super::*;
@@ -72,7 +71,7 @@ async fn certificates_of_other_authorities_are_not_accepted() {
 
 /// A KES server as a process, in a folder of its own.
 struct Program {
-    _child: Child,
+    child: Child,
     url: String,
     _folder: tempfile::TempDir,
 }
@@ -80,7 +79,7 @@ struct Program {
 impl Program {
     /// Starts the program `kes`. The client may create keys and use `photos` and `absent`; `None` if it is not installed.
     async fn start(authority: &Authority) -> Option<Program> {
-        if Command::new("kes").arg("--version").output().await.is_err() {
+        if Command::new("kes").arg("--version").output().is_err() {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -92,7 +91,7 @@ impl Program {
         std::fs::write(path("client.crt"), client.0).unwrap();
         let mut identity = Command::new("kes");
         identity.args(["identity", "of", &path("client.crt")]);
-        let identity = identity.output().await.unwrap();
+        let identity = identity.output().unwrap();
         let identity = String::from_utf8(identity.stdout).unwrap().trim().to_owned();
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
@@ -113,15 +112,24 @@ impl Program {
         std::fs::write(path("config.yml"), config.to_string()).unwrap();
         let mut command = Command::new("kes");
         command.args(["server", "--config", &path("config.yml"), "--auth", "off"]);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().unwrap();
+        let url = format!("https://{address}");
+        let program = Program { child, url, _folder: folder };
         let mut left = 100;
         while TcpStream::connect(address).await.is_err() {
             assert!(left > 0, "kes listens within 10 seconds");
             left -= 1;
             sleep(Duration::from_millis(100)).await;
         }
-        Some(Program { _child: child, url: format!("https://{address}"), _folder: folder })
+        Some(program)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }
 
