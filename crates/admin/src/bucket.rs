@@ -145,6 +145,7 @@ impl Admin {
             kind,
             value: None,
             default_retention: None,
+            default_encryption: None,
         };
         self.change_joined(&set).await
     }

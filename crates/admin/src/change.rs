@@ -89,6 +89,7 @@ fn unread(error: VolumeError) -> AdminError {
         | VolumeError::Full(_)
         | VolumeError::Unknown(_)
         | VolumeError::Overloaded
+        | VolumeError::Encryption(_)
         | VolumeError::Refused(_)
         | VolumeError::Fenced => AdminError::Unread(error),
     }
@@ -101,9 +102,10 @@ fn unchanged(error: VolumeError) -> AdminError {
         VolumeError::Corrupt(why) => AdminError::Corrupt(why),
         VolumeError::Unknown(why) => AdminError::Unknown(why),
         VolumeError::Fenced => AdminError::Late,
-        VolumeError::Unavailable(_) | VolumeError::Full(_) | VolumeError::Overloaded => {
-            AdminError::Unchanged(error)
-        }
+        VolumeError::Unavailable(_)
+        | VolumeError::Full(_)
+        | VolumeError::Overloaded
+        | VolumeError::Encryption(_) => AdminError::Unchanged(error),
         VolumeError::Refused(_) => AdminError::Volume(error),
     }
 }

@@ -50,6 +50,7 @@ impl Admin {
             kind,
             value: value.as_ref(),
             default_retention: None,
+            default_encryption: None,
         })
         .await
     }

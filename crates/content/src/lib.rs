@@ -25,6 +25,7 @@ mod budget;
 mod claim;
 mod deadlines;
 mod ids;
+mod keys;
 mod known;
 mod late;
 mod md5;
@@ -43,10 +44,11 @@ pub use budget::{ByteBudget, MemoryHolder, Permit, ReleaseMemory, SHARE_PARTS, S
 pub use claim::BlockClaim;
 pub use deadlines::Deadlines;
 pub use ids::BlockIds;
+pub use keys::ContentKeys;
 pub use known::read_from_memory;
 pub use late::{DELETE_RETRY_DELAYS, LATE_BLOCKS_MAX, LateBlocks};
 pub use md5::Hashing;
-pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX};
+pub use packer::{Packer, Packing, REMEMBERED_BYTES_MAX, RING_PACKERS_MAX};
 pub use placement::{
     CONCURRENCY_MEMORY, Conditions, Placement, PlacementPolicy, STAGED_INLINE_BODY_BYTES_MAX,
     SizeAndLoad,

@@ -39,9 +39,9 @@ mod queue;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use block::{BLOCK_BYTES_MAX, BlockRef, SUB_BLOCK_BYTES, Sealer};
+use block::{BLOCK_BYTES_MAX, BlockRef, SUB_BLOCK_BYTES};
 use bytes::Bytes;
-use record::Slice;
+use record::{RingNumber, Slice};
 use tokio::sync::oneshot;
 
 use self::batch_rejoin::REJOIN_WINDOW;
@@ -68,8 +68,17 @@ const SLOW_PUT_WINDOWS: u32 = 10;
 pub struct Packer {
     staging: Arc<Staging>,
     packing: Packing,
+    /// The ring key under which the packs are encrypted.
+    ring: Option<RingNumber>,
     queue: Mutex<Queue>,
+    /// The packers of encrypted bodies, one for each ring key, the last used one at the end. Bodies
+    /// under different ring keys never share a block.
+    under_rings: Mutex<Vec<Arc<Packer>>>,
 }
+
+/// The most ring keys whose bodies share blocks at the same time. A body under a further key gets a
+/// block of its own.
+pub const RING_PACKERS_MAX: usize = 4;
 
 impl Packer {
     /// Creates a packer, which collects small bodies into shared blocks. It has no bodies yet and
@@ -80,7 +89,30 @@ impl Packer {
             packs_in_flight: packing.packs_in_flight.max(1),
             ..packing
         };
-        Packer { staging: Arc::clone(staging), packing, queue: Mutex::new(Queue::new()) }
+        Packer::of(staging, packing, None)
+    }
+
+    fn of(staging: &Arc<Staging>, packing: Packing, ring: Option<RingNumber>) -> Packer {
+        let (queue, under_rings) = (Mutex::new(Queue::new()), Mutex::default());
+        Packer { staging: Arc::clone(staging), packing, ring, queue, under_rings }
+    }
+
+    /// Returns the packer of the bodies that are encrypted under this ring key.
+    pub(crate) fn under(&self, ring: RingNumber) -> Arc<Packer> {
+        let mut packers = self.under_rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let packer = match packers.iter().position(|packer| packer.ring == Some(ring)) {
+            Some(index) => packers.remove(index),
+            None => Arc::new(Packer::of(&self.staging, self.packing, Some(ring))),
+        };
+        if packers.len() >= RING_PACKERS_MAX {
+            // The bodies that wait in a dropped packer are still put: its tasks hold it.
+            match packers.iter().position(|packer| packer.is_idle()) {
+                Some(idle) => drop(packers.remove(idle)),
+                None => return packer,
+            }
+        }
+        packers.push(Arc::clone(&packer));
+        packer
     }
 
     /// Returns the length of the longest body that shares a block, in bytes.
@@ -213,8 +245,9 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
     // block.
     let several = members.len() > 1;
     let claim = if several { Claim::pinned(&staging) } else { Claim::new(Arc::clone(&staging)) };
-    let id = if several { staging.ids.allocate_pack() } else { staging.ids.allocate() };
-    let mut sealer = Sealer::new(id, members.iter().map(|member| member.length).sum());
+    let (ring, length) = (under_way.packer.ring, members.iter().map(|member| member.length).sum());
+    let mut sealer =
+        if several { staging.pack_sealer(ring, length) } else { staging.sealer(ring, length) };
     let mut waiting = Vec::with_capacity(members.len());
     let mut permits = Vec::with_capacity(members.len());
     let mut small = Vec::with_capacity(members.len());

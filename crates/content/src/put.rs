@@ -71,13 +71,12 @@ async fn try_put(
 /// block is sealed again.
 fn rename(staging: &Staging, block: &SealedBlock) -> Result<SealedBlock, BlockError> {
     let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
-    let ids = &staging.ids;
-    let id = match block.id() {
-        taken if taken.is_pack() => ids.allocate_pack(),
-        taken if taken.is_bare() => ids.allocate_bare(),
-        _ => ids.allocate(),
+    let (ring, length) = (block.ring(), block.length());
+    let mut sealer = match block.id() {
+        taken if taken.is_pack() => staging.pack_sealer(ring, length),
+        taken if taken.is_bare() => Sealer::new(staging.ids.allocate_bare(), length),
+        _ => staging.sealer(ring, length),
     };
-    let mut sealer = Sealer::new(id, block.length());
     pieces.into_iter().for_each(|piece| sealer.push(piece));
     Ok(sealer.finish())
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use block::{BLOCK_BYTES_MAX, BlockReader, BlockStore};
+use block::{BLOCK_BYTES_MAX, BlockReader, BlockStore, Sealer};
 use publication::Pins;
+use record::RingNumber;
 use runtime::Tasks;
 
 use crate::{BlockIds, ByteBudget, Deadlines, LateBlocks, StagedInline, Traffic};
@@ -41,6 +42,23 @@ pub struct Staging {
 }
 
 impl Staging {
+    /// Starts a block of one content. With a ring key, the block is secret: the block store encrypts
+    /// it.
+    pub fn sealer(&self, ring: Option<RingNumber>, capacity: u32) -> Sealer {
+        match ring {
+            Some(ring) => Sealer::new(self.ids.allocate_secret(), capacity).under(ring),
+            None => Sealer::new(self.ids.allocate(), capacity),
+        }
+    }
+
+    /// As [`sealer`](Staging::sealer), for a pack: a block of several contents.
+    pub fn pack_sealer(&self, ring: Option<RingNumber>, capacity: u32) -> Sealer {
+        match ring {
+            Some(ring) => Sealer::new(self.ids.allocate_secret_pack(), capacity).under(ring),
+            None => Sealer::new(self.ids.allocate_pack(), capacity),
+        }
+    }
+
     pub(crate) fn block_bytes(&self) -> u32 {
         self.block_bytes.clamp(1, BLOCK_BYTES_MAX)
     }

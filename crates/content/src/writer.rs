@@ -30,11 +30,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockRef, SealedBlock, Sealer, Stored};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use hashing::Md5;
-use record::{Content, Slice};
+use record::{Content, InlineBytes, RingNumber, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::claim::{BlockClaim, Claim};
@@ -44,9 +44,11 @@ use crate::pressure::Pressure;
 use crate::put::put;
 use crate::staged_inline::Placed;
 use crate::staging::Staging;
-use crate::{ContentError, Deadlines, MemoryHolder, Permit, StagedContent};
+use crate::writer::whole::WholeBody;
+use crate::{ContentError, ContentKeys, Deadlines, MemoryHolder, Permit, StagedContent};
 
 mod release;
+mod whole;
 
 /// The most blocks that one upload holds in memory, the unfinished one included.
 pub const UPLOAD_BLOCKS_IN_FLIGHT: usize = 8;
@@ -65,10 +67,6 @@ pub const SHORT_BLOCK_BYTES_MIN: u32 = 16 << 10;
 /// The shortest body whose MD5 is left to the block store. Computing the MD5 of a shorter body
 /// takes too little time to matter.
 const BARE_BYTES_MIN: u64 = 1 << 20;
-
-/// Shorter pieces of a body, in bytes, are copied together, so that no small piece keeps a much
-/// larger buffer alive.
-const FRAME_BYTES_MIN: usize = 16 << 10;
 
 /// The resources that the writers of a session share.
 #[derive(Debug)]
@@ -108,6 +106,8 @@ pub struct ContentWriter {
     slices: Vec<Slice>,
     /// The running MD5 of the arrived bytes, if it is computed here.
     md5: Option<BodyMd5>,
+    /// The ring key under which blocks and inline content are encrypted.
+    ring: Option<RingNumber>,
     /// True if the body is to be a single bare block, whose object in the bucket is its content
     /// alone, so that the block store reports its MD5.
     bare: bool,
@@ -139,45 +139,6 @@ struct StoredBlock {
     slice: Slice,
     /// The MD5 of the block's content, if the block is bare.
     md5: Option<[u8; 16]>,
-}
-
-/// A body that has not been cut into blocks.
-#[derive(Debug, Default)]
-struct WholeBody {
-    /// The pieces of the body, each as it came or copied together, except those in `tail`.
-    pieces: Vec<Bytes>,
-    /// The last short frames, copied together.
-    tail: BytesMut,
-    /// The bytes for which the body's permit has memory.
-    granted: u32,
-    permit: Option<Permit>,
-}
-
-impl WholeBody {
-    fn push(&mut self, bytes: Bytes) {
-        // The first frame is kept as it is: a body of a single frame is not copied.
-        if bytes.len() < FRAME_BYTES_MIN && !(self.pieces.is_empty() && self.tail.is_empty()) {
-            self.tail.extend_from_slice(&bytes);
-            return;
-        }
-        self.seal_tail();
-        self.pieces.push(bytes);
-    }
-
-    fn seal_tail(&mut self) {
-        if !self.tail.is_empty() {
-            self.pieces.push(self.tail.split().freeze());
-        }
-    }
-
-    fn into_bytes(mut self) -> Bytes {
-        self.seal_tail();
-        match self.pieces.as_slice() {
-            [] => Bytes::new(),
-            [only] => only.clone(),
-            pieces => pieces.concat().into(),
-        }
-    }
 }
 
 /// A block that is not full yet.
@@ -212,12 +173,24 @@ impl ContentWriter {
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
             md5: None,
+            ring: None,
             bare: false,
             stored_md5: None,
             md5_backlog: None,
             failed: false,
             memory: HeldMemory::default(),
         }
+    }
+
+    /// Sets the keys under which the content is encrypted, in blocks and in its record. To be called
+    /// before any of the body is written.
+    #[must_use]
+    pub fn under(self, keys: &ContentKeys) -> ContentWriter {
+        let packer = match keys.ring {
+            Some(ring) => self.packer.under(ring),
+            None => self.packer,
+        };
+        ContentWriter { packer, ring: keys.ring, ..self }
     }
 
     /// Sets the holder (such as a host and its access key) to whose share of the budget the body's
@@ -244,7 +217,9 @@ impl ContentWriter {
     fn may_report_md5(&self) -> bool {
         let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
         let fits = self.size_hint.is_some_and(|size| one.contains(&size));
-        fits && self.whole.is_none() && self.staging.blocks.reports_md5()
+        // The store of an encrypted block computes the MD5 of the encrypted bytes.
+        let is_readable = self.ring.is_none();
+        fits && is_readable && self.whole.is_none() && self.staging.blocks.reports_md5()
     }
 
     /// Returns the MD5 of all bytes written so far. It must have been requested as
@@ -351,15 +326,17 @@ impl ContentWriter {
         let content = match self.whole.take() {
             Some(whole) => {
                 match self.staging.staged_inline.place(self.size, !self.packer.is_idle()) {
-                    Placed::Inline => Content::Inline(whole.into_bytes()),
+                    Placed::Inline => {
+                        Content::Inline(InlineBytes::under(whole.into_bytes(), self.ring))
+                    }
                     Placed::StagedInline(reserved) => {
                         reservation = Some(reserved);
-                        Content::Inline(whole.into_bytes())
+                        Content::Inline(InlineBytes::under(whole.into_bytes(), self.ring))
                     }
                     Placed::Block => Content::Slices(vec![self.pack(whole).await?]),
                 }
             }
-            None if self.slices.is_empty() => Content::Inline(Bytes::new()),
+            None if self.slices.is_empty() => Content::Inline(InlineBytes::empty()),
             None => {
                 // Puts run concurrently, so they end in any order.
                 self.slices.sort_unstable_by_key(|slice| slice.position);
@@ -449,7 +426,7 @@ impl ContentWriter {
         // The permit of the whole body becomes the permit of its first block.
         if let Some(permit) = whole.permit.take() {
             let (target, granted) = (self.staging.block_bytes(), whole.granted);
-            let sealer = Sealer::new(self.staging.ids.allocate(), granted);
+            let sealer = self.staging.sealer(self.ring, granted);
             self.block = Some(OpenBlock { sealer, position: 0, target, granted, permit });
         }
         for piece in whole.pieces {
@@ -525,9 +502,11 @@ impl ContentWriter {
         // If the size was announced, the buffer is allocated once. Otherwise it grows with the
         // permit, by copying.
         let capacity = if rest.is_some() { target } else { granted };
-        let ids = &self.staging.ids;
-        let id = if self.bare { ids.allocate_bare() } else { ids.allocate() };
-        let sealer = Sealer::new(id, capacity);
+        let sealer = if self.bare {
+            Sealer::new(self.staging.ids.allocate_bare(), capacity)
+        } else {
+            self.staging.sealer(self.ring, capacity)
+        };
         Ok(OpenBlock { sealer, position: self.size, target, granted, permit })
     }
 

@@ -21,7 +21,7 @@
 use bytes::Bytes;
 use content::{Md5Wanted, StagedContent};
 use crc_fast::{CrcAlgorithm, Digest};
-use record::{Content, File, PageRef, RetainUntil, Sum, Tag};
+use record::{Content, Encryption, File, PageRef, RetainUntil, Sum, Tag};
 use volume::{
     BodyRun, FileWrite, FoundNode, FsError, Note, Resize, SetTime, VolumeError, opaque_tag,
 };
@@ -119,6 +119,8 @@ struct Batches<'a> {
     in_order: bool,
     /// For appends: the position at which the appended bytes begin. One batch has all of them.
     tail_start: Option<u64>,
+    /// The mode in which the file is encrypted.
+    encryption: Option<&'a Encryption>,
 }
 
 impl Files {
@@ -256,7 +258,8 @@ impl Files {
         // A long content map has more blocks than one plan may delete, so shorten it first.
         let write = self.truncate_in_steps(write, found, 0).await?;
         if size <= self.options.full_rewrite_bytes_max {
-            return self.write_sequentially(write, extents, size).await;
+            let encryption = found.encryption.as_ref();
+            return self.write_sequentially(write, extents, size, encryption).await;
         }
         let sums = SequentialSums::new().extended_with(extents, size).await;
         let all: Vec<Extent> = extents.iter().cloned().collect();
@@ -265,7 +268,8 @@ impl Files {
         // repeated appends them there.
         let first_size = tail_start.filter(|_| !rest.is_empty()).unwrap_or(size);
         let complete = sums.as_ref().filter(|_| rest.is_empty());
-        let (body, runs) = self.stage_runs(first).await?;
+        let encryption = found.encryption.as_ref();
+        let (body, runs) = self.stage_runs(first, encryption).await?;
         let tag_and_sums = tag_and_sums(complete)?;
         // The journal entry goes with the last commit: before it, the flush has not happened.
         let final_note = write.note;
@@ -281,7 +285,7 @@ impl Files {
                 FileWrite { expected_data_version, note: final_note, own_retention, ..write };
             let content = Content::Slices(Vec::new());
             let shape = Resize { cut: None, end: size };
-            let batches = Batches { extents: rest, shape, in_order, tail_start };
+            let batches = Batches { extents: rest, shape, in_order, tail_start, encryption };
             node = self.write_batches(write, batches, &content, sums.as_ref()).await?;
         }
         Ok((node, sums))
@@ -313,7 +317,8 @@ impl Files {
             write.expected_data_version = None;
         }
         let all: Vec<Extent> = extents.iter().cloned().collect();
-        let batches = Batches { extents: &all, shape, in_order, tail_start };
+        let encryption = found.encryption.as_ref();
+        let batches = Batches { extents: &all, shape, in_order, tail_start, encryption };
         let node = self.write_batches(write, batches, &found.content, sums.as_ref()).await?;
         Ok((node, sums))
     }
@@ -331,11 +336,11 @@ impl Files {
             Content::Pages(pages) => pages,
             Content::Inline(_) | Content::Slices(_) => &[],
         };
-        let Batches { mut extents, shape, in_order, tail_start } = batches;
+        let Batches { mut extents, shape, in_order, tail_start, encryption } = batches;
         let (mut cut, final_note) = (shape.cut, write.note);
         loop {
             let (first, rest) = first_batch(extents, pages, tail_start);
-            let (body, runs) = self.stage_runs(first).await?;
+            let (body, runs) = self.stage_runs(first, encryption).await?;
             // Checksums and size are set by the last batch: only then are they true.
             let tag_and_sums = tag_and_sums(sums.filter(|_| rest.is_empty()))?;
             let end = if rest.is_empty() { shape.end } else { 0 };
@@ -380,8 +385,9 @@ impl Files {
         write: FileWrite<'_>,
         extents: &FrozenExtents,
         size: u64,
+        encryption: Option<&Encryption>,
     ) -> Result<Committed, VolumeError> {
-        let (body, tag, sum, sums) = self.stage_sequentially(extents, size).await?;
+        let (body, tag, sum, sums) = self.stage_sequentially(extents, size, encryption).await?;
         let node = self.volume.replace_content(write, body, tag, vec![sum]).await?;
         Ok((node, sums))
     }
@@ -392,8 +398,10 @@ impl Files {
         &self,
         extents: &FrozenExtents,
         size: u64,
+        encryption: Option<&Encryption>,
     ) -> Result<(StagedContent, Tag, Sum, Option<SequentialSums>), VolumeError> {
-        let mut writer = self.volume.writer(Some(size));
+        let keys = self.volume.content_keys(encryption).await?;
+        let mut writer = self.volume.writer(Some(&keys), Some(size));
         // A later flush may continue at the end of this file. It needs running checksums; the
         // writer's MD5 cannot be continued.
         let sums = SequentialSums::new().extended_with(extents, size).await;
@@ -430,9 +438,11 @@ impl Files {
     async fn stage_runs(
         &self,
         extents: &[Extent],
+        encryption: Option<&Encryption>,
     ) -> Result<(StagedContent, Vec<BodyRun>), VolumeError> {
         let bytes = extents.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        let mut writer = self.volume.run_writer(Some(bytes));
+        let keys = self.volume.content_keys(encryption).await?;
+        let mut writer = self.volume.block_writer(Some(&keys), Some(bytes));
         let mut runs: Vec<BodyRun> = Vec::new();
         for (position, bytes) in extents {
             let (position, length) = (*position, bytes.len() as u64);

@@ -172,8 +172,9 @@ impl Files {
         if size <= self.options.full_rewrite_bytes_max && !creation.is_made() {
             let (mut body, mut known_sums) = (None, None);
             if size > 0 {
+                let encryption = node.inode.file().and_then(|file| file.encryption.as_ref());
                 let (staged, tag, sum, sums) =
-                    self.stage_sequentially(&flushing.extents, size).await?;
+                    self.stage_sequentially(&flushing.extents, size, encryption).await?;
                 body = Some((staged, tag, vec![sum]));
                 known_sums = sums;
             }

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use tracing::warn;
-use volume::{FsError, VolumeError};
+use volume::{FsError, ProtectionError, ProtectionErrorKind, VolumeError};
 
 /// Returns the error number that a program gets for an error of the volume. Logs errors that have
 /// no exact number, which become `EIO`, and a full volume.
@@ -15,7 +15,12 @@ pub(crate) fn errno(error: &VolumeError) -> Errno {
             warn!(why, "the volume is full; dirty data stays in memory");
             Errno::NOSPC
         }
-        VolumeError::Unavailable(_)
+        VolumeError::Encryption(ProtectionError { kind: ProtectionErrorKind::Refused, .. }) => {
+            warn!(%error, "a file operation failed with EACCES");
+            Errno::ACCESS
+        }
+        VolumeError::Encryption(_)
+        | VolumeError::Unavailable(_)
         | VolumeError::Unknown(_)
         | VolumeError::Corrupt(_)
         | VolumeError::Refused(_) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use tokio::time::Instant;
 use tracing::warn;
-use volume::{CONTENTION_DEADLINE, FsError, VolumeError};
+use volume::{CONTENTION_DEADLINE, FsError, ProtectionError, ProtectionErrorKind, VolumeError};
 
 use crate::errno::errno;
 
@@ -40,11 +40,17 @@ where
             Err(error) => error,
         };
         let retry = match error {
-            VolumeError::Unavailable(_) | VolumeError::Overloaded => io_timeout,
+            VolumeError::Unavailable(_)
+            | VolumeError::Overloaded
+            | VolumeError::Encryption(ProtectionError {
+                kind: ProtectionErrorKind::Unavailable,
+                ..
+            }) => io_timeout,
             VolumeError::Fs(FsError::Contended) => io_timeout.min(CONTENTION_DEADLINE),
             VolumeError::Fs(_)
             | VolumeError::Full(_)
             | VolumeError::Unknown(_)
+            | VolumeError::Encryption(_)
             | VolumeError::Corrupt(_)
             | VolumeError::Refused(_)
             | VolumeError::Fenced => return Err(errno(&error)),

@@ -184,11 +184,16 @@ impl Bench {
     }
 
     async fn put_tagged(&self, key: &str, bytes: &[u8], tag: Tag) {
-        let mut writer = self.volume.writer(Some(bytes.len() as u64));
+        let mut writer = self.volume.writer(None, Some(bytes.len() as u64));
         writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
         let body = writer.finish().await.unwrap();
-        let new =
-            NewObject { owner: owner(), headers: ObjectHeaders::default(), tag, sums: Vec::new() };
+        let new = NewObject {
+            owner: owner(),
+            headers: ObjectHeaders::default(),
+            tag,
+            sums: Vec::new(),
+            encryption: None,
+        };
         let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None).await;
         put.unwrap();
     }

@@ -64,6 +64,9 @@ impl LogError {
                 | VolumeError::Unknown(_)
                 | VolumeError::Full(_)
                 | VolumeError::Overloaded => true,
+                VolumeError::Encryption(error) => {
+                    error.kind == volume::ProtectionErrorKind::Unavailable
+                }
                 VolumeError::Corrupt(_) | VolumeError::Refused(_) | VolumeError::Fenced => false,
             },
         }
@@ -104,7 +107,10 @@ impl Gateway {
         key: &str,
         mut content: Bytes,
     ) -> Result<(), VolumeError> {
-        let mut writer = self.volume().writer(Some(content.len() as u64));
+        let encryption = rules.settings.default_encryption.clone();
+        let size = Some(content.len() as u64);
+        let keys = self.volume().content_keys(encryption.as_ref()).await?;
+        let mut writer = self.volume().writer(Some(&keys), size);
         let wants_md5 = !rules.settings.opaque_tags;
         if wants_md5 {
             writer.request_md5(Md5Wanted::AtFinish);
@@ -131,6 +137,7 @@ impl Gateway {
             headers: ObjectHeaders { headers, ..ObjectHeaders::default() },
             tag,
             sums: Vec::new(),
+            encryption,
         };
         // The rules that were checked are those of this inode. If another bucket has the name now,
         // the commit fails.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use content::Md5Wanted;
 use http_body_util::BodyExt;
-use record::{Sum, SumAlgorithm, SumKind};
+use record::{Encryption, Sum, SumKind, Upload};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
@@ -37,10 +37,11 @@ pub(crate) const HASH_STEP_BYTES: usize = 256 * 1024;
 /// The destination of the bytes of a request body in the volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Placement<'a> {
-    /// In the record of the object's inode if the bytes are few, otherwise in blocks.
-    Any,
-    /// Always in blocks, for a part. The checksum is the one that its upload was created with.
-    Blocks(Option<(SumAlgorithm, SumKind)>),
+    /// In the record of the object's inode if the bytes are few, otherwise in blocks, in this mode
+    /// of encryption.
+    Any(Option<&'a Encryption>),
+    /// Always in blocks, for a part of this upload.
+    Blocks(&'a Upload),
     /// After the last byte of this object, to which the request appends.
     Append(&'a Object),
 }
@@ -82,19 +83,26 @@ pub(crate) async fn content(
     let expectation = Expectation::parse(call.operation, call.sender.verified, call.headers)?;
     let mut decoder = BodyDecoder::new(call.sender.verified, &head, UPLOAD_BYTES_MAX)?;
     let incoming =
-        if matches!(placement, Placement::Any) { Incoming::Object } else { Incoming::Bytes };
+        if matches!(placement, Placement::Any(_)) { Incoming::Object } else { Incoming::Bytes };
     quota::refuse_early(call, incoming, decoder.expected()).await?;
-    let (mut writer, upload_algorithm) = match placement {
-        Placement::Any => (call.volume.writer(decoder.expected()), None),
-        Placement::Blocks(None) => (call.volume.block_writer(decoder.expected()), None),
-        Placement::Blocks(Some((algorithm, kind))) => {
-            let upload_algorithm = checksum_algorithm(algorithm);
-            expectation.check_part(upload_algorithm, checksum_type(kind))?;
-            (call.volume.block_writer(decoder.expected()), Some(upload_algorithm))
+    let (expected, mut upload_algorithm) = (decoder.expected(), None);
+    let mut writer = match placement {
+        Placement::Any(encryption) => {
+            let keys = call.volume.content_keys(encryption).await.map_err(translate::fault)?;
+            call.volume.writer(Some(&keys), expected)
+        }
+        Placement::Blocks(upload) => {
+            if let Some((algorithm, kind)) = upload.checksum {
+                let algorithm = checksum_algorithm(algorithm);
+                expectation.check_part(algorithm, checksum_type(kind))?;
+                upload_algorithm = Some(algorithm);
+            }
+            let keys = call.volume.content_keys(upload.encryption.as_ref()).await;
+            call.volume.block_writer(Some(&keys.map_err(translate::fault)?), expected)
         }
         Placement::Append(object) => {
-            let writer = call.volume.append_writer(object, decoder.expected()).await;
-            (writer.map_err(translate::fault)?, None)
+            let writer = call.volume.append_writer(object, expected).await;
+            writer.map_err(translate::fault)?
         }
     };
     // For an append, the staged bytes may begin with the object's last bytes, so the writer's MD5

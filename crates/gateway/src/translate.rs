@@ -17,7 +17,10 @@ use s3::response::Checksum;
 use s3::{BucketName, Code, Fault, Metadata};
 use time::OffsetDateTime;
 use tracing::{error, warn};
-use volume::{FsError, ObjectCondition, TagMatch, VersionRef, VolumeError};
+use volume::{
+    FsError, ObjectCondition, ProtectionError, ProtectionErrorKind, TagMatch, VersionRef,
+    VolumeError,
+};
 
 pub(crate) use rules::{acl_permission, time, version_text};
 
@@ -363,6 +366,25 @@ pub(crate) fn rules_fault(bucket: &BucketName, error: RulesError) -> Fault {
     }
 }
 
+/// Returns the fault of content that cannot be encrypted or decrypted.
+fn encryption_fault(error: &ProtectionError) -> Fault {
+    warn!(%error, "a key is not usable");
+    match error.kind {
+        ProtectionErrorKind::NotConfigured => {
+            let why = "Server side encryption specified but KMS is not configured.";
+            Fault::because(Code::NotImplemented, why)
+        }
+        ProtectionErrorKind::NoSuchKey => {
+            let why = "The key of the key management service is unknown.";
+            Fault::because(Code::InvalidArgument, why)
+        }
+        ProtectionErrorKind::Refused => {
+            Fault::because(Code::AccessDenied, "The key management service refuses the key.")
+        }
+        ProtectionErrorKind::Unavailable => Code::ServiceUnavailable.into(),
+    }
+}
+
 /// Converts an error of the volume to a fault. Logs the errors that an operator must see; no caller
 /// logs them again.
 pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
@@ -384,6 +406,7 @@ pub(crate) fn fault(error: impl Into<VolumeError>) -> Fault {
                 "The outcome of the request is unknown. Check the state before you retry.",
             )
         }
+        VolumeError::Encryption(error) => encryption_fault(&error),
         VolumeError::Fenced => {
             Fault::because(Code::ServiceUnavailable, "This gateway has lost its session.")
         }

@@ -74,9 +74,9 @@ impl View {
         };
         volume.create_bucket(BUCKET, &NewBucket::owned_by(&owner)).await?;
         for key in ["2024/beach.jpg", "2024/dunes.jpg", "index.html"] {
-            let body = volume.writer(Some(0)).finish().await?;
+            let body = volume.writer(None, Some(0)).finish().await?;
             let (tag, sums, headers) = (Tag::Md5([0; 16]), Vec::new(), ObjectHeaders::default());
-            let new = NewObject { owner: owner.clone(), headers, tag, sums };
+            let new = NewObject { owner: owner.clone(), headers, tag, sums, encryption: None };
             volume.put(BUCKET, key.as_bytes(), body, new, WriteCondition::None).await?;
         }
         Ok(View { volume, access, rules: RulesCache::new() })

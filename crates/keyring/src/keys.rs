@@ -67,6 +67,11 @@ impl FixedRing {
         let keyed = |(number, bytes)| (number, Arc::new(RingKey::new(bytes)));
         FixedRing(keys.into_iter().map(keyed).collect())
     }
+
+    /// Returns the highest number of a key; `None` if there is no key.
+    pub(crate) fn highest(&self) -> Option<RingNumber> {
+        self.0.keys().next_back().copied()
+    }
 }
 
 #[async_trait]

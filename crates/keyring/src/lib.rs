@@ -15,11 +15,13 @@
 mod cipher;
 mod key;
 mod keys;
+mod rings;
 
 pub use cipher::{NotAuthentic, TAG_BYTES, UnitCipher};
 pub use key::{KEY_BYTES, MAC_BYTES, RingKey};
 pub use keys::{FixedRing, RingError, RingErrorKind, RingKeys};
 pub use record::RingNumber;
+pub use rings::{Protection, ProtectionError, ProtectionErrorKind, Rings};
 
 #[cfg(test)]
 mod tests;

@@ -90,8 +90,9 @@ impl MaintainedVolume {
         blocks: Arc<dyn BlockStore>,
     ) -> Result<MaintainedVolume, VolumeError> {
         let volume = Volume::open(options, store, blocks).await?;
-        let BackgroundParts { session, blocks, staging, pack_bytes } = volume.background_parts();
-        let upkeep = Upkeep::new(&session, &blocks, &staging, pack_bytes, deletion_grace);
+        let BackgroundParts { session, blocks, staging, rings, pack_bytes } =
+            volume.background_parts();
+        let upkeep = Upkeep::new(&session, &blocks, &staging, &rings, pack_bytes, deletion_grace);
         // Before any caller has the volume, so no write goes unreported.
         volume.observe_writes(Arc::new(Reporting(Arc::clone(&upkeep))));
         Ok(MaintainedVolume { volume, upkeep })

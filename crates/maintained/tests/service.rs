@@ -88,7 +88,7 @@ async fn put_if(
     content: &Bytes,
     condition: WriteCondition,
 ) -> Result<PublishedObject, VolumeError> {
-    let mut writer = volume.writer(Some(content.len() as u64));
+    let mut writer = volume.writer(None, Some(content.len() as u64));
     writer.write(content.clone()).await?;
     let body = writer.finish().await?;
     let new = NewObject {
@@ -96,6 +96,7 @@ async fn put_if(
         headers: ObjectHeaders::default(),
         tag: Tag::Md5(md5(content)),
         sums: Vec::new(),
+        encryption: None,
     };
     volume.put("bkt", key.as_bytes(), body, new, condition).await
 }

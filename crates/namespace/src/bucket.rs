@@ -6,9 +6,9 @@
 //! `PutBucketVersioning` is refused after it, and planned again with versions.
 
 use record::{
-    Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Ino, Inode, InodeBody,
-    ObjectOwnership, Origin, Orphan, PublicAccessBlock, Quota, RetentionDefault, SortKey,
-    Timestamp, Versioning, Xattr, XattrPlace, key,
+    Attributes, Bucket, BucketConfig, BucketConfigKind, Dentry, Directory, Encryption, Ino, Inode,
+    InodeBody, ObjectOwnership, Origin, Orphan, PublicAccessBlock, Quota, RetentionDefault,
+    SortKey, Timestamp, Versioning, Xattr, XattrPlace, key,
 };
 use store::{Guard, Key, Plan, Read, Write};
 
@@ -444,6 +444,8 @@ pub struct SetBucketConfig<'a> {
     pub value: Option<&'a BucketConfig>,
     /// The default retention of an object lock configuration. Ignored for other kinds.
     pub default_retention: Option<RetentionDefault>,
+    /// The mode of a configuration of encryption. Ignored for other kinds.
+    pub default_encryption: Option<&'a Encryption>,
 }
 
 impl Planner for SetBucketConfig<'_> {
@@ -460,6 +462,9 @@ impl Planner for SetBucketConfig<'_> {
         settings.configs_version += 1;
         if self.kind == BucketConfigKind::ObjectLock {
             settings.default_retention = self.default_retention;
+        }
+        if self.kind == BucketConfigKind::Encryption {
+            settings.default_encryption = self.default_encryption.cloned();
         }
         if self.kind == BucketConfigKind::ObjectLock
             && bucket.dentry.versioning != Versioning::Enabled
@@ -482,6 +487,11 @@ impl Planner for SetBucketConfig<'_> {
         if self.kind == BucketConfigKind::ObjectLock && !bucket.dentry.locks {
             // Every plan that changes a key of the bucket guards this dentry.
             let dentry = Dentry { locks: true, ..bucket.dentry };
+            writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
+        }
+        let encrypts = settings.default_encryption.is_some();
+        if self.kind == BucketConfigKind::Encryption && bucket.dentry.encrypts != encrypts {
+            let dentry = Dentry { encrypts, ..bucket.dentry };
             writes.push(Write::Put(bucket.key.clone(), dentry.encode(&bucket.key)));
         }
         Ok(Step::Commit(Plan { guards, writes }, ()))

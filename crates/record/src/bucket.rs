@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use crate::account::{AccountId, S3Acl};
 use crate::codec::{DecodeError, Reader, Writer, record};
+use crate::encryption::Encryption;
 use crate::headers::{read_pairs, write_pairs};
 use crate::object_lock::RetentionDefault;
 
@@ -33,6 +34,9 @@ pub struct Bucket {
     /// The retention of new objects whose request has none, if the bucket has object lock. It is a
     /// copy from the object lock configuration, because plans that create an object read it here.
     pub default_retention: Option<RetentionDefault>,
+    /// The encryption of new objects whose request has none: `S3` or `Kms`. It is a copy from the
+    /// configuration of encryption, because plans that create a file read it here.
+    pub default_encryption: Option<Encryption>,
 }
 
 /// The owner of new objects of a bucket, and whether access control lists are evaluated.
@@ -104,6 +108,7 @@ record!(
             .u8(this.public_access.map_or(NO_BLOCK, PublicAccessBlock::bits))
             .varint(this.configs_version);
         RetentionDefault::write(this.default_retention, &mut to);
+        Encryption::write_optional(this.default_encryption.as_ref(), &mut to);
     },
     |from| {
         let owner = AccountId::read(&mut from)?;
@@ -134,9 +139,18 @@ record!(
             public_access,
             configs_version: from.varint("configurations")?,
             default_retention: RetentionDefault::read(&mut from)?,
+            default_encryption: default_encryption(&mut from)?,
         }
     }
 );
+
+/// Reads the default encryption of a bucket. A client's key is never a default.
+fn default_encryption(from: &mut Reader<'_>) -> Result<Option<Encryption>, DecodeError> {
+    match Encryption::read_optional(from)? {
+        Some(Encryption::Customer(_)) => Err(DecodeError::Field("encryption")),
+        mode @ (None | Some(Encryption::S3 | Encryption::Kms(_))) => Ok(mode),
+    }
+}
 
 /// The record of one configuration of a bucket. Its key has the bucket and the kind. If the record
 /// does not exist, nothing of this kind is set.

@@ -88,6 +88,8 @@ bucket_configs! {
     Trash = 8 (BucketConfig::trash_days);
     /// The bucket that gets the access log of this one: an XML document.
     Logging = 9 document;
+    /// The encryption of new objects whose request has none: an XML document.
+    Encryption = 10 document "encryption";
 }
 
 impl BucketConfigKind {

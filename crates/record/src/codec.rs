@@ -14,6 +14,8 @@
 use bytes::Bytes;
 use store::{Key, Value};
 
+use crate::RingNumber;
+
 /// The reason why bytes are not a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -28,10 +30,13 @@ pub enum DecodeError {
     /// The bytes match their CRC, but the field with this name does not decode.
     #[error("its field `{0}` does not decode")]
     Field(&'static str),
+    /// The record is encrypted under this ring key, and the key is not available.
+    #[error("it is encrypted under the ring key {0}, which is not available")]
+    Sealed(RingNumber),
 }
 
 /// The length of the CRC at the end of a record, in bytes.
-const CRC_BYTES: usize = 4;
+pub(crate) const CRC_BYTES: usize = 4;
 
 /// The longest varint of 64 bits, in bytes.
 const VARINT_BYTES_MAX: usize = 10;
@@ -235,6 +240,25 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// The number of unread bytes.
+    pub(crate) fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Reads all bytes that are left.
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Reads the number of a ring key.
+    pub(crate) fn ring_number(&mut self) -> Result<RingNumber, DecodeError> {
+        let number = self.fixed("ring key")?;
+        match u32::from_be_bytes(number) {
+            0 => Err(DecodeError::Field("ring key")),
+            number => Ok(RingNumber(number)),
+        }
     }
 
     pub(crate) fn u8(&mut self, field: &'static str) -> Result<u8, DecodeError> {

@@ -2,11 +2,13 @@
 //!
 //! For example, an object of 9 MB in blocks of 4 MiB has three slices in the inode's record.
 
+use std::ops::Deref;
+
 use bytes::Bytes;
 use store::Value;
 
-use crate::BlockId;
 use crate::codec::{DecodeError, Reader, Writer, record};
+use crate::{BlockId, RingNumber};
 
 /// A run of bytes of a block, shown at a position of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +34,65 @@ impl Slice {
     }
 }
 
+/// Bytes of a file in its inode's record. They are readable here; a layer over the metadata store
+/// encrypts them on their way to the store if they have a ring key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InlineBytes {
+    bytes: Bytes,
+    ring: Option<RingNumber>,
+}
+
+impl InlineBytes {
+    /// Bytes that are stored as they are.
+    pub const fn plain(bytes: Bytes) -> InlineBytes {
+        InlineBytes { bytes, ring: None }
+    }
+
+    /// Bytes that are encrypted under this ring key in the store. An empty content is never
+    /// encrypted.
+    pub fn under(bytes: Bytes, ring: Option<RingNumber>) -> InlineBytes {
+        InlineBytes { ring: ring.filter(|_| !bytes.is_empty()), bytes }
+    }
+
+    /// No bytes.
+    pub const fn empty() -> InlineBytes {
+        InlineBytes::plain(Bytes::new())
+    }
+
+    /// The ring key under which the bytes are encrypted in the store; `None` if they are stored as
+    /// they are.
+    pub fn ring(&self) -> Option<RingNumber> {
+        self.ring
+    }
+
+    /// The first `length` bytes, under the same ring key.
+    ///
+    /// # Panics
+    /// If there are fewer bytes.
+    #[must_use]
+    pub fn cut(&self, length: usize) -> InlineBytes {
+        InlineBytes::under(self.bytes.slice(..length), self.ring)
+    }
+
+    /// The bytes, without the number of their ring key.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+}
+
+impl Deref for InlineBytes {
+    type Target = Bytes;
+
+    fn deref(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
 /// The content of a file, as its inode's record has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The bytes of the file themselves, in the inode's record; empty for an empty file.
-    Inline(Bytes),
+    Inline(InlineBytes),
     /// All slices (runs of bytes of blocks), sorted by their position in the file, without overlap.
     Slices(Vec<Slice>),
     /// References to pages, sorted by position. A page is a record with slices of a long content
@@ -102,6 +158,15 @@ impl Content {
         }
     }
 
+    /// The ring key under which inline bytes are encrypted in the store.
+    pub(crate) fn inline_ring(&self) -> Option<RingNumber> {
+        match self {
+            Content::Inline(bytes) => bytes.ring,
+            Content::Slices(_) | Content::Pages(_) => None,
+        }
+    }
+
+    /// Writes the content without the ring key of inline bytes, which precedes it in the record.
     pub(crate) fn write(&self, to: &mut Writer) {
         match self {
             Content::Inline(bytes) => {
@@ -121,10 +186,27 @@ impl Content {
         }
     }
 
-    /// Reads a content. Inline bytes are not copied: they share the memory of `record`.
-    pub(crate) fn read(from: &mut Reader<'_>, record: &Value) -> Result<Content, DecodeError> {
-        match from.u8("content")? {
-            INLINE => Ok(Content::Inline(from.shared(record, "inline bytes")?)),
+    /// Reads a content. Inline bytes are not copied: they share the memory of `record`. `ring` is
+    /// the ring key that the record names, which only inline bytes have.
+    pub(crate) fn read(
+        from: &mut Reader<'_>,
+        record: &Value,
+        ring: Option<RingNumber>,
+    ) -> Result<Content, DecodeError> {
+        let form = from.u8("content")?;
+        if form != INLINE && ring.is_some() {
+            return Err(DecodeError::Field("ring key"));
+        }
+        match form {
+            INLINE => {
+                let bytes = InlineBytes::under(from.shared(record, "inline bytes")?, ring);
+                // Each content has exactly one encoding.
+                if bytes.ring == ring {
+                    Ok(Content::Inline(bytes))
+                } else {
+                    Err(DecodeError::Field("ring key"))
+                }
+            }
             SLICES => Ok(Content::Slices(read_slices(from)?)),
             PAGES => {
                 let pages = from.varint("pages")?;

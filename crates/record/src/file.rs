@@ -8,8 +8,10 @@ use store::Value;
 use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::content::Content;
+use crate::encryption::Encryption;
 use crate::headers::{Header, ObjectHeaders, class_name, class_number};
 use crate::object_lock::ObjectLock;
+use crate::ring::RingNumber;
 use crate::section;
 use crate::sum::{HEAD_SUMS_MAX, Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
@@ -54,6 +56,10 @@ pub struct File {
     /// The number of pages (records with slices) that the content map ever had. The next page gets
     /// this number, so that no number is used twice.
     pub pages_made: u32,
+    /// The mode in which the content is encrypted, as a client or the bucket requested it. `None`
+    /// if none was requested. Then the content may still be encrypted, because the volume encrypts
+    /// everything.
+    pub encryption: Option<Encryption>,
     /// The content: inline bytes or block references.
     pub content: Content,
 }
@@ -160,6 +166,7 @@ impl File {
             parts: Vec::new(),
             renamed_by: None,
             pages_made: 0,
+            encryption: None,
             content,
         }
     }
@@ -239,6 +246,11 @@ impl File {
                 to.fixed(&token);
             }
         });
+        to.section(section::ENCRYPTION, |to| {
+            if let Some(mode) = &self.encryption {
+                mode.write(to);
+            }
+        });
     }
 
     /// Reads the fields between the head and the sections (tagged optional fields), and adds them
@@ -247,6 +259,7 @@ impl File {
         head: &FileHead,
         from: &mut Reader<'_>,
         record: &Value,
+        ring: Option<RingNumber>,
     ) -> Result<File, DecodeError> {
         Ok(File {
             size: head.size,
@@ -256,12 +269,13 @@ impl File {
             marked_in_dentry: head.marked_in_dentry,
             writer: head.writer,
             tag: head.tag,
-            content: Content::read(from, record)?,
+            content: Content::read(from, record, ring)?,
             sums: Vec::new(),
             object: ObjectHeaders::default(),
             parts: Vec::new(),
             renamed_by: None,
             pages_made: 0,
+            encryption: None,
         })
     }
 
@@ -283,6 +297,7 @@ impl File {
             section::RENAMED_BY => {
                 self.renamed_by = Some(RenameToken(section.fixed("rename token")?));
             }
+            section::ENCRYPTION => self.encryption = Some(Encryption::read(section)?),
             _ => self.object.read_section(tag, section)?,
         }
         Ok(())

@@ -11,7 +11,7 @@ use crate::file::{File, FileHead};
 use crate::name::Kind;
 use crate::sum::HEAD_SUMS_MAX;
 use crate::xattr::Xattr;
-use crate::{Ino, Timestamp, section, xattr};
+use crate::{Ino, RingNumber, Timestamp, section, xattr};
 
 /// The attributes that inodes of all kinds have: permissions, owner and times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +209,13 @@ const LONGEST_HEAD: usize = (1 + 2 + 4)
 const _: () = assert!(LONGEST_HEAD <= InodeHead::BYTES_MAX as usize, "a head is cut");
 
 impl Inode {
+    /// The format of a record whose bytes are stored as they are.
     const FORMAT: u8 = 1;
+    /// The format of a record that is encrypted on its way to the store. It names the ring key
+    /// behind the head. Only this process sees it.
+    pub(crate) const OPEN_FORMAT: u8 = 2;
+    /// The format of such a record in the store: see [`SealedInode`](crate::SealedInode).
+    pub(crate) const SEALED_FORMAT: u8 = 3;
 
     /// The file; `None` for other kinds.
     pub fn file(&self) -> Option<&File> {
@@ -267,10 +273,14 @@ impl Inode {
 
     /// Returns the bytes of the record.
     pub fn encode(&self, key: &Key) -> Value {
-        let mut to = Writer::new(Inode::FORMAT);
+        let ring = self.file().and_then(|file| file.content.inline_ring());
+        let mut to = Writer::new(ring.map_or(Inode::FORMAT, |_| Inode::OPEN_FORMAT));
         // The head comes first and has a checksum, so a read of the first bytes is enough for a
         // listing.
         to.part(|to| self.write_head(to)).end_head(key);
+        if let Some(RingNumber(ring)) = ring {
+            to.fixed(&ring.to_be_bytes());
+        }
         match &self.body {
             InodeBody::Directory(Directory { name, .. }) => {
                 to.bytes(name);
@@ -307,10 +317,18 @@ impl Inode {
     /// Decodes a record. Inline content shares the memory of `value`.
     pub fn decode(key: &Key, value: &Value) -> Result<Inode, DecodeError> {
         // The head is decoded by itself, and skipped here with its checksum.
-        let mut from = Reader::new(key, value, Inode::FORMAT)?;
+        let mut from = Reader::new(key, value, Inode::SEALED_FORMAT)?;
         let InodeHead { attributes, bucket, has_xattrs, body } = InodeHead::decode(key, value)?;
         from.bytes("head")?;
         from.fixed::<4>("head")?;
+        let ring = if from.since(Inode::OPEN_FORMAT) { Some(from.ring_number()?) } else { None };
+        if let (Some(ring), true) = (ring, from.since(Inode::SEALED_FORMAT)) {
+            return Err(DecodeError::Sealed(ring));
+        }
+        // Only files have inline content.
+        if ring.is_some() && !matches!(body, HeadBody::File(_)) {
+            return Err(DecodeError::Field("ring key"));
+        }
         let sums = match &body {
             HeadBody::File(head) => head.sums.clone(),
             _ => Vec::new(),
@@ -328,7 +346,9 @@ impl Inode {
                 InodeBody::Symlink(Symlink { target, links })
             }
             HeadBody::Special(special) => InodeBody::Special(special),
-            HeadBody::File(head) => InodeBody::File(Box::new(File::read(&head, &mut from, value)?)),
+            HeadBody::File(head) => {
+                InodeBody::File(Box::new(File::read(&head, &mut from, value, ring)?))
+            }
         };
         let mut xattrs = Vec::new();
         while let Some((tag, mut section)) = from.section()? {
@@ -357,7 +377,7 @@ impl InodeHead {
     /// Decodes the head from the first bytes of a record. [`InodeHead::BYTES_MAX`] bytes are
     /// enough.
     pub fn decode(key: &Key, first_bytes: &[u8]) -> Result<InodeHead, DecodeError> {
-        let mut from = Reader::head(key, first_bytes, Inode::FORMAT)?;
+        let mut from = Reader::head(key, first_bytes, Inode::SEALED_FORMAT)?;
         let kind = from.u8("kind")?;
         let (kind, has_xattrs) = (kind & !HAS_XATTRS, kind & HAS_XATTRS != 0);
         let attributes = Attributes::read(&mut from)?;

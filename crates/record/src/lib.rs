@@ -12,6 +12,7 @@ mod bucket;
 mod bucket_config_kind;
 mod codec;
 mod content;
+mod encryption;
 mod file;
 mod headers;
 mod hex;
@@ -24,6 +25,7 @@ mod lock;
 mod name;
 mod object_lock;
 mod ring;
+mod sealed_inode;
 mod section;
 mod small;
 mod sum;
@@ -41,9 +43,10 @@ pub use bucket::{Bucket, BucketConfig, ObjectOwnership, PublicAccessBlock};
 pub use bucket_config_kind::BucketConfigKind;
 pub use codec::DecodeError;
 pub use content::{
-    Content, INLINE_BYTES_MAX, INLINE_PERMANENT_MAX, INODE_SLICES_MAX, MapPage, PAGE_SLICES_MAX,
-    PageRef, Slice, bytes_of,
+    Content, INLINE_BYTES_MAX, INLINE_PERMANENT_MAX, INODE_SLICES_MAX, InlineBytes, MapPage,
+    PAGE_SLICES_MAX, PageRef, Slice, bytes_of,
 };
+pub use encryption::{CustomerSeal, Encryption};
 pub use file::{File, FileHead, PartRun, RenameToken};
 pub use headers::{Header, ObjectHeaders, STORAGE_CLASSES};
 pub use id::{BlockId, IdError, Ino, Nonce};
@@ -59,6 +62,7 @@ pub use lock::{
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
 pub use ring::RingNumber;
+pub use sealed_inode::{OpenInode, SALT_BYTES, SealedInode, is_open_inode, is_sealed_inode};
 pub use small::{
     Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionFacts,
     SessionKind, SessionRecord, SlotRecord, SweptRecord, VolumeRecord,

@@ -72,6 +72,9 @@ pub struct Dentry {
     /// For the dentry of a bucket: its limits. Each plan that adds bytes or names to the bucket
     /// reads this record.
     pub quota: Quota,
+    /// For the dentry of a bucket: true if the bucket has a default encryption. Then plans that
+    /// create a file read it from the bucket's settings.
+    pub encrypts: bool,
 }
 
 /// A bit next to the origin: the dentry has the size of a self-contained file.
@@ -85,6 +88,9 @@ const LOCKS: u8 = 4;
 
 /// A bit next to a bucket's versioning state: the bucket has a quota.
 const QUOTA: u8 = 8;
+
+/// A bit next to a bucket's versioning state: the bucket has a default encryption.
+const ENCRYPTS: u8 = 32;
 
 /// A bit next to the origin: the file has a version id, or the bucket has a versioning state or
 /// quota.
@@ -122,6 +128,7 @@ impl Dentry {
             versioning: Versioning::Off,
             locks: false,
             quota: Quota::NONE,
+            encrypts: false,
         }
     }
 
@@ -140,7 +147,8 @@ record!(
         // Most dentries are short: a bucket without versions and quota has no byte for them, like
         // any other directory.
         let (keeps, bounded) = (this.versioning.keeps(), this.quota != Quota::NONE);
-        let versioned = if this.version.is_some() || keeps || bounded { VERSIONED } else { 0 };
+        let has_settings = keeps || bounded || this.encrypts;
+        let versioned = if this.version.is_some() || has_settings { VERSIONED } else { 0 };
         // The inode number follows the first byte, so that a read can follow it at a fixed offset
         // ([`Dentry::INO_OFFSET`]).
         to.u8(this.kind as u8 | (this.origin as u8 | has_size | linked | versioned) << 4)
@@ -151,9 +159,11 @@ record!(
         if let Some(version) = this.version {
             to.fixed(&version.0);
         }
-        if keeps || bounded {
+        if has_settings {
             let locks = if this.locks { LOCKS } else { 0 };
-            to.u8(this.versioning as u8 | locks | if bounded { QUOTA } else { 0 });
+            let encrypts = if this.encrypts { ENCRYPTS } else { 0 };
+            let quota = if bounded { QUOTA } else { 0 };
+            to.u8(this.versioning as u8 | locks | quota | encrypts);
         }
         if bounded {
             for most in [this.quota.bytes, this.quota.objects] {
@@ -186,15 +196,16 @@ record!(
         let self_contained = if has_size { Some(from.varint("bytes")?) } else { None };
         // The same bit means a version id for a file, and settings for a bucket.
         let (mut version, mut versioning, mut locks) = (None, Versioning::Off, false);
-        let mut quota = Quota::NONE;
+        let (mut quota, mut encrypts) = (Quota::NONE, false);
         match kind {
             Kind::File if versioned => version = Some(VersionStamp(from.fixed("version")?)),
             Kind::Directory if versioned => {
                 let bits = from.u8("versioning")?;
-                versioning = Versioning::of(bits & !(LOCKS | QUOTA))?;
+                versioning = Versioning::of(bits & !(LOCKS | QUOTA | ENCRYPTS))?;
                 locks = bits & LOCKS != 0;
+                encrypts = bits & ENCRYPTS != 0;
                 let bounded = bits & QUOTA != 0;
-                let is_empty = versioning == Versioning::Off && !bounded;
+                let is_empty = versioning == Versioning::Off && !bounded && !encrypts;
                 // Each dentry has exactly one encoding: a byte for settings without any setting is
                 // refused.
                 if is_empty || (locks && versioning != Versioning::Enabled) {
@@ -217,7 +228,18 @@ record!(
             _ if versioned => return Err(DecodeError::Field("kind")),
             _ => {}
         }
-        Dentry { ino, kind, origin, self_contained, linked, version, versioning, locks, quota }
+        Dentry {
+            ino,
+            kind,
+            origin,
+            self_contained,
+            linked,
+            version,
+            versioning,
+            locks,
+            quota,
+            encrypts,
+        }
     }
 );
 

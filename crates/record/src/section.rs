@@ -13,3 +13,4 @@ pub(crate) const XATTRS: u8 = 8;
 pub(crate) const PAGES_MADE: u8 = 9;
 pub(crate) const RENAMED_BY: u8 = 10;
 pub(crate) const LOCK: u8 = 11;
+pub(crate) const ENCRYPTION: u8 = 12;

@@ -5,6 +5,7 @@
 use crate::account::AccountId;
 use crate::codec::{DecodeError, Reader, Writer, record};
 use crate::content::{Slice, read_slices, write_slices};
+use crate::encryption::Encryption;
 use crate::headers::{ObjectHeaders, read_pairs, write_pairs};
 use crate::sum::{Sum, SumAlgorithm, SumKind, read_sums, write_sums};
 use crate::tag::{Tag, read_tag, write_tag};
@@ -67,6 +68,8 @@ pub struct Upload {
     /// Headers of the request that started the upload, as sent: those to which conditions of
     /// policies may refer. The permission for each part, and for the completion, depends on them.
     pub asked: Vec<(String, String)>,
+    /// The mode in which the content of the parts, and of the object, is encrypted.
+    pub encryption: Option<Encryption>,
     /// The state of the upload: open, completed or aborted.
     pub state: UploadState,
 }
@@ -133,6 +136,7 @@ mod section {
     pub(super) const SUMS: u8 = 6;
     pub(super) const USED: u8 = 8;
     pub(super) const REQUEST_HEADERS: u8 = 10;
+    pub(super) const ENCRYPTION: u8 = crate::section::ENCRYPTION;
 }
 
 /// The value in a record for an object without another writer: it belongs to the account that owns
@@ -172,6 +176,11 @@ record!(
         this.object.write(&mut to);
         this.state.write_sections(&mut to);
         to.section(section::REQUEST_HEADERS, |to| write_pairs(to, &this.asked));
+        to.section(section::ENCRYPTION, |to| {
+            if let Some(mode) = &this.encryption {
+                mode.write(to);
+            }
+        });
     },
     |from| {
         let mut upload = Upload {
@@ -191,6 +200,7 @@ record!(
             checksum: None,
             object: ObjectHeaders::default(),
             asked: Vec::new(),
+            encryption: None,
         };
         while let Some((tag, mut body)) = from.section()? {
             match tag {
@@ -199,6 +209,7 @@ record!(
                     upload.checksum = Some((algorithm, SumKind::read(&mut body)?));
                 }
                 section::REQUEST_HEADERS => upload.asked = read_pairs(&mut body)?,
+                section::ENCRYPTION => upload.encryption = Some(Encryption::read(&mut body)?),
                 // These sections belong to the state, and all others to the object.
                 section::SUMS | section::USED => upload.state.read_section(tag, &mut body)?,
                 _ => upload.object.read_section(tag, &mut body)?,

@@ -121,7 +121,10 @@ impl BucketRules {
         };
         self.config_bytes += config.bytes.len() as u64;
         match kind {
-            BucketConfigKind::Tags | BucketConfigKind::LifecyclePass => {}
+            // The settings of the bucket have the mode of its encryption.
+            BucketConfigKind::Tags
+            | BucketConfigKind::LifecyclePass
+            | BucketConfigKind::Encryption => {}
             BucketConfigKind::Trash => {
                 let days = config.trash_days().map_err(|error| unreadable(&error))?;
                 self.trash_days = Some(days);

@@ -1,6 +1,7 @@
 //! Errors of operations on a volume, grouped by what the caller answers to its client.
 
 use block::BlockError;
+use keyring::ProtectionError;
 use namespace::FsError;
 use publication::{ContentError, Overloaded};
 use record::DecodeError;
@@ -27,6 +28,10 @@ pub enum VolumeError {
     /// the byte budget. Nothing was changed; the caller may retry later.
     #[error("overloaded: no memory within the deadline")]
     Overloaded,
+    /// Content cannot be encrypted or decrypted, because its key is not usable. The kind determines
+    /// the answer.
+    #[error(transparent)]
+    Encryption(#[from] ProtectionError),
     /// A record or a block is damaged. A retry gives the same error; an operator must look.
     #[error("corrupt: {0}")]
     Corrupt(String),

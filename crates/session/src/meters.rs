@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::FutureExt;
 runtime::counters! {
     /// Counters of a session since it began.
     pub struct Meters {
@@ -60,12 +61,14 @@ tokio::task_local! {
 }
 
 /// Runs a future and returns its output and the round trips of the operations in it.
-pub async fn count_round_trips<F: Future>(future: F) -> (F::Output, RoundTrips) {
+pub fn count_round_trips<F: Future>(future: F) -> impl Future<Output = (F::Output, RoundTrips)> {
     let cost = Arc::new(Cost::default());
-    let output = COST.scope(Arc::clone(&cost), future).await;
-    let reads = cost.reads.load(Ordering::Relaxed);
-    let commits = cost.commits.load(Ordering::Relaxed);
-    (output, RoundTrips { reads, commits })
+    // Without an `async` block, which would have room for the future twice.
+    COST.scope(Arc::clone(&cost), future).map(move |output| {
+        let reads = cost.reads.load(Ordering::Relaxed);
+        let commits = cost.commits.load(Ordering::Relaxed);
+        (output, RoundTrips { reads, commits })
+    })
 }
 
 /// Runs a future whose round trips to the metadata store are added to the measurement `to`. A task

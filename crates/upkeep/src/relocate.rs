@@ -29,6 +29,7 @@ mod bodies;
 mod copy;
 mod files;
 mod packs;
+mod protect;
 mod select;
 mod step;
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use block::{BLOCK_BYTES_MAX, BlockStore};
 use content::Staging;
+use keyring::Rings;
 use record::{BlockId, Ino};
 use session::Session;
 use tokio::time::Instant;
@@ -31,6 +32,8 @@ pub struct Upkeep {
     pub(crate) blocks: Arc<dyn BlockStore>,
     /// The resources that the session's writers share.
     pub(crate) staging: Arc<Staging>,
+    /// The ring keys under which moved content is encrypted.
+    pub(crate) rings: Arc<dyn Rings>,
     /// The deletion grace: the time that a block is kept after a commit has freed it. `None`:
     /// derived from the durability of the metadata store.
     pub(crate) deletion_grace: Option<Duration>,
@@ -59,6 +62,7 @@ impl Upkeep {
         session: &Arc<Session>,
         blocks: &Arc<dyn BlockStore>,
         staging: &Arc<Staging>,
+        rings: &Arc<dyn Rings>,
         pack_bytes: u32,
         deletion_grace: Option<Duration>,
     ) -> Arc<Upkeep> {
@@ -66,6 +70,7 @@ impl Upkeep {
             session: Arc::clone(session),
             blocks: Arc::clone(blocks),
             staging: Arc::clone(staging),
+            rings: Arc::clone(rings),
             deletion_grace,
             meters: UpkeepMeters::default(),
             reaping: tokio::sync::Mutex::default(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use block::BlockStore;
 use content::Staging;
+use keyring::Rings;
 use record::{Ino, Inode};
 use session::Session;
 
@@ -37,6 +38,8 @@ pub struct BackgroundParts {
     /// The resources that all writers of blocks share, such as the memory budget, the source of
     /// block ids and the reader.
     pub staging: Arc<Staging>,
+    /// The ring keys, under which content that moves is encrypted.
+    pub rings: Arc<dyn Rings>,
     /// The size of a full pack (a block of several files), in bytes.
     pub pack_bytes: u32,
 }

@@ -8,6 +8,7 @@ mod access;
 mod append;
 mod bucket;
 mod copy;
+mod copy_part;
 mod delete;
 mod detach;
 mod expected;
@@ -25,6 +26,7 @@ mod staging;
 mod trash;
 mod uploads;
 mod versions;
+mod writers;
 
 use record::AccountId;
 

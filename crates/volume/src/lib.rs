@@ -34,6 +34,7 @@ pub use facade::{
     SeekTarget, Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
     VersionsEntry, VersionsListing, VersionsQuery, empty_file, opaque_tag, size_and_tag,
 };
+pub use keyring::{Protection, ProtectionError, ProtectionErrorKind};
 pub use ledger::{Ledger, Note};
 pub use namespace::{
     AccessRecords, Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, ConflictSearch,

@@ -13,6 +13,7 @@ use content::{
     StagedInline, Staging, Traffic, Writers,
 };
 use hashing::HashingPool;
+use keyring::{FixedRing, Rings};
 use ledger::{BLOCKS_RESERVED, Ledger};
 use session::{Session, SessionOptions};
 
@@ -46,6 +47,8 @@ pub struct VolumeOptions {
     /// The reader of blocks, for example a cache over the same blocks. `None` reads from the block
     /// store each time.
     pub reader: Option<Arc<dyn BlockReader>>,
+    /// The ring keys, under which new content is encrypted.
+    pub rings: Arc<dyn Rings>,
     /// Options of the session, which is this process's use of the metadata store.
     pub session: SessionOptions,
 }
@@ -61,6 +64,7 @@ impl Default for VolumeOptions {
             read_budget_bytes: BUDGET_BYTES_DEFAULT,
             deadlines: Deadlines::default(),
             reader: None,
+            rings: Arc::new(FixedRing::default()),
             session: SessionOptions::default(),
         }
     }

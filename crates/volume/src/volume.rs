@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use block::{BlockErrorKind, BlockStore};
 use content::{Reading, Staging, Traffic, Writers};
+use keyring::Rings;
 use record::{Ino, Inode, Nonce, Timestamp, VolumeRecord};
 use session::{CacheValidity, Coherence, NodeWatch, PeeringOptions, Session, VolumeError};
 use store::{MetaStore, Read};
@@ -35,6 +36,7 @@ pub struct Volume {
     pub(crate) writers: Writers,
     pub(crate) streams: Arc<Reading>,
     pub(crate) known_pages: KnownPages,
+    pub(crate) rings: Arc<dyn Rings>,
     /// The size of a full pack (a block of several files), in bytes.
     pack_bytes: u32,
     /// Set if background work runs beside the volume.
@@ -101,7 +103,7 @@ impl Volume {
         let staging = Arc::new(options.staging(&session, &blocks, &traffic));
         let writers = options.writers(&staging);
         let streams = Arc::new(options.reading(&staging));
-        let known_pages = KnownPages::default();
+        let (known_pages, rings) = (KnownPages::default(), options.rings);
         let (pack_bytes, observer) = (options.packing.pack_bytes, OnceLock::new());
         Ok(Arc::new(Volume {
             session,
@@ -110,6 +112,7 @@ impl Volume {
             writers,
             streams,
             known_pages,
+            rings,
             pack_bytes,
             observer,
         }))
@@ -121,6 +124,7 @@ impl Volume {
             session: Arc::clone(&self.session),
             blocks: Arc::clone(&self.blocks),
             staging: Arc::clone(&self.staging),
+            rings: Arc::clone(&self.rings),
             pack_bytes: self.pack_bytes,
         }
     }

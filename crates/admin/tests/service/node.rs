@@ -11,7 +11,7 @@ use volume::{FileOwner, NewObject, Volume, WriteCondition};
 use crate::{make_volume, open, over};
 
 async fn put(volume: &Volume, key: &str, length: usize) {
-    let mut writer = volume.writer(Some(length as u64));
+    let mut writer = volume.writer(None, Some(length as u64));
     writer.write(Bytes::from(vec![7; length])).await.unwrap();
     let body = writer.finish().await.unwrap();
     let owner = FileOwner {
@@ -23,7 +23,7 @@ async fn put(volume: &Volume, key: &str, length: usize) {
         umask: 0o022,
     };
     let (headers, tag) = (ObjectHeaders::default(), Tag::Md5([1; 16]));
-    let new = NewObject { owner, headers, tag, sums: Vec::new() };
+    let new = NewObject { owner, headers, tag, sums: Vec::new(), encryption: None };
     volume.put("box", key.as_bytes(), body, new, WriteCondition::None).await.unwrap();
 }
 

@@ -14,7 +14,7 @@ use content::{ContentStream, READ_AHEAD_BYTES_MAX, RUN_BYTES_MIN, RecordSlices, 
 use futures::{StreamExt, TryStreamExt};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use record::{Content, Slice};
+use record::{Content, InlineBytes, Slice};
 use tokio::time::Instant;
 
 use crate::bench::{Bench, DEADLINES, MIB, body};
@@ -215,7 +215,7 @@ async fn range_that_no_block_covers_is_an_error() {
         (Content::Slices(gap), 0..3 * MIB),
         (content, 0..3 * MIB + 1),
         (Content::Slices(Vec::new()), 0..1),
-        (Content::Inline(body(1, 9)), 3..10),
+        (Content::Inline(InlineBytes::plain(body(1, 9))), 3..10),
     ] {
         let found = bench.read(&content, range).await;
         assert!(matches!(found, Err(ContentError::Corrupt(_))), "{found:?}");

@@ -8,7 +8,7 @@ use content::{ContentWriter, PERMIT_STEP_BYTES, UPLOAD_BLOCKS_IN_FLIGHT};
 use futures::future::join_all;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use record::Content;
+use record::{Content, InlineBytes};
 use tokio::time::Instant;
 
 use crate::bench::{Bench, DEADLINES, INLINE_BYTES_MAX, MIB, body};
@@ -58,7 +58,7 @@ async fn small_bodies_take_no_block() {
     let bench = Bench::sound();
     for (size, hint) in [(0, None), (INLINE, Some(INLINE)), (0, Some(9_999)), (9, Some(3))] {
         let staged = bench.write(&body(1, size), hint, 1_000).await.unwrap();
-        assert_eq!(staged.content(), &Content::Inline(body(1, size)));
+        assert_eq!(staged.content(), &Content::Inline(InlineBytes::plain(body(1, size))));
     }
     bench.settle().await;
     assert_eq!(bench.staging.traffic.puts.get(), 0);

@@ -170,7 +170,7 @@ async fn small_file_changed_by_another_client_is_merged() {
     // A commit of another process, which this one does not know.
     let mut theirs = bytes(1_000, 1);
     theirs[500..506].copy_from_slice(b"theirs");
-    let mut writer = bench.volume.writer(Some(1_000));
+    let mut writer = bench.volume.writer(None, Some(1_000));
     writer.write(theirs.clone().into()).await.unwrap();
     let (body, name) = (writer.finish().await.unwrap(), bench.name("f"));
     let attributes = AttributeChange::default();

@@ -110,11 +110,19 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             None => None,
             Some(algorithm) => Some(sums_of_copy(call, &object, algorithm).await?),
         };
-        let copy_changes = CopyChanges { headers, tags, acl: acl.clone(), sums, lock };
+        let copy_changes = CopyChanges {
+            headers,
+            tags,
+            acl: acl.clone(),
+            sums,
+            lock,
+            encryption: call.rules()?.settings.default_encryption.clone(),
+        };
         let condition = write_condition(&request.condition);
         let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
+        // In a box, because the future is large.
         let copy = call.volume.copy(&object, bucket, key, copy_changes, condition, &owner);
-        match copy.await {
+        match Box::pin(copy).await {
             Ok(published) => break (object, published),
             Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
             Err(error) => return Err(super::publish::refusal(error, &request.condition)),

@@ -47,6 +47,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
             .checksum
             .map(|(algorithm, kind)| (sum_algorithm(algorithm), sum_kind(kind))),
         asked: RequestFacts::upload_headers(call.fields()),
+        encryption: call.rules()?.settings.default_encryption.clone(),
     };
     let created = call.volume.create_upload(bucket.as_str(), key.as_str().as_bytes(), new);
     let id = created.await.map_err(translate::fault)?;
@@ -72,7 +73,7 @@ pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     // This early check refuses a part of a missing upload before its body. The commit checks again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let etag_kind = etag_kind(call)?;
-    let placement = Placement::Blocks(upload.checksum);
+    let placement = Placement::Blocks(&upload);
     let received = receive::content(call, body, placement, etag_kind).await?;
     // If the MD5 was computed, it becomes the part's entity tag. Some clients send an MD5 with each
     // part and compare the object's tag with the one that they compute from these.

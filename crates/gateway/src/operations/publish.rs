@@ -32,7 +32,9 @@ pub(super) async fn replace(
     let etag_kind = etag_kind(call)?;
     check_precondition(call, bucket.as_str(), key, &request.condition).await?;
 
-    let received = receive::content(call, body, Placement::Any, etag_kind).await?;
+    let encryption = call.rules()?.settings.default_encryption.clone();
+    let placement = Placement::Any(encryption.as_ref());
+    let received = receive::content(call, body, placement, etag_kind).await?;
     let tag = match (etag_kind, received.md5) {
         (EtagKind::Md5, Some(md5)) => Tag::Md5(md5),
         (EtagKind::Md5, None) | (EtagKind::Opaque, _) => {
@@ -48,6 +50,7 @@ pub(super) async fn replace(
         },
         tag,
         sums: received.sums,
+        encryption,
     };
     let condition = write_condition(&request.condition);
     let size = received.staged.size();

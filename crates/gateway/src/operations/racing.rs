@@ -73,9 +73,15 @@ fn owner() -> FileOwner {
 /// Puts the object `k` with the tag `team`. `mark` is the value of each byte of the object's entity
 /// tag. Returns the version, if the bucket keeps versions.
 async fn put(volume: &Volume, team: &str, mark: u8) -> Option<VersionRef> {
-    let body = volume.writer(Some(0)).finish().await.unwrap();
+    let body = volume.writer(None, Some(0)).finish().await.unwrap();
     let headers = ObjectHeaders { tags: tags(team), ..ObjectHeaders::default() };
-    let new = NewObject { owner: owner(), headers, tag: Tag::Md5([mark; 16]), sums: Vec::new() };
+    let new = NewObject {
+        owner: owner(),
+        headers,
+        tag: Tag::Md5([mark; 16]),
+        sums: Vec::new(),
+        encryption: None,
+    };
     volume.put("bkt", b"k", body, new, WriteCondition::None).await.unwrap().version
 }
 

@@ -20,6 +20,7 @@ fn rules(statements: &str) -> BucketRules {
         public_access: None,
         configs_version: 1,
         default_retention: None,
+        default_encryption: None,
     };
     let mut rules = BucketRules::of_settings(Ino(9), settings);
     if !statements.is_empty() {

@@ -79,10 +79,10 @@ impl World {
         acl: Option<S3Acl>,
         tags: &[(String, String)],
     ) {
-        let body = self.volume.writer(Some(0)).finish().await.unwrap();
+        let body = self.volume.writer(None, Some(0)).finish().await.unwrap();
         let headers = ObjectHeaders { acl, tags: tags.to_vec(), ..ObjectHeaders::default() };
         let (tag, sums) = (Tag::Md5([0; 16]), Vec::new());
-        let new = NewObject { owner: owner(writer), headers, tag, sums };
+        let new = NewObject { owner: owner(writer), headers, tag, sums, encryption: None };
         let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None);
         put.await.unwrap();
     }

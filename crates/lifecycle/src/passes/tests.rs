@@ -46,9 +46,9 @@ impl World {
     }
 
     async fn put(&self, key: &str) {
-        let body = self.volume.writer(Some(0)).finish().await.unwrap();
+        let body = self.volume.writer(None, Some(0)).finish().await.unwrap();
         let (headers, tag) = (ObjectHeaders::default(), Tag::Md5([0; 16]));
-        let new = NewObject { owner: owner(), headers, tag, sums: Vec::new() };
+        let new = NewObject { owner: owner(), headers, tag, sums: Vec::new(), encryption: None };
         let put = self.volume.put("bkt", key.as_bytes(), body, new, WriteCondition::None);
         put.await.unwrap();
     }

@@ -18,7 +18,7 @@ async fn overwrite_most(volume: &MaintainedVolume, key: &str) {
     put(volume, key, &bytes(5 * BLOCK_BYTES as usize, 1)).await.unwrap();
     let object = volume.stat("bkt", key.as_bytes()).await.unwrap();
     let length = u64::from(BLOCK_BYTES / 4 * 3);
-    let mut writer = volume.run_writer(Some(length));
+    let mut writer = volume.block_writer(None, Some(length));
     writer.write(bytes(usize::try_from(length).unwrap(), 2)).await.unwrap();
     let body = writer.finish().await.unwrap();
     let (write, runs) = (FileWrite::new(object.ino, None), [BodyRun { position: 0, length }]);

@@ -18,7 +18,7 @@ use super::{bytes, get, md5, owner, put, volume};
 
 pub(super) async fn begin(volume: &Volume, key: &str) -> UploadId {
     let (headers, asked) = (ObjectHeaders::default(), Vec::new());
-    let new = NewUpload { owner: owner(), headers, checksum: None, asked };
+    let new = NewUpload { owner: owner(), headers, checksum: None, asked, encryption: None };
     volume.create_upload("bkt", key.as_bytes(), new).await.unwrap()
 }
 
@@ -29,7 +29,7 @@ pub(super) async fn send(
     number: u16,
     content: &Bytes,
 ) -> PartStat {
-    let mut writer = volume.block_writer(Some(content.len() as u64));
+    let mut writer = volume.block_writer(None, Some(content.len() as u64));
     writer.write(content.clone()).await.unwrap();
     let body = writer.finish().await.unwrap();
     let sums: Vec<Sum> = Vec::new();

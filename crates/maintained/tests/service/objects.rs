@@ -283,11 +283,17 @@ async fn a_deleted_object_is_gone_with_its_blocks() {
 async fn new_objects_respect_the_umask_of_their_access_key() {
     let volume = volume().await;
     let owner = FileOwner { umask: 0o027, ..owner() };
-    let mut writer = volume.writer(Some(1));
+    let mut writer = volume.writer(None, Some(1));
     writer.write(Bytes::from_static(b"x")).await.unwrap();
     let body = writer.finish().await.unwrap();
     let headers = ObjectHeaders::default();
-    let new = NewObject { owner: owner.clone(), headers, tag: Tag::Md5([1; 16]), sums: Vec::new() };
+    let new = NewObject {
+        owner: owner.clone(),
+        headers,
+        tag: Tag::Md5([1; 16]),
+        sums: Vec::new(),
+        encryption: None,
+    };
     volume.put("bkt", b"d/x", body, new, WriteCondition::None).await.unwrap();
     volume.create_bucket("theirs", &volume::NewBucket::owned_by(&owner)).await.unwrap();
     let file = volume.stat("bkt", b"d/x").await.unwrap();

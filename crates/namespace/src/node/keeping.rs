@@ -7,7 +7,7 @@
 //! version is stored under the right key.
 
 use record::key::CounterKind;
-use record::{Bucket, Ino, Quota, RetainUntil, SortKey, VersionStamp, key};
+use record::{Bucket, Encryption, Ino, Quota, RetainUntil, SortKey, VersionStamp, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
@@ -104,6 +104,20 @@ pub(super) fn default_retention(
     let settings = decode(&at, &value, Bucket::decode)?;
     add(plan, Guard::Equals(at, value));
     Ok(settings.default_retention.map(|default| default.beginning(env.now)))
+}
+
+/// The default encryption of the bucket for a file that is created now; `None` if the bucket has
+/// none. If a default is set concurrently, the file precedes it, so the plan need not guard it.
+pub(super) fn default_encryption(
+    view: &mut View<'_>,
+    bucket: Ino,
+) -> Result<Option<Encryption>, Halt> {
+    if !bucket_of(view, bucket)?.dentry.encrypts {
+        return Ok(None);
+    }
+    let at = key::bucket(bucket);
+    let value = view.record(&at)?.ok_or(FsError::NoSuchBucket)?;
+    Ok(decode(&at, &value, Bucket::decode)?.default_encryption)
 }
 
 /// Guards that the bucket stays within its quota (its limits of bytes and objects), if the plan

@@ -107,6 +107,17 @@ impl MakeNode<'_> {
     }
 }
 
+/// Sets the mode of encryption of a new file to the default of its bucket.
+pub(super) fn encrypt(view: &mut View<'_>, inode: &mut Inode) -> Result<(), Halt> {
+    let bucket = inode.bucket;
+    if let InodeBody::File(file) = &mut inode.body
+        && file.encryption.is_none()
+    {
+        file.encryption = keeping::default_encryption(view, bucket)?;
+    }
+    Ok(())
+}
+
 impl Planner for MakeNode<'_> {
     /// The inode of the new node.
     type Output = Inode;
@@ -116,7 +127,7 @@ impl Planner for MakeNode<'_> {
         // The new node inherits group, default list and bucket from the directory, so the
         // directory's record must be unchanged, and not only exist.
         let mut plan = Plan { guards: vec![parent.guard()], writes: Vec::new() };
-        let inode = self.inode(&parent, env);
+        let mut inode = self.inode(&parent, env);
         let inode_key = key::inode(self.ino);
         let mut counts = Counts::default();
         match self.name {
@@ -139,6 +150,8 @@ impl Planner for MakeNode<'_> {
             }
             None => return Err(FsError::Stale.into()),
         }
+        // After the questions above, which ask for the same bucket in the same round trip.
+        encrypt(view, &mut inode)?;
         guard_absent(&inode_key, view, &mut plan)?;
         plan.writes.push(Write::Put(inode_key.clone(), inode.encode(&inode_key)));
         if let Some(file) = inode.file() {

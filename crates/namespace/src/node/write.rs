@@ -342,7 +342,7 @@ impl ContentEdit<'_> {
                     return Err(FsError::ContentReplaced.into());
                 };
                 let keep = usize::try_from(keep).unwrap_or(usize::MAX).min(bytes.len());
-                self.file.content = Content::Inline(bytes.slice(..keep));
+                self.file.content = Content::Inline(bytes.cut(keep));
                 Ok(())
             }
             Content::Inline(_) => Err(FsError::ContentReplaced.into()),

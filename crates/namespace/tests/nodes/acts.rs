@@ -9,7 +9,7 @@ use namespace::{
     RemoveName, RenameMode, RenameNode, Run, SetAttributes, SetTime, SetXattr, WriteContent,
     XattrChange,
 };
-use record::{Content, Ino, Inode, SpecialKind, Tag, Timestamp};
+use record::{Content, InlineBytes, Ino, Inode, SpecialKind, Tag, Timestamp};
 use store::{MemoryStore, Verdict};
 
 use crate::world::{KEPT, NONCE, answers, branches, decision, inline, object_of, publish};
@@ -118,7 +118,7 @@ impl Prepared {
             }
             Act::Truncate { size, .. } => content = ContentChange::Truncate(*size),
             Act::Write { size, .. } => {
-                let bytes = Content::Inline(Bytes::from(vec![b'w'; *size]));
+                let bytes = Content::Inline(InlineBytes::plain(Bytes::from(vec![b'w'; *size])));
                 let (size, sums) = (*size as u64, Vec::new());
                 content = ContentChange::Replace { content: bytes, size, sums };
             }

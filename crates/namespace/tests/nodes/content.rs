@@ -261,7 +261,8 @@ impl Model {
             Change::ReplaceInline(size) => {
                 let bytes = usize::try_from(size).unwrap();
                 self.bytes = vec![Place::Inline; bytes];
-                let content = Content::Inline(Bytes::from(vec![b'x'; bytes]));
+                let content =
+                    Content::Inline(record::InlineBytes::plain(Bytes::from(vec![b'x'; bytes])));
                 (ContentChange::Replace { content, size, sums: Vec::new() }, None)
             }
             Change::Replace { count, length, gap } => {
@@ -554,7 +555,7 @@ fn write_clears_the_self_contained_mark_and_needs_its_name() {
         ContentChange::Truncate(3),
         ContentChange::Truncate(9),
         ContentChange::Replace {
-            content: Content::Inline(Bytes::new()),
+            content: Content::Inline(record::InlineBytes::empty()),
             size: 0,
             sums: Vec::new(),
         },

@@ -55,6 +55,7 @@ fn directory_is_not_moved_once_the_bucket_has_object_lock() {
             kind: BucketConfigKind::ObjectLock,
             value: Some(&BucketConfig { bytes: b"locks"[..].into() }),
             default_retention: None,
+            default_encryption: None,
         };
         // The hints still have the bucket without object lock.
         world.cold(&allow).0.unwrap();

@@ -213,7 +213,8 @@ fn write_shows_under_every_name() {
     let world = World::new();
     let ino = world.file(B, "a", 5);
     world.link(ino, Some(&at(B, "a")), &at(B, "b")).unwrap();
-    let (content, sums) = (Content::Inline(Bytes::from_static(b"eight by")), Vec::new());
+    let (content, sums) =
+        (Content::Inline(record::InlineBytes::plain(Bytes::from_static(b"eight by"))), Vec::new());
     let change = ContentChange::Replace { content, size: 8, sums };
     let (tag, hidden_ino) = (Tag::Md5([1; 16]), world.ino());
     let known_name = None;

@@ -22,7 +22,7 @@ fn decide(world: &World, name: &NodeName) -> Result<Option<(Ino, Inode)>, FsErro
 }
 
 fn content(size: usize) -> FirstContent {
-    let content = Content::Inline(Bytes::from(vec![b'c'; size]));
+    let content = Content::Inline(record::InlineBytes::plain(Bytes::from(vec![b'c'; size])));
     FirstContent { content, size: size as u64, sums: Vec::new(), tag: Tag::Md5([5; 16]) }
 }
 

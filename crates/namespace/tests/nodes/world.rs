@@ -67,12 +67,15 @@ pub(crate) fn at(directory: Ino, name: impl AsRef<[u8]>) -> NodeName {
 
 /// An empty file.
 pub(crate) fn empty() -> File {
-    File { data_version: 0, ..File::new(0, Tag::Md5([0; 16]), Content::Inline(Bytes::new())) }
+    File {
+        data_version: 0,
+        ..File::new(0, Tag::Md5([0; 16]), Content::Inline(record::InlineBytes::empty()))
+    }
 }
 
 /// A file with this number of inline bytes.
 pub(crate) fn inline(size: usize) -> File {
-    let content = Content::Inline(Bytes::from(vec![b'i'; size]));
+    let content = Content::Inline(record::InlineBytes::plain(Bytes::from(vec![b'i'; size])));
     File { size: size as u64, content, ..empty() }
 }
 

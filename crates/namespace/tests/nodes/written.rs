@@ -38,7 +38,7 @@ fn staged_inline_content_has_a_mark_while_it_is_staged() {
         world.audit();
     }
     let size = INLINE_PERMANENT_MAX + 7;
-    let content = Content::Inline(Bytes::from(vec![1; size]));
+    let content = Content::Inline(record::InlineBytes::plain(Bytes::from(vec![1; size])));
     let change = ContentChange::Replace { content, size: size as u64, sums: Vec::new() };
     write(&world, ino, &change).unwrap();
     assert_eq!(marks(), 1);

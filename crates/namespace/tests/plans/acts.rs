@@ -288,12 +288,8 @@ impl Prepared {
             }
             Act::Configure(sets) => {
                 let config = BucketConfig::of_tags(&self.tags);
-                let (kind, value) = (BucketConfigKind::Tags, sets.then_some(&config));
-                body(&mut Steps::new(
-                    &SetBucketConfig { name: b"b", kind, value, default_retention: None },
-                    env,
-                    hints,
-                ))
+                let value = sets.then_some(&config);
+                body(&mut Steps::new(&configure_tags(value), env, hints))
             }
             Act::Begin(_) => {
                 let create = CreateUpload { name, upload: &self.upload };
@@ -364,6 +360,7 @@ pub(crate) fn upload(ino: Ino) -> Upload {
         checksum: None,
         object: ObjectHeaders::default(),
         asked: Vec::new(),
+        encryption: None,
         state: UploadState::Open,
     }
 }
@@ -503,4 +500,9 @@ where
     fn met(&self) -> Vec<u64> {
         self.met.clone()
     }
+}
+
+fn configure_tags(value: Option<&BucketConfig>) -> SetBucketConfig<'_> {
+    let (name, kind) = (&b"b"[..], BucketConfigKind::Tags);
+    SetBucketConfig { name, kind, value, default_retention: None, default_encryption: None }
 }

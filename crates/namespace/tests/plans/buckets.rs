@@ -62,7 +62,13 @@ fn bucket_configuration_is_found_replaced_and_removed() {
     let find = FindBucketConfig { name: b"b", kind };
     let config = |value: &str| BucketConfig::of_tags(&[("k".to_owned(), value.to_owned())]);
     let set = |value: Option<&BucketConfig>| {
-        world.warm(&SetBucketConfig { name: b"b", kind, value, default_retention: None })
+        world.warm(&SetBucketConfig {
+            name: b"b",
+            kind,
+            value,
+            default_retention: None,
+            default_encryption: None,
+        })
     };
     assert_eq!(world.cold(&find), (Ok(None), cost(2, 0)));
     assert_eq!(world.warm(&find), (Ok(None), cost(1, 0)));
@@ -83,7 +89,13 @@ fn bucket_configuration_is_found_replaced_and_removed() {
     assert_eq!(world.cold(&find).0, Ok(None));
 
     let (other, value) = (&b"other"[..], &config("v"));
-    let absent = SetBucketConfig { name: other, kind, value: Some(value), default_retention: None };
+    let absent = SetBucketConfig {
+        name: other,
+        kind,
+        value: Some(value),
+        default_retention: None,
+        default_encryption: None,
+    };
     assert_eq!(world.cold(&absent).0, Err(FsError::NoSuchBucket));
     let find = FindBucketConfig { name: other, kind };
     assert_eq!(world.cold(&find).0, Err(FsError::NoSuchBucket));

@@ -8,7 +8,7 @@ use namespace::{
     WriteCondition,
 };
 use proptest::prelude::*;
-use record::{Content, Ino, Inode, InodeBody, key};
+use record::{Content, InlineBytes, Ino, Inode, InodeBody, key};
 use store::{Key, MetaStore as _, Target};
 
 use crate::world::{World, file, path};
@@ -76,7 +76,7 @@ fn long(length: usize) -> Inode {
     let mut inode = file(1);
     if let InodeBody::File(file) = &mut inode.body {
         file.size = length as u64;
-        file.content = Content::Inline(vec![7; length].into());
+        file.content = Content::Inline(InlineBytes::plain(vec![7; length].into()));
     }
     inode
 }

@@ -9,8 +9,8 @@ use futures::executor::block_on;
 use namespace::{Env, FsError, Hints, Next, NoHints, Path, Planner, Run, Walk, WalkStep};
 use namespace::{ListQuery, ListStart, Listing};
 use record::{
-    Attributes, Bucket, Content, Dentry, Directory, File, Ino, Inode, InodeBody, Nonce,
-    ObjectHeaders, Origin, Orphan, SortKey, Tag, Timestamp, key, key::space,
+    Attributes, Bucket, Content, Dentry, Directory, File, InlineBytes, Ino, Inode, InodeBody,
+    Nonce, ObjectHeaders, Origin, Orphan, SortKey, Tag, Timestamp, key, key::space,
 };
 use store::{
     CounterKey, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, Value, Verdict, Write,
@@ -325,7 +325,8 @@ pub(crate) fn file(n: u8) -> Inode {
         parts: Vec::new(),
         renamed_by: None,
         pages_made: 0,
-        content: Content::Inline(Bytes::from(vec![n; usize::from(n)])),
+        encryption: None,
+        content: Content::Inline(InlineBytes::plain(Bytes::from(vec![n; usize::from(n)]))),
     };
     let body = InodeBody::File(Box::new(file));
     Inode { attributes: attributes(), bucket: Ino::ROOT, xattrs: Vec::new(), body }

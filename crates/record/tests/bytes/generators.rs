@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use record::{
-    AccountId, AclRight, Attributes, BlockId, Bucket, CanonicalId, Content, Dentry, Directory,
-    File, Grant, Grantee, Header, HiddenBlock, Ino, Inode, InodeBody, Kind, ObjectHeaders,
-    ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, PartRun, PublicAccessBlock, Quota,
-    RetainUntil, RetentionDefault, RetentionMode, S3Acl, Slice, Special, SpecialKind, Sum,
-    SumAlgorithm, SumKind, Symlink, Tag, Timestamp, Upload, UploadState, Version, VersionBody,
-    VersionStamp, Versioning, Xattr, XattrPlace,
+    AccountId, AclRight, Attributes, BlockId, Bucket, CanonicalId, Content, CustomerSeal, Dentry,
+    Directory, Encryption, File, Grant, Grantee, Header, HiddenBlock, InlineBytes, Ino, Inode,
+    InodeBody, Kind, ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, PartRun,
+    PublicAccessBlock, Quota, RetainUntil, RetentionDefault, RetentionMode, RingNumber, S3Acl,
+    Slice, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Symlink, Tag, Timestamp, Upload,
+    UploadState, Version, VersionBody, VersionStamp, Versioning, Xattr, XattrPlace,
 };
 use store::Key;
 
@@ -74,10 +74,28 @@ pub(crate) fn content() -> impl Strategy<Value = Content> {
     let page = any::<(u64, u32, u64)>();
     let page = page.prop_map(|(start, page, bytes)| PageRef { start, page, bytes });
     prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..200).prop_map(|b| Content::Inline(b.into())),
+        (bytes(200), prop::option::of(1..=u32::MAX)).prop_map(|(bytes, ring)| {
+            Content::Inline(InlineBytes::under(bytes.into(), ring.map(RingNumber)))
+        }),
         slices().prop_map(Content::Slices),
         prop::collection::vec(page, 0..5).prop_map(Content::Pages),
     ]
+}
+
+/// A mode of encryption that a bucket may have as its default.
+pub(crate) fn default_encryption() -> impl Strategy<Value = Option<Encryption>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Encryption::S3)),
+        text().prop_map(|name| Some(Encryption::Kms(name))),
+    ]
+}
+
+pub(crate) fn encryption() -> impl Strategy<Value = Option<Encryption>> {
+    let seal = any::<([u8; 16], [u8; 16], u8)>().prop_map(|(salt, check, byte)| {
+        Some(Encryption::Customer(Box::new(CustomerSeal { salt, wrapped: [byte; 48], check })))
+    });
+    prop_oneof![default_encryption(), seal]
 }
 
 pub(crate) fn account() -> impl Strategy<Value = AccountId> {
@@ -99,27 +117,31 @@ pub(crate) fn acl() -> impl Strategy<Value = S3Acl> {
 pub(crate) fn bucket() -> impl Strategy<Value = Bucket> {
     let ownership = prop::option::of(prop::sample::select(ObjectOwnership::ALL.to_vec()));
     let public = prop::option::of(any::<(bool, bool, bool, bool)>());
-    (account(), any::<(bool, bool, u64)>(), ownership, public).prop_map(
-        |(owner, (refuse_overlap, opaque_tags, configs_version), ownership, public)| Bucket {
-            owner,
-            refuse_overlap,
-            opaque_tags,
-            ownership,
-            public_access: public.map(|(a, b, c, d)| PublicAccessBlock {
-                block_public_acls: a,
-                ignore_public_acls: b,
-                block_public_policy: c,
-                restrict_public_buckets: d,
-            }),
-            configs_version,
-            default_retention: refuse_overlap.then_some(RetentionDefault {
-                mode: if opaque_tags {
-                    RetentionMode::Compliance
-                } else {
-                    RetentionMode::Governance
-                },
-                days: 36_500,
-            }),
+    let settings = (ownership, public, default_encryption());
+    (account(), any::<(bool, bool, u64)>(), settings).prop_map(
+        |(owner, (refuse_overlap, opaque_tags, configs_version), (ownership, public, mode))| {
+            Bucket {
+                default_encryption: mode,
+                owner,
+                refuse_overlap,
+                opaque_tags,
+                ownership,
+                public_access: public.map(|(a, b, c, d)| PublicAccessBlock {
+                    block_public_acls: a,
+                    ignore_public_acls: b,
+                    block_public_policy: c,
+                    restrict_public_buckets: d,
+                }),
+                configs_version,
+                default_retention: refuse_overlap.then_some(RetentionDefault {
+                    mode: if opaque_tags {
+                        RetentionMode::Compliance
+                    } else {
+                        RetentionMode::Governance
+                    },
+                    days: 36_500,
+                }),
+            }
         },
     )
 }
@@ -168,9 +190,9 @@ pub(crate) fn file() -> impl Strategy<Value = File> {
     let part = (any::<u32>(), any::<u64>()).prop_map(|(count, length)| PartRun { count, length });
     let parts = prop::collection::vec(part, 0..3);
     let numbers = any::<(u64, u64, u32, bool, bool)>();
-    let kept = (headers(), prop::option::of(account()));
+    let kept = (headers(), prop::option::of(account()), encryption());
     (numbers, tag(), sums(), kept, parts, content()).prop_map(
-        |(numbers, tag, sums, (object, writer), parts, content)| {
+        |(numbers, tag, sums, (object, writer, encryption), parts, content)| {
             let (size, data_version, links, sparse, marked_in_dentry) = numbers;
             File {
                 size,
@@ -185,6 +207,7 @@ pub(crate) fn file() -> impl Strategy<Value = File> {
                 parts,
                 renamed_by: None,
                 pages_made: 0,
+                encryption,
                 content,
             }
         },
@@ -251,9 +274,10 @@ pub(crate) fn upload() -> impl Strategy<Value = Upload> {
     let checksum = prop::option::of((algorithm(), sum_kind()));
     let numbers = any::<(u64, u32, u32, u32)>();
     let by = (text(), account(), prop::option::of(account()));
-    let object = (headers(), pairs());
+    let object = (headers(), pairs(), encryption());
     (numbers, instant(), by, checksum, object, state).prop_map(
-        |(numbers, begun, (initiator, account, writer), checksum, (object, asked), state)| {
+        |(numbers, begun, (initiator, account, writer), checksum, object, state)| {
+            let (object, asked, encryption) = object;
             let (ino, uid, gid, umask) = numbers;
             Upload {
                 ino: Ino(ino),
@@ -267,6 +291,7 @@ pub(crate) fn upload() -> impl Strategy<Value = Upload> {
                 checksum,
                 object,
                 asked,
+                encryption,
                 state,
             }
         },
@@ -321,6 +346,7 @@ pub(crate) fn dentry() -> impl Strategy<Value = Dentry> {
                     versioning,
                     locks,
                     quota,
+                    encrypts: kind == Kind::Directory && ino % 13 == 0,
                 }
             }
         },

@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
-    BucketConfigKind, CanonicalId, Content, Dentry, Directory, Expiry, File, FileLocks, Grant,
-    Grantee, Group, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold, HoldScope, Ino, Inode,
-    InodeBody, JobKind, JobRecord, JobState, Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark,
-    Nonce, NullVersion, ObjectHeaders, ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part,
-    PartRun, PartSums, PartTag, PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind,
-    RenameToken, RetainUntil, RetentionDefault, RetentionMode, S3Acl, Sequence, SessionFacts,
-    SessionKind, SessionRecord, Slice, SlotRecord, Special, SpecialKind, Sum, SumAlgorithm,
-    SumKind, Superseded, SweptRecord, Symlink, Tag, Timestamp, Upload, UploadState, User, UserKind,
-    Version, VersionBody, VersionStamp, Versioning, VolumeRecord, Written, Xattr, XattrPlace,
-    XattrValue, key,
+    BucketConfigKind, CanonicalId, Content, CustomerSeal, Dentry, Directory, Encryption, Expiry,
+    File, FileLocks, Grant, Grantee, Group, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold,
+    HoldScope, InlineBytes, Ino, Inode, InodeBody, JobKind, JobRecord, JobState, Kind, LastUse,
+    LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders, ObjectLock,
+    ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord,
+    PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionDefault,
+    RetentionMode, RingNumber, S3Acl, Sequence, SessionFacts, SessionKind, SessionRecord, Slice,
+    SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink,
+    Tag, Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp,
+    Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -143,6 +143,7 @@ pub(crate) fn file(content: Content) -> File {
         parts: Vec::new(),
         renamed_by: None,
         pages_made: 0,
+        encryption: None,
         content,
     }
 }
@@ -179,8 +180,20 @@ fn inodes() -> Vec<Sample> {
         size: 5,
         marked_in_dentry: true,
         tag: Tag::Opaque([0x33; 16], 9),
-        ..file(Content::Inline(Bytes::from_static(b"hello")))
+        ..file(Content::Inline(InlineBytes::plain(Bytes::from_static(b"hello"))))
     };
+    let ring = Some(RingNumber(7));
+    let under_ring = File {
+        size: 5,
+        encryption: Some(Encryption::S3),
+        ..file(Content::Inline(InlineBytes::under(Bytes::from_static(b"hello"), ring)))
+    };
+    let kms = File {
+        encryption: Some(Encryption::Kms("invoices".to_owned())),
+        ..file(Content::Slices(vec![slice(0, BlockId::SECRET_BIT | 1)]))
+    };
+    let seal = CustomerSeal { salt: [0x51; 16], wrapped: [0x52; 48], check: [0x53; 16] };
+    let customer = File { encryption: Some(Encryption::Customer(Box::new(seal))), ..kms.clone() };
     let slices = file(Content::Slices(vec![slice(0, 1), slice(65_536, 2)]));
     let sparse = File {
         links: 3,
@@ -197,6 +210,9 @@ fn inodes() -> Vec<Sample> {
         of("inode-fifo", special(SpecialKind::Fifo, 0)),
         of("inode-device", special(SpecialKind::Block, 0x0801)),
         of("inode-file-inline", InodeBody::File(Box::new(inline))),
+        of("inode-file-inline-open", InodeBody::File(Box::new(under_ring))),
+        of("inode-file-kms", InodeBody::File(Box::new(kms))),
+        of("inode-file-customer", InodeBody::File(Box::new(customer))),
         of("inode-file-slices", InodeBody::File(Box::new(slices))),
         of("inode-file-pages", InodeBody::File(Box::new(full))),
         sample("inode-file-sparse", at, &adorned),
@@ -217,6 +233,7 @@ pub(crate) fn upload(state: UploadState) -> Upload {
         checksum: Some((SumAlgorithm::Crc64Nvme, SumKind::FullObject)),
         object: headers(),
         asked: vec![("x-amz-acl".to_owned(), "private".to_owned())],
+        encryption: Some(Encryption::S3),
         state,
     }
 }
@@ -263,6 +280,7 @@ fn names() -> Vec<Sample> {
     let locks = Dentry { versioning: Versioning::Enabled, locks: true, ..made };
     let quota = Quota { bytes: Some(1 << 40), objects: None };
     let quota = Dentry { quota, ..locks };
+    let encrypts = Dentry { encrypts: true, ..made };
     let at = || key::version(BUCKET, b"a/b", VERSION);
     let body = VersionBody::Object { ino: INO, self_contained: None, linked: true };
     let object = Version { body, is_null: false, since: NOW, seen: None };
@@ -284,6 +302,7 @@ fn names() -> Vec<Sample> {
         sample("dentry-locks", key::dentry(Ino::ROOT, b"bucket/"), &locks),
         sample("dentry-trash", key::dentry(Ino::ROOT, b"bucket/"), &trash),
         sample("dentry-quota", key::dentry(Ino::ROOT, b"bucket/"), &quota),
+        sample("dentry-encrypts", key::dentry(Ino::ROOT, b"bucket/"), &encrypts),
         sample("version-object", at(), &object),
         sample("version-inline", at(), &small),
         sample("version-seen", at(), &seen),
@@ -415,6 +434,7 @@ fn volume() -> Vec<Sample> {
             ..PublicAccessBlock::default()
         }),
         configs_version: 300,
+        default_encryption: Some(Encryption::Kms("invoices".to_owned())),
         default_retention: Some(RetentionDefault { mode: RetentionMode::Compliance, days: 365 }),
     };
     let account = Account { name: "lab".to_owned(), canonical_id: CanonicalId([0xc1; 32]) };

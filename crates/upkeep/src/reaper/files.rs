@@ -16,8 +16,8 @@ use block::SUB_BLOCK_BYTES;
 use futures::StreamExt;
 use futures::stream;
 use record::{
-    Content, File, Ino, Inode, Kind, MapPage, Orphan, PART_SUMS_PAGE, Slice, Xattr, XattrPlace,
-    key, key::CounterKind,
+    Content, File, InlineBytes, Ino, Inode, InodeBody, Kind, MapPage, Orphan, PART_SUMS_PAGE,
+    Slice, Xattr, XattrPlace, key, key::CounterKind,
 };
 use session::{Priority, VolumeError, closing, corrupt, value};
 use store::{Guard, Key, Plan, Read, Value, Write};
@@ -194,7 +194,16 @@ impl Upkeep {
     /// plan was committed, and 0 if another reaper is working on it.
     async fn reap_large(&self, file: DeadFile<'_>) -> Result<u64, VolumeError> {
         let (bucket, ino) = (file.bucket, file.dead.ino);
-        let detached = Orphan::Detached { bucket, inode: file.record.clone() };
+        // Inline content is dead, and an orphan's record is not encrypted.
+        let record = match file.file() {
+            Some(kept) if matches!(kept.content, Content::Inline(_)) => {
+                let content = Content::Inline(InlineBytes::empty());
+                let body = InodeBody::File(Box::new(File { content, ..kept.clone() }));
+                Inode { body, ..file.inode.clone() }.encode(&key::inode(ino))
+            }
+            _ => file.record.clone(),
+        };
+        let detached = Orphan::Detached { bucket, inode: record };
         // Every later plan guards these exact bytes, so only one reaper at a time removes the file.
         let detached = detached.encode(&file.dead.key);
         let guard = Guard::Equals(file.dead.key.clone(), detached.clone());

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use block::BlockRef;
 use bytes::Bytes;
+use keyring::Protection;
 use record::{BlockId, Ino, Slice};
 use store::Value;
 
@@ -44,6 +45,8 @@ pub(super) struct Batch {
     /// True if each old block is read as a whole and past the cache. Then its checksum is verified,
     /// which covers the whole content.
     pub(super) reads_whole: bool,
+    /// The protection of the new block, which all owners have; `None` without owners.
+    pub(super) protection: Option<Protection>,
     /// The number of refused plans after which an owner stays as it is.
     pub(super) refusals_max: u32,
 }
@@ -65,7 +68,14 @@ impl Batch {
     /// records. If such an owner changes meanwhile, it stays as it is.
     pub(super) fn for_pack() -> Batch {
         let owners = BTreeMap::new();
-        Batch { owners, within: 0..u64::MAX, is_pack: true, reads_whole: true, refusals_max: 1 }
+        let (within, protection) = (0..u64::MAX, None);
+        Batch { owners, within, is_pack: true, reads_whole: true, protection, refusals_max: 1 }
+    }
+
+    /// Returns true if an owner of this protection may be added. The first owner decides, because
+    /// one block has one ring key.
+    pub(super) fn admits(&mut self, protection: &Protection) -> bool {
+        self.protection.get_or_insert_with(|| protection.clone()) == protection
     }
 
     /// Returns all slices to copy, in the order of the copies.

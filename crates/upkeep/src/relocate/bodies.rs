@@ -12,6 +12,7 @@
 use bytes::Bytes;
 use content::{STAGED_INLINE_BODY_BYTES_MAX, StagedBody};
 use futures::{StreamExt, stream};
+use keyring::Protection;
 use record::{Content, Ino, Inode, key, key::space};
 use session::scan::ino_of;
 use session::{Outcome, ReaderGuard, VolumeError};
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::batch::{Batch, Owner};
+use super::protect::protection;
 use super::step::Moves;
 use crate::relocation_queue::Policy;
 use crate::upkeep::Upkeep;
@@ -36,12 +38,27 @@ const _: () = assert!(STAGED_INLINE_BODY_BYTES_MAX <= BYTES_AT_ONCE);
 const MARKS_AT_ONCE: u32 = 16;
 const _: () = assert!(MARKS_AT_ONCE as u64 * STAGED_INLINE_BODY_BYTES_MAX <= BYTES_AT_ONCE);
 
-/// Returns the body of a file that is staged inline, `None` for another file.
-fn staged_body(inode: &Inode) -> Option<Bytes> {
-    match &inode.file()?.content {
-        content @ Content::Inline(bytes) if content.is_staged_inline() => Some(bytes.clone()),
+/// Returns the body of a file that is staged inline and may move, with the protection of its block;
+/// `None` for another file.
+fn staged_body(inode: &Inode) -> Option<(Bytes, Protection)> {
+    let file = inode.file()?;
+    match &file.content {
+        content @ Content::Inline(bytes) if content.is_staged_inline() => {
+            let protection = protection(file.encryption.as_ref(), bytes.ring().is_some())?;
+            Some((Bytes::clone(bytes), protection))
+        }
         Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => None,
     }
+}
+
+/// Files whose bodies are to move, as found.
+struct FoundBodies {
+    /// The files whose bodies go into the next block.
+    batch: Batch,
+    /// Files that are no longer staged inline, each with a guard that this is still so.
+    gone: Vec<(Ino, Guard)>,
+    /// Files whose bodies need a block under another ring key.
+    others: Vec<Ino>,
 }
 
 impl Upkeep {
@@ -91,7 +108,7 @@ impl Upkeep {
             return Ok(Moves::default());
         }
         let reading = self.session.reading();
-        let (mut batch, gone) = self.find_bodies(inos).await?;
+        let FoundBodies { mut batch, gone, others } = self.find_bodies(inos).await?;
         let skipped = gone.len() as u64;
         let forget = |(ino, guard)| self.forget_mark(ino, guard, &reading);
         // Marks of files that need no move are removed without a put.
@@ -101,17 +118,19 @@ impl Upkeep {
         }
         let settled = self.relocate(&mut batch, &reading).await?;
         stayed.extend(settled.stayed);
+        stayed.extend(others);
         let moves = Moves { skipped, ..settled.step.done };
         self.count(Policy::Destage, &moves);
         Ok(moves)
     }
 
     /// Separates the files whose bodies wait in their records (are staged inline) from those that
-    /// are no longer staged inline, each with a guard that this is still so. For files that have
+    /// are no longer staged inline. For files that have
     /// lost their names only the orphan is read. A file whose record cannot be decoded is in neither
     /// list and keeps its mark.
-    async fn find_bodies(&self, inos: &[Ino]) -> Result<(Batch, Vec<(Ino, Guard)>), VolumeError> {
-        let (mut staying, mut gone, mut batch) = (Vec::new(), Vec::new(), Batch::for_pack());
+    async fn find_bodies(&self, inos: &[Ino]) -> Result<FoundBodies, VolumeError> {
+        let (mut staying, mut gone, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut batch = Batch::for_pack();
         // Orphans are read first, so that the larger inode records of deleted files are not read at
         // all.
         let leaving = self.read_all(inos.iter().map(|ino| key::orphan(*ino))).await?;
@@ -131,10 +150,12 @@ impl Upkeep {
                 continue;
             };
             match Inode::decode(&at, &record).map(|inode| staged_body(&inode)) {
-                Ok(body @ Some(_)) => {
-                    let (record, slices) = (Some(record), Vec::new());
+                Ok(Some((body, protection))) if batch.admits(&protection) => {
+                    let (record, body, slices) = (Some(record), Some(body), Vec::new());
                     batch.owners.insert(ino, Owner { record, body, slices });
                 }
+                // Such bodies go into a later block.
+                Ok(Some(_)) => others.push(ino),
                 Ok(None) => gone.push((ino, Guard::Equals(at, record))),
                 Err(error) => {
                     warn!(ino = ino.0, %error, "the record of a file to destage cannot be read");
@@ -142,7 +163,7 @@ impl Upkeep {
             }
         }
         batch.is_pack = batch.owners.len() > 1;
-        Ok((batch, gone))
+        Ok(FoundBodies { batch, gone, others })
     }
 
     /// Reads the inodes' records in one round trip. If one of them is damaged, the store may fail

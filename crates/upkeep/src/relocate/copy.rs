@@ -43,12 +43,19 @@ impl Upkeep {
         &self,
         batch: &Batch,
     ) -> Result<ControlFlow<BlockId, Copy>, VolumeError> {
-        let ids = &self.staging.ids;
-        let block = if batch.is_pack { ids.allocate_pack() } else { ids.allocate() };
+        let ring = match &batch.protection {
+            Some(protection) => self.rings.current(protection).await?,
+            None => None,
+        };
         let (runs, bytes) = place(batch.slices());
-        let to = Relocation { block, block_length: 0, block_crc32c: 0, runs };
+        let sealer = if batch.is_pack {
+            self.staging.pack_sealer(ring, bytes)
+        } else {
+            self.staging.sealer(ring, bytes)
+        };
+        let to = Relocation { block: sealer.id(), block_length: 0, block_crc32c: 0, runs };
         Ok(match self.read_slices(batch, &to, bytes).await? {
-            ControlFlow::Continue(read) => ControlFlow::Continue(seal(batch, to, read)?),
+            ControlFlow::Continue(read) => ControlFlow::Continue(seal(batch, sealer, to, read)?),
             ControlFlow::Break(damaged) => ControlFlow::Break(damaged),
         })
     }
@@ -144,10 +151,10 @@ fn cut(pieces: &[Bytes], range: &Range<usize>) -> Vec<Bytes> {
 /// verifies all of them there.
 fn seal(
     batch: &Batch,
+    mut sealer: Sealer,
     mut to: Relocation,
     (bytes, sums, mut traffic): ReadSlices,
 ) -> Result<Copy, VolumeError> {
-    let mut sealer = Sealer::new(to.block, u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     sealer.push(bytes.freeze());
     let mut places = Vec::new();
     for (ino, owner) in &batch.owners {

@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::batch::{Batch, Owner};
+use super::protect::protection;
 use super::select::{FileSelection, PAGES_AT_ONCE};
 use super::step::Moves;
 use crate::relocation_queue::{Note, Policy, is_sparse};
@@ -215,8 +216,12 @@ impl Upkeep {
         selection: &FileSelection,
         from: u64,
     ) -> Result<(Batch, Option<u64>), VolumeError> {
-        let (mut loaded, mut next) = (Vec::new(), None);
-        match self.content_now(ino).await? {
+        let (mut loaded, mut next, mut encryption) = (Vec::new(), None, None);
+        let content = self.file_now(ino).await?.map(|file| {
+            encryption = file.encryption;
+            file.content
+        });
+        match content {
             None | Some(Content::Inline(_)) => {}
             Some(Content::Slices(slices)) => loaded.push(slices),
             Some(Content::Pages(pages)) => {
@@ -243,9 +248,12 @@ impl Upkeep {
             owner.slices.push(*slice);
         }
         let within = from..owner.slices.last().map_or(from, record::Slice::end);
-        let owners = if owner.slices.is_empty() { BTreeMap::new() } else { [(ino, owner)].into() };
+        let was_encrypted = owner.slices.iter().any(|slice| slice.block.is_secret());
+        let protection = protection(encryption.as_ref(), was_encrypted);
+        let stays = owner.slices.is_empty() || protection.is_none();
+        let owners = if stays { BTreeMap::new() } else { [(ino, owner)].into() };
         // An ordinary block id: the file is the block's only owner.
         let (is_pack, reads_whole, refusals_max) = (false, false, SWAP_TRIES_MAX);
-        Ok((Batch { owners, within, is_pack, reads_whole, refusals_max }, next))
+        Ok((Batch { owners, within, is_pack, reads_whole, protection, refusals_max }, next))
     }
 }

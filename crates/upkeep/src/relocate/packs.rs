@@ -10,9 +10,10 @@
 //! is left to the [policy for files](super::files); the other owners are moved after it has
 //! released the pack.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use bytes::Bytes;
+use keyring::Protection;
 use record::{BlockId, Content, DecodeError, Ino, Inode, Slice, key, key::space};
 use session::scan::{ino_of, slices_of};
 use session::{VolumeError, closing};
@@ -20,6 +21,7 @@ use store::{CounterKey, Read, ReadResult, Value};
 use tracing::warn;
 
 use super::batch::{Batch, Owner, place};
+use super::protect::protection;
 use super::step::RelocationStep;
 use crate::relocation_queue::{Policy, is_sparse};
 use crate::upkeep::Upkeep;
@@ -70,6 +72,8 @@ enum PackState {
 struct Source {
     /// The number of its live (referenced) bytes.
     bytes: u32,
+    /// The protection of the new block.
+    protection: Protection,
     owners: BTreeMap<Ino, Owner>,
 }
 
@@ -77,6 +81,7 @@ struct Source {
 /// owners can be moved. Fails if an owner's record cannot be decoded.
 fn classify(pack: BlockId, found: Vec<PackOwner>) -> Result<PackState, DecodeError> {
     let (mut owners, mut fixed, mut paged) = (BTreeMap::new(), false, Vec::new());
+    let mut protections = HashSet::new();
     for PackOwner { ino, record, .. } in found.into_iter().filter(|owner| !owner.leaving) {
         let Some(record) = record else {
             fixed = true;
@@ -91,10 +96,15 @@ fn classify(pack: BlockId, found: Vec<PackOwner>) -> Result<PackState, DecodeErr
         // An owner that does not reference the pack any more was moved before. The reaper has yet
         // to remove its share.
         if !slices.is_empty() {
+            let encryption = inode.file().and_then(|file| file.encryption.as_ref());
+            protections.insert(protection(encryption, pack.is_secret()));
             owners.insert(ino, Owner { record: Some(record), body: None, slices });
         }
     }
-    fixed |= !paged.is_empty();
+    // All owners of a pack have one protection, because it has one ring key.
+    let mut protections = protections.into_iter();
+    let (protection, other) = (protections.next().flatten(), protections.next());
+    fixed |= !paged.is_empty() || (protection.is_none() && !owners.is_empty()) || other.is_some();
     let slices = || owners.values().flat_map(|owner: &Owner| &owner.slices);
     let Some(first) = slices().next() else {
         return Ok(if fixed { PackState::Immovable(paged) } else { PackState::Dense });
@@ -104,17 +114,21 @@ fn classify(pack: BlockId, found: Vec<PackOwner>) -> Result<PackState, DecodeErr
         return Err(DecodeError::Field("block length"));
     }
     let (length, bytes) = (first.block_length, place(slices()).1);
-    Ok(match fixed {
+    Ok(match protection.filter(|_| !fixed) {
         _ if !is_sparse(u64::from(bytes), length) => PackState::Dense,
-        true => PackState::Immovable(paged),
-        false => PackState::Sparse(Source { bytes, owners }),
+        None => PackState::Immovable(paged),
+        Some(protection) => PackState::Sparse(Source { bytes, protection, owners }),
     })
 }
 
 impl Batch {
     /// Adds the live bytes of a sparse pack. Returns false if the batch has one of its owners with
-    /// an older record, because the two changes of that owner's inode would conflict.
+    /// an older record, because the two changes of that owner's inode would conflict, or if the
+    /// batch has another protection.
     fn add(&mut self, source: Source) -> bool {
+        if !self.admits(&source.protection) {
+            return false;
+        }
         let before = |(ino, owner): (&Ino, &Owner)| {
             self.owners.get(ino).is_some_and(|known| known.record != owner.record)
         };

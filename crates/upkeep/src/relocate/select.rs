@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::{BlockId, Content, Ino, Inode, MapPage, PAGE_SLICES_MAX, PageRef, Slice, key};
+use record::{BlockId, Content, File, Ino, Inode, MapPage, PAGE_SLICES_MAX, PageRef, Slice, key};
 use session::scan::{ino_of, slices_of};
 use session::{VolumeError, corrupt, counter, entries};
 use store::Read;
 
+use super::protect::protection;
 use crate::relocation_queue::is_sparse;
 use crate::upkeep::Upkeep;
 
@@ -117,7 +118,11 @@ impl Upkeep {
     ) -> Result<Option<FileSelection>, VolumeError> {
         // The pin keeps pages from being deleted while they are read.
         let _reading = self.session.reading();
-        let Some(content) = self.content_now(ino).await? else { return Ok(None) };
+        let Some(file) = self.file_now(ino).await? else { return Ok(None) };
+        if protection(file.encryption.as_ref(), false).is_none() {
+            return Ok(None);
+        }
+        let content = file.content;
         let (mut visible, mut crowded) = (BTreeMap::new(), false);
         let (parts, pages) = match &content {
             Content::Inline(_) => return Ok(None),
@@ -245,12 +250,12 @@ impl Upkeep {
     /// Returns the present content of a file. Returns `None` if the file is gone, or has lost its
     /// name, because then the reaper releases all its blocks. A caller that has pinned the epoch
     /// before, so that no block is deleted, can read these blocks safely.
-    pub(super) async fn content_now(&self, ino: Ino) -> Result<Option<Content>, VolumeError> {
+    pub(super) async fn file_now(&self, ino: Ino) -> Result<Option<File>, VolumeError> {
         let records = self.read_all([key::inode(ino), key::orphan(ino)].into_iter()).await?;
         let [Some(record), None] = records.as_slice() else { return Ok(None) };
         let at = key::inode(ino);
         let inode = Inode::decode(&at, record).map_err(|error| corrupt(&at, &error))?;
-        Ok(inode.file().map(|file| file.content.clone()))
+        Ok(inode.file().cloned())
     }
 }
 

@@ -36,10 +36,17 @@ impl Volume {
         object: &Object,
         size_hint: Option<u64>,
     ) -> Result<ContentWriter, VolumeError> {
-        let Some(bytes) = inline_content(object) else { return Ok(self.block_writer(size_hint)) };
+        let keys = self.content_keys(object.file().encryption.as_ref()).await?;
+        let Some(bytes) = inline_content(object) else {
+            return Ok(self.block_writer(Some(&keys), size_hint));
+        };
         let all = size_hint.map(|appended| appended.saturating_add(bytes.len() as u64));
         let sparse = object.file().sparse;
-        let mut writer = if sparse { self.block_writer(all) } else { self.writer(all) };
+        let mut writer = if sparse {
+            self.block_writer(Some(&keys), all)
+        } else {
+            self.writer(Some(&keys), all)
+        };
         writer.write(bytes.clone()).await?;
         Ok(writer)
     }

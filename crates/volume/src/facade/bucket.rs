@@ -10,7 +10,7 @@ use namespace::{
     SetBucket, SetBucketConfig, SetLifecyclePass, Usage,
 };
 use record::{
-    AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, Quota,
+    AccountId, Bucket, BucketConfig, BucketConfigKind, Encryption, Ino, ObjectOwnership, Quota,
     RetentionDefault, Timestamp, Versioning,
 };
 
@@ -102,6 +102,7 @@ impl Volume {
             // configurations need no read.
             configs_version: u64::from(!new.configs.is_empty()),
             default_retention: None,
+            default_encryption: None,
             ..Bucket::default()
         };
         let operation = MakeBucket {
@@ -229,8 +230,14 @@ impl Volume {
         kind: BucketConfigKind,
         value: Option<&BucketConfig>,
     ) -> Result<(), VolumeError> {
-        let (name, default_retention) = (name.as_bytes(), None);
-        self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
+        self.configure(SetBucketConfig {
+            name: name.as_bytes(),
+            kind,
+            value,
+            default_retention: None,
+            default_encryption: None,
+        })
+        .await
     }
 
     /// Sets the object lock configuration of a bucket with its default retention.
@@ -240,9 +247,34 @@ impl Volume {
         config: &BucketConfig,
         default_retention: Option<RetentionDefault>,
     ) -> Result<(), VolumeError> {
-        let (name, kind) = (name.as_bytes(), BucketConfigKind::ObjectLock);
-        let value = Some(config);
-        self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
+        self.configure(SetBucketConfig {
+            name: name.as_bytes(),
+            kind: BucketConfigKind::ObjectLock,
+            value: Some(config),
+            default_retention,
+            default_encryption: None,
+        })
+        .await
+    }
+
+    /// Sets the default encryption of a bucket: the configuration and its mode. `None` removes both.
+    pub async fn set_default_encryption(
+        &self,
+        name: &str,
+        default: Option<(&BucketConfig, &Encryption)>,
+    ) -> Result<(), VolumeError> {
+        self.configure(SetBucketConfig {
+            name: name.as_bytes(),
+            kind: BucketConfigKind::Encryption,
+            value: default.map(|(config, _)| config),
+            default_retention: None,
+            default_encryption: default.map(|(_, mode)| mode),
+        })
+        .await
+    }
+
+    async fn configure(&self, change: SetBucketConfig<'_>) -> Result<(), VolumeError> {
+        self.session.run(&change).await
     }
 
     /// Stores the position of the lifecycle pass over a bucket, that is, the progress of the task
@@ -278,8 +310,6 @@ impl Volume {
         tags: &[(String, String)],
     ) -> Result<(), VolumeError> {
         let config = (!tags.is_empty()).then(|| BucketConfig::of_tags(tags));
-        let (name, kind) = (name.as_bytes(), BucketConfigKind::Tags);
-        let (value, default_retention) = (config.as_ref(), None);
-        self.session.run(&SetBucketConfig { name, kind, value, default_retention }).await
+        self.set_bucket_config(name, BucketConfigKind::Tags, config.as_ref()).await
     }
 }

@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use content::StagedContent;
+use futures::StreamExt;
 use namespace::{
     Assumption, FsError, NamedBucket, Path, Publish, WriteCondition, add_pack_shares, build_content,
 };
 use record::{
-    BlockId, Content, File, Ino, Mark, ObjectHeaders, ObjectLock, S3Acl, Slice, Sum, key,
+    BlockId, Content, Encryption, File, Ino, Mark, ObjectHeaders, ObjectLock, S3Acl, Slice, Sum,
+    key,
 };
 use store::Write;
 
@@ -34,10 +36,13 @@ pub struct CopyChanges {
     pub sums: Option<Vec<Sum>>,
     /// The object lock of the copy. The source's lock is not copied.
     pub lock: ObjectLock,
+    /// The mode in which the copy is encrypted. The source's mode is not copied.
+    pub encryption: Option<Encryption>,
 }
 
 impl Volume {
-    /// Publishes a copy of an object under another key. No data moves: both name the same blocks.
+    /// Publishes a copy of an object under another key. No data moves if both have the same mode of
+    /// encryption: both name the same blocks. Otherwise the bytes are written again.
     ///
     /// The copy is completed even if the future is dropped, so staged records are published or
     /// taken back.
@@ -68,8 +73,7 @@ impl Volume {
         condition: WriteCondition,
         owner: &FileOwner,
     ) -> Result<PublishedObject, VolumeError> {
-        // A staged inline body moves to a block soon, so its bytes are copied instead of shared.
-        let mut body = self.copy_staged_inline(source).await?;
+        let mut body = self.copy_bytes(source, changes.encryption.as_ref()).await?;
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         // The first number is for the copy, the others for directories that may be missing on its
         // path.
@@ -99,6 +103,7 @@ impl Volume {
             object,
             sums,
             content,
+            encryption: changes.encryption,
             // The copy is a new file: its data version and its names begin anew.
             data_version: 1,
             links: 1,
@@ -127,22 +132,26 @@ impl Volume {
         self.finish_publish(staged, published).await
     }
 
-    /// Writes the bytes of a source that is staged inline (kept in its inode's record until the
-    /// relocator moves it into a block) to a new body. The placement policy decides as for any other
-    /// body if it is staged inline again. Returns `None` for a source that is stored in another
-    /// way.
-    async fn copy_staged_inline(
+    /// Writes the bytes of a source to a new body in this mode of encryption. Returns `None` if the
+    /// copy can name the blocks or the inline bytes of its source.
+    async fn copy_bytes(
         &self,
         source: &Object,
+        encryption: Option<&Encryption>,
     ) -> Result<Option<StagedContent>, VolumeError> {
-        match &source.file.content {
-            Content::Inline(bytes) if source.file.content.is_staged_inline() => {
-                let mut writer = self.writer(Some(bytes.len() as u64));
-                writer.write(bytes.clone()).await?;
-                Ok(Some(writer.finish().await?))
-            }
-            Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => Ok(None),
+        let is_same_mode = source.file.encryption.as_ref() == encryption;
+        // A staged inline body moves to a block soon, so its bytes are copied instead of shared.
+        // The placement policy decides as for any other body if it is staged inline again.
+        if is_same_mode && !source.file.content.is_staged_inline() {
+            return Ok(None);
         }
+        let keys = self.content_keys(encryption).await?;
+        let mut writer = self.writer(Some(&keys), Some(source.size()));
+        let mut bytes = self.read(source, 0..source.size());
+        while let Some(bytes) = bytes.next().await {
+            writer.write(bytes?).await?;
+        }
+        Ok(Some(writer.finish().await?))
     }
 }
 

@@ -164,6 +164,7 @@ impl Volume {
             public_access: found.settings.public_access,
             configs_version: 0,
             default_retention: None,
+            default_encryption: None,
         };
         let operation = ForkBucket {
             name: target.as_bytes(),

@@ -12,27 +12,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use content::StagedContent;
-use futures::StreamExt;
 use namespace::add_pack_shares;
 use namespace::{
     AbortUpload, Assumption, CreateUpload, FindUpload, FoundPart, FoundUpload, FsError,
     NamedBucket, Path, Publish, PutPart, ReadParts, UploadName, WriteCondition, build_content,
-    concatenate, cut, end_upload, part_runs,
+    concatenate, end_upload, part_runs,
 };
 use record::{
-    BlockId, Content, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums, PartTag, Slice,
-    Sum, SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, VersionRef, key,
+    BlockId, Content, Encryption, File, Ino, ObjectHeaders, PART_SUMS_PAGE, Part, PartSums,
+    PartTag, Slice, Sum, SumAlgorithm, SumKind, Tag, Timestamp, Upload, UploadState, VersionRef,
+    key,
 };
 use store::Write;
 
-use super::copy::{share, unchanged};
+use super::copy::share;
 use super::object::{new_file, random};
-use super::{FileOwner, Object, PublishedObject};
+use super::{FileOwner, PublishedObject};
 use crate::{Volume, VolumeError};
 
 /// Least bytes of a part that is not the last, by S3's rules.
@@ -80,6 +79,8 @@ pub struct NewUpload {
     pub checksum: Option<(SumAlgorithm, SumKind)>,
     /// Headers that policies may check, also for each part: names and values.
     pub asked: Vec<(String, String)>,
+    /// The mode in which the parts and the object are encrypted.
+    pub encryption: Option<Encryption>,
 }
 
 /// A part of an upload that was recorded.
@@ -149,7 +150,7 @@ pub struct Completed {
     pub version: Option<VersionRef>,
 }
 
-fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
+pub(super) fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
     UploadName { bucket: bucket.as_bytes(), object: key, id: id.0 }
 }
 
@@ -179,6 +180,7 @@ impl Volume {
             checksum: new.checksum,
             object: new.headers,
             asked: new.asked,
+            encryption: new.encryption,
             state: UploadState::Open,
         };
         let id = UploadId(id);
@@ -237,7 +239,7 @@ impl Volume {
         clippy::too_many_arguments,
         reason = "the parameters of `put_part`, and its assumptions"
     )]
-    async fn put_part_if(
+    pub(super) async fn put_part_if(
         &self,
         bucket: &str,
         key: &[u8],
@@ -268,65 +270,6 @@ impl Volume {
             writes: &joined,
         };
         let part = self.session.run_publishing(&operation, body.into_blocks()).await?;
-        Ok(PartStat { number, part })
-    }
-
-    /// Makes a part of a range of another object, in bytes. No data moves, except for inline
-    /// content and for the holes of a sparse file, which are written to new blocks.
-    ///
-    /// The part's MD5 is the source's if the whole of a source with an MD5 is copied. Otherwise it
-    /// is a value derived from the source's tag and the range, because nothing is read to hash it.
-    /// `sum` is a checksum of the range that the caller has computed, in addition to those of the
-    /// source.
-    #[expect(clippy::too_many_arguments, reason = "the parameters of UploadPartCopy")]
-    pub async fn copy_part(
-        &self,
-        bucket: &str,
-        key: &[u8],
-        id: UploadId,
-        number: u16,
-        source: &Object,
-        range: Range<u64>,
-        sum: Option<Sum>,
-    ) -> Result<PartStat, VolumeError> {
-        // The stored checksums are of the whole source, so they fit only a copy of all of it.
-        let whole = range == (0..source.size());
-        let tag = PartTag::Md5(part_md5(source.tag(), &range, whole));
-        let computed = sum.as_ref().map(|sum| sum.algorithm);
-        let full = |sum: &&Sum| {
-            whole && sum.kind == SumKind::FullObject && Some(sum.algorithm) != computed
-        };
-        let kept = source.file().sums.iter().filter(full).cloned();
-        let sums: Vec<Sum> = kept.chain(sum).collect();
-        // The source is guarded, so that its blocks cannot be deleted before the part owns them.
-        let assumptions = unchanged(source);
-        let slices = cut(&self.slices(source).await?, range.start, range.end);
-        // A part has no holes. Those of a sparse file are written as zeros.
-        let held: u64 = slices.iter().map(|slice| u64::from(slice.length)).sum();
-        let inline = matches!(source.file().content, Content::Inline(_));
-        if inline || held < range.end - range.start {
-            let mut writer = self.block_writer(Some(range.end - range.start));
-            let mut bytes = self.read(source, range);
-            while let Some(bytes) = bytes.next().await {
-                writer.write(bytes?).await?;
-            }
-            let body = writer.finish().await?;
-            let put = self.put_part_if(bucket, key, id, number, body, tag, sums, &assumptions);
-            return put.await;
-        }
-        // The part becomes an owner of the source's blocks, like a copied object.
-        let [owner] = self.fresh().await?;
-        let (size, arrived) = (range.end - range.start, Timestamp::default());
-        let shares = share(&slices, Some(source.ino), owner);
-        let part = Part { owner, size, arrived, tag, sums, shared: true, slices };
-        let operation = PutPart {
-            name: name(bucket, key, id),
-            number,
-            part: &part,
-            assumptions: &assumptions,
-            writes: &shares,
-        };
-        let part = self.session.run(&operation).await?;
         Ok(PartStat { number, part })
     }
 
@@ -452,6 +395,7 @@ impl Volume {
         let file = File {
             sums: finished.sums.clone(),
             object: found.upload.object.clone(),
+            encryption: found.upload.encryption.clone(),
             parts: part_runs(used.iter().map(|found| found.part.size)),
             ..File::new(size, finished.tag, content)
         };
@@ -585,15 +529,4 @@ fn part_sum_pages(ino: Ino, sums: &[Sum]) -> Vec<Write> {
         Write::Put(key.clone(), PartSums { sums: sums.to_vec() }.encode(&key))
     };
     (0..).zip(sums.chunks(PART_SUMS_PAGE as usize)).map(page).collect()
-}
-
-/// Returns the MD5 of a part that was copied by reference: the source's if all of it is copied and
-/// its tag is an MD5, else a value derived from the source's tag and the range.
-fn part_md5(tag: &Tag, range: &Range<u64>, whole: bool) -> [u8; 16] {
-    let (Tag::Md5(bytes) | Tag::Multipart(bytes, _) | Tag::Opaque(bytes, _)) = tag;
-    if whole && matches!(tag, Tag::Md5(_)) {
-        return *bytes;
-    }
-    let mark = [range.start.to_be_bytes(), range.end.to_be_bytes()].concat();
-    std::array::from_fn(|index| bytes[index] ^ mark[index].rotate_left(3))
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use content::{ContentStream, ContentWriter, Permit, RecordSlices, SliceSource, StagedContent};
+use content::{ContentStream, Permit, RecordSlices, SliceSource, StagedContent};
 use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode,
@@ -17,7 +17,9 @@ use namespace::{
     RenameNode, Renamed, SetAccessTime, SetAcl, SetAttributes, SetObjectItem, SetXattr, Whiteout,
     WriteContent, XattrChange, pages_of,
 };
-use record::{Content, File, HoldScope, Ino, InodeBody, RetainUntil, Slice, Sum, Tag, Timestamp};
+use record::{
+    Content, File, HoldScope, InlineBytes, Ino, InodeBody, RetainUntil, Slice, Sum, Tag, Timestamp,
+};
 use session::ReadPin;
 
 use super::NewBucket;
@@ -115,7 +117,7 @@ pub struct Resize {
 
 /// Returns a regular file without content.
 pub fn empty_file() -> File {
-    File::new(0, super::object::empty_tag(), Content::Inline(Bytes::new()))
+    File::new(0, super::object::empty_tag(), Content::Inline(InlineBytes::empty()))
 }
 
 impl Volume {
@@ -290,12 +292,6 @@ impl Volume {
     /// `None` if less is free.
     pub fn try_reader_memory(&self, bytes: u64) -> Option<Permit> {
         self.streams.budget.try_acquire(bytes)
-    }
-
-    /// Returns a writer for a body that will be written into a file as one or more runs, maybe
-    /// between bytes that stay. It puts the body into blocks, even if it is short.
-    pub fn run_writer(&self, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter::in_blocks(&self.writers, size_hint)
     }
 
     /// Replaces the whole content of a file by `body`. `tag` and `sums` are the entity tag and the

@@ -9,16 +9,15 @@
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use content::{
-    ContentStream, ContentWriter, RecordSlices, ReleaseMemory, SliceSource, StagedContent,
-};
+use content::{ContentStream, RecordSlices, ReleaseMemory, SliceSource, StagedContent};
 use namespace::{
     CheckedObject, FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
     SetObject, WriteCondition,
 };
 use record::{
-    Attributes, Content, File, HoldScope, Ino, Inode, InodeBody, InodeHead, ObjectHeaders,
-    PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, VersionRef, key,
+    Attributes, Content, Encryption, File, HoldScope, InlineBytes, Ino, Inode, InodeBody,
+    InodeHead, ObjectHeaders, PART_SUMS_PAGE, PartSums, Slice, Sum, Tag, Timestamp, VersionRef,
+    key,
 };
 use session::{ReadPin, corrupt};
 use store::{Key, Value};
@@ -84,7 +83,7 @@ pub(super) const fn empty_tag() -> Tag {
 
 /// Returns the file that S3 shows for an empty directory: no bytes and no headers.
 fn directory_object() -> File {
-    let content = Content::Inline(bytes::Bytes::new());
+    let content = Content::Inline(InlineBytes::empty());
     File { data_version: 0, ..File::new(0, empty_tag(), content) }
 }
 
@@ -110,6 +109,8 @@ pub struct NewObject {
     pub tag: Tag,
     /// The checksums of the new object.
     pub sums: Vec<Sum>,
+    /// The mode in which the body was encrypted: that of its writer.
+    pub encryption: Option<Encryption>,
 }
 
 /// The result of publishing an object.
@@ -182,17 +183,6 @@ impl Volume {
         self.streams.budget.is_tight()
     }
 
-    /// Returns a writer for the body of a new file or part. `size_hint` is the expected size in
-    /// bytes.
-    pub fn writer(&self, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter::new(&self.writers, size_hint)
-    }
-
-    /// As [`Volume::writer`], for bytes that must be in blocks even if they are few.
-    pub fn block_writer(&self, size_hint: Option<u64>) -> ContentWriter {
-        ContentWriter::in_blocks(&self.writers, size_hint)
-    }
-
     /// Publishes a body under a key, atomically. The body is staged: its blocks are durable, and no
     /// record names them yet. Readers see the old object or the new one, never a mixture. Fails
     /// with [`namespace::FsError::PreconditionFailed`] if `condition` does not hold at the commit.
@@ -216,6 +206,7 @@ impl Volume {
         let file = File {
             sums: new.sums,
             object: new.headers,
+            encryption: new.encryption,
             ..File::new(body.size(), new.tag, content)
         };
         let inode = new_file(&new.owner, file);

@@ -126,6 +126,11 @@ impl Volume {
         position: u64,
     ) -> Result<(FoundNode, u64), VolumeError> {
         let file = source.inode.file().ok_or(FsError::IsADirectory)?;
+        // Blocks are shared only within one mode, because they keep their ring key.
+        let target = self.find_node(write.ino).await?;
+        if target.inode.file().ok_or(FsError::IsADirectory)?.encryption != file.encryption {
+            return Err(FsError::ContentReplaced.into());
+        }
         let found = self.slices_to_share(source.ino, file, range.clone()).await;
         let (found, end) = match found {
             // Missing pages may have been replaced by others.

@@ -111,7 +111,7 @@ async fn flush(
     runs: &[BodyRun],
     body: Bytes,
 ) -> Result<FoundNode, VolumeError> {
-    let mut writer = volume.run_writer(Some(body.len() as u64));
+    let mut writer = volume.block_writer(None, Some(body.len() as u64));
     writer.write(body).await.unwrap();
     let body = writer.finish().await.unwrap();
     let made = (Tag::Md5([9; 16]), Vec::new());

@@ -28,7 +28,7 @@ async fn put(
     writer.write(bytes_of(name, length).into()).await?;
     let body = writer.finish().await?;
     let (headers, tag, sums) = (ObjectHeaders::default(), Tag::Md5([1; 16]), Vec::new());
-    let new = NewObject { owner: owner(), headers, tag, sums };
+    let new = NewObject { owner: owner(), headers, tag, sums, encryption: None };
     volume.put("b", name.as_bytes(), body, new, condition).await.map(|_| ())
 }
 

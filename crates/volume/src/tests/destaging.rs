@@ -53,11 +53,11 @@ async fn try_put(
     bytes: usize,
     condition: WriteCondition,
 ) -> Result<(), VolumeError> {
-    let mut writer = volume.writer(Some(bytes as u64));
+    let mut writer = volume.writer(None, Some(bytes as u64));
     writer.write(Bytes::from(bytes_of(name, bytes))).await?;
     let body = writer.finish().await?;
     let (headers, tag) = (ObjectHeaders::default(), Tag::Md5([7; 16]));
-    let new = NewObject { owner: owner(), headers, tag, sums: Vec::new() };
+    let new = NewObject { owner: owner(), headers, tag, sums: Vec::new(), encryption: None };
     volume.put("b", name.as_bytes(), body, new, condition).await.map(drop)
 }
 

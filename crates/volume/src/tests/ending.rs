@@ -73,6 +73,7 @@ async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
             checksum: None,
             object: ObjectHeaders::default(),
             asked: Vec::new(),
+            encryption: None,
             state,
         };
         let at = key::upload(bucket, format!("u{n}").as_bytes(), [4; 16]);

@@ -196,7 +196,7 @@ fn words(mut inode: Inode, kind: Kind) -> String {
         InodeBody::File(file) => {
             (file.data_version, file.pages_made) = (1, 0);
             file.marked_in_dentry = false;
-            file.content = Content::Inline(Bytes::new());
+            file.content = Content::Inline(record::InlineBytes::empty());
             file.object.acl = None;
             file.object.lock = ObjectLock::default();
         }
@@ -207,7 +207,7 @@ fn words(mut inode: Inode, kind: Kind) -> String {
 
 /// An object with all that S3 keeps with one.
 async fn put_dressed(volume: &Volume, name: &[u8]) {
-    let mut writer = volume.writer(None);
+    let mut writer = volume.writer(None, None);
     writer.write(Bytes::from_static(b"dressed")).await.unwrap();
     let pair = |name: &str| (name.to_owned(), "value".to_owned());
     let headers = ObjectHeaders {
@@ -220,7 +220,13 @@ async fn put_dressed(volume: &Volume, name: &[u8]) {
     let sum =
         Sum { algorithm: SumAlgorithm::Crc32, kind: SumKind::FullObject, bytes: vec![1, 2, 3, 4] };
     let writer_account = crate::FileOwner { writer: Some(record::AccountId(9)), ..owner() };
-    let new = NewObject { owner: writer_account, headers, tag: Tag::Md5([8; 16]), sums: vec![sum] };
+    let new = NewObject {
+        owner: writer_account,
+        headers,
+        tag: Tag::Md5([8; 16]),
+        sums: vec![sum],
+        encryption: None,
+    };
     let body = writer.finish().await.unwrap();
     volume.put("b", name, body, new, WriteCondition::None).await.unwrap();
 }

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use faulty::Faulty;
 use record::key::{self, CounterKind, space};
 use record::{
-    Attributes, Content, Dentry, Directory, Ino, Inode, InodeBody, Kind, Origin, Orphan, SortKey,
-    Special, SpecialKind, Symlink, Timestamp, Xattr, XattrPlace, XattrValue,
+    Attributes, Content, Dentry, Directory, InlineBytes, Ino, Inode, InodeBody, Kind, Origin,
+    Orphan, SortKey, Special, SpecialKind, Symlink, Timestamp, Xattr, XattrPlace, XattrValue,
 };
 use session::Outcome;
 use store::{Plan, Write};
@@ -155,7 +155,7 @@ async fn a_directory_with_entries_is_not_reaped() {
 async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume, Ino, Vec<Ino>) {
     let (store, blocks, volume, bucket) = world().await;
     let inos = volume.session.allocate_inodes(4).await.unwrap();
-    let mut twice = file(3, Content::Inline(Bytes::from_static(b"abc")));
+    let mut twice = file(3, Content::Inline(InlineBytes::plain(Bytes::from_static(b"abc"))));
     twice.bucket = bucket;
     *twice.links_mut().unwrap() = 2;
     let implied = InodeBody::Directory(Directory { parent: bucket, name: b"implied".to_vec() });
@@ -235,7 +235,7 @@ async fn damaged_names_are_found() {
     });
     assert!(matches!(links.await[..], [Finding::Links { recorded: 7, found: 1, .. }]));
     let unmarked = broken(|bucket, inos| {
-        let mut inode = file(3, Content::Inline(Bytes::from_static(b"abc")));
+        let mut inode = file(3, Content::Inline(InlineBytes::plain(Bytes::from_static(b"abc"))));
         inode.bucket = bucket;
         *inode.links_mut().unwrap() = 2;
         adorn(inos[0], &mut inode, 1);

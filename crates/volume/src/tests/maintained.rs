@@ -71,8 +71,8 @@ async fn compose(
     blocks: Arc<dyn BlockStore>,
 ) -> Result<MaintainedVolume, VolumeError> {
     let volume = Volume::open(options, store, blocks).await?;
-    let BackgroundParts { session, blocks, staging, pack_bytes } = volume.background_parts();
-    let upkeep = Upkeep::new(&session, &blocks, &staging, pack_bytes, grace);
+    let BackgroundParts { session, blocks, staging, rings, pack_bytes } = volume.background_parts();
+    let upkeep = Upkeep::new(&session, &blocks, &staging, &rings, pack_bytes, grace);
     volume.observe_writes(Arc::new(Reporting(Arc::clone(&upkeep))));
     Ok(MaintainedVolume { volume, upkeep })
 }

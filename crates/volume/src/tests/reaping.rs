@@ -285,13 +285,14 @@ pub(super) async fn put_bytes(volume: &Volume, key: &[u8], bytes: &[u8]) {
     let body = writer.finish().await.unwrap();
     let tag = Tag::Md5([1; 16]);
     let (headers, sums) = (ObjectHeaders::default(), Vec::new());
-    let new = crate::NewObject { owner: owner(), headers, tag, sums };
+    let new = crate::NewObject { owner: owner(), headers, tag, sums, encryption: None };
     volume.put("b", key, body, new, WriteCondition::None).await.unwrap();
 }
 
 pub(super) async fn upload(volume: &Volume, key: &[u8]) -> UploadId {
     let headers = ObjectHeaders::default();
-    let new = NewUpload { owner: owner(), headers, checksum: None, asked: Vec::new() };
+    let new =
+        NewUpload { owner: owner(), headers, checksum: None, asked: Vec::new(), encryption: None };
     volume.create_upload("b", key, new).await.unwrap()
 }
 

@@ -118,7 +118,7 @@ pub(super) async fn open(store: &Arc<Restorable>, blocks: &Arc<MemoryBlocks>) ->
 }
 
 pub(super) async fn put(volume: &Volume, name: &str, bytes: &Bytes) -> Result<(), VolumeError> {
-    let mut writer = volume.writer(Some(bytes.len() as u64));
+    let mut writer = volume.writer(None, Some(bytes.len() as u64));
     writer.write(bytes.clone()).await?;
     let body = writer.finish().await?;
     let new = NewObject {
@@ -133,6 +133,7 @@ pub(super) async fn put(volume: &Volume, name: &str, bytes: &Bytes) -> Result<()
         headers: record::ObjectHeaders::default(),
         tag: record::Tag::Md5([0; 16]),
         sums: Vec::new(),
+        encryption: None,
     };
     volume.put("b", name.as_bytes(), body, new, WriteCondition::None).await.map(|_| ())
 }

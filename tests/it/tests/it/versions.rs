@@ -348,12 +348,13 @@ async fn answer(volume: &Arc<Volume>, act: &Act) -> Result<Answer, VolumeError> 
             volume.set_bucket(BUCKETS[bucket], change).await.map(|()| Answer::Set)
         }
         Act::Put { to: (bucket, key), content, lock, if_absent } => {
-            let mut writer = volume.writer(Some(content.length as u64));
+            let mut writer = volume.writer(None, Some(content.length as u64));
             writer.write(views::bytes(content)).await?;
             let body = writer.finish().await?;
             let headers = ObjectHeaders { lock, ..ObjectHeaders::default() };
             let tag = views::tag(content);
-            let new = NewObject { owner: owner(), headers, tag, sums: Vec::new() };
+            let new =
+                NewObject { owner: owner(), headers, tag, sums: Vec::new(), encryption: None };
             let condition = if if_absent { WriteCondition::IfAbsent } else { WriteCondition::None };
             let put = volume.put(BUCKETS[bucket], key.as_bytes(), body, new, condition).await?;
             Ok(Answer::Put(put.version))

@@ -31,6 +31,7 @@ fn upload(checksum: Option<(SumAlgorithm, SumKind)>) -> Upload {
         checksum,
         object: ObjectHeaders::default(),
         asked: Vec::new(),
+        encryption: None,
         state: UploadState::Open,
     }
 }

@@ -78,7 +78,7 @@ async fn begin(volume: &Volume, headers: &[(&'static str, &'static str)]) -> Upl
         .collect();
     let asked = RequestFacts::upload_headers(Fields::new(&headers, &[]));
     let (headers, checksum) = (ObjectHeaders::default(), None);
-    let new = NewUpload { owner: owner(), headers, checksum, asked };
+    let new = NewUpload { owner: owner(), headers, checksum, asked, encryption: None };
     volume.create_upload("bkt", b"k", new).await.unwrap()
 }
 

@@ -231,8 +231,8 @@ async fn tagged_and_locked(volume: &Volume) -> Object {
     let tags = vec![("class".to_owned(), "secret".to_owned())];
     let headers = ObjectHeaders { lock, tags, ..ObjectHeaders::default() };
     let (tag, sums) = (Tag::Md5([0; 16]), Vec::new());
-    let body = volume.writer(Some(0)).finish().await.unwrap();
-    let new = NewObject { owner, headers, tag, sums };
+    let body = volume.writer(None, Some(0)).finish().await.unwrap();
+    let new = NewObject { owner, headers, tag, sums, encryption: None };
     volume.put("bucket", b"k", body, new, WriteCondition::None).await.unwrap();
     volume.stat("bucket", b"k").await.unwrap()
 }

@@ -14,12 +14,18 @@ use store::{Plan, Write};
 use super::ContentEdit;
 use crate::node::attributes::AttributeChange;
 use crate::node::counts::Counts;
-use crate::node::make::MakeNode;
+use crate::node::make::{self, MakeNode};
 use crate::node::{KnownInode, NodeName, keeping};
 use crate::run::{Env, Planner, Step};
 use crate::stage::guard_absent;
 use crate::view::View;
 use crate::{FoundNode, FsError, Halt};
+
+/// Returns true if the creation of a file in this bucket depends on nothing but the directory.
+fn is_plain(bucket: &Dentry) -> bool {
+    let Dentry { versioning, locks, quota, encrypts, .. } = bucket;
+    !versioning.keeps() && !locks && *quota == Quota::NONE && !encrypts
+}
 
 /// Decides about the creation of a file under a free name, and commits nothing. Fails as
 /// [`MakeNode`] does.
@@ -31,7 +37,8 @@ pub struct PlanFile<'a> {
 
 impl Planner for PlanFile<'_> {
     /// The inode of the new file, for [`MakeFile`]. `None` if the file must be created at once,
-    /// because its bucket has a quota, versions, a trash or object locks: then the commit alone can
+    /// because its bucket has a quota, versions, a trash, object locks or a
+    /// default encryption: then the commit alone can
     /// decide.
     type Output = Option<Inode>;
 
@@ -46,8 +53,7 @@ impl Planner for PlanFile<'_> {
         if bound.is_some() {
             return Err(FsError::NameExists.into());
         }
-        let is_plain = !bucket.versioning.keeps() && !bucket.locks && bucket.quota == Quota::NONE;
-        let inode = is_plain.then(|| self.creation.inode(&parent, env));
+        let inode = is_plain(&bucket).then(|| self.creation.inode(&parent, env));
         Ok(Step::Done(inode))
     }
 }
@@ -67,7 +73,7 @@ pub struct FirstContent {
 
 /// Creates a file as [`PlanFile`] has decided, together with its first content. One round trip if
 /// the directory is cached. Fails with `NameExists`, with `Stale` if the directory is removed, and
-/// with `ContentReplaced` if the bucket has got a quota, versions or locks since: then the caller
+/// with `ContentReplaced` if the bucket has got one of the settings of [`PlanFile`] since: then the caller
 /// creates the file without a content, and writes the content after that.
 #[derive(Clone, Debug)]
 pub struct MakeFile<'a> {
@@ -91,13 +97,12 @@ impl Planner for MakeFile<'_> {
         let parent = KnownInode::parent(view, *directory)?;
         let mut plan = Plan { guards: vec![parent.guard()], writes: Vec::new() };
         let bucket = keeping::bucket_of(view, parent.inode.bucket)?.dentry;
-        if self.content.is_some()
-            && (bucket.versioning.keeps() || bucket.locks || bucket.quota != Quota::NONE)
-        {
+        if self.content.is_some() && !is_plain(&bucket) {
             return Err(FsError::ContentReplaced.into());
         }
         self.name.guard_free(view, &mut plan)?;
         let mut inode = self.inode.clone();
+        make::encrypt(view, &mut inode)?;
         let mut counts = Counts::default();
         let slot = self.name.slot(Kind::File);
         let mut dentry = Dentry::of(self.ino, Kind::File);

@@ -34,7 +34,8 @@ impl Fork {
         let bar = Bar::new();
         let fork = BucketFork { source, target, sole };
         let admin = operator::over(Arc::clone(&meta));
-        let forked = admin.fork_bucket(blocks.store, fork, &bar, dump::interrupted()).await;
+        let forked =
+            Box::pin(admin.fork_bucket(blocks.store, fork, &bar, dump::interrupted())).await;
         bar.0.finish_and_clear();
         meta.close().await;
         let forked = forked.map_err(|error| match error {

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use namespace::Hints;
 use record::{
-    Attributes, Content, Dentry, File, Ino, Inode, InodeBody, ObjectHeaders, Tag, Timestamp, key,
+    Attributes, Content, Dentry, File, InlineBytes, Ino, Inode, InodeBody, ObjectHeaders, Tag,
+    Timestamp, key,
 };
 use runtime::Moment;
 use store::{Entry, Key, MemoryStore, MetaStore, Plan, Read, ReadResult, Value, Write};
@@ -76,6 +77,7 @@ fn file(ino: u64, content: Content) -> (Key, Value) {
         parts: Vec::new(),
         renamed_by: None,
         pages_made: 0,
+        encryption: None,
         content,
     };
     let now = Timestamp(1);
@@ -97,7 +99,10 @@ fn inodes_evict_only_inodes() {
     hints.note_committed(&put(name.clone()));
     let inos = 0..500;
     for ino in inos.clone() {
-        hints.note_committed(&put(file(ino, Content::Inline(vec![7; 2_000].into()))));
+        hints.note_committed(&put(file(
+            ino,
+            Content::Inline(InlineBytes::plain(vec![7; 2_000].into())),
+        )));
     }
     let forgotten = |ino: &u64| hints.record(&key::inode(Ino(*ino))).is_none();
     let forgotten = inos.filter(forgotten).count();

@@ -49,7 +49,14 @@ async fn upkeep(store: &Arc<Faulty>) -> Arc<Upkeep> {
         versioning: record::Versioning::Off,
     };
     session.run(&create).await.unwrap();
-    Upkeep::new(&session, &blocks, &staging, 1 << 20, None)
+    Upkeep::new(
+        &session,
+        &blocks,
+        &staging,
+        &(Arc::new(keyring::FixedRing::default()) as Arc<dyn keyring::Rings>),
+        1 << 20,
+        None,
+    )
 }
 
 async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice) {

@@ -1,6 +1,6 @@
 //! The verification of a copy before it is put.
 
-use block::{SealedBlock, sealed};
+use block::{SealedBlock, Sealer, sealed};
 use bytes::{Bytes, BytesMut};
 use layout::Relocation;
 use record::{BlockId, Ino, Nonce, Slice};
@@ -31,7 +31,8 @@ fn seal_copy(copy: &[u8]) -> Result<super::Copy, VolumeError> {
     let to = Relocation { block, block_length: 0, block_crc32c: 0, runs };
     let sum = |bytes| sealed::content_checksum(&[Bytes::from_static(bytes)]);
     let sums = vec![(old(100, 3), sum(b"abc")), (old(200, 3), sum(b"def"))];
-    seal(&batch, to, (BytesMut::from(copy), sums, 50))
+    let sealer = Sealer::new(block, 10);
+    seal(&batch, sealer, to, (BytesMut::from(copy), sums, 50))
 }
 
 fn content(block: &SealedBlock, slice: &Slice) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! The decision if a pack is sparse, and which of its owners can be moved.
 
+use keyring::Protection;
 use record::{
     Attributes, BlockId, Content, File, Ino, Inode, InodeBody, Nonce, PageRef, Slice, Tag,
     Timestamp, key,
@@ -83,7 +84,7 @@ fn packs_of_one_owner_are_moved_together_only_with_one_record() {
     let source = |slices: &[Slice]| {
         let owner = with_slices(5, &both);
         let owner = Owner { record: owner.record, slices: slices.to_vec(), ..Owner::default() };
-        Source { bytes: 50, owners: [(Ino(5), owner)].into() }
+        Source { bytes: 50, protection: Protection::Volume, owners: [(Ino(5), owner)].into() }
     };
     let mut batch = Batch::for_pack();
     assert!(batch.add(source(&both[..1])) && batch.add(source(&both[1..])));

@@ -77,7 +77,7 @@ fn owner() -> FileOwner {
 
 async fn put(volume: &Volume, key: &str) {
     let content = Bytes::from_static(b"grown");
-    let mut writer = volume.writer(Some(content.len() as u64));
+    let mut writer = volume.writer(None, Some(content.len() as u64));
     writer.write(content.clone()).await.expect("a body");
     let body = writer.finish().await.expect("a body");
     let new = NewObject {
@@ -85,6 +85,7 @@ async fn put(volume: &Volume, key: &str) {
         headers: ObjectHeaders::default(),
         tag: Tag::Md5(Md5::digest(&content).into()),
         sums: Vec::new(),
+        encryption: None,
     };
     let put = volume.put("box", key.as_bytes(), body, new, WriteCondition::None).await;
     put.expect("an object");

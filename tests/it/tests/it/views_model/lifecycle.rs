@@ -161,6 +161,7 @@ impl World {
                 headers: ObjectHeaders::default(),
                 checksum: None,
                 asked: Vec::new(),
+                encryption: None,
             };
             let id = self.gateway.create_upload(BUCKETS[bucket], name.1.as_bytes(), new).await;
             uploads.push((name, fs(id).expect("an upload begins")));

@@ -133,11 +133,11 @@ impl World {
         body.user = self.dice.one_in(2).then(|| format!("put {}", self.step));
         body.tag = self.dice.one_in(2).then(|| format!("put {}", self.step));
         self.record(format!("PUT {name:?} {length} bytes, if absent {if_absent}, {:?}", body.lock));
-        let mut writer = self.gateway.writer(Some(length as u64));
+        let mut writer = self.gateway.writer(None, Some(length as u64));
         writer.write(Bytes::from(body.bytes.clone())).await.expect("the body is taken");
         let staged = writer.finish().await.expect("the body is taken");
         let (tag, headers) = (etag(&body.bytes), headers_of(&body));
-        let new = NewObject { owner: owner(), headers, tag, sums: Vec::new() };
+        let new = NewObject { owner: owner(), headers, tag, sums: Vec::new(), encryption: None };
         let condition = if if_absent { WriteCondition::IfAbsent } else { WriteCondition::None };
         let (bucket, key) = (BUCKETS[name.0], name.1.as_bytes());
         let put = fs(self.gateway.put(bucket, key, staged, new, condition).await);
