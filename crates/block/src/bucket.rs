@@ -60,7 +60,9 @@ use self::pool::{IDLE_CONNECTION_MAX, IDLE_CONNECTIONS_MAX};
 use self::recomputed::{ChecksumBuilder, RecomputedChecksums};
 use self::span::Span;
 use crate::byte_source::AtOnce;
-use crate::store::{READING_MARK, SETTING_MARK, check_found_mark, check_mark, compare_marks};
+use crate::store::{
+    READING_MARK, SETTING_MARK, check_encrypted, check_found_mark, check_mark, compare_marks,
+};
 use crate::{
     BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, ByteSource, MARK_BYTES_MAX,
     SealedBlock, Stored, place,
@@ -375,6 +377,7 @@ fn http_client(plain: bool) -> SharedHttpClient {
 #[async_trait]
 impl BlockStore for BucketBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
+        check_encrypted(block)?;
         let doing = Doing::Block("writing", block.id());
         let name = place::name(block.id());
         let bare = block.id().is_bare();

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use record::{BlockId, Nonce};
 
 use self::files::Files;
-use crate::store::{READING_MARK, SETTING_MARK, check_mark};
+use crate::store::{READING_MARK, SETTING_MARK, check_encrypted, check_mark};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
 /// Blocks as files in a local folder on a file system with hard links.
@@ -99,6 +99,7 @@ async fn blocking<T: Send + 'static>(
 #[async_trait]
 impl BlockStore for FolderBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
+        check_encrypted(block)?;
         // One copy of the block, so that the file is written with one system call.
         let (id, bytes) = (block.id(), block.to_bytes());
         self.call("writing a block", move |files| files.put(id, &bytes)).await?;

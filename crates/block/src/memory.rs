@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hashing::Md5;
 use record::{BlockId, Nonce};
 
-use crate::store::{check_mark, compare_marks};
+use crate::store::{check_encrypted, check_mark, compare_marks};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
 /// Blocks on one page of a listing.
@@ -53,6 +53,7 @@ fn md5(block: &SealedBlock) -> [u8; 16] {
 #[async_trait]
 impl BlockStore for MemoryBlocks {
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
+        check_encrypted(block)?;
         let bytes = block.to_bytes();
         let mut blocks = self.blocks();
         let kept = blocks.entry(block.id()).or_insert_with(|| bytes.clone());

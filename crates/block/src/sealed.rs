@@ -144,9 +144,17 @@ impl SealedBlock {
         self.sub_blocks().flat_map(|sub_block| sub_block.pieces)
     }
 
-    /// Returns the number of the block's sealed bytes: header, content and checksums.
+    /// Returns the number of bytes in [`pieces`](SealedBlock::pieces): header, content and
+    /// checksums.
     pub fn sealed_bytes(&self) -> u64 {
-        sealed_bytes(self.length)
+        self.pieces.iter().map(|piece| piece.len() as u64).sum()
+    }
+
+    /// Returns the block with the bytes of its encrypted object in place of the sealed ones. A store
+    /// moves these as they are. They are not sub-blocks, so the result has no
+    /// [`content`](SealedBlock::content).
+    pub(crate) fn encrypted(&self, pieces: Vec<Bytes>) -> SealedBlock {
+        SealedBlock { pieces, ring: None, ..*self }
     }
 
     /// Returns the reference to this block that metadata records have: its id, content length and

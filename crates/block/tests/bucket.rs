@@ -4,6 +4,8 @@
 //! `ASHLAR_TEST_S3_SECRET_KEY`. Without them these tests print that and pass, unless
 //! `ASHLAR_TEST_REQUIRE_SERVICES=1`. Each run makes a bucket of its own.
 
+mod damages;
+
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::primitives::ByteStream;
 use block::{
     BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, BucketBlocks,
-    BucketOptions, Nonce, RetryLimits, Retrying, Sealer, SecretKey, UncachedReader,
+    BucketOptions, Nonce, RetryLimits, Retrying, Sealer, Secret, SecretKey, UncachedReader,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -102,6 +104,44 @@ async fn fresh() -> Option<((), BucketBlocks)> {
 }
 
 block::conformance!(fresh);
+
+mod secret_blocks {
+    use super::*;
+
+    async fn fresh() -> Option<((), Secret<BucketBlocks>)> {
+        let ((), store) = super::fresh().await?;
+        Some(((), Secret::new(store, damages::ring())))
+    }
+
+    block::conformance!(fresh, secret);
+
+    #[tokio::test]
+    async fn each_damage_in_a_bucket_is_corrupt() {
+        let Some(service) = service().await else { return };
+        let options = options(service);
+        let (client, prefix) = (client(service), options.prefix.clone());
+        let plant = |id: BlockId, object: Vec<u8>| {
+            let group = format!("{:09x}", id.counter() / 4_096);
+            let key = format!("{prefix}/{}/{group}/{id}", id.session());
+            let put = client.put_object().bucket(&service.bucket).key(key);
+            async move {
+                let put = put.body(ByteStream::from(object)).send().await;
+                put.expect("the object can be replaced");
+            }
+        };
+        let inner = BucketBlocks::connect(options).expect("good options");
+        damages::each_damage_is_corrupt(Arc::new(inner), plant).await;
+    }
+
+    #[tokio::test]
+    async fn bucket_refuses_a_block_that_is_to_be_encrypted() {
+        let Some(((), store)) = super::fresh().await else { return };
+        let block = damages::seal(damages::id(1), Some(damages::RING), b"marker");
+        let error = store.put(&block).await.expect_err("it would be stored in the clear");
+        assert_eq!(error.kind(), BlockErrorKind::Refused, "{error}");
+        assert_eq!(store.size(block.id()).await.expect("an answer"), None);
+    }
+}
 
 fn block(byte: u8) -> block::SealedBlock {
     let mut sealer = Sealer::new(BlockId::new(Nonce([1; Nonce::BYTES]), 1), 100);
