@@ -7,7 +7,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
 use databases::Database;
@@ -97,18 +97,33 @@ pub(crate) fn crates_without_servers(engines: &[Engine]) -> Vec<String> {
 }
 
 /// The database servers of a run. Dropping the value ends them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Databases {
+    /// The folder in which each server gets a folder for its data.
+    folder: PathBuf,
     servers: Vec<(Engine, Database)>,
 }
 
+impl Default for Databases {
+    /// Servers whose data is in the folder for temporary files.
+    fn default() -> Self {
+        Self::within(&std::env::temp_dir())
+    }
+}
+
 impl Databases {
+    /// Servers whose data is in `folder`. Each user of the machine must be able to search it.
+    pub(crate) fn within(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), servers: Vec::new() }
+    }
+
     /// Starts the server that an engine needs; does nothing for SQLite.
     ///
     /// The main thread must call this, because a server ends with the thread that started it.
     pub(crate) fn start(&mut self, engine: Engine) -> Result<()> {
         if let Some(needed) = engine.server() {
-            self.servers.push((engine, catch_panic(|| Database::start(needed.server))?));
+            let server = catch_panic(|| Database::start_in(needed.server, &self.folder))?;
+            self.servers.push((engine, server));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ mod files;
 mod lints;
 mod planted;
 mod rust;
+mod scratch;
 mod steps;
 mod summary;
 
@@ -41,7 +42,7 @@ use steps::{FinishedStep, Run, StepOutcome, Steps};
 /// Runs the wanted steps and prints their results. Returns false if a step failed.
 pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Result<bool> {
     let began = Instant::now();
-    let folder = tempfile::Builder::new().prefix("ashlar-test-").tempdir()?;
+    let (folder, place) = scratch::make(options.is_short())?;
     let progress = Progress::new();
     let drawn = drawn(options)?;
     let run = Run { options, workspace, stop, progress, folder: folder.path().to_owned(), drawn };
@@ -49,6 +50,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options, stop: &Stop) -> Resu
         let name = drawn.name();
         run.progress.print(&format!("drawn engine: {name} (--drawn {name} repeats the choice)"));
     }
+    run.progress.print(&format!("data of servers and tests: {place}"));
     let mut steps = Steps { run: &run, finished: Vec::new() };
     let outcome = steps.everything();
     if outcome.is_ok() && steps.finished.is_empty() {
@@ -107,6 +109,18 @@ impl Wanted {
         rest && cells.iter().all(|empty| *empty)
     }
 
+    /// The jobs in the order in which they start. The longest ones start first, so that no core is
+    /// idle at the end.
+    fn jobs(&self) -> Vec<Job<'_>> {
+        let (longest, others) = self.clients.split_at(self.clients.len().min(1));
+        let rust = self.rust.then_some(Job::Rust).into_iter();
+        // The first cell of clients has the most suites.
+        let long = rust.chain(longest.iter().map(Job::Client));
+        let mounted = self.mounted.iter().map(Job::Mounted);
+        let delivery = (!self.delivery.is_empty()).then_some(Job::Delivery);
+        long.chain(mounted).chain(others.iter().map(Job::Client)).chain(delivery).collect()
+    }
+
     /// The engines that any part uses, each once.
     fn engines(&self, run: &Run<'_>) -> Vec<Engine> {
         let mut engines = clients::engines(&self.clients);
@@ -128,12 +142,23 @@ struct Installed {
 }
 
 /// A part of a run: the tests in Rust, all suites of one cell, that is, of one server under test,
-/// or the suites of the image and of packages. A job waits for much of its time, so two jobs run at the same time.
+/// or the suites of the image and of packages. A job waits for much of its time, so several jobs run
+/// at the same time.
 enum Job<'a> {
     Rust,
     Client(&'a clients::Cell),
     Mounted(&'a files::Cell),
     Delivery,
+}
+
+impl Job<'_> {
+    /// Returns the number of places that the job takes beside others.
+    fn places(&self) -> usize {
+        match self {
+            Self::Rust => 2,
+            Self::Client(_) | Self::Mounted(_) | Self::Delivery => 1,
+        }
+    }
 }
 
 impl Steps<'_> {
@@ -210,7 +235,8 @@ impl Steps<'_> {
     ) -> Result<()> {
         // The Rust tests have their own servers, because they stop and restart servers. A cell must
         // not be disturbed by that.
-        let (mut for_rust, mut for_cells) = (Databases::default(), Databases::default());
+        let data = scratch::data(&self.run.folder);
+        let (mut for_rust, mut for_cells) = (Databases::within(&data), Databases::within(&data));
         let cells = !wanted.clients.is_empty() || !wanted.mounted.is_empty();
         // Each server is a step of its own, so the table shows which one did not start.
         for &engine in engines.iter().filter(|engine| engine.has_server()) {
@@ -241,12 +267,8 @@ impl Steps<'_> {
         };
         let rust =
             rust::Services { endpoint: &minio.endpoint, minio: &tools.minio, databases: &for_rust };
-        // The longest job starts first, so that no core is idle at the end.
-        let jobs = wanted.rust.then_some(Job::Rust).into_iter();
-        let jobs = jobs.chain(wanted.mounted.iter().map(Job::Mounted));
-        let jobs = jobs.chain((!wanted.delivery.is_empty()).then_some(Job::Delivery));
-        let jobs: Vec<_> = jobs.chain(wanted.clients.iter().map(Job::Client)).collect();
-        self.with_each(&jobs, |steps, job| match job {
+        let jobs = wanted.jobs();
+        self.with_each(&jobs, Job::places, |steps, job| match job {
             Job::Rust => steps.step("rust", |run| run.rust_tests(&rust)),
             Job::Mounted(cell) => files::one_cell(steps, cell, &services, &installed.testers),
             Job::Client(cell) => clients::one_cell(steps, cell, &services),

@@ -34,7 +34,13 @@ impl Database {
 
     /// Starts an empty server.
     pub fn start(engine: Engine) -> Database {
-        let mut database = Database::place(engine);
+        Database::start_in(engine, &std::env::temp_dir())
+    }
+
+    /// Starts an empty server whose folder is in `parent`. Each user of the machine must be able to
+    /// search `parent`, because some servers do not run as root.
+    pub fn start_in(engine: Engine, parent: &Path) -> Database {
+        let mut database = Database::place(engine, parent);
         engine.prepare(database.folder());
         database.restart();
         database
@@ -43,15 +49,16 @@ impl Database {
     /// Starts a replica and waits until it has all present data of the primary. It serves reads and
     /// accepts no writes of clients.
     pub fn replica(primary: &Database) -> Database {
-        let mut database = Database::place(primary.engine);
+        let mut database = Database::place(primary.engine, &std::env::temp_dir());
         replica::prepare(primary.engine, database.folder(), primary.address);
         database.restart();
         replica::follow(primary.engine, database.address, primary.address);
         database
     }
 
-    fn place(engine: Engine) -> Database {
-        let folder = TempDir::with_prefix("ashlar-database-").expect("a folder for a database");
+    fn place(engine: Engine, parent: &Path) -> Database {
+        let folder = TempDir::with_prefix_in("ashlar-database-", parent);
+        let folder = folder.expect("a folder for a database");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
         drop(listener);

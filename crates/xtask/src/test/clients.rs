@@ -92,14 +92,31 @@ const SUITES_OVER_HTTPS: [&str; 4] = ["boto3", "mc", BROWSER, CONSOLE];
 /// The suites of a plain run on every engine. They use metadata more than others.
 const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
 
-/// The files of these suites that a plain run takes on SQLite only. They test permissions. The
-/// gateway decides on permissions after it has read the records, so the engine makes no difference.
-const FILES_ON_ONE_ENGINE: [&str; 3] =
-    ["test_boto3_access.py", "test_boto3_forms.py", "test_boto3_web_identity.py"];
+/// The files of these suites that a plain run takes on SQLite only. They test permissions and the
+/// delivery of access logs. The gateway decides on permissions after it has read the records, and
+/// stores a log as it stores each object, so the engine makes no difference.
+const FILES_ON_ONE_ENGINE: [&str; 5] = [
+    "test_boto3_access.py",
+    "test_boto3_conditions.py",
+    "test_boto3_forms.py",
+    "test_boto3_logging.py",
+    "test_boto3_web_identity.py",
+];
 
-/// The files of the console's suite that a plain run takes over http only. The other files of the
-/// suite use each part of the console that depends on the scheme; these ones are long.
-const FILES_OVER_HTTP: [&str; 2] = ["test_console_journeys.py", "test_console_openid.py"];
+/// The files that a plain run takes over http only. Over https, boto3 signs bodies and links
+/// differently, and the other files send each kind of them. The long files of the console's suite
+/// are here too: the rest of it uses each part of the console that depends on the scheme.
+const FILES_OVER_HTTP: [&str; 9] = [
+    "test_boto3_conditions.py",
+    "test_boto3_locks.py",
+    "test_boto3_logging.py",
+    "test_boto3_trash.py",
+    "test_boto3_version_lists.py",
+    "test_boto3_versions.py",
+    "test_boto3_web_identity.py",
+    "test_console_journeys.py",
+    "test_console_openid.py",
+];
 
 /// The additional suites of a plain run on the drawn engine, the one that the date selects for more
 /// tests.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::steps::{Run, StepOutcome};
-use super::summary;
+use super::{scratch, summary};
 use crate::engines::{self, Databases, Engine};
 use crate::servers::{ACCESS_KEY, SECRET_KEY};
 
@@ -78,6 +78,7 @@ impl Run<'_> {
             .env("ASHLAR_TEST_S3_SECRET_KEY", SECRET_KEY)
             .env("ASHLAR_TEST_MINIO", services.minio)
             .env("ASHLAR_TEST_REQUIRE_SERVICES", "1")
+            .env("TMPDIR", scratch::data(&self.folder))
             .env("RUST_TEST_THREADS", tests_at_once().to_string())
             .env("ASHLAR_BIN", self.gateway());
         command

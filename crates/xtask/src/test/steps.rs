@@ -3,10 +3,10 @@
 //!
 //! For example, `--only "boto3 redis-http"` selects the step of that suite in that cell.
 
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -26,10 +26,11 @@ const CARGO_LIMIT: Duration = Duration::from_mins(40);
 /// test take a third of it. A test that hangs is ended after it, and the report names the test.
 const QUIET_LIMIT: Duration = Duration::from_mins(8);
 
-/// The number of jobs that run at the same time. A job is the tests in Rust, or all suites of one
-/// cell, that is, of one server. A cell keeps about one core busy. The tests in Rust mostly wait,
-/// so a cell that runs with them uses the idle core.
-const JOBS_AT_ONCE: usize = 2;
+/// The number of places for jobs that run at the same time. A job is the tests in Rust, or all
+/// suites of one cell, that is, of one server. A cell takes one place. A client waits for its server,
+/// and some suites wait for times such as the end of a key, so three cells keep two cores busy. The
+/// tests in Rust take two places: many of them run at the same time.
+const PLACES: usize = 3;
 
 /// The number of log lines that the report of a failed step shows.
 pub(super) const TAIL_LINES: usize = 80;
@@ -82,6 +83,13 @@ pub(crate) struct Options {
     /// of the file view.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "reference")]
     pub(super) gateway: Option<PathBuf>,
+}
+
+impl Options {
+    /// Returns true if the run takes each suite in its short form.
+    pub(super) fn is_short(&self) -> bool {
+        !self.full && !self.files && !self.external
+    }
 }
 
 /// One run: what its steps need.
@@ -190,38 +198,27 @@ impl Steps<'_> {
         })
     }
 
-    /// Runs `work` for each job, [`JOBS_AT_ONCE`] at a time. Jobs start in the order of `jobs`. The
-    /// steps of a job are recorded together, in the same order.
+    /// Runs `work` for each job, so many at a time as [`PLACES`] allow. `places` returns the number of
+    /// places that a job takes. Jobs start in the order of `jobs`. The steps of a job are recorded
+    /// together, in the same order.
     pub(super) fn with_each<T: Sync>(
         &mut self,
         jobs: &[T],
+        places: impl Fn(&T) -> usize,
         work: impl Fn(&mut Steps<'_>, &T) -> Result<()> + Sync,
     ) -> Result<()> {
         let run = self.run;
-        let remaining = Mutex::new(jobs.iter().enumerate());
-        // Each worker takes the next job when it has completed one.
-        let in_turn = || -> Result<Vec<(usize, Vec<FinishedStep>)>> {
-            let mut done = Vec::new();
-            let next = || remaining.lock().unwrap_or_else(PoisonError::into_inner).next();
-            while let Some((place, job)) = next() {
-                let mut steps = Steps { run, finished: Vec::new() };
-                work(&mut steps, job)?;
-                done.push((place, steps.finished));
-            }
-            Ok(done)
-        };
-        let mut done = Vec::new();
-        thread::scope(|scope| -> Result<()> {
-            let workers: Vec<_> = (0..JOBS_AT_ONCE).map(|_| scope.spawn(in_turn)).collect();
-            for worker in workers {
-                done.extend(worker.join().unwrap_or_else(|panic| resume_unwind(panic))?);
-            }
-            Ok(())
-        })?;
-        // Jobs end in another order than they start.
-        done.sort_by_key(|(place, _)| *place);
-        self.finished.extend(done.into_iter().flat_map(|(_, finished)| finished));
-        Ok(())
+        let outcomes = in_places(jobs, places, |job| {
+            let mut steps = Steps { run, finished: Vec::new() };
+            let outcome = work(&mut steps, job);
+            (steps.finished, outcome)
+        });
+        let mut ended = Ok(());
+        for (finished, outcome) in outcomes {
+            self.finished.extend(finished);
+            ended = ended.and(outcome);
+        }
+        ended
     }
 
     /// Prints the table of steps, the summaries of the test runners, and the sum of their counts.
@@ -314,6 +311,45 @@ impl Run<'_> {
         let named = only.is_empty() || only.iter().any(|only| has_words(name, only));
         named && (!files || has_words(name, "files")) && (!external || has_words(name, "external"))
     }
+}
+
+/// Runs `work` for each job in a thread of its own, and returns the results in the order of `jobs`.
+/// Jobs start in this order too, as soon as the places that `places` returns are free. A job that
+/// takes more than [`PLACES`] runs alone.
+fn in_places<T: Sync, R: Send>(
+    jobs: &[T],
+    places: impl Fn(&T) -> usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let mut results = Vec::new();
+    thread::scope(|scope| {
+        let (sender, ended) = mpsc::channel();
+        let mut remaining = jobs.iter().enumerate().peekable();
+        let (mut free, mut running) = (PLACES, 0_usize);
+        loop {
+            let fits = |job: &T| running == 0 || places(job) <= free;
+            if let Some((place, job)) = remaining.next_if(|(_, job)| fits(job)) {
+                free = free.saturating_sub(places(job));
+                running += 1;
+                let (sender, work) = (sender.clone(), &work);
+                scope.spawn(move || {
+                    let result = catch_unwind(AssertUnwindSafe(|| work(job)));
+                    // The receiver lives until each job has ended or one has panicked.
+                    let _ = sender.send((place, result));
+                });
+            } else if running > 0
+                && let Ok((place, result)) = ended.recv()
+            {
+                running -= 1;
+                free += jobs.get(place).map_or(0, &places).min(PLACES);
+                results.push((place, result.unwrap_or_else(|panic| resume_unwind(panic))));
+            } else {
+                break;
+            }
+        }
+    });
+    results.sort_by_key(|(place, _)| *place);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Returns true if a step's name contains these words as whole words. For example, `http` does not

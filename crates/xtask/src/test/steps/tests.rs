@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use clap::Parser as _;
 
 use super::*;
@@ -65,4 +67,33 @@ fn the_named_engine_is_drawn_if_it_is_wanted() {
     assert_eq!(drawn(&["--engine", "redis"]).expect("the only one"), Engine::Redis);
     let refused = drawn(&["--engine", "redis", "--drawn", "mysql"]).expect_err("it is left out");
     assert!(refused.to_string().contains("--engine leaves out mysql"), "{refused}");
+}
+
+#[test]
+fn jobs_take_their_places_and_results_are_in_order() {
+    let (taken, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let jobs = [2, 1, 1, 2, 1, 1, 1, PLACES + 1, 1];
+    let results = in_places(
+        &jobs,
+        |&places| places,
+        |&places| {
+            let now = taken.fetch_add(places, Ordering::SeqCst) + places;
+            if places <= PLACES {
+                most.fetch_max(now, Ordering::SeqCst);
+            } else {
+                assert_eq!(now, places, "it runs alone");
+            }
+            thread::sleep(Duration::from_millis(30));
+            taken.fetch_sub(places, Ordering::SeqCst);
+            places
+        },
+    );
+    assert_eq!(results, jobs);
+    assert_eq!(most.load(Ordering::SeqCst), PLACES, "no place is empty while jobs wait for one");
+}
+
+#[test]
+#[should_panic(expected = "the job panics")]
+fn a_panic_of_a_job_is_not_lost() {
+    in_places(&[1, 1, 1, 1], |_| 1, |_| assert_eq!(1, 2, "the job panics"));
 }
