@@ -5,7 +5,7 @@
 //! - A [`Sealer`] makes a block from content, and computes checksums as the bytes enter.
 //! - A [`BlockStore`] keeps the sealed bytes under the block's id: in a folder ([`FolderBlocks`]),
 //!   in an S3 bucket ([`BucketBlocks`]) or in memory ([`MemoryBlocks`]).
-//! - *Layers* are block stores over a block store: [`Secret`] encrypts secret blocks, [`Observed`]
+//! - *Layers* are block stores over a block store: [`Encrypting`] encrypts secret blocks, [`Observed`]
 //!   counts calls, [`Retrying`] repeats failed ones.
 //! - A [`BlockReader`] returns verified content. [`sealed::open`] is the only way from sealed bytes
 //!   to content.
@@ -54,7 +54,7 @@ pub use reader::{BlockReader, UncachedReader};
 pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
 pub use sealed::{BlockRef, SealedBlock, SealedRange, Sealer, SubBlock, VerifiedSubBlock};
-pub use secret::Secret;
+pub use secret::Encrypting;
 pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored, get_with_recovery};
 
 /// Content bytes of a sub-block, the unit of verification. The last sub-block of a block may be

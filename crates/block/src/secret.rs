@@ -52,18 +52,18 @@ const _: () = assert!(2 * BLOCK_BYTES_MAX / 1024 <= ENCRYPTED_KIB_MAX, "the larg
 
 /// A block store that encrypts secret blocks under ring keys, over another block store.
 #[derive(Debug)]
-pub struct Secret<B> {
+pub struct Encrypting<B> {
     inner: B,
     keys: Arc<dyn RingKeys>,
     learned: Learned,
     encrypted_kib: Semaphore,
 }
 
-impl<B: BlockStore> Secret<B> {
+impl<B: BlockStore> Encrypting<B> {
     /// Creates a layer over the block store `inner` that takes ring keys from `keys`.
-    pub fn new(inner: B, keys: Arc<dyn RingKeys>) -> Secret<B> {
+    pub fn new(inner: B, keys: Arc<dyn RingKeys>) -> Encrypting<B> {
         let encrypted_kib = Semaphore::new(ENCRYPTED_KIB_MAX as usize);
-        Secret { inner, keys, learned: Learned::new(), encrypted_kib }
+        Encrypting { inner, keys, learned: Learned::new(), encrypted_kib }
     }
 
     /// Returns the block store with the encrypted objects.
@@ -166,7 +166,7 @@ fn key_error(error: RingError, lost: BlockErrorKind, doing: String) -> BlockErro
 }
 
 #[async_trait]
-impl<B: BlockStore> BlockStore for Secret<B> {
+impl<B: BlockStore> BlockStore for Encrypting<B> {
     async fn put(&self, block: &SealedBlock) -> Result<Stored, BlockError> {
         let id = block.id();
         let refused = |why| {

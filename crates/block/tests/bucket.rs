@@ -17,7 +17,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_s3::primitives::ByteStream;
 use block::{
     BlockError, BlockErrorKind, BlockId, BlockReader, BlockRef, BlockStore, BucketBlocks,
-    BucketOptions, Nonce, RetryLimits, Retrying, Sealer, Secret, SecretKey, UncachedReader,
+    BucketOptions, Encrypting, Nonce, RetryLimits, Retrying, Sealer, SecretKey, UncachedReader,
 };
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -108,9 +108,9 @@ block::conformance!(fresh);
 mod secret_blocks {
     use super::*;
 
-    async fn fresh() -> Option<((), Secret<BucketBlocks>)> {
+    async fn fresh() -> Option<((), Encrypting<BucketBlocks>)> {
         let ((), store) = super::fresh().await?;
-        Some(((), Secret::new(store, damages::ring())))
+        Some(((), Encrypting::new(store, damages::ring())))
     }
 
     block::conformance!(fresh, secret);

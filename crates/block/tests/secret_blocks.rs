@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use block::{
-    BlockError, BlockErrorKind, BlockId, BlockPage, BlockStore, ByteSource, FolderBlocks,
-    MemoryBlocks, Nonce, Observed, SealedBlock, Secret, Stored, sealed,
+    BlockError, BlockErrorKind, BlockId, BlockPage, BlockStore, ByteSource, Encrypting,
+    FolderBlocks, MemoryBlocks, Nonce, Observed, SealedBlock, Stored, sealed,
 };
 use bytes::Bytes;
 use damages::{RING, content, each_damage_is_corrupt, id, object, read, ring, seal};
@@ -27,8 +27,8 @@ mod memory {
 
     use super::*;
 
-    fn fresh() -> Ready<Option<((), Secret<MemoryBlocks>)>> {
-        ready(Some(((), Secret::new(MemoryBlocks::new(), ring()))))
+    fn fresh() -> Ready<Option<((), Encrypting<MemoryBlocks>)>> {
+        ready(Some(((), Encrypting::new(MemoryBlocks::new(), ring()))))
     }
 
     block::conformance!(fresh, secret);
@@ -43,10 +43,10 @@ mod memory {
 mod folder {
     use super::*;
 
-    async fn fresh() -> Option<(TempDir, Secret<FolderBlocks>)> {
+    async fn fresh() -> Option<(TempDir, Encrypting<FolderBlocks>)> {
         let root = TempDir::new().expect("a folder for the test");
         let blocks = FolderBlocks::open(root.path()).await.expect("a fresh folder opens");
-        Some((root, Secret::new(blocks, ring())))
+        Some((root, Encrypting::new(blocks, ring())))
     }
 
     block::conformance!(fresh, secret);
@@ -172,7 +172,7 @@ async fn each_damage_in_a_folder_is_corrupt() {
 #[tokio::test]
 async fn damaged_object_has_no_size_and_does_not_hide_others_in_a_listing() {
     let inner = Altered::new(10_000);
-    let store = Secret::new(Arc::clone(&inner), ring());
+    let store = Encrypting::new(Arc::clone(&inner), ring());
     let block = seal(id(1), Some(RING), &content(1, 100_000));
     store.put(&block).await.expect("it can be put");
     let raw = object(&*inner, id(1)).await;
@@ -190,9 +190,9 @@ async fn other_content_under_the_id_of_a_block_is_found_by_its_record() {
     let (ours, theirs) = (Altered::new(10_000), MemoryBlocks::new());
     let block = seal(id(1), Some(RING), &content(1, 100_000));
     let replay = seal(id(1), Some(RING), &content(2, 100_000));
-    let store = Secret::new(Arc::clone(&ours), ring());
+    let store = Encrypting::new(Arc::clone(&ours), ring());
     store.put(&block).await.expect("it can be put");
-    let other = Secret::new(theirs, ring());
+    let other = Encrypting::new(theirs, ring());
     other.put(&replay).await.expect("it can be put");
     let theirs = object(other.inner(), id(1)).await;
     ours.planted().insert(id(1), theirs.into());
@@ -204,7 +204,7 @@ async fn other_content_under_the_id_of_a_block_is_found_by_its_record() {
 #[tokio::test]
 async fn small_encrypted_block_has_the_golden_bytes() {
     let inner = Arc::new(MemoryBlocks::new());
-    let store = Secret::new(Arc::clone(&inner), ring());
+    let store = Encrypting::new(Arc::clone(&inner), ring());
     let text = b"Ashlar is dressed stone cut into square blocks.\n";
     store.put(&seal(id(7), Some(RingNumber(3)), text)).await.expect("it can be put");
     let golden: String = include_str!("golden/secret.hex").split_whitespace().collect();
@@ -225,7 +225,7 @@ async fn places_refuse_a_block_that_is_to_be_encrypted() {
 
 #[tokio::test]
 async fn id_and_ring_key_of_a_block_must_agree() {
-    let store = Secret::new(MemoryBlocks::new(), ring());
+    let store = Encrypting::new(MemoryBlocks::new(), ring());
     let session = Nonce([1; Nonce::BYTES]);
     let both = BlockId::new(session, BlockId::SECRET_BIT | BlockId::BARE_BIT);
     let (secret, plain) = (BlockId::secret(session, 1), BlockId::plain(session, 1));
@@ -257,7 +257,7 @@ impl RingKeys for Failing {
 #[tokio::test]
 async fn an_unusable_ring_key_is_named_and_leads_to_the_kind_of_its_error() {
     let keys = Arc::new(Failing(Mutex::new(None)));
-    let store = Secret::new(MemoryBlocks::new(), Arc::clone(&keys) as Arc<dyn RingKeys>);
+    let store = Encrypting::new(MemoryBlocks::new(), Arc::clone(&keys) as Arc<dyn RingKeys>);
     let block = seal(id(1), Some(RingNumber(7)), &content(1, 200_000));
     store.put(&block).await.expect("it can be put");
     let cases = [
@@ -287,12 +287,12 @@ async fn an_unusable_ring_key_is_named_and_leads_to_the_kind_of_its_error() {
 #[tokio::test]
 async fn the_header_is_read_only_if_no_guess_is_right() {
     let inner = Arc::new(Observed::new(MemoryBlocks::new()));
-    let writer = Secret::new(Arc::clone(&inner), ring());
+    let writer = Encrypting::new(Arc::clone(&inner), ring());
     let block = |n: u32| seal(id(n.into()), Some(RingNumber(n)), &content(1, 200_000));
     for n in 1..=20 {
         writer.put(&block(n)).await.expect("it can be put");
     }
-    let store = Secret::new(Arc::clone(&inner), ring());
+    let store = Encrypting::new(Arc::clone(&inner), ring());
     let mut requests = Vec::new();
     let mut reads = vec![(1, 0..200_000), (1, 70_000..70_001), (2, 70_000..70_001)];
     reads.extend([1, 2, 3, 2, 1].map(|n| (n, 70_000..70_001)));
@@ -343,7 +343,7 @@ proptest! {
         puts in prop::collection::vec((0_u64..30, 1_u8..5, 1_u32..150_000), 1..20),
     ) {
         let inner = Arc::new(MemoryBlocks::new());
-        let store = Secret::new(Arc::clone(&inner), ring());
+        let store = Encrypting::new(Arc::clone(&inner), ring());
         let mut plaintexts = BTreeMap::new();
         let mut blocks = BTreeMap::new();
         for (counter, ring, length) in puts {
@@ -373,14 +373,14 @@ proptest! {
     ) {
         let (plain, inner) = (MemoryBlocks::new(), Altered::new(frame_bytes));
         let content = content(3, length);
-        let mut store = Secret::new(Arc::clone(&inner), ring());
+        let mut store = Encrypting::new(Arc::clone(&inner), ring());
         block_on(plain.put(&seal(id(1), None, &content))).unwrap();
         block_on(store.put(&seal(id(1), Some(RING), &content))).unwrap();
         prop_assert_eq!(block_on(object(&plain, id(1))).len() as u64, sealed::sealed_bytes(length));
         for (start, bytes) in ranges {
             let range = start..start + bytes;
             if !learned {
-                store = Secret::new(Arc::clone(&inner), ring());
+                store = Encrypting::new(Arc::clone(&inner), ring());
             }
             let expected = block_on(plain.get(id(1), range.clone())).unwrap();
             let found = block_on(store.get(id(1), range.clone())).unwrap();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use block::{
-    BlockError, BlockErrorKind, BlockId, BlockStore, Nonce, SealedBlock, Sealer, Secret, sealed,
+    BlockError, BlockErrorKind, BlockId, BlockStore, Encrypting, Nonce, SealedBlock, Sealer, sealed,
 };
 use keyring::{FixedRing, RingKeys};
 use record::RingNumber;
@@ -93,7 +93,7 @@ pub(crate) async fn each_damage_is_corrupt<B, F>(
     B: BlockStore,
     F: Future<Output = ()>,
 {
-    let store = Secret::new(Arc::clone(&inner), ring());
+    let store = Encrypting::new(Arc::clone(&inner), ring());
     let block = seal(id(1), Some(RING), &content(1, 200_000));
     let other = seal(id(2), Some(RING), &content(2, 200_000));
     store.put(&block).await.expect("it can be put");
@@ -103,7 +103,7 @@ pub(crate) async fn each_damage_is_corrupt<B, F>(
         plant(id(1), damaged).await;
         for streamed in [false, true] {
             // A layer that has learned the ring key, and one that has not.
-            let fresh = Secret::new(Arc::clone(&inner), ring());
+            let fresh = Encrypting::new(Arc::clone(&inner), ring());
             for store in [&store, &fresh] {
                 let error = read(store, &block, 0..200_000, streamed).await.expect_err(&name);
                 assert_eq!(error.kind(), BlockErrorKind::Corrupt, "{name}: {error}");
@@ -115,7 +115,7 @@ pub(crate) async fn each_damage_is_corrupt<B, F>(
     flipped[70_000] ^= 1;
     plant(id(1), flipped).await;
     for streamed in [false, true] {
-        let fresh = Secret::new(Arc::clone(&inner), ring());
+        let fresh = Encrypting::new(Arc::clone(&inner), ring());
         for store in [&fresh, &store] {
             for range in [0..65_536, 131_072..200_000] {
                 let found = read(store, &block, range.clone(), streamed).await;
