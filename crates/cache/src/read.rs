@@ -375,12 +375,14 @@ impl<B: BlockStore> Cache<B> {
             return None;
         }
         let seen = self.recent.note(memory.hash(&key));
-        let disk_has_space = self.disk.as_ref().is_some_and(Disk::has_free_space);
+        // The disk has content in the clear, so a page of an encrypted block stays in memory.
+        let disk = self.disk.as_ref().filter(|_| !key.block.is_secret());
+        let disk_has_space = disk.is_some_and(Disk::has_free_space);
         let memory_has_space =
             memory.usage() + MARGIN_BYTES <= memory.capacity().min(SCAN_MEMORY_BYTES);
         // A page of a scan must not displace others unless it has been requested before.
         let kept = !scan || memory_has_space || seen || disk_has_space;
-        kept.then_some(self.disk.is_some() && (disk_has_space || seen))
+        kept.then_some(disk.is_some() && (disk_has_space || seen))
     }
 
     fn keep(&self, page: Page, written: bool) {

@@ -1,11 +1,12 @@
 //! Reads through a cache with a disk.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use block::{BlockReader, BlockRef, SUB_BLOCK_BYTES};
+use block::{BlockId, BlockReader, BlockRef, SUB_BLOCK_BYTES};
 use bytes::Bytes;
 use cache::{Cache, CacheOptions, DISK_BYTES_MIN, DISK_PAUSE, DiskOptions};
 
@@ -66,6 +67,39 @@ async fn disk_pages_survive_a_restart() {
     assert_eq!((cache.inner().asked().0, seen.misses, seen.corrupt), (0, 0, 0), "{seen:?}");
     assert_eq!(seen.disk_hits + seen.memory_hits, BLOCKS * 16);
     cache.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_encrypted_blocks_are_never_on_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), PATIENT).await;
+    let secret = BlockId::SECRET_BIT;
+    let encrypted = blocks(&cache, secret..secret + BLOCKS).await;
+    let clear = blocks(&cache, 0..BLOCKS).await;
+    // The second read makes the pages worth a place on the disk.
+    for _ in 0..2 {
+        check(&cache, &encrypted).await;
+        check(&cache, &clear).await;
+    }
+    assert!(cache.counters().evicted > 80, "memory was too small for all");
+    cache.close().await;
+    drop(cache);
+    let written: Vec<u8> = files(dir.path()).iter().flat_map(|it| fs::read(it).unwrap()).collect();
+    let starts = |blocks: &[(BlockRef, Bytes)]| -> HashSet<Vec<u8>> {
+        let pages = blocks.iter().flat_map(|(_, content)| content.chunks(SUB_BLOCK_BYTES as usize));
+        pages.map(|page| page[..16].to_vec()).collect()
+    };
+    // Most of the files is empty, and the first two bytes exclude most places.
+    let sectors = || written.chunks(4096).filter(|sector| **sector != [0; 4096]);
+    let on_disk = |starts: &HashSet<Vec<u8>>| {
+        let two = |bytes: &[u8]| usize::from(bytes[0]) << 8 | usize::from(bytes[1]);
+        let mut possible = vec![false; 1 << 16];
+        starts.iter().for_each(|start| possible[two(start)] = true);
+        let places = sectors().flat_map(|sector| sector.windows(16));
+        places.filter(|bytes| possible[two(bytes)] && starts.contains(*bytes)).count()
+    };
+    assert_eq!(on_disk(&starts(&encrypted)), 0);
+    assert!(on_disk(&starts(&clear)) > 40, "other pages are on the disk");
 }
 
 #[tokio::test(flavor = "multi_thread")]
