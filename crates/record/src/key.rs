@@ -8,7 +8,9 @@
 use bytes::Bytes;
 use store::{CounterKey, Follow, Key, Space};
 
-use crate::{AccountId, BlockId, BucketConfigKind, Ino, Nonce, Timestamp, VersionStamp};
+use crate::{
+    AccountId, BlockId, BucketConfigKind, Ino, Nonce, RingNumber, Timestamp, VersionStamp,
+};
 
 /// The spaces of a volume.
 pub mod space {
@@ -91,6 +93,9 @@ pub mod space {
     pub const ACCOUNT: Space = Space(b'm');
     /// Named policies: JSON documents that say which requests an access key may send.
     pub const POLICY: Space = Space(b'g');
+    /// The volume's ring: the state and the ring keys (partition 0), and a change of the master key
+    /// (partition 1).
+    pub const RING: Space = Space(b'Y');
     /// Jobs: long work that operators start, by number.
     pub const JOB: Space = Space(b'r');
     /// Counts and times of directories and buckets. Counters only.
@@ -104,7 +109,7 @@ pub mod space {
     pub const REFERENCING_BLOCKS: [Space; 5] = [PART, INODE, MAP, ORPHAN, PENDING];
 
     /// All spaces of records, in the order in which a dump writes them.
-    pub const ALL: [Space; 34] = [
+    pub const ALL: [Space; 35] = [
         VOLUME,
         LEASE,
         EPOCH,
@@ -131,6 +136,7 @@ pub mod space {
         USER,
         LAST_USE,
         POLICY,
+        RING,
         JOB,
         STAGED_INLINE,
         HOLD,
@@ -434,6 +440,21 @@ pub fn last_use(access_key: &str) -> Key {
 /// The key of a named policy's record.
 pub fn policy(name: &str) -> Key {
     Key::new(space::POLICY, 0, name.as_bytes())
+}
+
+/// The key of the state of the volume's ring; see `crate::RingState`.
+pub fn ring_state() -> Key {
+    Key::new(space::RING, 0, b"")
+}
+
+/// The key of the record of a ring key; see `crate::RingKeyRecord`.
+pub fn ring_key(number: RingNumber) -> Key {
+    Key::new(space::RING, 0, &number.0.to_be_bytes())
+}
+
+/// The key of the record of a change of the master key; see `crate::RewrapRecord`.
+pub fn rewrap() -> Key {
+    Key::new(space::RING, 1, b"")
 }
 
 /// The key of a job with this number. Later jobs have larger numbers.

@@ -25,6 +25,7 @@ mod lock;
 mod name;
 mod object_lock;
 mod ring;
+mod ring_records;
 mod sealed_inode;
 mod section;
 mod small;
@@ -62,6 +63,7 @@ pub use lock::{
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
 pub use ring::RingNumber;
+pub use ring_records::{KeyFingerprint, RewrapRecord, RingKeyRecord, RingState, RingWrapping};
 pub use sealed_inode::{OpenInode, SALT_BYTES, SealedInode, is_open_inode, is_sealed_inode};
 pub use small::{
     Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionFacts,

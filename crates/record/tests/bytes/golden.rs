@@ -136,6 +136,9 @@ fn access_keys() -> Vec<(&'static str, Key)> {
         ("group", key::group("lab")),
         ("last use", key::last_use("AKID")),
         ("policy", key::policy("logs")),
+        ("ring state", key::ring_state()),
+        ("ring key", key::ring_key(record::RingNumber(258))),
+        ("rewrap", key::rewrap()),
         ("job", key::job(1_800_000_000_000)),
     ]
 }

@@ -5,8 +5,8 @@ use std::fmt::Debug;
 use record::{
     Account, Bucket, BucketConfig, DecodeError, Dentry, Expiry, FileLocks, Group, HeartbeatRecord,
     Hold, Inode, JobRecord, LastUse, LockKeeping, MapPage, Mark, NullVersion, Orphan, Part,
-    PartSums, PolicyRecord, Sequence, SessionRecord, SlotRecord, Superseded, SweptRecord, Upload,
-    User, Version, VolumeRecord, XattrValue,
+    PartSums, PolicyRecord, RewrapRecord, RingKeyRecord, RingState, Sequence, SessionRecord,
+    SlotRecord, Superseded, SweptRecord, Upload, User, Version, VolumeRecord, XattrValue,
 };
 use store::{Key, Value};
 
@@ -39,7 +39,7 @@ macro_rules! records {
 
 records!(
     Account HeartbeatRecord Bucket BucketConfig Sequence Dentry Expiry FileLocks Group Hold Inode JobRecord LastUse LockKeeping MapPage Mark
-    NullVersion Orphan Part PartSums PolicyRecord SessionRecord SweptRecord SlotRecord Superseded Upload User Version VolumeRecord XattrValue
+    NullVersion Orphan Part PartSums PolicyRecord RewrapRecord RingKeyRecord RingState SessionRecord SweptRecord SlotRecord Superseded Upload User Version VolumeRecord XattrValue
 );
 
 /// The record with the bytes `body` and the checksum that belongs to them.

@@ -6,10 +6,11 @@ use proptest::prelude::*;
 use record::{
     Account, AccountId, BoundVersion, BucketConfig, BucketConfigKind, CanonicalId, DecodeError,
     Dentry, FileLocks, Group, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, JobKind, JobRecord,
-    JobState, LastUse, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part, PartSums,
-    PartTag, PolicyRecord, RangeLock, RangeLockKind, Sequence, SessionFacts, SessionKind,
-    SessionRecord, Slice, SlotRecord, Superseded, Symlink, Timestamp, User, UserKind, VersionStamp,
-    VolumeRecord, Written, XattrValue, key,
+    JobState, KeyFingerprint, LastUse, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part,
+    PartSums, PartTag, PolicyRecord, RangeLock, RangeLockKind, RewrapRecord, RingKeyRecord,
+    RingNumber, RingState, RingWrapping, Sequence, SessionFacts, SessionKind, SessionRecord, Slice,
+    SlotRecord, Superseded, Symlink, Timestamp, User, UserKind, VersionStamp, VolumeRecord,
+    Written, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -120,6 +121,18 @@ proptest! {
             has_more_lines: opaque_tags,
         };
         round_trips(&key, &job);
+        let wrapping = if opaque_tags {
+            RingWrapping::Kms(one.clone())
+        } else {
+            RingWrapping::Master(KeyFingerprint(a.to_be_bytes()))
+        };
+        let (wrapped, retired) = (sealed_secret.clone(), refuse_overlap);
+        round_trips(&key, &RingKeyRecord { made: at, wrapping, wrapped, retired });
+        let volume_key = Some(RingNumber(uid.min(gid))).filter(|number| number.0 != 0);
+        let state = RingState { highest: uid.max(gid), volume_key, everything: retired, rewraps: uid };
+        round_trips(&key, &state);
+        let (from, to) = (KeyFingerprint(a.to_be_bytes()), KeyFingerprint(b.to_be_bytes()));
+        round_trips(&key, &RewrapRecord { began: at, from, to, done: a });
         round_trips(&key, &HeartbeatRecord { count: a, passed: b, reads: one.clone() });
         round_trips(&key, &record::Hold { since: at, what: record::HoldScope::File });
         let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));

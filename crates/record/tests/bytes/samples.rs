@@ -5,14 +5,15 @@ use record::{
     Account, AccountId, AclRight, Attributes, BlockId, BoundVersion, Bucket, BucketConfig,
     BucketConfigKind, CanonicalId, Content, CustomerSeal, Dentry, Directory, Encryption, Expiry,
     File, FileLocks, Grant, Grantee, Group, Header, HeartbeatRecord, HeldLock, HiddenBlock, Hold,
-    HoldScope, InlineBytes, Ino, Inode, InodeBody, JobKind, JobRecord, JobState, Kind, LastUse,
-    LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders, ObjectLock,
-    ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag, PolicyRecord,
-    PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil, RetentionDefault,
-    RetentionMode, RingNumber, S3Acl, Sequence, SessionFacts, SessionKind, SessionRecord, Slice,
-    SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink,
-    Tag, Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp,
-    Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
+    HoldScope, InlineBytes, Ino, Inode, InodeBody, JobKind, JobRecord, JobState, KeyFingerprint,
+    Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders,
+    ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
+    PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil,
+    RetentionDefault, RetentionMode, RewrapRecord, RingKeyRecord, RingNumber, RingState,
+    RingWrapping, S3Acl, Sequence, SessionFacts, SessionKind, SessionRecord, Slice, SlotRecord,
+    Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag,
+    Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp, Versioning,
+    VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -414,6 +415,31 @@ fn sessions() -> Vec<Sample> {
     ]
 }
 
+fn ring() -> Vec<Sample> {
+    let (one, other) = (KeyFingerprint([0x51; 8]), KeyFingerprint([0x52; 8]));
+    let state =
+        RingState { highest: 300, volume_key: Some(RingNumber(2)), everything: true, rewraps: 5 };
+    let key = RingKeyRecord {
+        made: NOW,
+        wrapping: RingWrapping::Master(one),
+        wrapped: vec![0x61; 60],
+        retired: false,
+    };
+    let of_kms = RingKeyRecord {
+        wrapping: RingWrapping::Kms("payroll".to_owned()),
+        wrapped: b"vault:v1:abc".to_vec(),
+        retired: true,
+        ..key.clone()
+    };
+    let rewrap = RewrapRecord { began: NOW, from: one, to: other, done: 300 };
+    vec![
+        sample("ring-state", key::ring_state(), &state),
+        sample("ring-key", key::ring_key(RingNumber(258)), &key),
+        sample("ring-key-kms", key::ring_key(RingNumber(259)), &of_kms),
+        sample("rewrap", key::rewrap(), &rewrap),
+    ]
+}
+
 fn volume() -> Vec<Sample> {
     let volume = VolumeRecord {
         id: [0x77; 16],
@@ -485,7 +511,7 @@ fn volume() -> Vec<Sample> {
 
 /// All samples.
 pub(crate) fn all() -> Vec<Sample> {
-    [inodes(), uploads(), names(), orphans(), locks(), sessions(), volume()]
+    [inodes(), uploads(), names(), orphans(), locks(), sessions(), ring(), volume()]
         .into_iter()
         .flatten()
         .collect()
