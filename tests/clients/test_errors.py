@@ -66,6 +66,9 @@ UNPROVOKED = {
     "IDPCommunicationError": "as ExpiredTokenException",
     "IDPRejectedClaim": "as ExpiredTokenException",
     "InvalidIdentityToken": "as ExpiredTokenException",
+    "KMS.DisabledException": "only where a key management service is known",
+    "KMS.KMSInvalidStateException": "as KMS.DisabledException",
+    "KMS.NotFoundException": "as KMS.DisabledException",
 }
 
 # The elements of every error document. `Detail` is Ashlar's own.

@@ -19,6 +19,7 @@ mod bounded_work;
 mod browser;
 mod call;
 mod documents;
+mod encryption;
 mod finish;
 mod form;
 mod gateway;

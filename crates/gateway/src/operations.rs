@@ -12,6 +12,7 @@ mod change;
 mod complete;
 mod copy;
 mod delete;
+mod encryption;
 pub(crate) mod lifecycle;
 mod list;
 mod locks;
@@ -87,6 +88,9 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::GetBucketCors => bucket_access::get_document(call, Kind::Cors, CORS).await,
         Operation::PutBucketCors => bucket_access::put_document(call, body, Kind::Cors, CORS).await,
         Operation::DeleteBucketCors => bucket_access::remove(call, Kind::Cors).await,
+        Operation::GetBucketEncryption => encryption::get(call).await,
+        Operation::PutBucketEncryption => Box::pin(encryption::put(call, body)).await,
+        Operation::DeleteBucketEncryption => encryption::delete(call).await,
         Operation::GetBucketLogging => logging::get(call).await,
         Operation::PutBucketLogging => Box::pin(logging::put(call, body)).await,
         Operation::GetBucketVersioning => versioning::get(call).await,
@@ -101,9 +105,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         Operation::GetObjectLegalHold => object_lock::get_legal_hold(call).await,
         Operation::PutObjectLegalHold => object_lock::put_legal_hold(call, body).await,
         Operation::OptionsObject => bucket_access::preflight(call),
-        other @ (Operation::GetBucketEncryption
-        | Operation::DeleteBucketEncryption
-        | Operation::GetBucketReplication
+        other @ (Operation::GetBucketReplication
         | Operation::DeleteBucketReplication
         | Operation::GetBucketWebsite
         | Operation::DeleteBucketWebsite
@@ -115,8 +117,7 @@ pub(crate) async fn carry_out(call: &Call<'_>, body: HttpBody) -> Result<S3Respo
         | Operation::ListBucketMetricsConfigurations
         | Operation::ListBucketIntelligentTieringConfigurations) => stub(call, other).await,
         // The router never returns one of these.
-        Operation::PutBucketEncryption
-        | Operation::PutBucketReplication
+        Operation::PutBucketReplication
         | Operation::PutBucketWebsite
         | Operation::PutBucketNotificationConfiguration
         | Operation::PutBucketAccelerateConfiguration

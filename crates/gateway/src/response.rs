@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use time::OffsetDateTime;
 use volume::VersionRef;
 
+use crate::encryption;
 use crate::http::{HttpBody, InMemory, empty_body, full_body};
 use crate::translate;
 
@@ -127,6 +128,15 @@ impl S3Response {
         self.set_named(checksum.algorithm.header(), &checksum.value);
         if let Some(kind) = checksum.kind {
             self.set_named("x-amz-checksum-type", kind.as_str());
+        }
+    }
+
+    /// Sets the headers of the object's encryption, if it has a mode.
+    pub(crate) fn encryption(&mut self, mode: Option<&record::Encryption>) {
+        if let Some(applied) = mode.and_then(encryption::applied) {
+            for (name, value) in applied.headers() {
+                self.set_named(name, value);
+            }
         }
     }
 

@@ -24,6 +24,9 @@ pub struct Settings {
     pub body_patience: Duration,
     /// The URL of the console, to which a person who opens the endpoint in a browser is redirected.
     pub console_url: Option<String>,
+    /// The key of the key management service for objects whose request and bucket name none;
+    /// `None` refuses such requests.
+    pub kms_default: Option<String>,
 }
 
 /// The lowest rate of a body. A request fails if its body is slower for
@@ -55,6 +58,7 @@ impl Default for Settings {
             lifecycle_day: Duration::from_hours(24),
             body_patience: Duration::from_secs(30),
             console_url: None,
+            kms_default: None,
         }
     }
 }

@@ -188,6 +188,7 @@ keys! {
     StorageClass "s3:x-amz-storage-class" Creates Header("x-amz-storage-class"),
     ServerSideEncryption "s3:x-amz-server-side-encryption" Creates Header("x-amz-server-side-encryption"),
     KmsKeyId "s3:x-amz-server-side-encryption-aws-kms-key-id" Creates Header("x-amz-server-side-encryption-aws-kms-key-id"),
+    CustomerAlgorithm "s3:x-amz-server-side-encryption-customer-algorithm" Creates Header("x-amz-server-side-encryption-customer-algorithm"),
     RequestObjectTagKeys "s3:RequestObjectTagKeys" Tags Request,
     IfMatch "s3:if-match" Writes Request,
     IfNoneMatch "s3:if-none-match" Writes Request,
@@ -248,6 +249,7 @@ impl ConditionKey {
                 | ConditionKey::StorageClass
                 | ConditionKey::ServerSideEncryption
                 | ConditionKey::KmsKeyId
+                | ConditionKey::CustomerAlgorithm
                 | ConditionKey::RequestObjectTag(_)
                 | ConditionKey::RequestObjectTagKeys
                 | ConditionKey::ObjectLockMode

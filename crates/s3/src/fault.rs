@@ -11,8 +11,19 @@ use std::fmt;
 use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
 
+/// Returns the name of a code in the error document: the name of the variant, or the text after it if
+/// the name is not an identifier.
+macro_rules! code_name {
+    ($name:ident) => {
+        stringify!($name)
+    };
+    ($name:ident $text:literal) => {
+        $text
+    };
+}
+
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $status:ident, $message:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident $(($text:literal))? = $status:ident, $message:literal;)*) => {
         /// An S3 error code, as in the `Code` element of an error document.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "a code's meaning is its message")]
@@ -25,7 +36,7 @@ macro_rules! codes {
             /// Returns the name of the error code as the error document has it, for example
             /// `NoSuchKey`.
             pub const fn as_str(self) -> &'static str {
-                match self { $(Code::$name => stringify!($name),)* }
+                match self { $(Code::$name => code_name!($name $($text)?),)* }
             }
 
             /// Returns the HTTP status of the code.
@@ -73,6 +84,7 @@ codes! {
     InvalidBucketName = BAD_REQUEST, "The specified bucket is not valid.";
     InvalidChunkSizeError = BAD_REQUEST, "Only the last chunk is allowed to have a size less than 8192 bytes";
     InvalidDigest = BAD_REQUEST, "The Content-Md5 you specified is not valid.";
+    InvalidEncryptionAlgorithmError = BAD_REQUEST, "The Encryption request you specified is not valid. Supported value: AES256.";
     InvalidLocationConstraint = BAD_REQUEST, "The specified location-constraint is not valid";
     InvalidPart = BAD_REQUEST, "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
     InvalidPartNumber = RANGE_NOT_SATISFIABLE, "The requested partnumber is not satisfiable.";
@@ -86,6 +98,9 @@ codes! {
     InvalidTargetBucketForLogging = BAD_REQUEST, "The target bucket for logging does not exist, is not owned by you, or does not have the appropriate grants for the log-delivery group.";
     InvalidURI = BAD_REQUEST, "Couldn't parse the specified URI.";
     InvalidWriteOffset = BAD_REQUEST, "The write offset value that you specified does not match the current object size.";
+    KmsDisabledException("KMS.DisabledException") = BAD_REQUEST, "The request was rejected because the specified KMS key is not enabled.";
+    KmsInvalidStateException("KMS.KMSInvalidStateException") = BAD_REQUEST, "The request was rejected because the state of the specified resource is not valid for this request.";
+    KmsNotFoundException("KMS.NotFoundException") = BAD_REQUEST, "The request was rejected because the specified entity or resource could not be found.";
     KeyTooLongError = BAD_REQUEST, "Your key is too long.";
     MalformedPOSTRequest = BAD_REQUEST, "The body of your POST request is not well-formed multipart/form-data.";
     MalformedPolicy = BAD_REQUEST, "This policy contains invalid Json";
@@ -170,6 +185,12 @@ impl Fault {
     pub fn because(code: Code, message: impl Into<Cow<'static, str>>) -> Fault {
         let (extra, headers) = (Vec::new(), Vec::new());
         Fault { code, message: message.into(), detail: None, extra, headers }
+    }
+
+    /// Returns the error of a header, or of a value of a header, whose feature the gateway does not
+    /// implement.
+    pub(crate) fn unserved_header(name: &str) -> Fault {
+        Fault::new(Code::NotImplemented).with("Header", name)
     }
 
     /// Returns the error of a request whose XML document has more than `bytes_max` bytes.

@@ -130,6 +130,7 @@ fn join<'a>(
 fn is_empty_significant(name: &str) -> bool {
     name.starts_with("x-amz-meta-")
         || is_checksum(name)
+        || is_of_encryption(name)
         || [
             "x-amz-copy-source",
             "x-amz-rename-source",
@@ -138,6 +139,14 @@ fn is_empty_significant(name: &str) -> bool {
             "x-amz-if-match-last-modified-time",
         ]
         .contains(&name)
+}
+
+/// Returns true if the header is about server-side encryption. A program that sends one asks for
+/// encryption, even if its value was never set, and S3 refuses the empty value.
+fn is_of_encryption(name: &str) -> bool {
+    ["x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
 /// Returns true if the header has a checksum of the sent content.

@@ -25,6 +25,7 @@ pub mod bucket_logging;
 pub mod checksum;
 pub mod conditions;
 pub mod cors;
+pub mod encryption;
 pub mod etag;
 mod fault;
 mod fields;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use block::{BlockReader, BlockStore};
 use cache::Cache;
+use keyring::Rings;
 use maintained::MaintainedVolume;
 use record::SessionFacts;
 use store::MetaStore;
@@ -16,8 +17,9 @@ use volume::{Ledger, SessionOptions, VolumeOptions};
 
 use crate::config::{BlocksPlace, OpenSettings, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
+use crate::rings::VolumeRings;
 use crate::timed::{CallLatencies, TimedMeta};
-use crate::{founding, instance};
+use crate::{founding, instance, rings};
 use problem::Problem;
 
 /// The metadata store, the block store, the block cache and the volume that a process has opened.
@@ -27,6 +29,8 @@ pub(crate) struct Backend {
     pub(crate) volume: MaintainedVolume,
     pub(crate) meta: Arc<dyn MetaStore>,
     pub(crate) meta_latencies: CallLatencies,
+    /// The ring keys, which the caller opens when it has the master key.
+    pub(crate) rings: Arc<VolumeRings>,
     pub(crate) blocks: Blocks,
     /// The directory of the block store, if it is one.
     pub(crate) folder: Option<PathBuf>,
@@ -72,9 +76,10 @@ pub(crate) async fn open(
         None => engines::meta(settings, Use::Serve).await?,
     };
     let (meta, meta_latencies) = TimedMeta::over(meta);
+    let (rings, meta) = rings::over(meta);
     // Before the block store opens, because opening creates a missing directory.
     founding::check_folder(settings, &meta, open.adopt_blocks).await?;
-    let blocks = engines::blocks(&settings.blocks, seed).await?;
+    let blocks = engines::blocks(&settings.blocks, seed, rings.keys()).await?;
     let cache = engines::cache(settings, open, &blocks).await?;
     // Uploads and downloads get one half each, so that neither can use up the memory of the other.
     let budget = open.memory_budget.0;
@@ -95,6 +100,7 @@ pub(crate) async fn open(
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
         staged_inline_bytes_max: open.staged_inline_bytes.0,
+        rings: Arc::clone(&rings) as Arc<dyn Rings>,
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         ..VolumeOptions::default()
     };
@@ -108,5 +114,5 @@ pub(crate) async fn open(
         BlocksPlace::Folder(path) => Some(path.clone()),
         _ => None,
     };
-    Ok(Backend { volume, meta, meta_latencies, blocks, folder, cache })
+    Ok(Backend { volume, meta, meta_latencies, rings, blocks, folder, cache })
 }

@@ -14,7 +14,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::administer::AdminCommand;
-use crate::commands::{bench, check, dump, fstab, mount, node, pages, stats, upkeep, warmup};
+use crate::commands::{bench, check, dump, fstab, mount, node, pages, ring, stats, upkeep, warmup};
 use crate::config::{Common, File, Mounting, Opening, Serving, VolumeSettings};
 use crate::minio_variables::{Found, MinioVariables};
 use crate::outcome::Outcome;
@@ -57,6 +57,12 @@ enum Command {
     Warmup(warmup::Warmup),
     #[command(flatten)]
     Administer(AdminCommand),
+    /// List and rotate the keys under which content is encrypted, and replace the master key
+    #[command(subcommand)]
+    Ring(ring::RingCommand),
+    /// Change the settings of the volume
+    #[command(subcommand)]
+    Volume(ring::VolumeCommand),
     /// Check that records and blocks agree; exit with 3 if there are findings
     Fsck(upkeep::Fsck),
     /// Count or delete deleted files, and blocks without a reference
@@ -92,6 +98,8 @@ impl Command {
             Command::Gc(_) => Some("gc"),
             Command::Dump(_) => Some("dump"),
             Command::Load(_) => Some("load"),
+            Command::Ring(_) => Some("ring"),
+            Command::Volume(_) => Some("volume"),
             Command::Administer(command) => command.needs_store(),
             Command::Serve(_)
             | Command::Mount(_)
@@ -232,6 +240,8 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
         Command::Profile(command) => command.run()?,
         Command::Warmup(command) => command.run()?,
         Command::Administer(command) => return command.run(volume, &runtime()?),
+        Command::Ring(command) => runtime()?.block_on(ring::run(volume, command))?,
+        Command::Volume(command) => runtime()?.block_on(ring::change(volume, &command))?,
         Command::Fsck(command) => {
             logging::start(&volume)?;
             return runtime()?.block_on(upkeep::fsck(volume, command));

@@ -133,7 +133,25 @@ fn kept_root(path: &Path) -> Result<Root, Problem> {
 }
 
 /// Returns the master key from the environment or its file, or `None` if there is neither.
+///
+/// With the old master key, if the settings have one, it also opens what that one has sealed.
 pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
+    let known = new_master_key(settings)?;
+    let Some(path) = &settings.old_master_key_file else { return Ok(known) };
+    private::secret(path)?;
+    let old = parse_master_key(&secret_file(path)?, &path.display().to_string())?;
+    match known {
+        Some(known) => Ok(Some(known.with_old(&old))),
+        None => {
+            let wrong = format!("there is no new key in {}", settings.master_key_file.display());
+            Err(Problem::new("replace the master key", wrong)
+                .remedy("write the new key to that file; `openssl rand -hex 32` prints one"))
+        }
+    }
+}
+
+/// Returns the master key, or `None` if there is none.
+fn new_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
     let path = &settings.master_key_file;
     match given_master_key()? {
         Some(given) => parse_master_key(&given, "ASHLAR_MASTER_KEY").map(Some),

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{
-    BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions, FolderBlocks,
+    BlockError, BlockErrorKind, BlockStore, BucketBlocks, BucketOptions, Encrypting, FolderBlocks,
     MemoryBlocks, Observed, RetryLimits, Retrying,
 };
 use cache::{Cache, CacheOptions, DISK_TIMEOUT_DEFAULT, DiskOptions};
+use keyring::RingKeys;
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 use record::key::space;
 use runtime::Metered;
@@ -264,8 +265,13 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// Opens the block store, and probes that blocks can be read and written.
-pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Problem> {
+/// Opens the block store, and probes that blocks can be read and written. Secret blocks are
+/// encrypted under these ring keys.
+pub(crate) async fn blocks(
+    place: &BlocksPlace,
+    seed: u64,
+    keys: Arc<dyn RingKeys>,
+) -> Result<Blocks, Problem> {
     let doing = || format!("use the block store {place}");
     let problem = |error: block::BlockError| {
         let remedy = remedy::of_blocks(place, &error);
@@ -274,16 +280,17 @@ pub(crate) async fn blocks(place: &BlocksPlace, seed: u64) -> Result<Blocks, Pro
         Problem::new(doing(), error).remedy_if(remedy).because(cause)
     };
     let opened = match place {
-        BlocksPlace::Memory => layered(MemoryBlocks::new(), seed).await,
+        BlocksPlace::Memory => layered(Encrypting::new(MemoryBlocks::new(), keys), seed).await,
         BlocksPlace::Folder(path) => {
             let folder = FolderBlocks::open(path).await.map_err(problem)?;
             // After the open, which creates the directory.
             private::folder(path, FolderBlocks::is_valid_name)?;
-            layered(folder, seed).await
+            layered(Encrypting::new(folder, keys), seed).await
         }
         BlocksPlace::Bucket(bucket) => {
             let options = bucket_options(bucket)?;
-            layered(BucketBlocks::connect(options).map_err(problem)?, seed).await
+            let bucket = BucketBlocks::connect(options).map_err(problem)?;
+            layered(Encrypting::new(bucket, keys), seed).await
         }
     };
     opened.map_err(problem)

@@ -33,6 +33,8 @@ mod passes;
 mod peer_reads;
 mod private;
 mod reports;
+mod ring;
+mod rings;
 mod safe_name;
 mod serve;
 mod supervisor;

@@ -67,11 +67,9 @@ pub(crate) async fn serve(
     source: SettingsSource,
 ) -> Result<(), Problem> {
     let GatewaySettings { volume, open, mount, serve } = &settings;
-    // A signal that arrives during the start is handled at its end, instead of killing a gateway
-    // with an open session.
+    // A signal during the start is handled at its end, instead of killing an open session.
     let signals = Signals::catch()?;
-    // Steps that do not need the volume come first, so that a start that fails there leaves no
-    // session and creates no volume.
+    // Steps without the volume come first, so that one that fails leaves no session and no volume.
     if let Some(folder) = &serve.mount {
         check_mountable(&mount.parameters(), folder)?;
     }
@@ -103,8 +101,7 @@ pub(crate) async fn serve(
     let mounted = mount_if_set((&backend, &metrics), mount, serve).await?;
     audited.mount_began(serve.mount.as_deref(), shared.now());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    tasks.spawn(follow_access(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
-    tasks.spawn(keep_last_uses(Arc::clone(&shared), Arc::clone(&access), stop.clone()));
+    follow_changes(&tasks, &backend, &access, &stop);
     let passes = passes(&shared, &gateway, &metrics, open);
     let accepting = stop.child_token();
     let minio_admin = minio_admin::over(serve, &api, &audited, &metrics, &accepting);
@@ -232,6 +229,7 @@ fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Sett
         lifecycle_day: Duration::from_secs(open.lifecycle_day_seconds),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
         console_url: serve.console_url.clone(),
+        kms_default: None,
     }
 }
 
@@ -339,6 +337,8 @@ async fn master_key(
                 credentials::fresh_master_key(settings, !users.is_empty())?
             }
         };
+        // A gateway with a wrong master key, or with one of two, would refuse each access key.
+        backend.rings.open(settings, Some(&master)).await?;
         peer_reads::connect(settings, open, backend, Some(&master)).await?;
         Ok(master)
     };
@@ -357,6 +357,21 @@ fn unreadable(error: volume::VolumeError) -> Problem {
 /// Follows changes of access keys until the gateway stops.
 async fn follow_access(volume: Arc<Volume>, access: Arc<Access>, stop: CancellationToken) {
     access.follow(&volume, &stop).await;
+}
+
+/// Starts the tasks that follow changes of access keys and ring keys, and keep the last uses of
+/// access keys, until the gateway stops.
+fn follow_changes(
+    tasks: &TaskTracker,
+    backend: &Backend,
+    access: &Arc<Access>,
+    stop: &CancellationToken,
+) {
+    let (volume, rings) = (&backend.volume, Arc::clone(&backend.rings));
+    tasks.spawn(follow_access(Arc::clone(volume), Arc::clone(access), stop.clone()));
+    tasks.spawn(keep_last_uses(Arc::clone(volume), Arc::clone(access), stop.clone()));
+    let (changes, stop) = (volume.access_changes(), stop.clone());
+    tasks.spawn(async move { rings.follow(changes, stop).await });
 }
 
 /// Writes the last uses of access keys until the gateway stops, and then once more.

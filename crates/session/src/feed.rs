@@ -7,7 +7,7 @@
 //! - the record cache drops its entry, so that operations seldom learn of a change by a refused
 //!   commit;
 //! - the watch (the mount of this process) is notified, to invalidate kernel caches;
-//! - if it belongs to an account, user or policy, the permissions are read again;
+//! - if it belongs to an account, user, policy or ring key, these are read again;
 //! - if it belongs to a lock, tasks that wait for locks look again;
 //! - if it is a session's record, [`crate::peers`] ends the authority.
 //!
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use record::key::space;
 use runtime::Moment;
-use store::{Changes, Key, MetaStore, Plan, Position, StoreError, Write};
+use store::{Changes, Key, MetaStore, Plan, Position, Space, StoreError, Write};
 use tokio::sync::{Notify, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,9 @@ use crate::peers::Peers;
 use crate::records::{self, RecordCache};
 use crate::times::FEED_INTERVAL;
 use crate::watch::Watches;
+
+/// The spaces whose changes are reported as changes of access.
+const ACCESS_SPACES: [Space; 4] = [space::ACCOUNT, space::USER, space::POLICY, space::RING];
 
 /// Most keys of this session's own writes for which the notification by the change feed is still to
 /// come.
@@ -181,7 +184,7 @@ impl Listener {
                 let (mut access, mut sessions) = (false, false);
                 let mut others = Vec::new();
                 for key in &keys {
-                    access |= [space::ACCOUNT, space::USER, space::POLICY].contains(&key.space());
+                    access |= ACCESS_SPACES.contains(&key.space());
                     if self.peers.notified(key) {
                         self.sessions.notify_one();
                         sessions = true;

@@ -74,6 +74,8 @@ MESSAGES = {
     "InvalidBucketName": "The specified bucket is not valid.",
     "InvalidChunkSizeError": "Only the last chunk is allowed to have a size less than 8192 bytes",
     "InvalidDigest": "The Content-Md5 you specified is not valid.",
+    "InvalidEncryptionAlgorithmError": "The Encryption request you specified is not valid. "
+    "Supported value: AES256.",
     "InvalidLocationConstraint": "The specified location-constraint is not valid",
     "InvalidPart": "One or more of the specified parts could not be found.  The part may not have "
     "been uploaded, or the specified entity tag may not match the part's entity tag.",

@@ -18,6 +18,7 @@ DOCUMENTS = (
     "PutBucketTagging",
     "PutBucketCors",
     "PutBucketLogging",
+    "PutBucketEncryption",
     "PutBucketOwnershipControls",
     "PutPublicAccessBlock",
     "PutObjectTagging",

@@ -17,6 +17,11 @@ OWNERSHIP = (
     b"<OwnershipControls><Rule><ObjectOwnership>BucketOwnerEnforced</ObjectOwnership></Rule>"
     b"</OwnershipControls>"
 )
+ENCRYPTION = (
+    b"<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>"
+    b"<SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>"
+    b"</ServerSideEncryptionConfiguration>"
+)
 CORS = (
     b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin>"
     b"<AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>"
@@ -69,6 +74,9 @@ GOOD = {
     "GetBucketPolicyStatus": Ask("GET /$bucket?policyStatus"),
     "GetBucketLogging": Ask("GET /$bucket?logging"),
     "PutBucketLogging": Ask("PUT /$bucket?logging", body=b"<BucketLoggingStatus/>"),
+    "GetBucketEncryption": Ask("GET /$bucket?encryption"),
+    "PutBucketEncryption": Ask("PUT /$bucket?encryption", body=ENCRYPTION),
+    "DeleteBucketEncryption": Ask("DELETE /$bucket?encryption"),
     "GetBucketCors": Ask("GET /$bucket?cors"),
     "PutBucketCors": Ask("PUT /$bucket?cors", body=CORS),
     "DeleteBucketCors": Ask("DELETE /$bucket?cors"),
@@ -145,7 +153,6 @@ STUBS = {
 
 # Operations of S3 that Ashlar does not serve.
 REFUSED = {
-    "PutBucketEncryption": "PUT /$bucket?encryption",
     "PutBucketReplication": "PUT /$bucket?replication",
     "PutBucketWebsite": "PUT /$bucket?website",
     "PutBucketNotificationConfiguration": "PUT /$bucket?notification",

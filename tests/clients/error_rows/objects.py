@@ -161,13 +161,22 @@ def writes():
 
 
 def refused_headers():
-    served = {
-        "x-amz-server-side-encryption": "AES256",
-        "x-amz-server-side-encryption-customer-algorithm": "AES256",
-    }
-    for header, value in served.items():
-        ask = PUT.but(headers=((header, value),))
-        yield Row("PutObject", header, ask, 501, "NotImplemented", also={"Header": header})
+    mode = "x-amz-server-side-encryption"
+    ask = PUT.but(headers=((mode, "aws:kms:dsse"),))
+    yield Row("PutObject", mode, ask, 501, "NotImplemented", also={"Header": mode})
+    ask = PUT.but(headers=((mode, "aes:kms"),))
+    message = "The encryption method specified is not supported"
+    yield argument("PutObject", "an unknown encryption", ask, mode, "aes:kms", message)
+    ask = PUT.but(headers=((f"{mode}-customer-algorithm", "AES256"),))
+    message = (
+        "Requests specifying Server Side Encryption with Customer provided keys must provide an "
+        "appropriate secret key."
+    )
+    yield argument("PutObject", "no key of the client", ask, mode, "null", message)
+    ask = PUT.but(headers=((f"{mode}-customer-algorithm", "AES192"),))
+    also = {"ArgumentName": mode, "ArgumentValue": "AES192"}
+    code = "InvalidEncryptionAlgorithmError"
+    yield Row("PutObject", "an unknown cipher", ask, 400, code, also=also)
     foreign = READ.more(x_amz_copy_source="/$bucket/small")
     message = "You can only specify a copy source header for copy requests."
     name = "x-amz-copy-source"

@@ -4,6 +4,7 @@
 use http::HeaderMap;
 use s3::acl::AclDocument;
 use s3::cors::CorsConfiguration;
+use s3::encryption::BucketEncryption;
 use s3::request::{
     Arguments, CompleteMultipartUpload, CreateBucket, DeleteObjects, Fields, OwnershipRule,
     PartNumber, PublicAccessBlockConfiguration, PutAcl, Query, parse_ownership_controls,
@@ -26,6 +27,11 @@ pub(crate) fn check(body: &[u8]) {
         } else {
             assert!(configuration.to_xml().len() > CorsConfiguration::BYTES_MAX);
         }
+    }
+    if let Ok(encryption) = BucketEncryption::parse(body) {
+        assert!(encryption.default.is_some() || encryption.blocks_customer_keys.is_some());
+        let again = BucketEncryption::parse(encryption.to_xml().as_bytes());
+        assert_eq!(again.as_ref(), Ok(&encryption));
     }
     if let Ok(rule) = parse_ownership_controls(body) {
         assert!(OwnershipRule::ALL.contains(&rule));

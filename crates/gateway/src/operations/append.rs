@@ -11,14 +11,16 @@ use s3::request::PutObject;
 use s3::{Code, Fault};
 use volume::{FsError, Object, PublishedObject, VolumeError, opaque_tag};
 
+use super::publish::Written;
 use super::{publish, read};
 use crate::call::Call;
+use crate::encryption;
 use crate::http::HttpBody;
 use crate::receive::{self, EtagKind, Placement};
 use crate::translate::{self, checksum_algorithm, etag};
 
-/// Appends to the object. If there is none and the offset is 0, creates it. Returns the object with
-/// its new size.
+/// Appends to the object, in the mode of its encryption. If there is none and the offset is 0,
+/// creates it.
 ///
 /// Faults: `InvalidWriteOffset` if the offset is not the object's size; `NoSuchKey` if there is no
 /// object and the offset is not 0; `InvalidRequest` if the object has further hard links, because
@@ -29,7 +31,7 @@ pub(super) async fn object(
     request: PutObject,
     body: HttpBody,
     offset: u64,
-) -> Result<(PublishedObject, u64), Fault> {
+) -> Result<Written, Fault> {
     let Some(object) = find_at_offset(call, &request.condition, offset).await? else {
         // `If-None-Match: *` ensures that this write creates the object and does not replace one.
         let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
@@ -46,6 +48,8 @@ pub(super) async fn object(
             "The object has several hard links, and an append would change all of them.",
         ));
     }
+    encryption::check_source(&object, None)?;
+    let encryption = object.file().encryption.clone();
     let received =
         receive::content(call, body, Placement::Append(&object), EtagKind::Opaque).await?;
     // Without new bytes there is nothing to commit, and the entity tag stays.
@@ -53,12 +57,12 @@ pub(super) async fn object(
         let (tag, sums) = (*object.tag(), object.file().sums.clone());
         let published =
             PublishedObject { object_changed: object.changed(), tag, sums, version: None };
-        return Ok((published, offset));
+        return Ok(Written { published, size: offset, encryption });
     }
     let sums = combined_sums(&object, &received.sums, received.bytes);
     let tag = Tag::opaque(opaque_tag().map_err(translate::fault)?);
     match call.volume.append(&object, received.staged, received.bytes, tag, sums).await {
-        Ok(published) => Ok((published, offset + received.bytes)),
+        Ok(published) => Ok(Written { published, size: offset + received.bytes, encryption }),
         Err(VolumeError::Fs(FsError::WrongSize)) => Err(Code::EntityTooLarge.into()),
         Err(VolumeError::Fs(FsError::SourceChanged)) => {
             find_at_offset(call, &request.condition, offset).await?;

@@ -6,6 +6,8 @@
 //!
 //! A missing upload takes precedence over errors in the list of parts.
 
+use std::sync::OnceLock;
+
 use http::StatusCode;
 use record::{Sum, SumAlgorithm, SumKind, Tag, Upload};
 use s3::checksum::{Combined, checksum_mismatch, combine, composite};
@@ -23,6 +25,7 @@ use super::lifecycle;
 use super::multipart::upload_id;
 use super::publish::{check_precondition, refusal};
 use crate::call::Call;
+use crate::encryption;
 use crate::http::HttpBody;
 use crate::receive::document;
 use crate::response::S3Response;
@@ -65,8 +68,14 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
         object_size: None,
         condition: write_condition(&request.condition),
     };
+    // The mode of the upload, which the answer names.
+    let mode = OnceLock::new();
     let finish = |upload: &Upload, parts: &[FoundPart]| {
-        finish(upload, parts, &request).map_err(Refusal::Fault)
+        let (requested, own) = (request.encryption.as_ref(), upload.encryption.as_ref());
+        let fits = encryption::check_step(requested, own, false);
+        // A repeated attempt finds the same upload.
+        let _ = mode.set(own.cloned());
+        fits.and_then(|()| finish(upload, parts, &request)).map_err(Refusal::Fault)
     };
     let completed = match call.volume.complete(name, object, id, completion, finish).await {
         Ok(completed) => completed,
@@ -86,6 +95,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.version(translate::shown_new_version(completed.version));
+    response.encryption(mode.get().and_then(Option::as_ref));
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
 }

@@ -15,6 +15,7 @@ use volume::{Backoff, CopyChanges, FsError, NamedBucket, Object, VolumeError};
 use super::multipart::upload_id;
 use super::{acl, lifecycle, locks};
 use crate::call::Call;
+use crate::encryption;
 use crate::quota::{self, Incoming};
 use crate::response::S3Response;
 use crate::summing::{sum_of, sums_of_copy};
@@ -76,7 +77,9 @@ async fn source(call: &Call<'_>, source: &CopySource) -> Result<Object, Fault> {
 pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = CopyObject::parse(&call.arguments())?;
     let (bucket, key) = call.object()?;
-    request.check_not_to_itself(bucket, key)?;
+    let bucket_encrypts = call.rules()?.settings.default_encryption.is_some();
+    request.check_not_to_itself(bucket, key, bucket_encrypts)?;
+    let encryption = encryption::of_new_object(call, request.encryption.as_ref())?;
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
@@ -87,6 +90,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         let object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
+        encryption::check_source(&object, request.source_key.as_deref())?;
         if object.size() > COPY_BYTES_MAX {
             return Err(Fault::because(
                 Code::InvalidRequest,
@@ -116,7 +120,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             acl: acl.clone(),
             sums,
             lock,
-            encryption: call.rules()?.settings.default_encryption.clone(),
+            encryption: encryption.clone(),
         };
         let condition = write_condition(&request.condition);
         let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
@@ -136,6 +140,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.version(translate::shown_new_version(published.version));
+    response.encryption(encryption.as_ref());
     describe_source(&mut response, &object);
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
@@ -157,12 +162,14 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let number = PartNumber::get(request.part);
     // This early check saves work for requests that would fail. The commit checks again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
+    encryption::check_step(request.encryption.as_ref(), upload.encryption.as_ref(), true)?;
     let upload_algorithm = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
     let mut backoff = Backoff::default();
     let (object, part) = loop {
         let object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
+        encryption::check_source(&object, request.source_key.as_deref())?;
         let range = match request.range {
             None => 0..object.size(),
             Some(range) => {
@@ -192,6 +199,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         checksum: sum.map(|sum| s3::response::Checksum { kind: None, ..checksum(sum, 1) }),
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
+    response.encryption(upload.encryption.as_ref());
     describe_source(&mut response, &object);
     Ok(response)
 }

@@ -4,7 +4,7 @@
 //! For example, a PUT with `If-None-Match: *` to an existing key fails before its body is read. If
 //! another client creates the object during the body, the commit fails.
 
-use record::{ObjectHeaders, Tag};
+use record::{Encryption, ObjectHeaders, Tag};
 use s3::conditions::{WritePrecondition, failed};
 use s3::request::PutObject;
 use s3::{Code, Fault};
@@ -12,17 +12,28 @@ use volume::{FsError, NewObject, PublishedObject, VolumeError, opaque_tag};
 
 use super::{acl, locks};
 use crate::call::Call;
+use crate::encryption;
 use crate::http::HttpBody;
 use crate::receive::{self, EtagKind, Placement};
 use crate::translate::{self, condition_name, etag, write_condition};
 
+/// An object that a request wrote.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) published: PublishedObject,
+    /// The size of the object in bytes.
+    pub(super) size: u64,
+    /// The mode of the object's encryption.
+    pub(super) encryption: Option<Encryption>,
+}
+
 /// Receives the content of an object and publishes it, that is, binds its key to it in one commit.
-/// Replaces an existing object. Returns the object and its size in bytes.
+/// Replaces an existing object.
 pub(super) async fn replace(
     call: &Call<'_>,
     request: PutObject,
     body: HttpBody,
-) -> Result<(PublishedObject, u64), Fault> {
+) -> Result<Written, Fault> {
     let (bucket, key) = call.object()?;
     let key = key.as_str().as_bytes();
     // These early checks refuse a request before its body. The commit checks again.
@@ -30,9 +41,9 @@ pub(super) async fn replace(
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
     let etag_kind = etag_kind(call)?;
+    let encryption = encryption::of_new_object(call, request.encryption.as_ref())?;
     check_precondition(call, bucket.as_str(), key, &request.condition).await?;
 
-    let encryption = call.rules()?.settings.default_encryption.clone();
     let placement = Placement::Any(encryption.as_ref());
     let received = receive::content(call, body, placement, etag_kind).await?;
     let tag = match (etag_kind, received.md5) {
@@ -50,13 +61,14 @@ pub(super) async fn replace(
         },
         tag,
         sums: received.sums,
-        encryption,
+        encryption: encryption.clone(),
     };
     let condition = write_condition(&request.condition);
     let size = received.staged.size();
     let bucket = call.named_bucket()?;
     let published = call.volume.put(bucket, key, received.staged, new, condition).await;
-    published.map_err(|error| refusal(error, &request.condition)).map(|published| (published, size))
+    let published = published.map_err(|error| refusal(error, &request.condition))?;
+    Ok(Written { published, size, encryption })
 }
 
 /// Returns the kind of entity tag for uploads into a bucket, from the cached record. This needs no

@@ -20,6 +20,7 @@ use volume::{FsError, Object, VolumeError};
 
 use super::{lifecycle, locks};
 use crate::call::Call;
+use crate::encryption;
 use crate::response::S3Response;
 use crate::translate::{self, checksum, etag, part_count, shown_sum, time};
 
@@ -46,6 +47,7 @@ pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result
 pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response, Fault> {
     let request = GetObject::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
+    encryption::check_source(&object, request.customer_key.as_deref())?;
     let (tag, changed) = (etag(object.tag()), time(object.changed()));
     match request.conditions.decide(&tag, changed) {
         ReadVerdict::Proceed => {}
@@ -218,6 +220,7 @@ fn describe(response: &mut S3Response, object: &Object) {
     response.etag(object.tag());
     response.last_modified(time(object.changed()));
     response.version(object.version);
+    response.encryption(object.file().encryption.as_ref());
     response.set_static(ACCEPT_RANGES, "bytes");
     response.set_static(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
     let kept = &object.file().object;
@@ -266,6 +269,7 @@ fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
 pub(super) async fn attributes(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = GetObjectAttributes::parse(&call.arguments())?;
     let object = find(call, request.version.as_ref()).await?;
+    encryption::check_source(&object, request.customer_key.as_deref())?;
     let requests = |attribute| request.attributes.contains(&attribute);
     let file = object.file();
     let sum = shown_sum(&file.sums);

@@ -96,6 +96,7 @@ impl ConditionValues for PermissionQuestion<'_> {
             | ConditionKey::StorageClass
             | ConditionKey::ServerSideEncryption
             | ConditionKey::KmsKeyId
+            | ConditionKey::CustomerAlgorithm
             | ConditionKey::ObjectOwnership => self.header(key),
             ConditionKey::ExistingObjectTag(tag) => value_of(self.tags_of_object(), tag),
             ConditionKey::RequestObjectTag(tag) => value_of(self.tags_of_request(), tag),

@@ -116,10 +116,13 @@ const ACL_HEADERS: [&str; 6] = [
 ];
 
 /// Other headers of a new object that have condition keys.
-const OBJECT_HEADERS: [&str; 3] = [
+/// The key of a client for SSE-C is not among them, because the gateway stores these headers with an
+/// upload.
+const OBJECT_HEADERS: [&str; 4] = [
     "x-amz-storage-class",
     "x-amz-server-side-encryption",
     "x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-server-side-encryption-customer-algorithm",
 ];
 
 /// Headers of a new object whose values are parsed before policies compare them.

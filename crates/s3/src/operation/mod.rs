@@ -236,15 +236,14 @@ operations! {
     GetBucketCors = GET Bucket "cors" Served anyone "s3:GetBucketCORS";
     PutBucketCors = PUT Bucket "cors" Served anyone "s3:PutBucketCORS";
     DeleteBucketCors = DELETE Bucket "cors" Served anyone "s3:PutBucketCORS";
+    GetBucketEncryption =
+        GET Bucket "encryption" Served anyone "s3:GetEncryptionConfiguration";
+    PutBucketEncryption = PUT Bucket "encryption" Served anyone "s3:PutEncryptionConfiguration";
+    DeleteBucketEncryption =
+        DELETE Bucket "encryption" Served anyone "s3:PutEncryptionConfiguration";
     // Features that the gateway does not have: reading returns the response of a bucket that has
     // never used the feature, and deleting succeeds. Setting is refused, because a client must not
     // believe that the feature is active.
-    GetBucketEncryption =
-        GET Bucket "encryption" Stubbed(NO_ENCRYPTION) anyone "s3:GetEncryptionConfiguration";
-    PutBucketEncryption = PUT Bucket "encryption" Refused anyone "s3:PutEncryptionConfiguration";
-    DeleteBucketEncryption =
-        DELETE Bucket "encryption" Stubbed(NOTHING_TO_DELETE) anyone
-        "s3:PutEncryptionConfiguration";
     GetBucketReplication =
         GET Bucket "replication" Stubbed(NO_REPLICATION) anyone "s3:GetReplicationConfiguration";
     PutBucketReplication = PUT Bucket "replication" Refused anyone "s3:PutReplicationConfiguration";

@@ -33,8 +33,6 @@ const NOT_TRUNCATED: &str = "<IsTruncated>false</IsTruncated>";
 
 // Each `Stubbed` row in the table of operations names one of these constants. A configuration that
 // is stored one day takes its constant along, as the answer while the bucket has none.
-pub(crate) const NO_ENCRYPTION: Stub =
-    Stub::Absent(Code::ServerSideEncryptionConfigurationNotFoundError);
 pub(crate) const NO_REPLICATION: Stub = Stub::Absent(Code::ReplicationConfigurationNotFoundError);
 pub(crate) const NO_WEBSITE: Stub = Stub::Absent(Code::NoSuchWebsiteConfiguration);
 pub(crate) const NO_NOTIFICATIONS: Stub = Stub::Document("NotificationConfiguration", "");

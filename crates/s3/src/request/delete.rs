@@ -1,6 +1,6 @@
 //! Requests that delete one object or many objects.
 
-use super::{Arguments, unserved};
+use super::Arguments;
 use crate::Fault;
 use crate::conditions::{ETagList, StatPrecondition, WritePrecondition};
 use crate::name::{ObjectKey, VersionId};
@@ -26,7 +26,7 @@ impl DeleteObject {
         // S3 has no such precondition for deletions. Ignoring it could delete an object that the
         // client wanted to keep.
         if fields.has("if-none-match") {
-            return Err(unserved::not_implemented("if-none-match"));
+            return Err(Fault::unserved_header("if-none-match"));
         }
         Ok(DeleteObject {
             version: arguments.version()?,

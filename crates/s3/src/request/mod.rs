@@ -3,7 +3,7 @@
 //! Invariant: the value holds everything that the operation needs from the HTTP request. A feature
 //! of S3 that the gateway does not implement is refused here and never ignored, because a client
 //! that requested encryption or a lock must not believe that it was applied. For example, a PUT
-//! with `x-amz-server-side-encryption` fails with `NotImplemented`.
+//! with `x-amz-server-side-encryption: aws:kms:dsse` fails with `NotImplemented`.
 
 mod bucket;
 mod checksum;

@@ -1,5 +1,7 @@
 //! Requests about multipart uploads.
 
+use std::sync::Arc;
+
 use time::OffsetDateTime;
 
 use super::checksum::{ChecksumAlgorithm, ChecksumType, FinalChecksum};
@@ -7,6 +9,7 @@ use super::page::{page, url_encoded};
 use super::{Arguments, unserved, write};
 use crate::acl::RequestedAcl;
 use crate::conditions::{ReadPreconditions, StatPrecondition, WritePrecondition};
+use crate::encryption::{CustomerKey, RequestedEncryption};
 use crate::metadata::Metadata;
 use crate::name::CopySource;
 use crate::range::Range;
@@ -81,6 +84,8 @@ pub struct CreateMultipartUpload {
     pub acl: Option<RequestedAcl>,
     /// The checksum algorithm of the parts, and the checksum type of the object.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// The encryption of the object; `None` for the default of the bucket.
+    pub encryption: Option<RequestedEncryption>,
 }
 
 impl CreateMultipartUpload {
@@ -89,7 +94,7 @@ impl CreateMultipartUpload {
     /// does not support.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CreateMultipartUpload, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_encryption(fields)?;
+        let encryption = RequestedEncryption::parse(fields)?;
         // An append is a `PutObject`; a multipart upload always creates a new object.
         unserved::refuse_append(fields)?;
         // A type without an algorithm has no meaning, and S3 refuses it.
@@ -110,6 +115,7 @@ impl CreateMultipartUpload {
             tags: write::tags(arguments)?,
             acl: RequestedAcl::parse(fields)?,
             checksum,
+            encryption,
         })
     }
 }
@@ -121,15 +127,26 @@ pub struct UploadPart {
     pub upload: UploadIdText,
     /// The number of the part in the multipart upload.
     pub part: PartNumber,
+    /// The encryption that the request names. It must be the upload's: see
+    /// [`RequestedEncryption::check_step`].
+    pub encryption: Option<RequestedEncryption>,
 }
 
 impl UploadPart {
     /// Parses an `UploadPart` request. Fails with `NoSuchUpload`, `InvalidArgument` or
-    /// `NotImplemented`.
+    /// `NotImplemented`, or with the faults of encryption.
     pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPart, Fault> {
-        unserved::refuse_encryption(arguments.fields)?;
+        UploadPart::with(arguments, RequestedEncryption::parse(arguments.fields)?)
+    }
+
+    /// Parses the upload and the number of the part.
+    fn with(
+        arguments: &Arguments<'_>,
+        encryption: Option<RequestedEncryption>,
+    ) -> Result<UploadPart, Fault> {
         unserved::refuse_append(arguments.fields)?;
         Ok(UploadPart {
+            encryption,
             // The part number comes first: a malformed number is `InvalidArgument`, even if the
             // upload id is malformed, too.
             part: PartNumber::parse(arguments.query.get("partNumber")?.unwrap_or_default())?,
@@ -151,6 +168,10 @@ pub struct UploadPartCopy {
     pub range: Option<Range>,
     /// The preconditions on the source.
     pub source_conditions: ReadPreconditions,
+    /// The encryption that the request names: see [`UploadPart::encryption`].
+    pub encryption: Option<RequestedEncryption>,
+    /// The key of the client, with which the source is encrypted.
+    pub source_key: Option<Arc<CustomerKey>>,
 }
 
 impl UploadPartCopy {
@@ -158,8 +179,12 @@ impl UploadPartCopy {
     /// copy source and of the range.
     pub fn parse(arguments: &Arguments<'_>) -> Result<UploadPartCopy, Fault> {
         let fields = arguments.fields;
-        let UploadPart { upload, part } = UploadPart::parse(arguments)?;
+        let encryption = RequestedEncryption::parse_for_copy(fields)?;
+        let source_key = CustomerKey::of_copy_source(fields)?;
+        let UploadPart { upload, part, encryption } = UploadPart::with(arguments, encryption)?;
         Ok(UploadPartCopy {
+            encryption,
+            source_key,
             upload,
             part,
             source: CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?,
@@ -184,6 +209,9 @@ pub struct CompleteMultipartUpload {
     pub checksum_type: Option<ChecksumType>,
     /// The precondition, which the commit checks.
     pub condition: WritePrecondition,
+    /// The encryption that the request names: see [`UploadPart::encryption`]. A key of the client
+    /// may be left out.
+    pub encryption: Option<RequestedEncryption>,
 }
 
 /// A part in the document of `CompleteMultipartUpload`.
@@ -206,8 +234,9 @@ impl CompleteMultipartUpload {
     /// object size.
     pub fn parse(arguments: &Arguments<'_>, body: &[u8]) -> Result<CompleteMultipartUpload, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_encryption(fields)?;
+        let encryption = RequestedEncryption::parse(fields)?;
         Ok(CompleteMultipartUpload {
+            encryption,
             upload: UploadIdText::from_query(arguments)?,
             parts: parts(body)?,
             object_size: fields.get("x-amz-mp-object-size")?.map(object_size).transpose()?,

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-use super::{Arguments, Fields, PutObject, Query, unserved};
+use super::{Arguments, Fields, PutObject, Query};
 use crate::Fault;
 use crate::auth::VerifiedForm;
 use crate::fields::invalid;
@@ -40,7 +40,7 @@ impl PostObject {
         // Locks in forms are not implemented. Ignoring them would store an object without the
         // protection that the form requests.
         if let Some(name) = fields.names("x-amz-object-lock-").first() {
-            return Err(unserved::not_implemented(name));
+            return Err(Fault::unserved_header(name));
         }
         let mut put = PutObject::parse(&Arguments { query: &query, fields, anonymous })?;
         if let Some(document) = form.get("tagging") {

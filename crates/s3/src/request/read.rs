@@ -1,9 +1,12 @@
 //! Requests that read one object: `GetObject`, `HeadObject`, `GetObjectAttributes`.
 
+use std::sync::Arc;
+
 use time::OffsetDateTime;
 
-use super::{Arguments, PartNumber, unserved};
+use super::{Arguments, PartNumber};
 use crate::conditions::{ReadPreconditions, parse_http_date};
+use crate::encryption::CustomerKey;
 use crate::name::VersionId;
 use crate::range::Range;
 use crate::{Code, Fault};
@@ -24,6 +27,8 @@ pub struct GetObject {
     pub checksum: bool,
     /// Response headers that replace the stored ones: lower-case names with their values.
     pub overrides: Vec<(&'static str, String)>,
+    /// The key of the client, with which the object is encrypted.
+    pub customer_key: Option<Arc<CustomerKey>>,
     /// The header `If-Range`: the ETag or time of the object to which the range applies. See
     /// `range_for`.
     if_range: Option<String>,
@@ -43,11 +48,11 @@ impl GetObject {
     /// Parses a `GetObject` or `HeadObject` request.
     ///
     /// Fails with `InvalidRequest` for overrides in an anonymous request, and for a range together
-    /// with a part; with `InvalidArgument` for control characters in an override; with
-    /// `NotImplemented` for encryption with a key of the client.
+    /// with a part; with `InvalidArgument` for control characters in an override; with the faults of
+    /// [`CustomerKey::for_read`].
     pub fn parse(arguments: &Arguments<'_>) -> Result<GetObject, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_encryption(fields)?;
+        let customer_key = CustomerKey::for_read(fields)?;
         let part = match arguments.query.get("partNumber")? {
             None => None,
             Some(text) => Some(PartNumber::parse(text)?),
@@ -69,6 +74,7 @@ impl GetObject {
                 .get("x-amz-checksum-mode")?
                 .is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")),
             overrides: overrides(arguments)?,
+            customer_key,
             if_range: fields.get("if-range")?.map(str::to_owned),
         })
     }
@@ -137,14 +143,16 @@ pub struct GetObjectAttributes {
     pub max_parts: u32,
     /// Lists only parts with a number above this one; 0 lists all.
     pub part_marker: u32,
+    /// The key of the client, with which the object is encrypted.
+    pub customer_key: Option<Arc<CustomerKey>>,
 }
 
 impl GetObjectAttributes {
-    /// Parses a `GetObjectAttributes` request. Fails with `InvalidArgument`, or with
-    /// `InvalidRequest` if no attribute is requested.
+    /// Parses a `GetObjectAttributes` request. Fails with `InvalidArgument`, with `InvalidRequest`
+    /// if no attribute is requested, or with the faults of [`CustomerKey::for_read`].
     pub fn parse(arguments: &Arguments<'_>) -> Result<GetObjectAttributes, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_encryption(fields)?;
+        let customer_key = CustomerKey::for_read(fields)?;
         let list = fields.joined("x-amz-object-attributes")?.unwrap_or_default();
         let attributes = list
             .split(',')
@@ -177,6 +185,7 @@ impl GetObjectAttributes {
             attributes,
             max_parts: count("x-amz-max-parts")?.unwrap_or(1000).min(1000),
             part_marker: count("x-amz-part-number-marker")?.unwrap_or(0),
+            customer_key,
         })
     }
 }

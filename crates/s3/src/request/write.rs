@@ -1,9 +1,12 @@
 //! Requests that write one object: `PutObject`, `CopyObject`.
 
+use std::sync::Arc;
+
 use super::checksum::ChecksumAlgorithm;
 use super::{Arguments, Fields, WRITE_OFFSET, unserved};
 use crate::acl::RequestedAcl;
 use crate::conditions::{ReadPreconditions, WritePrecondition};
+use crate::encryption::{CustomerKey, RequestedEncryption};
 use crate::metadata::Metadata;
 use crate::name::{BucketName, CopySource, ObjectKey};
 use crate::tagging::TagSet;
@@ -23,16 +26,17 @@ pub struct PutObject {
     /// The size in bytes that the existing object must have, to which the body is appended; 0 also
     /// creates the object if it does not exist. `None` replaces the object.
     pub append_at: Option<u64>,
+    /// The encryption of the object; `None` for the default of the bucket.
+    pub encryption: Option<RequestedEncryption>,
 }
 
 impl PutObject {
-    /// Parses a `PutObject` request. Fails with the faults of metadata, tags, ACL and precondition,
-    /// or with `NotImplemented` or `InvalidRequest` for a feature that is not implemented.
+    /// Parses a `PutObject` request. Fails with the faults of encryption, metadata, tags, ACL and
+    /// precondition, or with `NotImplemented` or `InvalidRequest` for a feature that is not
+    /// implemented.
     pub fn parse(arguments: &Arguments<'_>) -> Result<PutObject, Fault> {
-        // Encryption is refused and never ignored: the client must not believe that the object is
-        // encrypted.
-        unserved::refuse_encryption(arguments.fields)?;
         Ok(PutObject {
+            encryption: RequestedEncryption::parse(arguments.fields)?,
             metadata: Metadata::parse(arguments.fields)?,
             tags: tags(arguments)?,
             acl: RequestedAcl::parse(arguments.fields)?,
@@ -85,6 +89,11 @@ pub struct CopyObject {
     pub acl: Option<RequestedAcl>,
     /// The precondition on the destination, which the commit checks.
     pub condition: WritePrecondition,
+    /// The encryption of the copy; `None` for the default of the bucket. It never comes from the
+    /// source.
+    pub encryption: Option<RequestedEncryption>,
+    /// The key of the client, with which the source is encrypted.
+    pub source_key: Option<Arc<CustomerKey>>,
     /// True if the request names a storage class, even the default one.
     has_storage_class: bool,
 }
@@ -104,7 +113,8 @@ impl CopyObject {
     /// source.
     pub fn parse(arguments: &Arguments<'_>) -> Result<CopyObject, Fault> {
         let fields = arguments.fields;
-        unserved::refuse_encryption(fields)?;
+        let encryption = RequestedEncryption::parse_for_copy(fields)?;
+        let source_key = CustomerKey::of_copy_source(fields)?;
         unserved::refuse_append(fields)?;
         let source = CopySource::parse(fields.get("x-amz-copy-source")?.unwrap_or_default())?;
         // The metadata is parsed even if the source's metadata is used, so that a malformed header
@@ -136,13 +146,22 @@ impl CopyObject {
             checksum: ChecksumAlgorithm::requested(fields)?,
             acl: RequestedAcl::parse(fields)?,
             condition: WritePrecondition::parse(fields)?,
+            encryption,
+            source_key,
         })
     }
 
-    /// Refuses a copy of an object to itself that would change nothing.
+    /// Refuses a copy of an object to itself that would change nothing. As in S3, a request that
+    /// names an encryption changes the object, and so does each request if the bucket encrypts new
+    /// objects by default: `bucket_encrypts`.
     ///
     /// Fails with `InvalidRequest`.
-    pub fn check_not_to_itself(&self, bucket: &BucketName, key: &ObjectKey) -> Result<(), Fault> {
+    pub fn check_not_to_itself(
+        &self,
+        bucket: &BucketName,
+        key: &ObjectKey,
+        bucket_encrypts: bool,
+    ) -> Result<(), Fault> {
         // A copy of an older version to its own key restores this version, so it changes the
         // object.
         let same = self.source.bucket == *bucket
@@ -152,6 +171,8 @@ impl CopyObject {
             || matches!(self.tags, Directive::Replace(_))
             || self.labels.website_redirect.is_some()
             || self.has_storage_class
+            || self.encryption.is_some()
+            || bucket_encrypts
             || self.checksum.is_some();
         if same && !changes {
             return Err(Fault::because(

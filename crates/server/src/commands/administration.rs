@@ -7,7 +7,7 @@ use store::MetaStore;
 
 use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
-use crate::{founding, operator};
+use crate::{founding, operator, rings};
 use problem::Problem;
 
 /// The administration of a volume, and the metadata store that was opened for it.
@@ -31,10 +31,16 @@ impl Administration {
             );
         }
         founding::check_present(settings, doing).await?;
-        let store = engines::meta(settings, Use::Administer).await?;
+        let (rings, store) = rings::over(engines::meta(settings, Use::Administer).await?);
         let admin = operator::over(Arc::clone(&store));
         match admin.has_volume().await {
-            Ok(true) => Ok(Administration { admin, store }),
+            Ok(true) => match rings::open_for_command(&rings, settings).await {
+                Ok(()) => Ok(Administration { admin, store }),
+                Err(problem) => {
+                    store.close().await;
+                    Err(problem)
+                }
+            },
             Ok(false) => {
                 store.close().await;
                 Err(founding::no_volume(settings, doing))
@@ -56,6 +62,11 @@ impl Administration {
         let done = command(&administration.admin).await;
         administration.close().await;
         Ok(done)
+    }
+
+    /// Returns the metadata store.
+    pub(super) fn store(&self) -> &Arc<dyn MetaStore> {
+        &self.store
     }
 
     /// Closes the store.

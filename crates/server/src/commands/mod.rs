@@ -19,6 +19,7 @@ pub(crate) mod pages;
 pub(crate) mod policy;
 mod refusal;
 pub(crate) mod remote;
+pub(crate) mod ring;
 pub(crate) mod stats;
 pub(crate) mod token;
 pub(crate) mod trash;

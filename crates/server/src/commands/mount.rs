@@ -225,7 +225,12 @@ async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Re
     let master = credentials::master_key_of_mount(&volume)?;
     let facts = session_facts(&folder, &mount);
     let backend = backend::open((&volume, &open), facts, seed, Some(link.ledger()), meta).await?;
-    if let Err(problem) = peer_reads::connect(&volume, &open, &backend, master.as_ref()).await {
+    let opened = backend.rings.open(&volume, master.as_ref()).await;
+    let connected = match opened {
+        Ok(()) => peer_reads::connect(&volume, &open, &backend, master.as_ref()).await,
+        Err(problem) => Err(problem),
+    };
+    if let Err(problem) = connected {
         // The session stays open, because the keeper may start another worker for it.
         backend.hand_over().await;
         return Err(problem);

@@ -11,6 +11,7 @@ use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::VersionStamp;
 
+use super::upkeep::Existing;
 use super::{refusal, upkeep};
 use crate::config::VolumeSettings;
 use crate::output::say;
@@ -82,8 +83,8 @@ impl TrashCommand {
 pub(crate) async fn run(settings: VolumeSettings, command: TrashCommand) -> Result<(), Problem> {
     let (bucket, doing) = command.doing();
     // The block store is opened, too, because deleted items free their blocks.
-    let (meta, sole) = upkeep::existing(&settings, &doing).await?;
-    let blocks = engines::blocks(&settings.blocks, upkeep::seed()?).await?;
+    let Existing { meta, sole, rings } = upkeep::existing(&settings, &doing).await?;
+    let blocks = engines::blocks(&settings.blocks, upkeep::seed()?, rings.keys()).await?;
     let admin = operator::over(Arc::clone(&meta));
     let done = match admin.trash(blocks.store, &bucket, sole).await {
         Ok(trash) => {

@@ -17,8 +17,9 @@ use crate::config::{MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
 use crate::outcome::Outcome;
 use crate::output::say;
+use crate::rings::VolumeRings;
 use crate::table::{Cell, Printing, print_properties};
-use crate::{credentials, founding, operator};
+use crate::{credentials, founding, operator, rings};
 use problem::Problem;
 
 #[derive(Debug, Args)]
@@ -52,8 +53,8 @@ pub(crate) struct Gc {
 /// Runs `ashlar fsck`: checks that records and blocks agree, and prints the findings.
 pub(crate) async fn fsck(settings: VolumeSettings, command: Fsck) -> Result<Outcome, Problem> {
     let doing = "check the volume";
-    let (meta, _) = existing(&settings, doing).await?;
-    let blocks = engines::blocks(&settings.blocks, seed()?).await?;
+    let Existing { meta, rings, .. } = existing(&settings, doing).await?;
+    let blocks = engines::blocks(&settings.blocks, seed()?, rings.keys()).await?;
     let bar = Bar::new();
     let report = operator::over(Arc::clone(&meta)).check(blocks.store, &bar).await;
     bar.0.finish_and_clear();
@@ -114,8 +115,8 @@ fn print_report(report: &Report, printing: Printing) {
 /// limit.
 pub(crate) async fn gc(settings: VolumeSettings, command: Gc) -> Result<Outcome, Problem> {
     let doing = "collect garbage";
-    let (meta, sole) = existing(&settings, doing).await?;
-    let blocks = engines::blocks(&settings.blocks, seed()?).await?;
+    let Existing { meta, sole, rings } = existing(&settings, doing).await?;
+    let blocks = engines::blocks(&settings.blocks, seed()?, rings.keys()).await?;
     let sweep = SweepOptions {
         scope: if command.all { SweepScope::All } else { SweepScope::Unswept },
         dry_run: command.dry_run,
@@ -169,13 +170,18 @@ fn say_collected(deleted: bool, collected: &Collected) {
     ));
 }
 
-/// Opens the metadata store of an existing volume. The second value is true if no other process can
-/// serve the volume, because the engine's locks ensure it. Fails if the database does not exist:
+/// The metadata store of an existing volume.
+pub(super) struct Existing {
+    pub(super) meta: Arc<dyn MetaStore>,
+    /// True if no other process can serve the volume, because the engine's locks ensure it.
+    pub(super) sole: bool,
+    /// The ring keys of the volume.
+    pub(super) rings: Arc<VolumeRings>,
+}
+
+/// Opens the metadata store of an existing volume, and its ring keys. Fails if the database does not exist:
 /// opening it would create an empty one, and the check of an empty one finds nothing wrong.
-pub(super) async fn existing(
-    settings: &VolumeSettings,
-    doing: &str,
-) -> Result<(Arc<dyn MetaStore>, bool), Problem> {
+pub(super) async fn existing(settings: &VolumeSettings, doing: &str) -> Result<Existing, Problem> {
     let absent = || founding::no_volume(settings, doing);
     founding::check_present(settings, doing).await?;
     let meta = match &settings.meta {
@@ -189,11 +195,13 @@ pub(super) async fn existing(
         MetaPlace::Server(_) => engines::meta(settings, Use::Administer).await?,
     };
     let sole = meta.limits().serves_one;
+    let (rings, meta) = rings::over(meta);
     // Before the block store, because opening a directory of blocks would create it.
     match operator::over(Arc::clone(&meta)).has_volume().await {
         Ok(true) => {
             founding::check_folder(settings, &meta, false).await?;
-            Ok((meta, sole))
+            rings::open_for_command(&rings, settings).await?;
+            Ok(Existing { meta, sole, rings })
         }
         Ok(false) => Err(absent()),
         Err(error) => Err(problem(settings, doing, error)),

@@ -11,6 +11,7 @@ mod console_url;
 mod delay;
 mod expires;
 mod grace;
+mod kms;
 mod memory;
 mod openid;
 mod options;
@@ -39,6 +40,7 @@ pub(crate) use choice::{
 pub(crate) use delay::Delay;
 pub(crate) use expires::Expires;
 pub(crate) use grace::Grace;
+pub(crate) use kms::{KmsPlace, KmsSettings};
 pub(crate) use openid::{OpenIdLogin, OpenIdRole};
 pub(crate) use options::{Common, File, Mounting, Opening, Serving, Watching};
 pub(crate) use owner::Owner;
@@ -70,6 +72,9 @@ pub(crate) struct VolumeSettings {
     pub(crate) deletion_grace: Grace,
     pub(crate) blocks: BlocksPlace,
     pub(crate) master_key_file: PathBuf,
+    /// The earlier master key, while the master key is replaced.
+    pub(crate) old_master_key_file: Option<PathBuf>,
+    pub(crate) kms: KmsSettings,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
 }
@@ -227,13 +232,25 @@ impl Common {
             Some(url) => BlocksPlace::parse(&url)?,
             None => BlocksPlace::Folder(data_dir.join("blocks")),
         };
-        let master_key_file = common.master_key_file.filter(|path| !path.as_os_str().is_empty());
+        let file = |path: Option<PathBuf>| path.filter(|path| !path.as_os_str().is_empty());
+        let master_key_file = file(common.master_key_file);
+        let kms = KmsSettings {
+            place: common.kms,
+            token_file: file(common.kms_token_file),
+            role: text(common.kms_role),
+            secret_file: file(common.kms_secret_file),
+            authorities_file: file(common.kms_authorities_file),
+            certificate_file: file(common.kms_certificate_file),
+            key_file: file(common.kms_key_file),
+        };
         Ok(VolumeSettings {
             meta,
             metadata_durability: common.metadata_durability.unwrap_or_default(),
             deletion_grace: common.deletion_grace.unwrap_or_default(),
             blocks,
             master_key_file: master_key_file.unwrap_or_else(|| data_dir.join("master.key")),
+            old_master_key_file: file(common.old_master_key_file),
+            kms,
             log: text(common.log).unwrap_or_else(|| "info".to_owned()),
             log_format: common.log_format.unwrap_or_default(),
             data_dir,
@@ -415,6 +432,7 @@ impl ServeSettings {
 }
 
 /// Returns the settings in force as a configuration file with the same effect.
+#[expect(clippy::too_many_lines, reason = "one line for each setting")]
 pub(crate) fn in_force(
     volume: &VolumeSettings,
     open: &OpenSettings,
@@ -428,6 +446,14 @@ pub(crate) fn in_force(
         blocks: Some(volume.blocks.to_string()),
         data_dir: Some(volume.data_dir.clone()),
         master_key_file: Some(volume.master_key_file.clone()),
+        old_master_key_file: volume.old_master_key_file.clone(),
+        kms: volume.kms.place.clone(),
+        kms_token_file: volume.kms.token_file.clone(),
+        kms_role: volume.kms.role.clone(),
+        kms_secret_file: volume.kms.secret_file.clone(),
+        kms_authorities_file: volume.kms.authorities_file.clone(),
+        kms_certificate_file: volume.kms.certificate_file.clone(),
+        kms_key_file: volume.kms.key_file.clone(),
         log: Some(volume.log.clone()),
         log_format: Some(volume.log_format),
         mount_read_only: Some(mount.read_only),

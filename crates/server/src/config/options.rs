@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use edge::Network;
 
 use super::{
-    AccessLogFormat, CoherenceClass, Delay, DurabilityClass, Grace, LogFormat, OpenIdRole, Owner,
-    OwnershipClass, Size, Umask,
+    AccessLogFormat, CoherenceClass, Delay, DurabilityClass, Grace, KmsPlace, LogFormat,
+    OpenIdRole, Owner, OwnershipClass, Size, Umask,
 };
 
 /// Returns the parser of a switch that is often set by a variable. It accepts `true`, `yes`, `on`
@@ -111,6 +111,32 @@ options! {
         /// The first start creates it [default: DATA_DIR/master.key]
         #[arg(value_name = "FILE", global = true)]
         master_key_file: PathBuf = "ASHLAR_MASTER_KEY_FILE",
+        /// The file with the earlier master key, while the master key is replaced: from before
+        /// `ashlar ring rewrap` until its end [default: none]
+        #[arg(value_name = "FILE", global = true)]
+        old_master_key_file: PathBuf = "ASHLAR_OLD_MASTER_KEY_FILE",
+        /// The key management service for SSE-KMS: static:NAME=file:PATH,NAME=file:PATH or
+        /// vault:URL or kes:URL [default: none]
+        #[arg(value_name = "KMS", global = true)]
+        kms: KmsPlace = "ASHLAR_KMS",
+        /// The file with the token for Vault [default: none]
+        #[arg(value_name = "FILE", global = true)]
+        kms_token_file: PathBuf = "ASHLAR_KMS_TOKEN_FILE",
+        /// The id of the AppRole for Vault, if there is no token [default: none]
+        #[arg(value_name = "ID", global = true)]
+        kms_role: String = "ASHLAR_KMS_ROLE",
+        /// The file with the secret id of the AppRole for Vault [default: none]
+        #[arg(value_name = "FILE", global = true)]
+        kms_secret_file: PathBuf = "ASHLAR_KMS_SECRET_FILE",
+        /// The certificate authorities of the KMS, in PEM [default: those of the system]
+        #[arg(value_name = "FILE", global = true)]
+        kms_authorities_file: PathBuf = "ASHLAR_KMS_AUTHORITIES_FILE",
+        /// The certificate of this process for KES, in PEM [default: none]
+        #[arg(value_name = "FILE", global = true)]
+        kms_certificate_file: PathBuf = "ASHLAR_KMS_CERTIFICATE_FILE",
+        /// The private key of the certificate for KES, in PEM [default: none]
+        #[arg(value_name = "FILE", global = true)]
+        kms_key_file: PathBuf = "ASHLAR_KMS_KEY_FILE",
         /// The log level: error, warn, info, debug, trace, or filters such as info,access=debug
         /// [default: info]
         #[arg(value_name = "LEVEL", global = true)]

@@ -13,8 +13,9 @@ use record::{
     Account, BlockId, Bucket, BucketConfig, BucketConfigKind, Content, DecodeError, Dentry, Expiry,
     File, FileLocks, Group, HeartbeatRecord, HiddenBlock, Hold, Ino, Inode, InodeBody, JobRecord,
     Kind, LastUse, LockKeeping, MapPage, Mark, Nonce, NullVersion, Orphan, PageRef, Part, PartSums,
-    PolicyRecord, Sequence, SessionRecord, Slice, SlotRecord, Superseded, SweptRecord, Upload,
-    UploadState, User, Version, VersionStamp, VolumeRecord, XattrPlace, XattrValue,
+    PolicyRecord, RewrapRecord, RingKeyRecord, RingNumber, RingState, Sequence, SessionRecord,
+    Slice, SlotRecord, Superseded, SweptRecord, Upload, UploadState, User, Version, VersionStamp,
+    VolumeRecord, XattrPlace, XattrValue,
 };
 use session::scan::{block_of, blocks_of, ino_of, nonce_of, walk};
 use session::{VolumeError, session_in_key};
@@ -355,6 +356,7 @@ impl Inventory {
             space::USER => {
                 User::decode(key, value).map_err(failed)?;
             }
+            space::RING => check_ring(key, value)?,
             space::JOB => {
                 JobRecord::decode(key, value).map_err(failed)?;
             }
@@ -542,6 +544,21 @@ async fn walk_counters(
             None => return Ok(()),
         }
     }
+}
+
+/// Checks a record of the ring.
+fn check_ring(key: &Key, value: &Value) -> Result<(), String> {
+    let number = key.suffix().try_into().map(|bytes| RingNumber(u32::from_be_bytes(bytes)));
+    let checked = if *key == key::ring_state() {
+        RingState::decode(key, value).map(|_| ())
+    } else if *key == key::rewrap() {
+        RewrapRecord::decode(key, value).map(|_| ())
+    } else if number.is_ok_and(|number| *key == key::ring_key(number)) {
+        RingKeyRecord::decode(key, value).map(|_| ())
+    } else {
+        return Err("not the key of a record of the ring".to_owned());
+    };
+    checked.map_err(|error| error.to_string())
 }
 
 fn space_name(space: Space) -> &'static str {

@@ -3,8 +3,8 @@
 //! Roles. A view (the S3 gateway or a mount) finds an [`Object`], which pins the epoch: as long as
 //! the value exists, blocks that the object names are not deleted. The view reads the content from
 //! that object alone. For example, a GET that began before an overwrite returns the old bytes to
-//! its end. To write, the view streams a body into a [`ContentWriter`], which stages its blocks,
-//! and [`Volume::put`] publishes the staged content.
+//! its end. To write, the view streams a body into a [`content::ContentWriter`], which stages its
+//! blocks, and [`Volume::put`] publishes the staged content.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};

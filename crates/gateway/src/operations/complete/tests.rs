@@ -72,6 +72,7 @@ fn request(algorithm: Option<ChecksumAlgorithm>) -> CompleteMultipartUpload {
         object_size: None,
         checksum: None,
         checksum_type: None,
+        encryption: None,
         condition: WritePrecondition::None,
     }
 }

@@ -16,7 +16,11 @@ use crate::http::{HttpBody, Served};
 use crate::{Gateway, Settings};
 
 /// Headers of `CreateMultipartUpload`, each with a condition that they satisfy.
-const DEMANDS: [(&[(&str, &str)], &str); 5] = [
+const DEMANDS: [(&[(&str, &str)], &str); 6] = [
+    (
+        &[("x-amz-server-side-encryption-customer-algorithm", "AES256")],
+        r#"{"Null":{"s3:x-amz-server-side-encryption-customer-algorithm":"true"}}"#,
+    ),
     (
         &[("x-amz-server-side-encryption", "AES256")],
         r#"{"StringNotEquals":{"s3:x-amz-server-side-encryption":"AES256"}}"#,

@@ -137,6 +137,7 @@ const HEADERS: &[&[(&str, &str)]] = &[
     ],
     &[
         ("if-none-match", "*"),
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
         ("x-amz-copy-source", "/src/from"),
         ("x-amz-rename-source", "/from"),
         ("x-amz-grant-full-control", "id=a"),

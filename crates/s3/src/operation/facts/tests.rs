@@ -198,3 +198,48 @@ fn a_permission_keeps_the_key_of_its_object() {
         assert_eq!(permission.resource.key(), Some(&key));
     }
 }
+
+#[test]
+fn encryption_has_values_only_for_actions_that_make_an_object() {
+    const MODE: &str = "x-amz-server-side-encryption";
+    const KMS_KEY: &str = "x-amz-server-side-encryption-aws-kms-key-id";
+    const ALGORITHM: &str = "x-amz-server-side-encryption-customer-algorithm";
+    let list = [(MODE, "aws:kms"), (KMS_KEY, "k"), (ALGORITHM, "AES256")];
+    for &operation in Operation::ALL {
+        if operation.needs_no_permission() || operation == Operation::DeleteObjects {
+            continue;
+        }
+        let others = [("x-amz-copy-source", "src/k"), ("x-amz-rename-source", "k")];
+        let all = demand(operation, "", &[&list[..], &others].concat());
+        let [own, others @ ..] = all.as_slice() else { panic!("{operation:?}") };
+        let makes = operation.makes_an_object();
+        for (name, value) in list {
+            let expected = makes.then_some(value);
+            assert_eq!(own.facts.header(name), expected, "{operation:?}");
+        }
+        let sources = others.iter().filter(|one| one.action.starts_with("s3:Get"));
+        assert!(sources.into_iter().all(|one| one.facts.header(MODE).is_none()));
+    }
+    // An append keeps the encryption of the object.
+    let appended =
+        facts(Operation::PutObject, "", &[(MODE, "AES256"), ("x-amz-write-offset-bytes", "7")]);
+    assert_eq!(appended.header(MODE), None);
+}
+
+#[test]
+fn the_stored_headers_of_an_upload_contain_no_key_of_a_client() {
+    let headers: HeaderMap = [
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-server-side-encryption-customer-key", "secret"),
+        ("x-amz-server-side-encryption-customer-key-md5", "sum"),
+    ]
+    .into_iter()
+    .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+    .collect();
+    let stored = RequestFacts::upload_headers(Fields::new(&headers, &[]));
+    let algorithm = "x-amz-server-side-encryption-customer-algorithm";
+    assert_eq!(stored, [(algorithm.to_owned(), "AES256".to_owned())]);
+    let mut facts = RequestFacts::default();
+    facts.continue_upload(&stored);
+    assert_eq!(facts.header(algorithm), Some("AES256"));
+}

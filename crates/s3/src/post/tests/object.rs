@@ -86,7 +86,7 @@ fn s3_a9_fields_count_as_headers() {
 #[test]
 fn s3_a9_fields_of_unsupported_features_are_refused() {
     refused(&[("acl", "nonsense")], Code::InvalidArgument);
-    refused(&[("x-amz-server-side-encryption", "AES256")], Code::NotImplemented);
+    refused(&[("x-amz-server-side-encryption", "aws:kms:dsse")], Code::NotImplemented);
     refused(&[("x-amz-object-lock-mode", "GOVERNANCE")], Code::NotImplemented);
     refused(&[("tagging", "invalid")], Code::MalformedXML);
     refused(&[("tagging", "<Tagging/>"), ("x-amz-tagging", "a=b")], Code::InvalidArgument);

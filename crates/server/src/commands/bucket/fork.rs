@@ -6,6 +6,7 @@ use std::time::Duration;
 use admin::{AdminError, BucketFork, ForkWatch, Forked};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::commands::upkeep::Existing;
 use crate::commands::{dump, refusal, upkeep};
 use crate::config::VolumeSettings;
 use crate::output::say;
@@ -29,8 +30,8 @@ impl Fork {
     pub(super) async fn run(&self, settings: &VolumeSettings) -> Result<(), Problem> {
         let Fork { source, target } = self;
         let doing = format!("fork the bucket {source:?} as {target:?}");
-        let (meta, sole) = upkeep::existing(settings, &doing).await?;
-        let blocks = engines::blocks(&settings.blocks, upkeep::seed()?).await?;
+        let Existing { meta, sole, rings } = upkeep::existing(settings, &doing).await?;
+        let blocks = engines::blocks(&settings.blocks, upkeep::seed()?, rings.keys()).await?;
         let bar = Bar::new();
         let fork = BucketFork { source, target, sole };
         let admin = operator::over(Arc::clone(&meta));

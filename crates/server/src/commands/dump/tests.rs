@@ -6,7 +6,7 @@ use store::{CounterKey, Key, Plan, Verdict, Write as Change};
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::{BlocksPlace, DurabilityClass, Grace, LogFormat};
+use crate::config::{BlocksPlace, DurabilityClass, Grace, KmsSettings, LogFormat};
 
 /// The settings of a command over a database in a folder.
 fn settings(folder: &TempDir, name: &str) -> VolumeSettings {
@@ -17,6 +17,8 @@ fn settings(folder: &TempDir, name: &str) -> VolumeSettings {
         deletion_grace: Grace::Auto,
         blocks: BlocksPlace::Memory,
         master_key_file: folder.path().join("master.key"),
+        old_master_key_file: None,
+        kms: KmsSettings::default(),
         log: "off".to_owned(),
         log_format: LogFormat::Text,
     }
