@@ -146,9 +146,9 @@ impl Volume {
         }
     }
 
-    /// Returns a receiver whose value changes when accounts, users, policies or ring keys may have changed in
-    /// the store, within about [`session::FEED_INTERVAL`], also for changes of other processes. The
-    /// value itself has no meaning.
+    /// Returns a receiver whose value changes when accounts, users, policies or ring keys may have
+    /// changed in the store, within about [`session::FEED_INTERVAL`], also for changes of other
+    /// processes. The value itself has no meaning.
     pub fn access_changes(&self) -> watch::Receiver<u64> {
         self.session.access_changes()
     }
