@@ -23,7 +23,7 @@ use record::{
     BlockId, Content, File, HiddenBlock, INODE_SLICES_MAX, Ino, Inode, InodeBody, MapPage, Mark,
     Orphan, PAGE_SLICES_MAX, PART_SUMS_PAGE, PageRef, RetainUntil, Slice, Sum, Tag,
 };
-use store::{Guard, Key, Plan, Value, Write};
+use store::{Guard, Key, Plan, Write};
 
 use super::attributes::AttributeChange;
 use super::{KnownInode, NodeName, clear_self_contained, keeping};
@@ -37,8 +37,10 @@ use crate::{Assumption, FoundNode, FsError, Halt};
 
 pub(super) mod first;
 mod relocate;
+mod shared_range;
 
 pub use relocate::{DestageContent, RelocateContent, Relocated};
+pub use shared_range::SharedRange;
 
 /// A change of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,24 +73,6 @@ pub enum ContentChange {
     /// Let a range name the blocks of a range of another file, or of another range of the same
     /// file.
     Share(SharedRange),
-}
-
-/// A range of a file that will name the blocks of another range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedRange {
-    /// The range in the file that changes. If it ends after the end of the file, the file grows.
-    pub range: Range<u64>,
-    /// The slices of the range, sorted by position, without overlap. Gaps between them become
-    /// holes.
-    pub slices: Vec<Slice>,
-    /// The inode number of the file from which the slices were read.
-    pub source: Ino,
-    /// The inode's record of that file, as the slices were read. The change fails if it has
-    /// changed.
-    pub record: Value,
-    /// The source's entity tag if the range is the complete source. If the range also becomes the
-    /// complete file, the file gets this tag.
-    pub tag: Option<Tag>,
 }
 
 /// Changes a file's content. One round trip if the file, and the pages that change, are cached. The
@@ -206,24 +190,6 @@ impl Planner for WriteContent<'_> {
     }
 }
 
-impl SharedRange {
-    /// Guards that the source still has the slices that were read. Fails with `SourceChanged`.
-    fn guard_source(
-        &self,
-        view: &mut View<'_>,
-        ino: Ino,
-        known: &KnownInode,
-        plan: &mut Plan,
-    ) -> Result<(), Halt> {
-        if self.source != ino {
-            let (key, value) = (key::inode(self.source), self.record.clone());
-            let otherwise = FsError::SourceChanged;
-            return Assumption::guard_all(&[Assumption { key, value, otherwise }], view, plan);
-        }
-        if known.record == self.record { Ok(()) } else { Err(FsError::SourceChanged.into()) }
-    }
-}
-
 impl<'a> ContentEdit<'a> {
     /// The start of an edit of the file's content, with nothing changed yet.
     fn of(ino: Ino, old: &'a File, file: File) -> ContentEdit<'a> {
@@ -300,7 +266,10 @@ impl ContentEdit<'_> {
     }
 
     fn share(&mut self, view: &mut View<'_>, shared: &SharedRange) -> Result<(), Halt> {
-        let SharedRange { range, slices, .. } = shared;
+        let SharedRange { range, slices, encryption, .. } = shared;
+        if *encryption != self.old.encryption {
+            return Err(FsError::ContentReplaced.into());
+        }
         self.file.sparse |= has_hole(slices, range.start.min(self.old.size), range.start)
             || has_hole(slices, range.start, range.end);
         self.change(view, range, slices, self.old.size.max(range.end))

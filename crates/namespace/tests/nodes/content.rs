@@ -106,12 +106,12 @@ pub(super) struct Model {
     pages: BTreeMap<Key, Value>,
     named: BTreeSet<BlockId>,
     /// Another file, and its bytes.
-    lender: Ino,
+    pub(super) lender: Ino,
     lent: Vec<Slice>,
 }
 
 /// The size of the other file.
-const LENT: u64 = 600;
+pub(super) const LENT: u64 = 600;
 
 impl Model {
     pub(super) fn new() -> Model {
@@ -135,7 +135,7 @@ impl Model {
     }
 
     /// A range of the other file, as a change of this one.
-    fn taken(&self, from: u64, length: u64, to: u64) -> SharedRange {
+    pub(super) fn taken(&self, from: u64, length: u64, to: u64) -> SharedRange {
         let range = from..(from + length).min(LENT);
         let within = self.lent.iter().filter_map(|slice| layout::clip(slice, &range));
         let at_its_place = |piece: Slice| Slice { position: piece.position - from + to, ..piece };
@@ -144,6 +144,7 @@ impl Model {
             slices: within.map(at_its_place).collect(),
             source: self.lender,
             record: self.world.state().records[&key::inode(self.lender)].clone(),
+            encryption: None,
             tag: None,
         }
     }
@@ -471,35 +472,6 @@ fn shared_range_is_that_of_the_source_at_commit() {
     let answer = write(&model.world, model.ino, &ContentChange::Share(taken));
     assert_eq!(answer.unwrap_err(), FsError::SourceChanged);
     model.world.audit();
-}
-
-#[test]
-fn sharing_within_one_file_adds_no_share_records() {
-    let model = Model::new();
-    for (from, to) in [(300, 1_000), (0, 2_000), (0, 350)] {
-        let shared = SharedRange { source: model.lender, ..model.taken(from, 100, to) };
-        write(&model.world, model.lender, &ContentChange::Share(shared)).unwrap();
-        let owners = model.world.state().keys(space::SHARE).len();
-        assert_eq!(owners, 1, "that of the pack");
-        model.world.audit();
-    }
-    let stale = SharedRange { record: Value::from_static(b"another"), ..model.taken(0, 9, 0) };
-    let answer = write(&model.world, model.lender, &ContentChange::Share(stale));
-    assert_eq!(answer.unwrap_err(), FsError::SourceChanged);
-}
-
-#[test]
-fn clone_of_a_complete_file_has_its_entity_tag() {
-    let tag = Tag::Md5([5; 16]);
-    for (before, from, expected) in
-        [(0, 0, tag), (700, 0, Tag::Md5([9; 16])), (0, 7, Tag::Md5([9; 16]))]
-    {
-        let model = Model::new();
-        write(&model.world, model.ino, &ContentChange::Truncate(before)).unwrap();
-        let shared = SharedRange { tag: Some(tag), ..model.taken(0, LENT, from) };
-        let taken = write(&model.world, model.ino, &ContentChange::Share(shared)).unwrap();
-        assert_eq!(taken.inode.file().unwrap().tag, expected);
-    }
 }
 
 #[test]

@@ -115,7 +115,8 @@ impl Volume {
     ///
     /// # Errors
     /// [`FsError::SourceChanged`] if the source has changed since it was found;
-    /// [`FsError::ContentReplaced`] if one of the two files has inline content, and
+    /// [`FsError::ContentReplaced`] if one of the two files has inline content or they differ in
+    /// their mode of encryption, and
     /// [`FsError::BlockReleasePending`] if the file has released the same blocks a short time ago:
     /// then the caller copies the bytes.
     pub async fn share_range(
@@ -126,11 +127,6 @@ impl Volume {
         position: u64,
     ) -> Result<(FoundNode, u64), VolumeError> {
         let file = source.inode.file().ok_or(FsError::IsADirectory)?;
-        // Blocks are shared only within one mode, because they keep their ring key.
-        let target = self.find_node(write.ino).await?;
-        if target.inode.file().ok_or(FsError::IsADirectory)?.encryption != file.encryption {
-            return Err(FsError::ContentReplaced.into());
-        }
         let found = self.slices_to_share(source.ino, file, range.clone()).await;
         let (found, end) = match found {
             // Missing pages may have been replaced by others.
@@ -153,6 +149,7 @@ impl Volume {
             slices: within.map(shift).collect(),
             source: source.ino,
             record: source.record.clone(),
+            encryption: file.encryption.clone(),
             tag: Some(file.tag).filter(|tag| is_whole && matches!(tag, Tag::Md5(_))),
         });
         let tag = Tag::opaque(opaque_tag()?);
