@@ -374,13 +374,8 @@ fn encryption_fault(error: &ProtectionError) -> Fault {
             let why = "Server side encryption specified but KMS is not configured.";
             Fault::because(Code::NotImplemented, why)
         }
-        ProtectionErrorKind::NoSuchKey => {
-            let why = "The key of the key management service is unknown.";
-            Fault::because(Code::InvalidArgument, why)
-        }
-        ProtectionErrorKind::Refused => {
-            Fault::because(Code::AccessDenied, "The key management service refuses the key.")
-        }
+        ProtectionErrorKind::NoSuchKey => Code::KmsNotFoundException.into(),
+        ProtectionErrorKind::Refused => Code::KmsDisabledException.into(),
         ProtectionErrorKind::Unavailable => Code::ServiceUnavailable.into(),
     }
 }
