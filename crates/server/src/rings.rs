@@ -45,7 +45,7 @@ pub(crate) fn over(meta: Arc<dyn MetaStore>) -> (Arc<VolumeRings>, Arc<dyn MetaS
 pub(crate) async fn open_for_command(
     rings: &VolumeRings,
     settings: &VolumeSettings,
-) -> Result<(), Problem> {
+) -> Result<Arc<KeyStore>, Problem> {
     let master = credentials::known_master_key(settings)?;
     rings.open(settings, master.as_ref()).await
 }
@@ -56,7 +56,8 @@ impl VolumeRings {
         Arc::clone(self) as Arc<dyn RingKeys>
     }
 
-    /// Opens the key store. Without the master key, content that is encrypted cannot be read.
+    /// Opens the key store and returns it. Without the master key, content that is encrypted cannot
+    /// be read.
     ///
     /// # Errors
     /// If the records of the ring cannot be read, or belong to another master key.
@@ -64,13 +65,12 @@ impl VolumeRings {
         &self,
         settings: &VolumeSettings,
         master: Option<&MasterKey>,
-    ) -> Result<(), Problem> {
+    ) -> Result<Arc<KeyStore>, Problem> {
         let id = self.volume_id().await?;
         let opened = ring::open(settings, master, &self.meta, id).await?;
         opened.check().map_err(|error| Problem::new("use the master key", error))?;
         // A second call would find the same records.
-        drop(self.opened.set(opened));
-        Ok(())
+        Ok(Arc::clone(self.opened.get_or_init(|| opened)))
     }
 
     /// Reads the records of the ring again whenever they may have changed, until the process stops.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use admin::Admin;
+use keystore::KeyStore;
 use store::MetaStore;
 
 use crate::config::{MetaPlace, VolumeSettings};
@@ -15,6 +16,7 @@ use problem::Problem;
 pub(super) struct Administration {
     pub(super) admin: Admin,
     store: Arc<dyn MetaStore>,
+    ring: Arc<KeyStore>,
 }
 
 impl Administration {
@@ -35,7 +37,7 @@ impl Administration {
         let admin = operator::over(Arc::clone(&store));
         match admin.has_volume().await {
             Ok(true) => match rings::open_for_command(&rings, settings).await {
-                Ok(()) => Ok(Administration { admin, store }),
+                Ok(ring) => Ok(Administration { admin, store, ring }),
                 Err(problem) => {
                     store.close().await;
                     Err(problem)
@@ -64,9 +66,9 @@ impl Administration {
         Ok(done)
     }
 
-    /// Returns the metadata store.
-    pub(super) fn store(&self) -> &Arc<dyn MetaStore> {
-        &self.store
+    /// Returns the ring keys of the volume.
+    pub(super) fn ring(&self) -> &KeyStore {
+        &self.ring
     }
 
     /// Closes the store.

@@ -5,6 +5,7 @@
 //! *worker*, which opens the volume and serves the requests of the kernel. For example, if a worker
 //! crashes, the keeper starts another one, and programs with open files continue.
 
+use std::convert::Infallible;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use audit::{AuditLog, EntryKind, LogSink};
 use clap::Args;
 use fuse::UnmountMode;
+use identity::MasterKey;
 use mountd::{
     Announcement, EXIT_HANDED_OVER, KeeperLink, Keeping, MountParameters, Mounted, ToWorker,
     check_mountable, mount_options,
@@ -225,12 +227,7 @@ async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Re
     let master = credentials::master_key_of_mount(&volume)?;
     let facts = session_facts(&folder, &mount);
     let backend = backend::open((&volume, &open), facts, seed, Some(link.ledger()), meta).await?;
-    let opened = backend.rings.open(&volume, master.as_ref()).await;
-    let connected = match opened {
-        Ok(()) => peer_reads::connect(&volume, &open, &backend, master.as_ref()).await,
-        Err(problem) => Err(problem),
-    };
-    if let Err(problem) = connected {
+    if let Err(problem) = use_master_key((&volume, &open), &backend, master.as_ref()).await {
         // The session stays open, because the keeper may start another worker for it.
         backend.hand_over().await;
         return Err(problem);
@@ -265,6 +262,7 @@ async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Re
     });
     let command = tokio::select! {
         command = next_command(&mut signals, (&mounted, link), (reload, &log)) => command,
+        never = follow_rings(&backend) => match never {},
         () = backend.volume.lost() => {
             // The next worker answers the requests that this one has read, in a session of its own.
             let wrong = "its session was ended: it sent no heartbeat for too long, or the metadata store lost \
@@ -286,6 +284,24 @@ async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Re
         tracing::warn!(%error, "the last entries of the access log are not written");
     }
     Ok(end)
+}
+
+/// Opens the ring keys and connects the session with its peers, both with the master key.
+async fn use_master_key(
+    (volume, open): (&VolumeSettings, &OpenSettings),
+    backend: &Backend,
+    master: Option<&MasterKey>,
+) -> Result<(), Problem> {
+    backend.rings.open(volume, master).await?;
+    peer_reads::connect(volume, open, backend, master).await
+}
+
+/// Follows changes of the ring keys. For example, a rotation takes effect on the mount within a
+/// second.
+async fn follow_rings(backend: &Backend) -> Infallible {
+    let changes = backend.volume.access_changes();
+    backend.rings.follow(changes, CancellationToken::new()).await;
+    std::future::pending().await
 }
 
 /// Ends the mount and its volume, or hands both over to the next worker.

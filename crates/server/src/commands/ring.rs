@@ -4,21 +4,18 @@
 //! For example, `ashlar ring rotate` makes a new key for new content, and content that is encrypted
 //! under the earlier keys stays readable.
 
-use std::sync::Arc;
-
 use clap::Subcommand;
 use identity::MasterKey;
 use keystore::{KeyStore, ResealSecret, RingKind};
 use kms::KmsKeyName;
 use problem::Problem;
-use record::{RingWrapping, VolumeRecord, key};
-use store::{MetaStore, Read, ReadResult};
+use record::RingWrapping;
 
 use super::administration::Administration;
 use crate::config::VolumeSettings;
+use crate::credentials;
 use crate::output::say;
 use crate::table::{Cell, Printing, Table};
-use crate::{credentials, ring};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RingCommand {
@@ -65,7 +62,7 @@ impl RingCommand {
 pub(crate) async fn run(settings: VolumeSettings, command: RingCommand) -> Result<(), Problem> {
     let doing = command.doing();
     let administration = Administration::open(&settings, doing).await?;
-    let done = within(&settings, administration.store(), command).await;
+    let done = within(&settings, administration.ring(), command).await;
     administration.close().await;
     done
 }
@@ -78,27 +75,21 @@ pub(crate) async fn change(
     let VolumeCommand::Encrypt { on, off: _ } = command;
     let (everything, doing) = (*on, "change the encryption of the volume");
     let administration = Administration::open(&settings, doing).await?;
-    let done = async {
-        let (ring, _) = opened(&settings, administration.store(), doing).await?;
-        let set = ring.set_everything(everything).await;
-        set.map_err(|error| Problem::new(doing, error))
-    };
-    let done = done.await;
+    let done = administration.ring().set_everything(everything).await;
     administration.close().await;
-    done
+    done.map_err(|error| Problem::new(doing, error))
 }
 
 async fn within(
     settings: &VolumeSettings,
-    store: &Arc<dyn MetaStore>,
+    ring: &KeyStore,
     command: RingCommand,
 ) -> Result<(), Problem> {
     let doing = command.doing();
     let problem = |error| Problem::new(doing, error);
-    let (ring, master) = opened(settings, store, doing).await?;
     match command {
         RingCommand::List { printing } => {
-            print(&ring, printing);
+            print(ring, printing);
         }
         RingCommand::Rotate { kms_key } => {
             let kind = kms_key.map_or(RingKind::Volume, RingKind::Kms);
@@ -106,7 +97,7 @@ async fn within(
             say(format_args!("ring key {number} is in use for new content"));
         }
         RingCommand::Rewrap => {
-            let Some(master) = master else {
+            let Some(master) = credentials::known_master_key(settings)? else {
                 return Err(Problem::new(doing, "there is no master key")
                     .remedy("give the new key with --master-key-file"));
             };
@@ -119,24 +110,6 @@ async fn within(
         }
     }
     Ok(())
-}
-
-/// Opens the ring, with the master key if there is one.
-async fn opened(
-    settings: &VolumeSettings,
-    store: &Arc<dyn MetaStore>,
-    doing: &str,
-) -> Result<(Arc<KeyStore>, Option<MasterKey>), Problem> {
-    let master = credentials::known_master_key(settings)?;
-    let at = key::volume();
-    let found = store.read(&[Read::Record { key: at.clone(), follow: None }]).await;
-    let found = found.map_err(|error| Problem::new(doing, error))?;
-    let Some(ReadResult::Record(Some(entry))) = found.into_iter().next() else {
-        return Err(Problem::new(doing, "the store has no volume"));
-    };
-    let volume = VolumeRecord::decode(&at, &entry.value);
-    let volume = volume.map_err(|error| Problem::new(doing, error))?;
-    Ok((ring::open(settings, master.as_ref(), store, volume.id).await?, master))
 }
 
 fn print(ring: &KeyStore, printing: Printing) {
