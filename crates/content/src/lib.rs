@@ -29,6 +29,7 @@ mod keys;
 mod known;
 mod late;
 mod md5;
+mod object_cipher;
 mod packer;
 mod placement;
 mod pressure;

@@ -261,7 +261,7 @@ async fn send(under_way: UnderWay, members: Vec<Member>) {
         waiting.push((offset, length, landed));
         tokio::task::consume_budget().await;
     }
-    let put = put(&staging, &claim, sealer.finish()).await;
+    let put = put(&staging, &claim, sealer.finish(), None).await;
     if several && put.is_ok() {
         staging.traffic.packs.add(1);
     }

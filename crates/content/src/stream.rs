@@ -47,6 +47,7 @@ use block::{Arrival, BlockReader, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
+use keyring::ObjectKey;
 use layout::Segment;
 use record::Slice;
 use tokio_util::task::AbortOnDropHandle;
@@ -56,6 +57,7 @@ pub use self::arriving::{ARRIVAL_MEMORY_BYTES, OPEN_AHEAD_BYTES};
 use self::holes::Zeros;
 pub use self::reading::Reading;
 use self::runs::{BlockChecksum, FetchedRun, Planned, Run};
+use crate::object_cipher::{self, PieceCipher};
 use crate::{ContentError, Deadlines, Permit};
 
 /// Content bytes of a stream's first run (the part of a block that is read at once), and of its
@@ -128,6 +130,17 @@ impl ContentStream {
         range: Range<u64>,
         guard: Box<dyn Any + Send>,
     ) -> ContentStream {
+        ContentStream::under(None, reading, source, range, guard)
+    }
+
+    /// As [`ContentStream::new`], for content that is encrypted under the key of its object.
+    pub fn under(
+        key: Option<Arc<ObjectKey>>,
+        reading: &Arc<Reading>,
+        source: Arc<dyn SliceSource>,
+        range: Range<u64>,
+        guard: Box<dyn Any + Send>,
+    ) -> ContentStream {
         let feeder = Feeder {
             reading: Arc::clone(reading),
             source,
@@ -141,6 +154,8 @@ impl ContentStream {
             window: RUN_BYTES_MIN,
             ahead: 0,
             started: false,
+            key,
+            cipher: None,
             block_checksum: BlockChecksum::default(),
         };
         let frames = stream::unfold(Some(feeder), async |feeder| {
@@ -151,6 +166,17 @@ impl ContentStream {
             }
         });
         ContentStream { frames: frames.boxed(), _guard: guard }
+    }
+
+    /// Creates a stream that fails with this error.
+    pub fn failed(error: ContentError) -> ContentStream {
+        let frames = stream::iter(std::iter::once(Err(error)));
+        ContentStream { frames: frames.boxed(), _guard: Box::new(()) }
+    }
+
+    /// As [`ContentStream::inline`], for bytes that are encrypted under the key of their object.
+    pub fn inline_under(key: &ObjectKey, bytes: &Bytes, range: Range<u64>) -> ContentStream {
+        ContentStream::inline(&object_cipher::inline(key, bytes), range, false)
     }
 
     /// Creates a stream of a range of bytes that are inline in the file's record. The caller has
@@ -217,6 +243,10 @@ struct Feeder {
     ahead: u32,
     /// True once the reader has been given a run.
     started: bool,
+    /// The key of the object, if its content is encrypted under one.
+    key: Option<Arc<ObjectKey>>,
+    /// The cipher of the rest of the current run.
+    cipher: Option<PieceCipher>,
     block_checksum: BlockChecksum,
 }
 
@@ -264,7 +294,7 @@ impl Feeder {
             // was short.
             if let Some(frame) = self.ready.next() {
                 self.read_ahead();
-                return Ok(Some(frame));
+                return Ok(Some(self.decrypted(frame)));
             }
             if let Some(frame) = self.zeros.next() {
                 self.read_ahead();
@@ -274,7 +304,7 @@ impl Feeder {
                 if let Some(frame) = arriving.next(&self.reading).await? {
                     self.arriving = Some(arriving);
                     self.read_ahead();
-                    return Ok(Some(frame));
+                    return Ok(Some(self.decrypted(frame)));
                 }
                 self.spare = Some(arriving.end(&mut self.block_checksum));
             }
@@ -302,6 +332,14 @@ impl Feeder {
         }
     }
 
+    /// Returns a frame of the current run, decrypted if the object has a key.
+    fn decrypted(&mut self, frame: Bytes) -> Bytes {
+        match &mut self.cipher {
+            Some(cipher) => cipher.apply(&frame),
+            None => frame,
+        }
+    }
+
     /// Returns the frames of a run (part of a block) that the reader has come to, and waits for
     /// them if a task reads them. Returns no frames for a run that is passed on as it arrives; that
     /// becomes the current run.
@@ -309,6 +347,8 @@ impl Feeder {
         let lost = |error| {
             ContentError::Unavailable(format!("the task that reads a block ended: {error}"))
         };
+        // All frames until the next run are of this one, in order.
+        self.cipher = self.key.as_ref().map(|key| run.cipher(key));
         let fetched = match state {
             RunState::InMemory(frames) => FetchedRun { frames, checksum: None },
             RunState::Fetching(task) => task.await.map_err(lost)??,

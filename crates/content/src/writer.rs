@@ -34,11 +34,12 @@ use bytes::Bytes;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use hashing::Md5;
-use record::{Content, InlineBytes, RingNumber, Slice};
+use record::{Content, InlineBytes, Slice};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::claim::{BlockClaim, Claim};
 use crate::md5::{BodyMd5, Hashing};
+use crate::object_cipher::{self, PieceCipher};
 use crate::packer::{self, Packer};
 use crate::pressure::Pressure;
 use crate::put::put;
@@ -106,8 +107,8 @@ pub struct ContentWriter {
     slices: Vec<Slice>,
     /// The running MD5 of the arrived bytes, if it is computed here.
     md5: Option<BodyMd5>,
-    /// The ring key under which blocks and inline content are encrypted.
-    ring: Option<RingNumber>,
+    /// The keys under which blocks and inline content are encrypted.
+    keys: ContentKeys,
     /// True if the body is to be a single bare block, whose object in the bucket is its content
     /// alone, so that the block store reports its MD5.
     bare: bool,
@@ -145,6 +146,8 @@ struct StoredBlock {
 #[derive(Debug)]
 struct OpenBlock {
     sealer: Sealer,
+    /// The cipher of the block's content, if the object has a key.
+    cipher: Option<PieceCipher>,
     /// The position in the body of the block's first byte.
     position: u64,
     /// The length in bytes at which the block is full.
@@ -173,7 +176,7 @@ impl ContentWriter {
             puts: FuturesUnordered::new(),
             slices: Vec::new(),
             md5: None,
-            ring: None,
+            keys: ContentKeys::default(),
             bare: false,
             stored_md5: None,
             md5_backlog: None,
@@ -190,7 +193,12 @@ impl ContentWriter {
             Some(ring) => self.packer.under(ring),
             None => self.packer,
         };
-        ContentWriter { packer, ring: keys.ring, ..self }
+        let mut writer = ContentWriter { packer, keys: keys.clone(), ..self };
+        let is_longer = |size: u64| size > u64::from(writer.whole_bytes_max());
+        if writer.size_hint.is_some_and(is_longer) {
+            writer.whole = None;
+        }
+        writer
     }
 
     /// Sets the holder (such as a host and its access key) to whose share of the budget the body's
@@ -217,8 +225,8 @@ impl ContentWriter {
     fn may_report_md5(&self) -> bool {
         let one = BARE_BYTES_MIN..=u64::from(self.staging.block_bytes());
         let fits = self.size_hint.is_some_and(|size| one.contains(&size));
-        // The store of an encrypted block computes the MD5 of the encrypted bytes.
-        let is_readable = self.ring.is_none();
+        // The store computes the MD5 of the bytes that it gets, and these are encrypted.
+        let is_readable = self.keys.ring.is_none() && self.keys.object.is_none();
         fits && is_readable && self.whole.is_none() && self.staging.blocks.reports_md5()
     }
 
@@ -324,14 +332,15 @@ impl ContentWriter {
         // The placement is chosen only now, because only now the size and the concurrent bodies are
         // known.
         let content = match self.whole.take() {
+            // Bytes under the key of an object stay where they are written: the key of a block depends
+            // on its id. Such a body is short enough for the record.
+            Some(whole) if self.keys.object.is_some() => self.inline(whole),
             Some(whole) => {
                 match self.staging.staged_inline.place(self.size, !self.packer.is_idle()) {
-                    Placed::Inline => {
-                        Content::Inline(InlineBytes::under(whole.into_bytes(), self.ring))
-                    }
+                    Placed::Inline => self.inline(whole),
                     Placed::StagedInline(reserved) => {
                         reservation = Some(reserved);
-                        Content::Inline(InlineBytes::under(whole.into_bytes(), self.ring))
+                        self.inline(whole)
                     }
                     Placed::Block => Content::Slices(vec![self.pack(whole).await?]),
                 }
@@ -345,6 +354,16 @@ impl ContentWriter {
         };
         let blocks = BlockClaim(Arc::clone(&self.claim));
         Ok(StagedContent::new(content, self.size, blocks, reservation).with_md5(md5))
+    }
+
+    /// Returns a body that was kept whole as content for the record.
+    fn inline(&self, whole: WholeBody) -> Content {
+        let bytes = whole.into_bytes();
+        let bytes = match &self.keys.object {
+            Some(key) => object_cipher::inline(key, &bytes),
+            None => bytes,
+        };
+        Content::Inline(InlineBytes::under(bytes, self.keys.ring))
     }
 
     /// Puts a body that was kept whole into a block, which it may share with others. Returns its
@@ -367,9 +386,7 @@ impl ContentWriter {
         }
         let Some(mut whole) = self.whole.take() else { return self.cut(bytes).await };
         let size = self.size + bytes.len() as u64;
-        if size <= u64::from(whole_bytes_max(&self.staging, &self.packer))
-            && self.grow_permit(&mut whole, size).await?
-        {
+        if size <= u64::from(self.whole_bytes_max()) && self.grow_permit(&mut whole, size).await? {
             self.size = size;
             whole.push(bytes);
             self.whole = Some(whole);
@@ -387,7 +404,7 @@ impl ContentWriter {
             return Ok(true);
         }
         while u64::from(whole.granted) < size {
-            let most = u64::from(whole_bytes_max(&self.staging, &self.packer));
+            let most = u64::from(self.whole_bytes_max());
             let target = self.size_hint.filter(|hint| (size..=most).contains(hint)).unwrap_or(most);
             let target = u32::try_from(target).unwrap_or(u32::MAX);
             match &mut whole.permit {
@@ -420,14 +437,15 @@ impl ContentWriter {
     /// announced size that would fit a whole body was wrong and is dropped.
     async fn spill(&mut self, mut whole: WholeBody) -> Result<(), ContentError> {
         whole.seal_tail();
-        let fits = |size: &u64| *size > u64::from(whole_bytes_max(&self.staging, &self.packer));
-        self.size_hint = self.size_hint.filter(fits);
+        let most = u64::from(self.whole_bytes_max());
+        self.size_hint = self.size_hint.filter(|size| *size > most);
         self.size = 0;
         // The permit of the whole body becomes the permit of its first block.
         if let Some(permit) = whole.permit.take() {
             let (target, granted) = (self.staging.block_bytes(), whole.granted);
-            let sealer = self.staging.sealer(self.ring, granted);
-            self.block = Some(OpenBlock { sealer, position: 0, target, granted, permit });
+            let sealer = self.staging.sealer(self.keys.ring, granted);
+            let cipher = self.cipher(&sealer);
+            self.block = Some(OpenBlock { sealer, cipher, position: 0, target, granted, permit });
         }
         for piece in whole.pieces {
             self.cut(piece).await?;
@@ -442,7 +460,10 @@ impl ContentWriter {
             let available = block.granted - block.sealer.len();
             let piece = bytes.split_to(bytes.len().min(available as usize));
             let length = piece.len() as u64;
-            block.sealer.push(piece);
+            block.sealer.push(match &mut block.cipher {
+                Some(cipher) => cipher.apply(&piece),
+                None => piece,
+            });
             let full = block.sealer.len() == block.target;
             self.size += length;
             if full {
@@ -505,9 +526,23 @@ impl ContentWriter {
         let sealer = if self.bare {
             Sealer::new(self.staging.ids.allocate_bare(), capacity)
         } else {
-            self.staging.sealer(self.ring, capacity)
+            self.staging.sealer(self.keys.ring, capacity)
         };
-        Ok(OpenBlock { sealer, position: self.size, target, granted, permit })
+        let cipher = self.cipher(&sealer);
+        Ok(OpenBlock { sealer, cipher, position: self.size, target, granted, permit })
+    }
+
+    /// Returns the cipher of a block that is begun; `None` unless the object has a key.
+    fn cipher(&self, sealer: &Sealer) -> Option<PieceCipher> {
+        self.keys.object.as_ref().map(|key| PieceCipher::of_block(key, sealer.id(), 0))
+    }
+
+    /// Returns the length of the longest body that is kept whole, in bytes.
+    fn whole_bytes_max(&self) -> u32 {
+        match self.keys.object {
+            Some(_) => self.staging.inline_bytes_max,
+            None => whole_bytes_max(&self.staging, &self.packer),
+        }
     }
 
     /// Puts the unfinished block, if there is one, by a task of its own.
@@ -515,8 +550,9 @@ impl ContentWriter {
         let Some(OpenBlock { sealer, position, permit, .. }) = self.block.take() else { return };
         let block = sealer.finish();
         let (staging, claim) = (Arc::clone(&self.staging), Arc::clone(&self.claim));
+        let key = self.keys.object.clone();
         self.puts.push(self.staging.tasks.spawn("put block", async move {
-            let put = put(&staging, &claim, block).await;
+            let put = put(&staging, &claim, block, key.as_deref()).await;
             let put = match put {
                 Ok((block, stored)) => Ok((block.reference(), md5(&block, stored).await)),
                 Err(error) => Err(error),

@@ -12,6 +12,8 @@ mod block_store_md5;
 mod caching;
 #[path = "content/faulty.rs"]
 mod faulty;
+#[path = "content/object_keys.rs"]
+mod object_keys;
 #[path = "content/packing.rs"]
 mod packing;
 #[path = "content/reading.rs"]

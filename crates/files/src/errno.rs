@@ -60,7 +60,7 @@ fn of_namespace(error: FsError) -> Errno {
         FsError::QuotaExceeded => Errno::DQUOT,
         FsError::WrongSize => Errno::FBIG,
         FsError::NoAcl | FsError::NoObject => Errno::OPNOTSUPP,
-        FsError::NoDefaultAcl => Errno::ACCESS,
+        FsError::NoDefaultAcl | FsError::NeedsCustomerKey => Errno::ACCESS,
         // Only operations of S3, of the trash or of versions return these errors, or the caller
         // handles them before.
         FsError::HasTrash

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use record::{Ino, Kind};
+use record::{File, Ino, Kind};
 use rustix::io::Errno;
 use volume::{FoundNode, NodeName, ReaderGuard};
 
@@ -42,7 +42,8 @@ impl Files {
     /// # Errors
     /// `ESTALE` if the name by which the node was found is bound to another node or unknown, except
     /// to a thread that asks for the same node a second time. `ETXTBSY` if `O_TRUNC` would empty a
-    /// program that runs. `EPERM` if the open is for writing and the object is locked. `EISDIR`,
+    /// program that runs. `EACCES` if the content is encrypted under a key of a client (SSE-C), which a
+    /// program does not have. `EPERM` if the open is for writing and the object is locked. `EISDIR`,
     /// `ELOOP` or `ENXIO` if the node is a directory, a symbolic link or a special file. `EROFS` if
     /// the open is for writing and the file system is read-only. `ENFILE` if the ledger is full.
     pub async fn open(&self, ino: Ino, mode: OpenMode) -> Result<OpenedFile, Errno> {
@@ -64,6 +65,10 @@ impl Files {
         // S3 object lock: neither content nor size may change until the retention ends.
         if may_change && lock.is_some_and(|lock| lock.holds(self.volume.passed(), false)) {
             return Err(Errno::PERM);
+        }
+        // Only a request with the client's key (SSE-C) can read the content, and a program has none.
+        if found.node.inode.file().is_some_and(File::needs_customer_key) {
+            return Err(Errno::ACCESS);
         }
         let opened = self.add_handle_of(found.node, reading, found.kept).await?;
         self.applied_mode(opened, mode).await

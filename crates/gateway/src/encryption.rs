@@ -6,37 +6,79 @@
 //!
 //! The module knows no keys. The volume takes the current key of a mode when the content is written.
 
+use std::sync::Arc;
+
+use identity::ClientAddress;
 use record::Encryption;
 use s3::encryption::{
     AppliedEncryption, CustomerKey, EncryptionMode, RequestedEncryption, check_read,
-    unknown_kms_key,
+    insecure_customer_key, other_customer_key, unknown_kms_key, wrong_customer_key,
 };
 use s3::{Code, Fault};
-use volume::Object;
+use volume::{Object, ObjectKey, ObjectMode};
 
 use crate::call::Call;
+use crate::translate;
 
 /// Returns the mode of a new object or upload: that of the request, or else the default of the
-/// bucket. `None` if both name none.
+/// bucket. A request with a key of the client gets a new object key.
 ///
-/// Fails with `NotImplemented` for a key of the client, and with `KMS.NotFoundException` if the
-/// request names no key of the key management service, and there is no default.
+/// Fails with `KMS.NotFoundException` if the request names no key of the key management service, and
+/// there is no default; with `InvalidArgument` for a key of the client without TLS.
 pub(crate) fn of_new_object(
     call: &Call<'_>,
     requested: Option<&RequestedEncryption>,
-) -> Result<Option<Encryption>, Fault> {
+) -> Result<ObjectMode, Fault> {
+    new_mode(call, requested, None)
+}
+
+/// As [`of_new_object`], for a copy of `source`, which was unlocked if it needs a key of the client.
+/// If both have keys of clients, the copy gets the object key of its source, so no byte moves.
+pub(crate) fn of_copy(
+    call: &Call<'_>,
+    requested: Option<&RequestedEncryption>,
+    source: &Object,
+) -> Result<ObjectMode, Fault> {
+    new_mode(call, requested, source.key())
+}
+
+fn new_mode(
+    call: &Call<'_>,
+    requested: Option<&RequestedEncryption>,
+    of_source: Option<&Arc<ObjectKey>>,
+) -> Result<ObjectMode, Fault> {
     let default = call.rules()?.settings.default_encryption.as_ref();
-    match requested {
-        None => Ok(default.cloned()),
-        Some(RequestedEncryption::S3) => Ok(Some(Encryption::S3)),
-        Some(RequestedEncryption::Kms(Some(key))) => Ok(Some(Encryption::Kms(key.clone()))),
+    let encryption = match requested {
+        None => default.cloned(),
+        Some(RequestedEncryption::S3) => Some(Encryption::S3),
+        Some(RequestedEncryption::Kms(Some(key))) => Some(Encryption::Kms(key.clone())),
         Some(RequestedEncryption::Kms(None)) => match default {
-            Some(Encryption::Kms(key)) => Ok(Some(Encryption::Kms(key.clone()))),
+            Some(Encryption::Kms(key)) => Some(Encryption::Kms(key.clone())),
             None | Some(Encryption::S3 | Encryption::Customer(_)) => {
-                default_kms_key(call).map(|key| Some(Encryption::Kms(key)))
+                Some(Encryption::Kms(default_kms_key(call)?))
             }
         },
-        Some(RequestedEncryption::Customer(_)) => Err(Code::NotImplemented.into()),
+        Some(RequestedEncryption::Customer(key)) => {
+            check_transport(call)?;
+            let mode = match of_source {
+                Some(source) => ObjectMode::sealed(Arc::clone(source), key.expose()),
+                None => ObjectMode::of_customer(key.expose()),
+            };
+            return mode.map_err(translate::fault);
+        }
+    };
+    // A bucket has no default with a key of a client.
+    ObjectMode::without_key(encryption).map_err(|_| Code::InternalError.into())
+}
+
+/// Fails with `InvalidArgument` if a key of the client came without TLS. A client on this machine and
+/// the option `sse_c_over_http` are exceptions.
+fn check_transport(call: &Call<'_>) -> Result<(), Fault> {
+    let is_protected = |client: ClientAddress| client.tls.is_some() || client.address.is_loopback();
+    if call.settings.sse_c_over_http || call.sender.origin.client.is_some_and(is_protected) {
+        Ok(())
+    } else {
+        Err(insecure_customer_key())
     }
 }
 
@@ -55,35 +97,80 @@ pub(crate) fn mode(encryption: &Encryption) -> EncryptionMode {
     }
 }
 
-/// Returns the headers of an answer about an object in this mode. `None` for a key of the client,
-/// whose headers come from the request.
-pub(crate) fn applied(encryption: &Encryption) -> Option<AppliedEncryption<'_>> {
+/// Returns the headers of an answer about an object in this mode. `md5` is the MD5 of the client's key
+/// in base64, if the request has the key; the headers of SSE-C repeat it.
+pub(crate) fn applied<'a>(
+    encryption: &'a Encryption,
+    md5: Option<&'a str>,
+) -> Option<AppliedEncryption<'a>> {
     match encryption {
         Encryption::S3 => Some(AppliedEncryption::S3),
         Encryption::Kms(key) => Some(AppliedEncryption::Kms(key)),
-        Encryption::Customer(_) => None,
+        Encryption::Customer(_) => md5.map(AppliedEncryption::Customer),
     }
 }
 
-/// Checks that a request which reads an object has a key of the client if and only if the object
-/// needs one.
-///
-/// Fails with `InvalidRequest`; with `NotImplemented` for an object that needs one.
-pub(crate) fn check_source(object: &Object, key: Option<&CustomerKey>) -> Result<(), Fault> {
-    let needs_key =
-        matches!(object.file().encryption.as_ref().map(mode), Some(EncryptionMode::Customer));
-    check_read(needs_key, key)?;
-    if needs_key { Err(Code::NotImplemented.into()) } else { Ok(()) }
+/// Returns the key of the client that a request has for a new object or a part.
+pub(crate) fn customer_key(requested: Option<&RequestedEncryption>) -> Option<&Arc<CustomerKey>> {
+    match requested {
+        Some(RequestedEncryption::Customer(key)) => Some(key),
+        Some(RequestedEncryption::S3 | RequestedEncryption::Kms(_)) | None => None,
+    }
 }
 
-/// Checks the encryption that a step of a multipart upload names. A part must repeat the key of the
-/// client, if the upload has one; the completion need not.
+/// Unlocks an object that a request reads or copies. The request has a key of the client if and only
+/// if the object needs one.
 ///
-/// Fails with `InvalidRequest`.
-pub(crate) fn check_step(
+/// Fails with `InvalidRequest` for a missing or needless key, and with `InvalidArgument` for another
+/// key than that of the object, or for one without TLS.
+pub(crate) fn unlock(
+    call: &Call<'_>,
+    object: &mut Object,
+    key: Option<&CustomerKey>,
+) -> Result<(), Fault> {
+    if key.is_some() {
+        check_transport(call)?;
+    }
+    check_read(object.needs_customer_key(), key)?;
+    object.unlock(key.map(CustomerKey::expose)).map_err(|_| wrong_customer_key())
+}
+
+/// Returns the mode in which a part is written. The request repeats the key of the client with which
+/// the upload began, if it has one.
+///
+/// Fails with `InvalidRequest` for a missing or another key, or another mode.
+pub(crate) fn of_part(
+    call: &Call<'_>,
     requested: Option<&RequestedEncryption>,
     upload: Option<&Encryption>,
-    is_part: bool,
+) -> Result<ObjectMode, Fault> {
+    RequestedEncryption::check_step(requested, upload.map(mode), true)?;
+    opened_step(call, requested, upload)
+}
+
+/// Checks the encryption that the completion of an upload names. It need not repeat the key of the
+/// client. Fails as [`of_part`].
+pub(crate) fn check_completion(
+    call: &Call<'_>,
+    requested: Option<&RequestedEncryption>,
+    upload: Option<&Encryption>,
 ) -> Result<(), Fault> {
-    RequestedEncryption::check_step(requested, upload.map(mode), is_part)
+    RequestedEncryption::check_step(requested, upload.map(mode), false)?;
+    match customer_key(requested) {
+        Some(_) => opened_step(call, requested, upload).map(drop),
+        None => Ok(()),
+    }
+}
+
+fn opened_step(
+    call: &Call<'_>,
+    requested: Option<&RequestedEncryption>,
+    upload: Option<&Encryption>,
+) -> Result<ObjectMode, Fault> {
+    let key = customer_key(requested);
+    if key.is_some() {
+        check_transport(call)?;
+    }
+    let opened = ObjectMode::opened(upload, key.map(|key| key.expose()));
+    opened.map_err(|_| other_customer_key())
 }

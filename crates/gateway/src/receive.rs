@@ -15,13 +15,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use content::Md5Wanted;
 use http_body_util::BodyExt;
-use record::{Encryption, Sum, SumKind, Upload};
+use record::{Sum, SumKind, Upload};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout_at};
-use volume::{ContentWriter, Object, Permit, StagedContent};
+use volume::{ContentWriter, Object, ObjectMode, Permit, StagedContent};
 
 use crate::call::Call;
 use crate::documents::DocumentMemory;
@@ -39,9 +39,9 @@ pub(crate) const HASH_STEP_BYTES: usize = 256 * 1024;
 pub(crate) enum Placement<'a> {
     /// In the record of the object's inode if the bytes are few, otherwise in blocks, in this mode
     /// of encryption.
-    Any(Option<&'a Encryption>),
-    /// Always in blocks, for a part of this upload.
-    Blocks(&'a Upload),
+    Any(&'a ObjectMode),
+    /// Always in blocks, for a part of this upload in its mode of encryption.
+    Blocks(&'a Upload, &'a ObjectMode),
     /// After the last byte of this object, to which the request appends.
     Append(&'a Object),
 }
@@ -87,17 +87,17 @@ pub(crate) async fn content(
     quota::refuse_early(call, incoming, decoder.expected()).await?;
     let (expected, mut upload_algorithm) = (decoder.expected(), None);
     let mut writer = match placement {
-        Placement::Any(encryption) => {
-            let keys = call.volume.content_keys(encryption).await.map_err(translate::fault)?;
+        Placement::Any(mode) => {
+            let keys = call.volume.object_keys(mode).await.map_err(translate::fault)?;
             call.volume.writer(Some(&keys), expected)
         }
-        Placement::Blocks(upload) => {
+        Placement::Blocks(upload, mode) => {
             if let Some((algorithm, kind)) = upload.checksum {
                 let algorithm = checksum_algorithm(algorithm);
                 expectation.check_part(algorithm, checksum_type(kind))?;
                 upload_algorithm = Some(algorithm);
             }
-            let keys = call.volume.content_keys(upload.encryption.as_ref()).await;
+            let keys = call.volume.object_keys(mode).await;
             call.volume.block_writer(Some(&keys.map_err(translate::fault)?), expected)
         }
         Placement::Append(object) => {
@@ -143,7 +143,7 @@ pub(crate) async fn content(
     let bytes = digests.bytes();
     // Nothing is staged for the caller before all checksums and the trailer are verified.
     expectation.verify(&digests, &trailers)?;
-    if !matches!(placement, Placement::Blocks(_)) && call.checks_after_body()? {
+    if !matches!(placement, Placement::Blocks(..)) && call.checks_after_body()? {
         // Boxed, so that other requests do not reserve memory for this future.
         Box::pin(call.require_permissions(call.permissions())).await?;
     }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use s3::encryption::CustomerKey;
 use time::OffsetDateTime;
 use volume::VersionRef;
 
@@ -131,9 +132,15 @@ impl S3Response {
         }
     }
 
-    /// Sets the headers of the object's encryption, if it has a mode.
-    pub(crate) fn encryption(&mut self, mode: Option<&record::Encryption>) {
-        if let Some(applied) = mode.and_then(encryption::applied) {
+    /// Sets the headers of the object's encryption, if it has a mode. `key` is the client's key of the
+    /// request, if it has one.
+    pub(crate) fn encryption(
+        &mut self,
+        mode: Option<&record::Encryption>,
+        key: Option<&CustomerKey>,
+    ) {
+        let md5 = key.map(CustomerKey::md5_base64);
+        if let Some(applied) = mode.and_then(|mode| encryption::applied(mode, md5.as_deref())) {
             for (name, value) in applied.headers() {
                 self.set_named(name, value);
             }

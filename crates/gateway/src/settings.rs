@@ -27,6 +27,9 @@ pub struct Settings {
     /// The key of the key management service for objects whose request and bucket name none;
     /// `None` refuses such requests.
     pub kms_default: Option<String>,
+    /// True if keys of clients (SSE-C) are accepted without TLS. Clients on this machine may always
+    /// send them so.
+    pub sse_c_over_http: bool,
 }
 
 /// The lowest rate of a body. A request fails if its body is slower for
@@ -59,6 +62,7 @@ impl Default for Settings {
             body_patience: Duration::from_secs(30),
             console_url: None,
             kms_default: None,
+            sse_c_over_http: false,
         }
     }
 }

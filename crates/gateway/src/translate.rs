@@ -12,6 +12,7 @@ use record::{Header, ObjectHeaders, ObjectOwnership, S3Acl, Sum, SumAlgorithm, S
 use rules::RulesError;
 use s3::acl::{AclGrant, AclGrantee, AclGroup, AclPermission, RequestedAcl};
 use s3::conditions::{ETagList, ReadPreconditions, WritePrecondition, failed};
+use s3::encryption::missing_customer_key;
 use s3::request::{ChecksumAlgorithm, ChecksumType, CopyLabels};
 use s3::response::Checksum;
 use s3::{BucketName, Code, Fault, Metadata};
@@ -478,6 +479,7 @@ fn fs_fault(error: FsError) -> Fault {
             Code::InvalidRequest,
             "The total size of the parts is not the stated size, or it exceeds 5 TiB.",
         ),
+        FsError::NeedsCustomerKey => missing_customer_key(),
         FsError::OtherRequest => Code::IdempotencyParameterMismatch.into(),
         FsError::TooDeep => Fault::because(
             Code::InvalidRequest,

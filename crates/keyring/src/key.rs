@@ -50,7 +50,7 @@ impl RingKey {
         mac
     }
 
-    fn derived<L: KeyType, K>(
+    pub(crate) fn derived<L: KeyType, K>(
         &self,
         purpose: &'static str,
         salt: &[u8],

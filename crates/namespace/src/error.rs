@@ -55,6 +55,10 @@ pub enum FsError {
     /// [`crate::DetachVersions`], which moves the versions to a copy, and tries again.
     #[error("the file is a noncurrent version of an object, or in the trash")]
     NotCurrent,
+    /// The content of the file is encrypted under a key of the client (SSE-C), so nobody without that
+    /// key can change it.
+    #[error("the content is encrypted under a key of the client")]
+    NeedsCustomerKey,
     /// Headers and user metadata of a noncurrent version or of an item of a trash do not change.
     #[error("a noncurrent version keeps its headers and user metadata")]
     VersionKept,

@@ -25,12 +25,15 @@
 //! | tags, grants, retention | yes | yes | yes | `NotCurrent` |
 //! | a new name | yes | yes | `NotCurrent` | `NotCurrent` |
 //!
+//! The content of a file that is encrypted under a key of the client does not change in any state:
+//! `NeedsCustomerKey`.
+//!
 //! On `NotCurrent` the caller moves the versions to a copy with [`crate::DetachVersions`] and tries
 //! again. For example, a program writes to a file that it has open, and a PUT has overwritten its
 //! key. The versions get a copy of the inode by reference, and the program's write changes the old
 //! inode.
 
-use record::{BoundVersion, Ino, Inode, RetainUntil, Superseded, key};
+use record::{BoundVersion, File, Ino, Inode, RetainUntil, Superseded, key};
 use store::{Guard, Key, Plan, Value, Write};
 
 use crate::run::Env;
@@ -61,6 +64,8 @@ pub(crate) struct InodeState {
     /// True if a dentry binds the inode in addition to version records.
     is_named: bool,
     is_locked: bool,
+    /// True if the content is encrypted under a key of the client.
+    has_customer_key: bool,
 }
 
 impl InodeState {
@@ -85,7 +90,8 @@ impl InodeState {
         let is_named = u32::try_from(bound).is_ok_and(|bound| inode.links() > bound);
         let lock = inode.file().map(|file| file.object.lock);
         let is_locked = lock.is_some_and(|lock| lock.holds(env.earliest_now, false));
-        Ok(InodeState { at, superseded, is_named, is_locked })
+        let has_customer_key = inode.file().is_some_and(File::needs_customer_key);
+        Ok(InodeState { at, superseded, is_named, is_locked, has_customer_key })
     }
 
     /// Treats a file as unlocked if its only lock is the retention `own`, which the file got from
@@ -102,6 +108,9 @@ impl InodeState {
         let changes_object = matches!(change, Change::Content | Change::ObjectItem);
         if changes_object && self.is_locked {
             return Err(FsError::Locked);
+        }
+        if change == Change::Content && self.has_customer_key {
+            return Err(FsError::NeedsCustomerKey);
         }
         if self.superseded.is_none() {
             return Ok(());

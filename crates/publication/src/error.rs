@@ -22,6 +22,10 @@ pub enum ContentError {
     /// operator must investigate.
     #[error("corrupt: {0}")]
     Corrupt(String),
+    /// The content is encrypted under a key of the client (SSE-C), and the reader or writer has not
+    /// given that key.
+    #[error("the content is encrypted under a key of the client, which was not given")]
+    NeedsCustomerKey,
 }
 
 /// The error of a request for memory that was not granted within its timeout.

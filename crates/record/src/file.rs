@@ -145,6 +145,11 @@ impl FileHead {
 }
 
 impl File {
+    /// Returns true if only a request with a key of the client (SSE-C) can read the content.
+    pub fn needs_customer_key(&self) -> bool {
+        matches!(self.encryption, Some(Encryption::Customer(_)))
+    }
+
     /// A file with its first content, one name, and no metadata.
     pub const fn new(size: u64, tag: Tag, content: Content) -> File {
         File {

@@ -230,6 +230,7 @@ fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Sett
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
         console_url: serve.console_url.clone(),
         kms_default: None,
+        sse_c_over_http: serve.sse_c_over_http,
     }
 }
 

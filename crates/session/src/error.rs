@@ -52,6 +52,7 @@ impl From<ContentError> for VolumeError {
             ContentError::Full(why) => VolumeError::Full(why),
             ContentError::Overloaded => VolumeError::Overloaded,
             ContentError::Corrupt(why) => VolumeError::Corrupt(why),
+            ContentError::NeedsCustomerKey => FsError::NeedsCustomerKey.into(),
         }
     }
 }

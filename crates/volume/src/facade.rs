@@ -20,6 +20,7 @@ mod multipart;
 mod new_file;
 mod node;
 mod object;
+mod object_mode;
 mod ranges;
 mod rename;
 mod staging;
@@ -41,6 +42,7 @@ pub use multipart::{
 pub use new_file::PlannedFile;
 pub use node::{BodyRun, Creator, FileWrite, Journaled, OpenNode, Resize, empty_file};
 pub use object::{NewObject, Object, PublishedObject, opaque_tag, size_and_tag};
+pub use object_mode::{ObjectMode, WrongCustomerKey};
 pub use ranges::SeekTarget;
 pub use rename::RenameConditions;
 pub use trash::Trashed;

@@ -29,12 +29,13 @@ pub use counters::Counters;
 pub use facade::{
     BodyRun, BucketStat, CompletePart, CompleteUpload, Completed, CopyChanges, Creator, FileOwner,
     FileWrite, ForkWatch, Forked, Journaled, ListedAs, NewBucket, NewObject, NewUpload,
-    OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, ObjectExpectation, OpenNode,
-    PART_BYTES_MIN, PartStat, PartsPage, PlannedFile, PublishedObject, RenameConditions, Resize,
-    SeekTarget, Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
-    VersionsEntry, VersionsListing, VersionsQuery, empty_file, opaque_tag, size_and_tag,
+    OBJECT_BYTES_MAX, OMITTED_PATHS_MAX, Object, ObjectDigests, ObjectExpectation, ObjectMode,
+    OpenNode, PART_BYTES_MIN, PartStat, PartsPage, PlannedFile, PublishedObject, RenameConditions,
+    Resize, SeekTarget, Trashed, UploadId, UploadIdError, UploadsEntry, UploadsPage, UploadsQuery,
+    VersionsEntry, VersionsListing, VersionsQuery, WrongCustomerKey, empty_file, opaque_tag,
+    size_and_tag,
 };
-pub use keyring::{Protection, ProtectionError, ProtectionErrorKind};
+pub use keyring::{ObjectKey, Protection, ProtectionError, ProtectionErrorKind};
 pub use ledger::{Ledger, Note};
 pub use namespace::{
     AccessRecords, Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, ConflictSearch,

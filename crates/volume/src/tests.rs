@@ -4,6 +4,7 @@ mod checking;
 mod commit;
 mod compacting;
 mod contention;
+mod customer_keys;
 mod destaging;
 mod ending;
 mod feeding;

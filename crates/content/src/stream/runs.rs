@@ -8,9 +8,11 @@ use std::ops::Range;
 
 use block::{BlockRef, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
+use keyring::ObjectKey;
 use record::Slice;
 
 use crate::ContentError;
+use crate::object_cipher::PieceCipher;
 
 /// The rest of a slice (a run of bytes of one block in a file) of which no part is being read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,11 @@ impl Run {
     /// The range in the block's content.
     pub(super) fn range(&self) -> Range<u32> {
         self.offset..self.offset.saturating_add(self.length)
+    }
+
+    /// Returns the cipher of the run's content under the key of its object.
+    pub(super) fn cipher(&self, key: &ObjectKey) -> PieceCipher {
+        PieceCipher::of_block(key, self.block.id, self.offset)
     }
 
     /// Returns the bytes to read from the block store for this run, checksums included.

@@ -32,7 +32,7 @@ pub(super) async fn object(
     body: HttpBody,
     offset: u64,
 ) -> Result<Written, Fault> {
-    let Some(object) = find_at_offset(call, &request.condition, offset).await? else {
+    let Some(mut object) = find_at_offset(call, &request.condition, offset).await? else {
         // `If-None-Match: *` ensures that this write creates the object and does not replace one.
         let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
         // Another client may have created the object since the lookup.
@@ -48,7 +48,7 @@ pub(super) async fn object(
             "The object has several hard links, and an append would change all of them.",
         ));
     }
-    encryption::check_source(&object, None)?;
+    encryption::unlock(call, &mut object, None)?;
     let encryption = object.file().encryption.clone();
     let received =
         receive::content(call, body, Placement::Append(&object), EtagKind::Opaque).await?;
@@ -57,12 +57,15 @@ pub(super) async fn object(
         let (tag, sums) = (*object.tag(), object.file().sums.clone());
         let published =
             PublishedObject { object_changed: object.changed(), tag, sums, version: None };
-        return Ok(Written { published, size: offset, encryption });
+        return Ok(Written { published, size: offset, encryption, customer_key: None });
     }
     let sums = combined_sums(&object, &received.sums, received.bytes);
     let tag = Tag::opaque(opaque_tag().map_err(translate::fault)?);
     match call.volume.append(&object, received.staged, received.bytes, tag, sums).await {
-        Ok(published) => Ok(Written { published, size: offset + received.bytes, encryption }),
+        Ok(published) => {
+            let size = offset + received.bytes;
+            Ok(Written { published, size, encryption, customer_key: None })
+        }
         Err(VolumeError::Fs(FsError::WrongSize)) => Err(Code::EntityTooLarge.into()),
         Err(VolumeError::Fs(FsError::SourceChanged)) => {
             find_at_offset(call, &request.condition, offset).await?;

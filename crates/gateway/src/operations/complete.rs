@@ -72,7 +72,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let mode = OnceLock::new();
     let finish = |upload: &Upload, parts: &[FoundPart]| {
         let (requested, own) = (request.encryption.as_ref(), upload.encryption.as_ref());
-        let fits = encryption::check_step(requested, own, false);
+        let fits = encryption::check_completion(call, requested, own);
         // A repeated attempt finds the same upload.
         let _ = mode.set(own.cloned());
         fits.and_then(|()| finish(upload, parts, &request)).map_err(Refusal::Fault)
@@ -95,7 +95,8 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.version(translate::shown_new_version(completed.version));
-    response.encryption(mode.get().and_then(Option::as_ref));
+    let key = encryption::customer_key(request.encryption.as_ref());
+    response.encryption(mode.get().and_then(Option::as_ref), key.map(|key| &**key));
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
 }

@@ -79,18 +79,18 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let (bucket, key) = call.object()?;
     let bucket_encrypts = call.rules()?.settings.default_encryption.is_some();
     request.check_not_to_itself(bucket, key, bucket_encrypts)?;
-    let encryption = encryption::of_new_object(call, request.encryption.as_ref())?;
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
     let mut backoff = Backoff::default();
-    let (object, published) = loop {
+    let (object, mode, published) = loop {
         // If the source changes before the commit, the commit fails with `SourceChanged`, and the
         // loop checks its conditions and permissions again.
-        let object = source(call, &request.source).await?;
+        let mut object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
-        encryption::check_source(&object, request.source_key.as_deref())?;
+        encryption::unlock(call, &mut object, request.source_key.as_deref())?;
+        let mode = encryption::of_copy(call, request.encryption.as_ref(), &object)?;
         if object.size() > COPY_BYTES_MAX {
             return Err(Fault::because(
                 Code::InvalidRequest,
@@ -114,20 +114,14 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
             None => None,
             Some(algorithm) => Some(sums_of_copy(call, &object, algorithm).await?),
         };
-        let copy_changes = CopyChanges {
-            headers,
-            tags,
-            acl: acl.clone(),
-            sums,
-            lock,
-            encryption: encryption.clone(),
-        };
+        let copy_changes =
+            CopyChanges { headers, tags, acl: acl.clone(), sums, lock, mode: mode.clone() };
         let condition = write_condition(&request.condition);
         let (bucket, key) = (call.named_bucket()?, key.as_str().as_bytes());
         // In a box, because the future is large.
         let copy = call.volume.copy(&object, bucket, key, copy_changes, condition, &owner);
         match Box::pin(copy).await {
-            Ok(published) => break (object, published),
+            Ok(published) => break (object, mode, published),
             Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
             Err(error) => return Err(super::publish::refusal(error, &request.condition)),
         }
@@ -140,7 +134,8 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.version(translate::shown_new_version(published.version));
-    response.encryption(encryption.as_ref());
+    let key = encryption::customer_key(request.encryption.as_ref());
+    response.encryption(mode.encryption(), key.map(|key| &**key));
     describe_source(&mut response, &object);
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
@@ -162,14 +157,14 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let number = PartNumber::get(request.part);
     // This early check saves work for requests that would fail. The commit checks again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
-    encryption::check_step(request.encryption.as_ref(), upload.encryption.as_ref(), true)?;
+    let mode = encryption::of_part(call, request.encryption.as_ref(), upload.encryption.as_ref())?;
     let upload_algorithm = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
     let mut backoff = Backoff::default();
     let (object, part) = loop {
-        let object = source(call, &request.source).await?;
+        let mut object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
-        encryption::check_source(&object, request.source_key.as_deref())?;
+        encryption::unlock(call, &mut object, request.source_key.as_deref())?;
         let range = match request.range {
             None => 0..object.size(),
             Some(range) => {
@@ -185,7 +180,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
             None => None,
             Some(algorithm) => Some(sum_of(call, &object, range.clone(), algorithm).await?),
         };
-        match call.volume.copy_part(bucket, key, id, number, &object, range, sum).await {
+        match call.volume.copy_part(bucket, key, id, number, &mode, &object, range, sum).await {
             Ok(part) => break (object, part.part),
             Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
             Err(error) => return Err(translate::fault(error)),
@@ -199,7 +194,8 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         checksum: sum.map(|sum| s3::response::Checksum { kind: None, ..checksum(sum, 1) }),
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
-    response.encryption(upload.encryption.as_ref());
+    let key = encryption::customer_key(request.encryption.as_ref());
+    response.encryption(upload.encryption.as_ref(), key.map(|key| &**key));
     describe_source(&mut response, &object);
     Ok(response)
 }

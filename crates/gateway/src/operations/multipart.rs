@@ -37,9 +37,9 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
     let (bucket, key) = call.object()?;
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
-    let encryption = encryption::of_new_object(call, request.encryption.as_ref())?;
+    let mode = encryption::of_new_object(call, request.encryption.as_ref())?;
     // A mode without a usable key is refused now, and not at the first part.
-    call.volume.content_keys(encryption.as_ref()).await.map_err(translate::fault)?;
+    call.volume.object_keys(&mode).await.map_err(translate::fault)?;
     let new = NewUpload {
         owner,
         headers: ObjectHeaders {
@@ -51,7 +51,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
             .checksum
             .map(|(algorithm, kind)| (sum_algorithm(algorithm), sum_kind(kind))),
         asked: RequestFacts::upload_headers(call.fields()),
-        encryption: encryption.clone(),
+        encryption: mode.encryption().cloned(),
     };
     let created = call.volume.create_upload(bucket.as_str(), key.as_str().as_bytes(), new);
     let id = created.await.map_err(translate::fault)?;
@@ -61,7 +61,8 @@ pub(super) async fn create(call: &Call<'_>) -> Result<S3Response, Fault> {
         upload_id: id.to_string(),
     };
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
-    response.encryption(encryption.as_ref());
+    let key = encryption::customer_key(request.encryption.as_ref());
+    response.encryption(mode.encryption(), key.map(|key| &**key));
     if let Some((algorithm, kind)) = request.checksum {
         response.set_named("x-amz-checksum-algorithm", algorithm.as_str());
         response.set_named("x-amz-checksum-type", kind.as_str());
@@ -77,13 +78,14 @@ pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let id = upload_id(&request.upload)?;
     // This early check refuses a part of a missing upload before its body. The commit checks again.
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
-    encryption::check_step(request.encryption.as_ref(), upload.encryption.as_ref(), true)?;
-    let etag_kind = etag_kind(call)?;
-    let placement = Placement::Blocks(&upload);
+    let mode = encryption::of_part(call, request.encryption.as_ref(), upload.encryption.as_ref())?;
+    let etag_kind = etag_kind(call, &mode)?;
+    let placement = Placement::Blocks(&upload, &mode);
     let received = receive::content(call, body, placement, etag_kind).await?;
+    let is_customers = encryption::customer_key(request.encryption.as_ref()).is_some();
     // If the MD5 was computed, it becomes the part's entity tag. Some clients send an MD5 with each
     // part and compare the object's tag with the one that they compute from these.
-    let tag = match received.md5 {
+    let tag = match received.md5.filter(|_| !is_customers) {
         Some(md5) => PartTag::Md5(md5),
         None => PartTag::Opaque(opaque_tag().map_err(translate::fault)?),
     };
@@ -92,7 +94,8 @@ pub(super) async fn put_part(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let part = part.await.map_err(translate::fault)?.part;
     let mut response = S3Response::empty(StatusCode::OK);
     response.etag(&part.tag.tag());
-    response.encryption(upload.encryption.as_ref());
+    let key = encryption::customer_key(request.encryption.as_ref());
+    response.encryption(upload.encryption.as_ref(), key.map(|key| &**key));
     if let Some(sum) = shown_sum(&part.sums) {
         let sum = checksum(sum, 1);
         response.set_named(sum.algorithm.header(), &sum.value);

@@ -4,11 +4,14 @@
 //! For example, a PUT with `If-None-Match: *` to an existing key fails before its body is read. If
 //! another client creates the object during the body, the commit fails.
 
+use std::sync::Arc;
+
 use record::{Encryption, ObjectHeaders, Tag};
 use s3::conditions::{WritePrecondition, failed};
+use s3::encryption::CustomerKey;
 use s3::request::PutObject;
 use s3::{Code, Fault};
-use volume::{FsError, NewObject, PublishedObject, VolumeError, opaque_tag};
+use volume::{FsError, NewObject, ObjectMode, PublishedObject, VolumeError, opaque_tag};
 
 use super::{acl, locks};
 use crate::call::Call;
@@ -25,6 +28,8 @@ pub(super) struct Written {
     pub(super) size: u64,
     /// The mode of the object's encryption.
     pub(super) encryption: Option<Encryption>,
+    /// The key of the client, if the request has one.
+    pub(super) customer_key: Option<Arc<CustomerKey>>,
 }
 
 /// Receives the content of an object and publishes it, that is, binds its key to it in one commit.
@@ -40,11 +45,11 @@ pub(super) async fn replace(
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
-    let etag_kind = etag_kind(call)?;
-    let encryption = encryption::of_new_object(call, request.encryption.as_ref())?;
+    let mode = encryption::of_new_object(call, request.encryption.as_ref())?;
+    let etag_kind = etag_kind(call, &mode)?;
     check_precondition(call, bucket.as_str(), key, &request.condition).await?;
 
-    let placement = Placement::Any(encryption.as_ref());
+    let placement = Placement::Any(&mode);
     let received = receive::content(call, body, placement, etag_kind).await?;
     let tag = match (etag_kind, received.md5) {
         (EtagKind::Md5, Some(md5)) => Tag::Md5(md5),
@@ -61,20 +66,23 @@ pub(super) async fn replace(
         },
         tag,
         sums: received.sums,
-        encryption: encryption.clone(),
+        encryption: mode.encryption().cloned(),
     };
     let condition = write_condition(&request.condition);
     let size = received.staged.size();
     let bucket = call.named_bucket()?;
     let published = call.volume.put(bucket, key, received.staged, new, condition).await;
     let published = published.map_err(|error| refusal(error, &request.condition))?;
-    Ok(Written { published, size, encryption })
+    let customer_key = encryption::customer_key(request.encryption.as_ref()).cloned();
+    Ok(Written { published, size, encryption: mode.encryption().cloned(), customer_key })
 }
 
 /// Returns the kind of entity tag for uploads into a bucket, from the cached record. This needs no
-/// round trip, and a change of the setting arrives soon.
-pub(super) fn etag_kind(call: &Call<'_>) -> Result<EtagKind, Fault> {
-    let opaque = call.rules()?.settings.opaque_tags;
+/// round trip, and a change of the setting arrives soon. Content under a key of the client gets an
+/// opaque tag, as in S3: an MD5 would tell something about it.
+pub(super) fn etag_kind(call: &Call<'_>, mode: &ObjectMode) -> Result<EtagKind, Fault> {
+    let is_customers = matches!(mode.encryption(), Some(Encryption::Customer(_)));
+    let opaque = is_customers || call.rules()?.settings.opaque_tags;
     Ok(if opaque { EtagKind::Opaque } else { EtagKind::Md5 })
 }
 

@@ -46,8 +46,8 @@ pub(super) async fn find(call: &Call<'_>, version: Option<&VersionId>) -> Result
 /// Carries out `GetObject` and `HeadObject`. A HEAD has no body.
 pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response, Fault> {
     let request = GetObject::parse(&call.arguments())?;
-    let object = find(call, request.version.as_ref()).await?;
-    encryption::check_source(&object, request.customer_key.as_deref())?;
+    let mut object = find(call, request.version.as_ref()).await?;
+    encryption::unlock(call, &mut object, request.customer_key.as_deref())?;
     let (tag, changed) = (etag(object.tag()), time(object.changed()));
     match request.conditions.decide(&tag, changed) {
         ReadVerdict::Proceed => {}
@@ -69,6 +69,8 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     let selection = Selection::of(&request, &object, &tag)?;
     let mut response = S3Response::empty(selection.status());
     describe(&mut response, &object);
+    let mode = object.file().encryption.as_ref();
+    response.encryption(mode, request.customer_key.as_deref());
     describe_tags(call, &mut response, &object, request.version.as_ref())?;
     locks::describe(call, &mut response, &object, request.version.as_ref())?;
     // Rules that expire current objects do not concern a named version.
@@ -93,7 +95,7 @@ pub(super) async fn get_object(call: &Call<'_>, head: bool) -> Result<S3Response
     if !head {
         match &object.file().content {
             // A program may have extended the file. The hole after these bytes reads as zeros.
-            Content::Inline(bytes) if !object.file().sparse => {
+            Content::Inline(bytes) if !object.file().sparse && object.key().is_none() => {
                 response.send(part(bytes, &range)?);
             }
             Content::Inline(_) | Content::Slices(_) | Content::Pages(_) => {
@@ -220,7 +222,6 @@ fn describe(response: &mut S3Response, object: &Object) {
     response.etag(object.tag());
     response.last_modified(time(object.changed()));
     response.version(object.version);
-    response.encryption(object.file().encryption.as_ref());
     response.set_static(ACCEPT_RANGES, "bytes");
     response.set_static(CONTENT_TYPE, CONTENT_TYPE_DEFAULT);
     let kept = &object.file().object;
@@ -268,8 +269,8 @@ fn part(bytes: &Bytes, range: &Range<u64>) -> Result<Bytes, Fault> {
 /// Carries out `GetObjectAttributes`.
 pub(super) async fn attributes(call: &Call<'_>) -> Result<S3Response, Fault> {
     let request = GetObjectAttributes::parse(&call.arguments())?;
-    let object = find(call, request.version.as_ref()).await?;
-    encryption::check_source(&object, request.customer_key.as_deref())?;
+    let mut object = find(call, request.version.as_ref()).await?;
+    encryption::unlock(call, &mut object, request.customer_key.as_deref())?;
     let requests = |attribute| request.attributes.contains(&attribute);
     let file = object.file();
     let sum = shown_sum(&file.sums);

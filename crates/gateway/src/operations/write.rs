@@ -69,7 +69,7 @@ pub(super) async fn post_object(call: &Call<'_>, body: HttpBody) -> Result<S3Res
 /// Adds the headers that describe a written object.
 fn describe(response: &mut S3Response, written: &Written) {
     let published = &written.published;
-    response.encryption(written.encryption.as_ref());
+    response.encryption(written.encryption.as_ref(), written.customer_key.as_deref());
     response.etag(&published.tag);
     response.version(shown_new_version(published.version));
     if let Some(sum) = shown_sum(&published.sums) {

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use futures::future::join_all;
 use volume::{
-    CompletePart, CopyChanges, Counters, PART_BYTES_MIN, UploadId, Volume, WriteCondition,
-    count_round_trips,
+    CompletePart, CopyChanges, Counters, ObjectMode, PART_BYTES_MIN, UploadId, Volume,
+    WriteCondition, count_round_trips,
 };
 
 use super::multipart::{begin, complete, listed, send};
@@ -32,10 +32,11 @@ async fn copy_parts(
     numbers: Range<u16>,
 ) -> Vec<CompletePart> {
     let source = volume.stat("bkt", b"source").await.unwrap();
-    let mut parts = Vec::new();
+    let (mut parts, plain) = (Vec::new(), ObjectMode::default());
     for number in numbers {
         let range = 0..PART_BYTES_MIN;
-        let copy = volume.copy_part("bkt", key.as_bytes(), id, number, &source, range, None);
+        let copy =
+            volume.copy_part("bkt", key.as_bytes(), id, number, &plain, &source, range, None);
         parts.push(listed(&copy.await.unwrap()));
     }
     parts
@@ -101,8 +102,8 @@ async fn a_gibibyte_is_copied_in_one_commit_that_moves_no_data() {
     let (copied, cost) = count_round_trips(copy).await;
     copied.unwrap();
     assert_eq!(cost.commits, 1, "of a copy");
-    let id = begin(&volume, "parts").await;
-    let copy = volume.copy_part("bkt", b"parts", id, 1, &large, 0..large.size(), None);
+    let (id, plain) = (begin(&volume, "parts").await, ObjectMode::default());
+    let copy = volume.copy_part("bkt", b"parts", id, 1, &plain, &large, 0..large.size(), None);
     let (copied, cost) = count_round_trips(copy).await;
     copied.unwrap();
     assert_eq!(cost.commits, 1, "of a part that is a copy");

@@ -9,9 +9,9 @@ use record::{ObjectHeaders, PartTag, Sum, Tag, Timestamp};
 use store::MemoryStore;
 use upkeep::{NoProgress, fsck};
 use volume::{
-    CompletePart, CompleteUpload, Completed, FsError, NewUpload, ObjectDigests, PART_BYTES_MIN,
-    PartStat, SessionOptions, SetClock, UploadId, Volume, VolumeError, VolumeOptions,
-    WriteCondition,
+    CompletePart, CompleteUpload, Completed, FsError, NewUpload, ObjectDigests, ObjectMode,
+    PART_BYTES_MIN, PartStat, SessionOptions, SetClock, UploadId, Volume, VolumeError,
+    VolumeOptions, WriteCondition,
 };
 
 use super::{bytes, get, md5, owner, put, volume};
@@ -145,9 +145,14 @@ async fn a_part_copied_by_reference_outlives_its_source_and_its_upload() {
     let before = volume.counters();
     let id = begin(&volume, "to").await;
     let range = 3..PART_BYTES_MIN + 3;
-    let first = volume.copy_part("bkt", b"to", id, 1, &source, range.clone(), None).await.unwrap();
-    let second =
-        volume.copy_part("bkt", b"to", id, 2, &source, 0..source.size(), None).await.unwrap();
+    let first = volume
+        .copy_part("bkt", b"to", id, 1, &ObjectMode::default(), &source, range.clone(), None)
+        .await
+        .unwrap();
+    let second = volume
+        .copy_part("bkt", b"to", id, 2, &ObjectMode::default(), &source, 0..source.size(), None)
+        .await
+        .unwrap();
     assert_eq!(second.part.tag, PartTag::Md5(md5(&content)));
     complete(&volume, "to", id, &[listed(&first), listed(&second)]).await.unwrap();
     let after = volume.counters();

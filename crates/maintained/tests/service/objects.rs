@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use record::{ObjectHeaders, Sum, SumAlgorithm, SumKind, Tag};
 use volume::{
-    CopyChanges, FileOwner, FsError, ListEntry, ListQuery, NewObject, NodeName, TagMatch,
-    VolumeError, VolumeOptions, WriteCondition,
+    CopyChanges, FileOwner, FsError, ListEntry, ListQuery, NewObject, NodeName, ObjectMode,
+    TagMatch, VolumeError, VolumeOptions, WriteCondition,
 };
 
 use super::multipart::begin;
@@ -158,17 +158,19 @@ async fn a_copy_has_the_given_checksums_or_those_of_its_source() {
         assert_eq!(volume.stat("bkt", to.as_bytes()).await.unwrap().file().sums, given);
     }
     let source = volume.stat("bkt", b"third").await.unwrap();
-    let id = begin(&volume, "k").await;
+    let (id, plain) = (begin(&volume, "k").await, ObjectMode::default());
     for (range, computed, kept) in [
         (0..10, None, given.clone()),
         (0..9, None, Vec::new()),
         (0..9, Some(sum(SumAlgorithm::Md5)), vec![sum(SumAlgorithm::Md5)]),
     ] {
-        let part = volume.copy_part("bkt", b"k", id, 1, &source, range, computed).await.unwrap();
+        let part =
+            volume.copy_part("bkt", b"k", id, 1, &plain, &source, range, computed).await.unwrap();
         assert_eq!(part.part.sums, kept);
     }
     let other = Sum { bytes: vec![8; 8], ..sum(SumAlgorithm::Crc64Nvme) };
-    let part = volume.copy_part("bkt", b"k", id, 1, &source, 0..10, Some(other.clone())).await;
+    let part =
+        volume.copy_part("bkt", b"k", id, 1, &plain, &source, 0..10, Some(other.clone())).await;
     assert_eq!(part.unwrap().part.sums, [sum(SumAlgorithm::Xxhash128), other], "one of each");
 }
 
@@ -217,8 +219,9 @@ async fn an_overwritten_source_is_noticed() {
                 );
                 let copied = copied.await.map(|_| ());
                 assert!(is_source_changed(&copied), "{what}: {copied:?}");
-                let range = 0..length as u64;
-                let part = volume.copy_part("bkt", b"upload", upload, 1, &source, range, None);
+                let (range, plain) = (0..length as u64, ObjectMode::default());
+                let part =
+                    volume.copy_part("bkt", b"upload", upload, 1, &plain, &source, range, None);
                 let part = part.await.map(|_| ());
                 assert!(is_source_changed(&part), "{what}: {part:?}");
                 let found = volume.stat("bkt", b"from").await;

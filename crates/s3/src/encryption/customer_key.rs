@@ -9,6 +9,7 @@ use hashing::Md5;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use super::fault::missing_customer_key;
 use super::headers::{AES256, CustomerHeaders, MODE, invalid, refuse_modes, refuse_unknown};
 use crate::fields::Fields;
 use crate::{Code, Fault};
@@ -142,10 +143,7 @@ impl Eq for CustomerKey {}
 pub fn check_read(needs_key: bool, key: Option<&CustomerKey>) -> Result<(), Fault> {
     let why = match (needs_key, key) {
         (true, Some(_)) | (false, None) => return Ok(()),
-        (true, None) => {
-            "The object was stored using a form of Server Side Encryption. The correct parameters \
-             must be provided to retrieve the object."
-        }
+        (true, None) => return Err(missing_customer_key()),
         (false, Some(_)) => "The encryption parameters are not applicable to this object.",
     };
     Err(Fault::because(Code::InvalidRequest, why))

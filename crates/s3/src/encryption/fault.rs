@@ -16,6 +16,13 @@ pub fn wrong_customer_key() -> Fault {
     Fault::because(Code::InvalidArgument, why)
 }
 
+/// Returns the fault of a request without a key of the client for an object that needs one.
+pub fn missing_customer_key() -> Fault {
+    let why = "The object was stored using a form of Server Side Encryption. The correct parameters \
+               must be provided to retrieve the object.";
+    Fault::because(Code::InvalidRequest, why)
+}
+
 /// Returns the fault of a step of a multipart upload whose key of the client is not the key with
 /// which the upload began.
 pub fn other_customer_key() -> Fault {

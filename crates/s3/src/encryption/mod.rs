@@ -27,5 +27,8 @@ mod tests;
 pub use applied::{AppliedEncryption, EncryptionMode};
 pub use bucket::{BucketEncryption, DefaultEncryption};
 pub use customer_key::{CustomerKey, check_read};
-pub use fault::{insecure_customer_key, other_customer_key, unknown_kms_key, wrong_customer_key};
+pub use fault::{
+    insecure_customer_key, missing_customer_key, other_customer_key, unknown_kms_key,
+    wrong_customer_key,
+};
 pub use requested::RequestedEncryption;

@@ -151,6 +151,7 @@ impl MountSettings {
 
 /// The settings of `ashlar serve` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct ServeSettings {
     /// True: a volume is created even if the data directory belongs to another one.
     pub(crate) create: bool,
@@ -176,6 +177,8 @@ pub(crate) struct ServeSettings {
     pub(crate) region: String,
     pub(crate) domains: Vec<String>,
     pub(crate) sigv2_presign: bool,
+    /// True: keys of clients (SSE-C) are accepted without TLS.
+    pub(crate) sse_c_over_http: bool,
     /// True if the S3 endpoint serves MinIO's administration protocol.
     pub(crate) minio_admin: bool,
     pub(crate) default_object_ownership: OwnershipClass,
@@ -389,6 +392,7 @@ impl Serving {
             region: text(serving.region).unwrap_or_else(|| "us-east-1".to_owned()),
             domains: named(serving.domain),
             sigv2_presign: serving.sigv2_presign.unwrap_or(true),
+            sse_c_over_http: serving.sse_c_over_http.unwrap_or(false),
             minio_admin: serving.minio_admin.unwrap_or(true),
             default_object_ownership: serving.default_object_ownership.unwrap_or_default(),
             connections_max,
@@ -486,6 +490,7 @@ pub(crate) fn in_force(
         region: Some(serve.region.clone()),
         domain: Some(serve.domains.clone()),
         sigv2_presign: Some(serve.sigv2_presign),
+        sse_c_over_http: Some(serve.sse_c_over_http),
         minio_admin: Some(serve.minio_admin),
         default_object_ownership: Some(serve.default_object_ownership),
         lifecycle_day_seconds: Some(open.lifecycle_day_seconds),

@@ -327,6 +327,10 @@ options! {
         /// Accept URLs that are presigned with signature version 2 [default: true]
         #[arg(value_name = "BOOL")]
         sigv2_presign: bool = "ASHLAR_SIGV2_PRESIGN",
+        /// Accept keys of clients (SSE-C) without TLS. Clients on this machine, for example a proxy
+        /// with TLS, may always send them so [default: false]
+        #[arg(value_name = "BOOL")]
+        sse_c_over_http: bool = "ASHLAR_SSE_C_OVER_HTTP",
         /// Serve the subset of MinIO's administration protocol that `mc admin` uses, at the S3
         /// endpoint below /minio/admin [default: true]
         #[arg(value_name = "BOOL")]

@@ -12,14 +12,13 @@ use namespace::{
     Assumption, FsError, NamedBucket, Path, Publish, WriteCondition, add_pack_shares, build_content,
 };
 use record::{
-    BlockId, Content, Encryption, File, Ino, Mark, ObjectHeaders, ObjectLock, S3Acl, Slice, Sum,
-    key,
+    BlockId, Content, File, Ino, Mark, ObjectHeaders, ObjectLock, S3Acl, Slice, Sum, Tag, key,
 };
 use store::Write;
 
-use super::object::new_file;
+use super::object::{new_file, opaque_tag};
 use super::staging::file_content;
-use super::{FileOwner, Object, PublishedObject};
+use super::{FileOwner, Object, ObjectMode, PublishedObject};
 use crate::{Volume, VolumeError};
 
 /// The properties in which a copy differs from its source. A field that is `None` keeps the
@@ -37,12 +36,13 @@ pub struct CopyChanges {
     /// The object lock of the copy. The source's lock is not copied.
     pub lock: ObjectLock,
     /// The mode in which the copy is encrypted. The source's mode is not copied.
-    pub encryption: Option<Encryption>,
+    pub mode: ObjectMode,
 }
 
 impl Volume {
     /// Publishes a copy of an object under another key. No data moves if both have the same mode of
-    /// encryption: both name the same blocks. Otherwise the bytes are written again.
+    /// encryption and, with keys of clients, the same object key: both name the same blocks.
+    /// Otherwise the bytes are written again.
     ///
     /// The copy is completed even if the future is dropped, so staged records are published or
     /// taken back.
@@ -73,7 +73,7 @@ impl Volume {
         condition: WriteCondition,
         owner: &FileOwner,
     ) -> Result<PublishedObject, VolumeError> {
-        let mut body = self.copy_bytes(source, changes.encryption.as_ref()).await?;
+        let mut body = self.copy_bytes(source, &changes.mode).await?;
         let inos = self.session.allocate_inodes(1 + path.directories.len()).await?;
         // The first number is for the copy, the others for directories that may be missing on its
         // path.
@@ -103,7 +103,8 @@ impl Volume {
             object,
             sums,
             content,
-            encryption: changes.encryption,
+            encryption: changes.mode.encryption().cloned(),
+            tag: tag_of_copy(source, &changes.mode)?,
             // The copy is a new file: its data version and its names begin anew.
             data_version: 1,
             links: 1,
@@ -137,15 +138,15 @@ impl Volume {
     async fn copy_bytes(
         &self,
         source: &Object,
-        encryption: Option<&Encryption>,
+        mode: &ObjectMode,
     ) -> Result<Option<StagedContent>, VolumeError> {
-        let is_same_mode = source.file.encryption.as_ref() == encryption;
+        let may_share = mode.may_share(source.file.encryption.as_ref(), source.key.as_ref());
         // A staged inline body moves to a block soon, so its bytes are copied instead of shared.
         // The placement policy decides as for any other body if it is staged inline again.
-        if is_same_mode && !source.file.content.is_staged_inline() {
+        if may_share && !source.file.content.is_staged_inline() {
             return Ok(None);
         }
-        let keys = self.content_keys(encryption).await?;
+        let keys = self.object_keys(mode).await?;
         let mut writer = self.writer(Some(&keys), Some(source.size()));
         let mut bytes = self.read(source, 0..source.size());
         while let Some(bytes) = bytes.next().await {
@@ -153,6 +154,16 @@ impl Volume {
         }
         Ok(Some(writer.finish().await?))
     }
+}
+
+/// Returns the entity tag of a copy: that of the source, whose content the copy has. If the copy is
+/// encrypted under a key of the client and the source is not, the tag is opaque, because an MD5 of
+/// the content would tell something about it.
+fn tag_of_copy(source: &Object, mode: &ObjectMode) -> Result<Tag, VolumeError> {
+    if mode.key().is_some() && source.key.is_none() {
+        return Ok(Tag::opaque(opaque_tag()?));
+    }
+    Ok(*source.tag())
 }
 
 /// Returns the assumptions that the source's key still leads to the source, and that its inode is

@@ -9,9 +9,10 @@ use futures::StreamExt;
 use namespace::{PutPart, cut};
 use record::{Content, Part, PartTag, Sum, SumKind, Tag, Timestamp};
 
-use super::Object;
 use super::copy::{share, unchanged};
 use super::multipart::{PartStat, UploadId, name};
+use super::object::opaque_tag;
+use super::{Object, ObjectMode};
 use crate::{Volume, VolumeError};
 
 impl Volume {
@@ -20,8 +21,8 @@ impl Volume {
     ///
     /// The part's MD5 is the source's if the whole of a source with an MD5 is copied. Otherwise it
     /// is a value derived from the source's tag and the range, because nothing is read to hash it.
-    /// `sum` is a checksum of the range that the caller has computed, in addition to those of the
-    /// source.
+    /// `mode` is the mode of the upload: see [`ObjectMode::opened`]. `sum` is a checksum of the range
+    /// that the caller has computed, in addition to those of the source.
     #[expect(clippy::too_many_arguments, reason = "the parameters of UploadPartCopy")]
     pub async fn copy_part(
         &self,
@@ -29,13 +30,18 @@ impl Volume {
         key: &[u8],
         id: UploadId,
         number: u16,
+        mode: &ObjectMode,
         source: &Object,
         range: Range<u64>,
         sum: Option<Sum>,
     ) -> Result<PartStat, VolumeError> {
         // The stored checksums are of the whole source, so they fit only a copy of all of it.
         let whole = range == (0..source.size());
-        let tag = PartTag::Md5(part_md5(source.tag(), &range, whole));
+        // A tag that follows from that of the source would tell that both have the same content.
+        let tag = match mode.key() {
+            Some(_) => PartTag::Opaque(opaque_tag()?),
+            None => PartTag::Md5(part_md5(source.tag(), &range, whole)),
+        };
         let computed = sum.as_ref().map(|sum| sum.algorithm);
         let full = |sum: &&Sum| {
             whole && sum.kind == SumKind::FullObject && Some(sum.algorithm) != computed
@@ -48,11 +54,10 @@ impl Volume {
         // A part has no holes. Those of a sparse file are written as zeros.
         let held: u64 = slices.iter().map(|slice| u64::from(slice.length)).sum();
         let inline = matches!(source.file().content, Content::Inline(_));
-        let encryption = self.upload(bucket, key, id).await?.encryption;
-        let is_same_mode = source.file().encryption == encryption;
-        if !is_same_mode || inline || held < range.end - range.start {
+        let may_share = mode.may_share(source.file().encryption.as_ref(), source.key());
+        if !may_share || inline || held < range.end - range.start {
             let hint = Some(range.end - range.start);
-            let keys = self.content_keys(encryption.as_ref()).await?;
+            let keys = self.object_keys(mode).await?;
             let mut writer = self.block_writer(Some(&keys), hint);
             let mut bytes = self.read(source, range);
             while let Some(bytes) = bytes.next().await {

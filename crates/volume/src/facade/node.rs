@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use content::{ContentStream, Permit, RecordSlices, SliceSource, StagedContent};
+use content::{ContentError, ContentStream, Permit, RecordSlices, SliceSource, StagedContent};
 use ledger::Note;
 use namespace::{
     Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode,
@@ -262,6 +262,10 @@ impl Volume {
         let InodeBody::File(file) = &node.inode.body else {
             return ContentStream::inline(&Bytes::new(), 0..0, false);
         };
+        // A program has no key of the client, so it cannot open such a file.
+        if file.needs_customer_key() {
+            return ContentStream::failed(ContentError::NeedsCustomerKey);
+        }
         let slices: Arc<dyn SliceSource> = match &file.content {
             Content::Inline(bytes) => return ContentStream::inline(bytes, range, file.sparse),
             Content::Slices(slices) => {
@@ -276,6 +280,9 @@ impl Volume {
     /// memory cache, else `None`. Inline content also gives `None`.
     pub fn read_from_memory(&self, node: &FoundNode, range: Range<u64>) -> Option<Vec<Bytes>> {
         let InodeBody::File(file) = &node.inode.body else { return None };
+        if file.needs_customer_key() {
+            return None;
+        }
         let reader = &*self.streams.reader;
         match &file.content {
             Content::Inline(_) => None,

@@ -9,7 +9,10 @@
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
-use content::{ContentStream, RecordSlices, ReleaseMemory, SliceSource, StagedContent};
+use content::{
+    ContentError, ContentStream, RecordSlices, ReleaseMemory, SliceSource, StagedContent,
+};
+use keyring::{KEY_BYTES, ObjectKey};
 use namespace::{
     CheckedObject, FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
     SetObject, WriteCondition,
@@ -24,6 +27,7 @@ use store::{Key, Value};
 
 use super::FileOwner;
 use super::map_pages::read_records;
+use super::object_mode::{ObjectMode, WrongCustomerKey};
 use super::staging::{Staged, file_content};
 use crate::{Volume, VolumeError};
 
@@ -44,6 +48,8 @@ pub struct Object {
     /// unchanged, the key leads to this object.
     pub(super) dentries: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
+    /// The key of the object, after [`Object::unlock`].
+    pub(super) key: Option<Arc<ObjectKey>>,
     /// Pins the epoch at which the object was found, or a hold, which is a record that keeps the
     /// blocks of this file. So the blocks are not deleted.
     pin: Arc<ReadPin>,
@@ -53,6 +59,27 @@ impl Object {
     /// Returns the file of the object's inode; an empty one for an empty directory.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Gives the object the key of the client (SSE-C) that the request has, so that its content can
+    /// be read and copied. Does nothing for an object in another mode.
+    ///
+    /// # Errors
+    /// Fails with `WrongCustomerKey` if the object needs a key, and it is missing or another one.
+    pub fn unlock(&mut self, customer: Option<&[u8; KEY_BYTES]>) -> Result<(), WrongCustomerKey> {
+        let mode = ObjectMode::opened(self.file.encryption.as_ref(), customer)?;
+        self.key = mode.key().cloned();
+        Ok(())
+    }
+
+    /// Returns the object key of an object that was unlocked with a key of the client; else `None`.
+    pub fn key(&self) -> Option<&Arc<ObjectKey>> {
+        self.key.as_ref()
+    }
+
+    /// Returns true if only a request with the client's key can read the content.
+    pub fn needs_customer_key(&self) -> bool {
+        self.file.needs_customer_key()
     }
 
     /// Returns the size of the object in bytes.
@@ -150,17 +177,26 @@ impl Volume {
             self.session.run(&Lookup { path: &path, version }).await?;
         let file = Arc::new(s3_file_of(&inode));
         let pin = ReadPin::new(ino, HoldScope::Versions, reading);
-        Ok(Object { bucket, ino, inode, record, version, dentries, file, pin })
+        Ok(Object { bucket, ino, inode, record, version, dentries, file, key: None, pin })
     }
 
     /// Returns the bytes of an object in `range`, cut to its size, verified and in order. The
-    /// stream keeps the blocks from being deleted, also after the object is dropped.
+    /// stream keeps the blocks from being deleted, also after the object is dropped. It fails with
+    /// [`ContentError::NeedsCustomerKey`] if the object needs a key of the client and was not
+    /// unlocked.
     pub fn read(&self, object: &Object, range: Range<u64>) -> ContentStream {
         let range = range.start.min(object.size())..range.end.min(object.size());
+        let key = object.key.clone();
+        if object.needs_customer_key() && key.is_none() {
+            return ContentStream::failed(ContentError::NeedsCustomerKey);
+        }
         let slices: Arc<dyn SliceSource> = match &object.file.content {
             // Inline content is in memory already, so no pin is needed.
             Content::Inline(bytes) => {
-                return ContentStream::inline(bytes, range, object.file.sparse);
+                return match &key {
+                    Some(key) => ContentStream::inline_under(key, bytes, range),
+                    None => ContentStream::inline(bytes, range, object.file.sparse),
+                };
             }
             Content::Slices(slices) => {
                 Arc::new(RecordSlices { slices: slices.clone(), sparse: object.file.sparse })
@@ -169,7 +205,8 @@ impl Volume {
         };
         // From here on the client may be slow. A long reader gets a hold in place of its pin.
         self.session.holds().watch(&object.pin);
-        ContentStream::new(&self.streams, slices, range, Box::new(Arc::clone(&object.pin)))
+        let guard = Box::new(Arc::clone(&object.pin));
+        ContentStream::under(key, &self.streams, slices, range, guard)
     }
 
     /// Registers `holder`, which uses memory of the readers' budget and is asked to release some

@@ -7,20 +7,35 @@
 
 use content::{ContentKeys, ContentWriter};
 use keyring::Protection;
+use namespace::FsError;
 use record::Encryption;
 
+use super::ObjectMode;
 use crate::{Volume, VolumeError};
 
 impl Volume {
     /// Returns the keys under which new content in this mode is encrypted now.
     ///
     /// # Errors
-    /// [`VolumeError::Encryption`] if the mode has no usable key.
+    /// [`VolumeError::Encryption`] if the mode has no usable key; [`FsError::NeedsCustomerKey`] for a
+    /// mode that needs a key of the client: see [`Volume::object_keys`].
     pub async fn content_keys(
         &self,
         encryption: Option<&Encryption>,
     ) -> Result<ContentKeys, VolumeError> {
-        Ok(ContentKeys { ring: self.rings.current(&protection(encryption)).await? })
+        if matches!(encryption, Some(Encryption::Customer(_))) {
+            return Err(FsError::NeedsCustomerKey.into());
+        }
+        Ok(ContentKeys { ring: self.rings.current(&protection(encryption)).await?, object: None })
+    }
+
+    /// As [`Volume::content_keys`], for an object that may have a key of its own.
+    ///
+    /// # Errors
+    /// [`VolumeError::Encryption`] if the mode has no usable ring key.
+    pub async fn object_keys(&self, mode: &ObjectMode) -> Result<ContentKeys, VolumeError> {
+        let ring = self.rings.current(&protection(mode.encryption())).await?;
+        Ok(ContentKeys { ring, object: mode.key().cloned() })
     }
 
     /// Returns a writer for the body of a new file, under these keys. `None` stores the body as it

@@ -16,7 +16,7 @@ use upkeep::{Finding, NoProgress, Report, SweepOptions, fsck};
 
 use super::reaping::{copy, delete, finished, part, put, records, upload};
 use super::{MaintainedVolume, make_bucket, open, publish};
-use crate::{CompletePart, CompleteUpload, VolumeError, VolumeOptions};
+use crate::{CompletePart, CompleteUpload, ObjectMode, VolumeError, VolumeOptions};
 
 async fn check(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Report {
     fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap()
@@ -42,7 +42,10 @@ async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume, Ino) 
     let open_id = upload(&volume, b"open").await;
     part(&volume, b"open", open_id, 3).await;
     let source = volume.stat("b", b"pages").await.unwrap();
-    volume.copy_part("b", b"open", open_id, 4, &source, 500..70_000, None).await.unwrap();
+    volume
+        .copy_part("b", b"open", open_id, 4, &ObjectMode::default(), &source, 500..70_000, None)
+        .await
+        .unwrap();
     let given_up = upload(&volume, b"given/up").await;
     part(&volume, b"given/up", given_up, 1).await;
     let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];

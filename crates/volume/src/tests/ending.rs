@@ -16,8 +16,8 @@ use upkeep::{NoProgress, UPLOAD_RESULT_KEPT, fsck};
 use super::reaping::{bytes_of, delete, finished, part, put, read, records, upload};
 use super::{MaintainedVolume, count_blocks, lookup, make_bucket, open, publish};
 use crate::{
-    CompletePart, CompleteUpload, SetClock, UploadId, UploadsEntry, UploadsQuery, Volume,
-    VolumeError, VolumeOptions,
+    CompletePart, CompleteUpload, ObjectMode, SetClock, UploadId, UploadsEntry, UploadsQuery,
+    Volume, VolumeError, VolumeOptions,
 };
 
 /// More orphans than one pass takes.
@@ -254,7 +254,10 @@ async fn a_concurrent_complete_returns_the_first_result() {
     let source = first.stat("b", b"source").await.unwrap();
     let id = upload(&first, b"whole").await;
     // The copy shares the blocks of its source, and each share is a record to stage.
-    let copied = first.copy_part("b", b"whole", id, 1, &source, 0..150_000, None).await.unwrap();
+    let copied = first
+        .copy_part("b", b"whole", id, 1, &ObjectMode::default(), &source, 0..150_000, None)
+        .await
+        .unwrap();
     tokio::time::sleep(TOLD).await;
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let none = WriteCondition::None;
@@ -287,6 +290,9 @@ async fn a_part_of_very_many_blocks_is_copied() {
     put(&volume, b"source", 700_000).await;
     let source = volume.stat("b", b"source").await.unwrap();
     let id = upload(&volume, b"whole").await;
-    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..700_000, None).await.unwrap();
+    let copied = volume
+        .copy_part("b", b"whole", id, 1, &ObjectMode::default(), &source, 0..700_000, None)
+        .await
+        .unwrap();
     assert_eq!(copied.part.slices.len(), 2_735);
 }

@@ -19,7 +19,9 @@ use store::{Guard, Plan, Write};
 use super::packs::{THREE, counters, findings, pack, world};
 use super::reaping::{copy, delete, finished, put, read, records, upload};
 use super::{MaintainedVolume, count_blocks, lookup, make_bucket, open};
-use crate::{CompletePart, CompleteUpload, Volume, VolumeError, VolumeOptions, WriteCondition};
+use crate::{
+    CompletePart, CompleteUpload, ObjectMode, Volume, VolumeError, VolumeOptions, WriteCondition,
+};
 
 /// A volume whose blocks are of so many bytes, with a bucket.
 async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume) {
@@ -118,7 +120,10 @@ async fn copies_of_a_sparse_file_have_its_zeros() {
     let ranges = [0..6 * MIB, 6 * MIB..12 * MIB, 5 * MIB..5 * MIB + 9];
     for (number, range) in (1..).zip(ranges.clone()) {
         let range = range.start as u64..range.end as u64;
-        volume.copy_part("b", b"parts", id, number, &source, range, None).await.unwrap();
+        volume
+            .copy_part("b", b"parts", id, number, &ObjectMode::default(), &source, range, None)
+            .await
+            .unwrap();
     }
     let page = volume.parts("b", b"parts", id, 0, 10).await.unwrap();
     let tags: Vec<Tag> = page.parts.iter().map(|stat| stat.part.tag.tag()).collect();
@@ -152,8 +157,10 @@ async fn a_hole_in_any_other_file_is_damage() {
     assert!(matches!(error, VolumeError::Corrupt(_)), "{error}");
     let id = upload(&volume, b"parts").await;
     let source = volume.stat("b", b"x").await.unwrap();
-    let error =
-        volume.copy_part("b", b"parts", id, 1, &source, 0..200_000, None).await.unwrap_err();
+    let error = volume
+        .copy_part("b", b"parts", id, 1, &ObjectMode::default(), &source, 0..200_000, None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, VolumeError::Corrupt(_)), "{error}");
 }
 

@@ -11,7 +11,7 @@ use record::key::space;
 
 use super::reaping::{delete, finished, owner, put, records, upload};
 use super::{MaintainedVolume, count_blocks, make_bucket, publish};
-use crate::{CompletePart, CompleteUpload, CopyChanges, VolumeError, VolumeOptions};
+use crate::{CompletePart, CompleteUpload, CopyChanges, ObjectMode, VolumeError, VolumeOptions};
 
 #[tokio::test(start_paused = true)]
 async fn a_copy_whose_client_disconnects_deletes_its_staged_records() {
@@ -52,7 +52,10 @@ async fn a_complete_whose_client_disconnects_finishes() {
     let source = volume.stat("b", b"source").await.unwrap();
     let id = upload(&volume, b"whole").await;
     // The copy shares the blocks of its source, and each share is a record to stage.
-    let copied = volume.copy_part("b", b"whole", id, 1, &source, 0..150_000, None).await.unwrap();
+    let copied = volume
+        .copy_part("b", b"whole", id, 1, &ObjectMode::default(), &source, 0..150_000, None)
+        .await
+        .unwrap();
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let absent = WriteCondition::IfAbsent;
     let whole = || CompleteUpload { parts: &parts, object_size: None, condition: absent.clone() };

@@ -17,7 +17,9 @@ use upkeep::{Finding, NoProgress, SweepOptions, fsck};
 
 use super::reaping::{copy, delete, finished, part, read, records, upload};
 use super::{MaintainedVolume, count_blocks, file, make_bucket, open, publish};
-use crate::{CompletePart, CompleteUpload, CopyChanges, Volume, VolumeError, VolumeOptions};
+use crate::{
+    CompletePart, CompleteUpload, CopyChanges, ObjectMode, Volume, VolumeError, VolumeOptions,
+};
 
 /// Bytes that differ for each object.
 pub(super) fn bytes_of(name: &str, length: usize) -> Vec<u8> {
@@ -297,7 +299,10 @@ pub(super) async fn complete_with_copy(volume: &Arc<Volume>, name: &[u8], of: &[
     volume.put_part("b", name, id, 1, body, PartTag::Md5([9; 16]), Vec::new()).await.unwrap();
     let source = volume.stat("b", of).await.unwrap();
     let range = 100..source.size();
-    let copied = volume.copy_part("b", name, id, 2, &source, range, None).await.unwrap();
+    let copied = volume
+        .copy_part("b", name, id, 2, &ObjectMode::default(), &source, range, None)
+        .await
+        .unwrap();
     let parts = [
         CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() },
         CompletePart { number: 2, tag: copied.part.tag.tag(), sums: Vec::new() },
@@ -349,7 +354,10 @@ async fn an_aborted_upload_releases_its_packs() {
     let given_up = upload(&volume, b"big").await;
     part(&volume, b"big", given_up, 1).await;
     let source = volume.stat("b", b"c").await.unwrap();
-    volume.copy_part("b", b"big", given_up, 2, &source, 0..70_000, None).await.unwrap();
+    volume
+        .copy_part("b", b"big", given_up, 2, &ObjectMode::default(), &source, 0..70_000, None)
+        .await
+        .unwrap();
     drop(source);
     delete(&volume, b"c").await;
     volume.upkeep.reap_now().await.unwrap();

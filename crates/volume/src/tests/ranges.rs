@@ -27,7 +27,7 @@ async fn world_of(block_bytes: u32) -> (Arc<Faulty>, Arc<MemoryBlocks>, Maintain
     (store, blocks, volume)
 }
 
-const KEPT: AttributeChange = AttributeChange {
+pub(super) const KEPT: AttributeChange = AttributeChange {
     mode: None,
     uid: None,
     gid: None,

@@ -18,7 +18,7 @@ use super::packs::{
 };
 use super::reaping::{copy, delete, put, read, records, upload};
 use super::{MaintainedVolume, count_blocks, lookup, make_bucket, open};
-use crate::{Volume, VolumeOptions};
+use crate::{ObjectMode, Volume, VolumeOptions};
 
 /// Two packs of which little is alive; the dead has been reaped.
 async fn sparse(volume: &MaintainedVolume) -> [BlockId; 2] {
@@ -173,7 +173,10 @@ async fn owners_that_cannot_be_moved_keep_their_pack() {
     let old = pack(&volume, &[("a", 1_000), ("b", 2_000), ("c", 90_000)]).await;
     let id = upload(&volume, b"big").await;
     let source = volume.stat("b", b"b").await.unwrap();
-    volume.copy_part("b", b"big", id, 1, &source, 0..2_000, None).await.unwrap();
+    volume
+        .copy_part("b", b"big", id, 1, &ObjectMode::default(), &source, 0..2_000, None)
+        .await
+        .unwrap();
     drop(source);
     delete(&volume, b"c").await;
     volume.upkeep.reap_now().await.unwrap();
