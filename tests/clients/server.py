@@ -45,6 +45,15 @@ class Server:
 
     _console: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_CONSOLE"))
 
+    _kms_key: Optional[str] = field(default_factory=lambda: os.environ.get("ASHLAR_TEST_KMS_KEY"))
+
+    @property
+    def kms_key(self):
+        """The name of the only key of the server's key management service."""
+        if not self._kms_key:
+            pytest.skip("set ASHLAR_TEST_KMS_KEY to the key of the server's KMS")
+        return self._kms_key
+
     @property
     def console(self):
         """The URL of the console and of the administration API."""

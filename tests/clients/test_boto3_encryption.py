@@ -11,6 +11,7 @@ import pytest
 from botocore.config import Config
 
 from conftest import watch_retries
+from encryption import content, set_default
 from people import add_person
 from server import refused
 from test_boto3_forms import send, send_form
@@ -25,17 +26,6 @@ OURS = pytest.mark.ashlar("the reference has no key management service")
 @pytest.fixture
 def s3(server):
     yield from watch_retries(boto3.client("s3", **server.aws_settings()))
-
-
-def set_default(s3, bucket, algorithm, **more):
-    default = {"SSEAlgorithm": algorithm, **more}
-    rules = [{"ApplyServerSideEncryptionByDefault": default}]
-    configuration = {"Rules": rules}
-    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration=configuration)
-
-
-def content(size):
-    return bytes(range(256)) * (size // 256) + b"x" * (size % 256)
 
 
 def mode_of(answer):
@@ -188,8 +178,6 @@ def test_wrong_modes_are_refused(s3, bucket):
         s3.put_object(**put, SSEKMSKeyId="k")
     with refused("NotImplemented", status=501):
         s3.put_object(**put, ServerSideEncryption="aws:kms:dsse")
-    with refused("KMS.NotFoundException", status=400):
-        s3.put_object(**put, ServerSideEncryption="aws:kms", SSEKMSKeyId="no-such-key")
     assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 

@@ -92,13 +92,16 @@ const SUITES_OVER_HTTPS: [&str; 4] = ["boto3", "mc", BROWSER, CONSOLE];
 /// The suites of a plain run on every engine. They use metadata more than others.
 const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
 
-/// The files of these suites that a plain run takes on SQLite only. They test permissions and the
-/// delivery of access logs. The gateway decides on permissions after it has read the records, and
-/// stores a log as it stores each object, so the engine makes no difference.
-const FILES_ON_ONE_ENGINE: [&str; 5] = [
+/// The files of these suites that a plain run takes on SQLite only. They test permissions, the
+/// delivery of access logs, and keys of encryption. The gateway decides on permissions after it has
+/// read the records, stores a log as it stores each object, and encrypts content before it stores
+/// it, so the engine makes no difference. Encrypted blocks in MinIO are read and copied by the other
+/// files about encryption.
+const FILES_ON_ONE_ENGINE: [&str; 6] = [
     "test_boto3_access.py",
     "test_boto3_conditions.py",
     "test_boto3_forms.py",
+    "test_boto3_kms.py",
     "test_boto3_logging.py",
     "test_boto3_web_identity.py",
 ];
@@ -106,8 +109,9 @@ const FILES_ON_ONE_ENGINE: [&str; 5] = [
 /// The files that a plain run takes over http only. Over https, boto3 signs bodies and links
 /// differently, and the other files send each kind of them. The long files of the console's suite
 /// are here too: the rest of it uses each part of the console that depends on the scheme.
-const FILES_OVER_HTTP: [&str; 9] = [
+const FILES_OVER_HTTP: [&str; 10] = [
     "test_boto3_conditions.py",
+    "test_boto3_kms.py",
     "test_boto3_locks.py",
     "test_boto3_logging.py",
     "test_boto3_trash.py",
@@ -134,6 +138,11 @@ const LIFECYCLE_DAY: &str = "2";
 
 /// The time between deliveries of access logs of buckets, so that their tests do not wait.
 const LOG_INTERVAL: (&str, &str) = ("ASHLAR_BUCKET_LOG_INTERVAL_SECONDS", "1");
+
+/// The static key management service of gateways: MinIO's variable, and its value, the name of a key
+/// and 32 bytes in base64.
+const KMS: (&str, &str) =
+    ("MINIO_KMS_SECRET_KEY", "test-key:pO3upElrwuEXSoFwCfnZPdSsmt/xWeFa0N9KgDijwVs=");
 
 /// A Python environment of [`Tools`].
 #[derive(Clone, Copy, Debug)]
@@ -347,7 +356,7 @@ fn start(run: &Run<'_>, cell: &Cell, folder: &Path, services: &Services<'_>) -> 
     };
     let meta = services.databases.fresh(engine, folder, &name)?;
     let day = ("ASHLAR_LIFECYCLE_DAY_SECONDS", LIFECYCLE_DAY);
-    let environment = [CACHE, CONSOLE_LISTEN, LOG_INTERVAL, day];
+    let environment = [CACHE, CONSOLE_LISTEN, LOG_INTERVAL, KMS, day];
     Server::gateway(&run.gateway(), folder, &meta, blocks, certificate, &environment, run.stop)
 }
 
@@ -412,6 +421,8 @@ fn one_suite(
         command.env("ASHLAR_TEST_BLOCKS", &server.blocks);
         command.env("ASHLAR_TEST_DATA_DIR", folder.join("data"));
         command.env("ASHLAR_TEST_LIFECYCLE_DAY", LIFECYCLE_DAY);
+        let (key, _) = KMS.1.split_once(':').context("the KMS has no name of a key")?;
+        command.env("ASHLAR_TEST_KMS_KEY", key);
     }
     if subject == Subject::Reference {
         command.env("ASHLAR_TEST_SUBJECT", "reference");
