@@ -115,6 +115,27 @@ fn overwrite_with(query: &str) -> Request {
 }
 
 #[test]
+fn sse_kms_without_a_key_management_service_is_refused() {
+    let mut scene = Scene::new();
+    let key = ("x-amz-server-side-encryption-aws-kms-key-id", "photos");
+    let kms = |request: Request| {
+        request.header("x-amz-server-side-encryption", "aws:kms").header(key.0, key.1)
+    };
+    scene.refuses(&kms(overwrite()), 501, "NotImplemented");
+    let copy = Request::new("PUT", "/box/copy").header("x-amz-copy-source", "/box/large");
+    scene.refuses(&kms(copy), 501, "NotImplemented");
+    scene.refuses(&kms(Request::new("POST", "/box/new?uploads")), 501, "NotImplemented");
+    let configuration = "<ServerSideEncryptionConfiguration><Rule>\
+                         <ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm>\
+                         <KMSMasterKeyID>photos</KMSMasterKeyID>\
+                         </ApplyServerSideEncryptionByDefault></Rule>\
+                         </ServerSideEncryptionConfiguration>";
+    let default = Request::new("PUT", "/box?encryption").body(configuration);
+    scene.refuses(&default, 501, "NotImplemented");
+    scene.stays_untouched();
+}
+
+#[test]
 fn unsatisfiable_ranges_are_refused_and_malformed_ones_ignored() {
     let mut scene = Scene::new();
     for range in ["bytes=300000-", "bytes=400000-500000", "bytes=-0"] {
