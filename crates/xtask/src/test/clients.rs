@@ -97,23 +97,28 @@ const SUITES_ON_EACH_ENGINE: [&str; 1] = ["boto3"];
 /// read the records, stores a log as it stores each object, and encrypts content before it stores
 /// it, so the engine makes no difference. Encrypted blocks in MinIO are read and copied by the other
 /// files about encryption.
-const FILES_ON_ONE_ENGINE: [&str; 6] = [
+const FILES_ON_ONE_ENGINE: [&str; 8] = [
     "test_boto3_access.py",
     "test_boto3_conditions.py",
+    "test_boto3_customer_keys.py",
     "test_boto3_forms.py",
     "test_boto3_kms.py",
     "test_boto3_logging.py",
+    "test_boto3_terraform.py",
     "test_boto3_web_identity.py",
 ];
 
 /// The files that a plain run takes over http only. Over https, boto3 signs bodies and links
 /// differently, and the other files send each kind of them. The long files of the console's suite
 /// are here too: the rest of it uses each part of the console that depends on the scheme.
-const FILES_OVER_HTTP: [&str; 10] = [
+const FILES_OVER_HTTP: [&str; 13] = [
     "test_boto3_conditions.py",
+    "test_boto3_customer_keys.py",
+    "test_boto3_encrypted_copies.py",
     "test_boto3_kms.py",
     "test_boto3_locks.py",
     "test_boto3_logging.py",
+    "test_boto3_terraform.py",
     "test_boto3_trash.py",
     "test_boto3_version_lists.py",
     "test_boto3_versions.py",
