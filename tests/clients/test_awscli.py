@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import encryption
 import versions
 from server import (
     Command,
@@ -259,3 +260,45 @@ def test_lifecycle(aws, s3api, bucket):
     s3api("delete-bucket-lifecycle", bucket=bucket)
     words = ["s3api", "get-bucket-lifecycle-configuration", "--bucket", bucket]
     assert "(NoSuchLifecycleConfiguration)" in aws.attempt(*words).stderr
+
+
+@pytest.mark.ashlar("the reference has no key management service")
+def test_modes_of_encryption(aws, s3api, server, control, bucket, tmp_path):
+    (tmp_path / "up").write_bytes(b"hello")
+    mode = encryption.kms(server.kms_key)
+    aws.run(
+        "s3", "cp", "--sse", "aws:kms", "--sse-kms-key-id", server.kms_key, tmp_path / "up",
+        f"s3://{bucket}/kms",
+    )
+    assert encryption.applied(control.get_object(Bucket=bucket, Key="kms")) == mode.answer
+    default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": server.kms_key}
+    rule = {"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}
+    configuration = {"Rules": [rule]}
+    s3api(
+        "put-bucket-encryption",
+        bucket=bucket,
+        server_side_encryption_configuration=configuration,
+    )
+    found = control.get_bucket_encryption(Bucket=bucket)
+    assert found["ServerSideEncryptionConfiguration"] == configuration
+    assert encryption.applied(control.put_object(Bucket=bucket, Key="k")) == mode.answer
+
+
+def test_a_file_in_parts_under_a_key_of_the_client(aws, server, control, bucket, tmp_path):
+    if not (server.ca or server.is_ashlar()):
+        pytest.skip("the reference accepts keys of clients over TLS only")
+    written = random_file(tmp_path / "up", 9 * MIB)
+    keys = {label: encryption.CustomerKey(label) for label in ("a", "b")}
+    for label, key in keys.items():
+        (tmp_path / label).write_bytes(key.bytes)
+    a, b = (f"fileb://{tmp_path / label}" for label in keys)
+    copy = ["s3", "cp", "--no-progress"]
+    aws.run(*copy, "--sse-c", "--sse-c-key", a, tmp_path / "up", f"s3://{bucket}/k")
+    found = control.head_object(Bucket=bucket, Key="k", **keys["a"].arguments())
+    assert found["ETag"].endswith('-2"')
+    source = ["--sse-c-copy-source", "--sse-c-copy-source-key", a]
+    aws.run(
+        *copy, *source, "--sse-c", "--sse-c-key", b, f"s3://{bucket}/k", f"s3://{bucket}/copy"
+    )
+    aws.run(*copy, "--sse-c", "--sse-c-key", b, f"s3://{bucket}/copy", tmp_path / "down")
+    assert sha256_of(tmp_path / "down") == written

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import encryption
 from server import Command, fresh_bucket_name, random_file, read_tree, sha256_of, write_tree
 
 MIB = 1 << 20
@@ -183,3 +184,65 @@ def test_anonymous_access_is_set_and_removed(mc, server, bucket, tmp_path):
         found = status("GET", ""), status("GET", "/k"), status("PUT", "/new", b"x")
         assert found == expected, access
         assert lines(mc.run("--json", "anonymous", "get", f"s/{bucket}"))[0]["permission"] == access
+
+
+NO_KMS = pytest.mark.ashlar("the reference has no key management service")
+
+
+@NO_KMS
+def test_the_default_encryption_of_a_bucket(mc, server, control, bucket, tree):
+    s3, kms = encryption.S3, encryption.kms(server.kms_key)
+    for words, algorithm, mode in [
+        (["sse-s3"], {"algorithm": "AES256"}, s3),
+        (["sse-kms", server.kms_key], {"algorithm": "aws:kms", "keyId": server.kms_key}, kms),
+    ]:
+        mc.run("encrypt", "set", *words, f"s/{bucket}")
+        [info] = lines(mc.run("--json", "encrypt", "info", f"s/{bucket}"))
+        assert info["encryption"] == algorithm
+        mc.run("cp", tree / "dir/b.txt", f"s/{bucket}/k")
+        assert encryption.applied(control.head_object(Bucket=bucket, Key="k")) == mode.answer
+    assert mc.attempt("encrypt", "set", "sse-kms", "no-such-key", f"s/{bucket}").returncode != 0
+    mc.run("encrypt", "clear", f"s/{bucket}")
+    assert mc.attempt("encrypt", "info", f"s/{bucket}").returncode != 0
+
+
+@NO_KMS
+def test_modes_of_encryption(mc, server, control, bucket, tree, tmp_path):
+    # mc takes only options whose place is in the command.
+    s3, kms = f"s/{bucket}/s3", f"s/{bucket}/kms"
+    as_s3, as_kms = ["--enc-s3", s3], ["--enc-kms", f"{kms}={server.kms_key}"]
+    digest = random_file(tmp_path / "large", 17 * MIB)
+    mc.run("cp", *as_s3, tree / "dir/b.txt", f"{s3}/b.txt")
+    mc.run("cp", *as_kms, tmp_path / "large", f"{kms}/large")
+    mc.run("cp", *as_kms, f"{s3}/b.txt", f"{kms}/b.txt")
+    mc.run("mirror", *as_kms, tree, f"{kms}/tree")
+    mode = encryption.kms(server.kms_key)
+    for name in ("kms/large", "kms/b.txt", "kms/tree/dir/b.txt"):
+        assert encryption.applied(control.head_object(Bucket=bucket, Key=name)) == mode.answer
+    [stat] = lines(mc.run("--json", "stat", f"{s3}/b.txt"))
+    assert stat["metadata"]["X-Amz-Server-Side-Encryption"] == "AES256"
+    mc.run("cp", f"{kms}/large", tmp_path / "down")
+    assert sha256_of(tmp_path / "down") == digest
+    assert mc.run("cat", f"{kms}/b.txt") == "bb"
+
+
+def test_objects_under_a_key_of_the_client(mc, server, bucket, tree, tmp_path):
+    if not server.ca:
+        pytest.skip("mc sends the key of a client over TLS only")
+    a, b = (f"s/{bucket}/{label}" for label in ("a", "b"))
+    key_a, key_b = (
+        ["--enc-c", f"s/{bucket}/{label}={encryption.CustomerKey(label).bytes.hex()}"]
+        for label in ("a", "b")
+    )
+    digest = random_file(tmp_path / "large", 17 * MIB)
+    mc.run("cp", *key_a, tmp_path / "large", f"{a}/large")
+    mc.run("cp", *key_a, tree / "dir/b.txt", f"{a}/b.txt")
+    mc.run("cp", *key_a, *key_b, "--recursive", f"{a}/", f"{b}/")
+    [stat] = lines(mc.run("--json", "stat", *key_b, f"{b}/b.txt"))
+    md5 = encryption.CustomerKey("b").md5
+    assert stat["metadata"]["X-Amz-Server-Side-Encryption-Customer-Key-Md5"] == md5
+    assert mc.run("cat", *key_b, f"{b}/b.txt") == "bb"
+    mc.run("cp", *key_b, f"{b}/large", tmp_path / "down")
+    assert sha256_of(tmp_path / "down") == digest
+    failed = mc.attempt("cat", f"{b}/b.txt")
+    assert (failed.returncode, failed.stdout) == (1, "")

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from server import Command, random_file, read_tree, sha256_of, write_tree
+import encryption
+from server import Command, random_file, read_tree, refused, sha256_of, write_tree
 
 MIB = 1 << 20
 TREE = {
@@ -155,3 +156,38 @@ def test_a_stream_of_unknown_size(rclone, bucket):
     content = bytes(range(256)) * 30_000
     rclone.run("rcat", f"s:{bucket}/piped", stdin=content, text=False)
     assert rclone.run("cat", f"s:{bucket}/piped", text=False) == content
+
+
+@pytest.mark.ashlar("the reference has no key management service")
+def test_modes_of_encryption(rclone, server, control, bucket, tree, tmp_path):
+    sse = ["--s3-server-side-encryption"]
+    rclone.run("copy", *sse, "AES256", tree, f"s:{bucket}/s3")
+    kms = [*sse, "aws:kms", "--s3-sse-kms-key-id", server.kms_key]
+    random_file(tree / "large", 11 * MIB)
+    small = ["--s3-upload-cutoff", "5M", "--s3-chunk-size", "5M"]
+    rclone.run("copy", *kms, *small, tree, f"s:{bucket}/kms")
+    for name, mode in (("s3", encryption.S3), ("kms", encryption.kms(server.kms_key))):
+        head = control.head_object(Bucket=bucket, Key=f"{name}/sub/b.bin")
+        assert encryption.applied(head) == mode.answer
+    # Entity tags are those of the content, so checksums still compare.
+    rclone.run("check", tree, f"s:{bucket}/kms")
+    rclone.run("copy", *kms, f"s:{bucket}/s3", f"s:{bucket}/copy")
+    head = control.head_object(Bucket=bucket, Key="copy/sub/b.bin")
+    assert encryption.applied(head) == encryption.kms(server.kms_key).answer
+    rclone.run("copy", f"s:{bucket}/kms", tmp_path / "down")
+    assert read_tree(tmp_path / "down") == read_tree(tree)
+
+
+def test_a_tree_under_a_key_of_the_client(rclone, server, control, bucket, tree, tmp_path):
+    if not server.ca:
+        pytest.skip("rclone sends the key of a client over TLS only")
+    key = encryption.CustomerKey("a").text
+    customer = ["--s3-sse-customer-algorithm", "AES256", "--s3-sse-customer-key-base64", key]
+    random_file(tree / "large", 11 * MIB)
+    small = ["--s3-upload-cutoff", "5M", "--s3-chunk-size", "5M"]
+    rclone.run("copy", *customer, *small, tree, f"s:{bucket}/tree")
+    rclone.run("copy", *customer, f"s:{bucket}/tree", f"s:{bucket}/copy")
+    rclone.run("copy", *customer, f"s:{bucket}/copy", tmp_path / "down")
+    assert read_tree(tmp_path / "down") == read_tree(tree)
+    with refused("InvalidRequest", status=400):
+        control.get_object(Bucket=bucket, Key="tree/a.txt")

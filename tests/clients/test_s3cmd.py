@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import encryption
 from server import Command, fresh_bucket_name, random_file, read_tree, sha256_of, write_tree
 
 MIB = 1 << 20
@@ -248,3 +249,18 @@ def test_a_signed_url_works_without_credentials(s3cmd, server, bucket, tmp_path)
     url = s3cmd.run("signurl", f"s3://{bucket}/k", "+60").strip()
     assert fetched(server, url) == (200, b"signed")
     assert fetched(server, url.replace("Expires=", "Expires=1"))[0] == 403
+
+
+@pytest.mark.ashlar("the reference has no key management service")
+def test_modes_of_encryption(s3cmd, server, control, bucket, tmp_path):
+    digest = random_file(tmp_path / "f", 6 * MIB)
+    s3cmd.run("put", "--server-side-encryption", tmp_path / "f", f"s3://{bucket}/s3")
+    assert encryption.applied(control.head_object(Bucket=bucket, Key="s3")) == encryption.S3.answer
+    kms = ["--server-side-encryption", f"--server-side-encryption-kms-id={server.kms_key}"]
+    mode = encryption.kms(server.kms_key)
+    s3cmd.run("put", *kms, "--multipart-chunk-size-mb=5", tmp_path / "f", f"s3://{bucket}/kms")
+    s3cmd.run("cp", *kms, f"s3://{bucket}/s3", f"s3://{bucket}/copy")
+    for key in ("kms", "copy"):
+        assert encryption.applied(control.head_object(Bucket=bucket, Key=key)) == mode.answer
+    s3cmd.run("get", f"s3://{bucket}/kms", tmp_path / "back")
+    assert sha256_of(tmp_path / "back") == digest

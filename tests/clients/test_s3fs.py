@@ -5,6 +5,7 @@ import pandas
 import pytest
 import s3fs
 
+import encryption
 from server import fresh_bucket_name, random_file, sha256_of
 
 MIB = 1 << 20
@@ -201,3 +202,31 @@ def test_metadata_and_tags(fs, bucket):
     fs.put_tags(f"{bucket}/k", {"a": "1"})
     assert fs.get_tags(f"{bucket}/k") == {"a": "1"}
     assert fs.checksum(f"{bucket}/k") == fs.checksum(f"{bucket}/k")
+
+
+@pytest.mark.ashlar("the reference has no key management service")
+def test_modes_of_encryption(server, control, bucket):
+    mode, written = encryption.kms(server.kms_key), frame(1_000)
+    path, secret = f"s3://{bucket}/prices.parquet", {"s3_additional_kwargs": mode.new}
+    written.to_parquet(path, storage_options={**options(server), **secret})
+    head = control.head_object(Bucket=bucket, Key="prices.parquet")
+    assert encryption.applied(head) == mode.answer
+    read = pandas.read_parquet(path, storage_options=options(server))
+    pandas.testing.assert_frame_equal(read, written)
+
+
+def test_files_under_a_key_of_the_client(server, bucket):
+    if not (server.ca or server.is_ashlar()):
+        pytest.skip("the reference accepts keys of clients over TLS only")
+    key = {"s3_additional_kwargs": encryption.customer("a").own}
+    fs = s3fs.S3FileSystem(**options(server), **key)
+    content = encryption.content(11 * MIB)
+    # One request, and an upload in parts.
+    for name, size in (("small", 70_000), ("large", len(content))):
+        with fs.open(f"{bucket}/{name}", "wb", block_size=5 * MIB) as file:
+            file.write(content[:size])
+        assert fs.info(f"{bucket}/{name}")["size"] == size
+        assert fs.cat_file(f"{bucket}/{name}", start=10, end=40) == content[10:40]
+        assert fs.cat(f"{bucket}/{name}") == content[:size]
+    with pytest.raises(OSError):
+        s3fs.S3FileSystem(**options(server)).cat(f"{bucket}/small")
