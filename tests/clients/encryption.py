@@ -20,7 +20,7 @@ class CustomerKey:
         self.md5 = base64.b64encode(hashlib.md5(self.bytes).digest()).decode()
 
     def arguments(self, prefix=""):
-        """Returns the arguments of a request. The prefix `CopySource` means the source of a copy."""
+        """Returns the arguments of a request. The prefix of a copy's source is `CopySource`."""
         return {
             f"{prefix}SSECustomerAlgorithm": "AES256",
             f"{prefix}SSECustomerKey": self.text,

@@ -1,7 +1,7 @@
 """boto3, low level: server-side encryption with keys that clients send with each request (SSE-C).
 
-The tests follow AWS: its documentation and recorded responses. A wrong key is an exception: S3 answers
-403, and this gateway 400, as other servers do.
+The tests follow AWS: its documentation and recorded responses. A wrong key is an exception: S3
+answers 403, and this gateway 400, as Ceph's gateway does.
 """
 
 import base64
@@ -33,7 +33,7 @@ from test_boto3_forms import send, send_form
 
 MIB = 1 << 20
 # In a record, at its limit, in one block, and in several.
-SIZES = [1, 13, 4096, 70_000, 5 * MIB, 20 * MIB]
+SIZES = [1, 4096, 70_000, 20 * MIB]
 KEY = CustomerKey("a")
 A, B = customer("a"), customer("b")
 
@@ -270,7 +270,7 @@ def test_an_upload_without_a_key_takes_no_part_with_one(s3, bucket):
 
 
 def test_files_of_the_high_level_client(s3, bucket, tmp_path):
-    written = random_file(tmp_path / "up", 17 * MIB)
+    written = random_file(tmp_path / "up", 9 * MIB)
     s3.upload_file(str(tmp_path / "up"), bucket, "k", ExtraArgs=A.own)
     s3.download_file(bucket, "k", str(tmp_path / "down"), ExtraArgs=A.own)
     assert sha256_of(tmp_path / "down") == written

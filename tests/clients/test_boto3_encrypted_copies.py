@@ -1,7 +1,7 @@
 """boto3, low level: copies between the modes of server-side encryption, whole and in parts.
 
-A copy shares the blocks of its source if both have the same mode and key. Otherwise the gateway writes
-the bytes again.
+A copy shares the blocks of its source if both have the same mode and key. Otherwise the gateway
+writes the bytes again.
 """
 
 import pytest
@@ -11,8 +11,8 @@ from server import fresh_bucket_name
 
 MIB = 1 << 20
 MODES = ["none", "sse-s3", "sse-kms", "sse-c"]
-# In a record, in a pack or staged, and in a block. The last size has several blocks.
-SIZES = [1, 1024, MIB]
+# In a record, in a pack if the key allows it, and in a block. The last size has several blocks.
+SIZES = [1, 70_000, MIB]
 LARGE = 17 * MIB
 
 pytestmark = pytest.mark.ashlar("the reference has no key management service")
@@ -61,9 +61,8 @@ def test_a_copy_has_the_mode_of_its_own_request(server, pair, source, target, si
     copied(pair, mode_of(server, source), mode_of(server, target, "b"), size)
 
 
-@pytest.mark.parametrize("source, target", [("none", "sse-c"), ("sse-c", "sse-kms")])
-def test_a_copy_of_several_blocks(server, pair, source, target):
-    copied(pair, mode_of(server, source), mode_of(server, target, "b"), LARGE)
+def test_a_copy_of_several_blocks(server, pair):
+    copied(pair, mode_of(server, "sse-c"), mode_of(server, "sse-kms"), LARGE)
 
 
 def test_a_copy_under_the_same_key(server, pair):
@@ -71,28 +70,48 @@ def test_a_copy_under_the_same_key(server, pair):
         copied(pair, mode_of(server, "sse-c"), mode_of(server, "sse-c"), size)
 
 
-@pytest.mark.parametrize("target", MODES)
-@pytest.mark.parametrize("source", MODES)
-def test_parts_copied_from_another_mode(server, pair, source, target):
+def copied_in_parts(pair, source, target, size, spans):
+    """Copies ranges of an object as parts of an upload, and checks the answers and the result."""
     s3, first, second = pair
-    source, target = mode_of(server, source), mode_of(server, target, "b")
-    at, to = {"Bucket": first, "Key": "source"}, {"Bucket": second, "Key": "parts"}
-    body = content(5 * MIB + 100)
+    at, to, body = {"Bucket": first, "Key": "source"}, {"Bucket": second, "Key": "k"}, content(size)
     s3.put_object(**at, Body=body, **source.new)
     created = s3.create_multipart_upload(**to, **target.new)
     upload = {**to, "UploadId": created["UploadId"]}
     keys = {**source.source, **target.own}
-    one = s3.upload_part_copy(**upload, PartNumber=1, CopySource=at, **keys)
-    # A range that begins and ends within a cipher block.
-    span = {"CopySourceRange": "bytes=77777-99990"}
-    two = s3.upload_part_copy(**upload, PartNumber=2, CopySource=at, **span, **keys)
+    copies = [
+        s3.upload_part_copy(
+            **upload,
+            PartNumber=number,
+            CopySource=at,
+            CopySourceRange=f"bytes={start}-{end - 1}",
+            **keys,
+        )
+        for number, (start, end) in enumerate(spans, 1)
+    ]
     parts = [
-        {"PartNumber": number, "ETag": it["CopyPartResult"]["ETag"]}
-        for number, it in enumerate((one, two), 1)
+        {"PartNumber": number, "ETag": copy["CopyPartResult"]["ETag"]}
+        for number, copy in enumerate(copies, 1)
     ]
     done = s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts}, **target.own)
     s3.delete_object(**at)
     found = s3.get_object(**to, **target.own)
-    for answer in (created, one, two, done, found):
+    for answer in (created, *copies, done, found):
         assert applied(answer) == target.answer
-    assert found["Body"].read() == body + body[77777:99991]
+    assert found["Body"].read() == b"".join(body[start:end] for start, end in spans)
+
+
+# A range that begins and ends within a cipher block.
+SPAN = (77_777, 99_991)
+
+
+@pytest.mark.parametrize("target", MODES)
+@pytest.mark.parametrize("source", MODES)
+def test_a_part_copied_from_another_mode(server, pair, source, target):
+    copied_in_parts(pair, mode_of(server, source), mode_of(server, target, "b"), 100_000, [SPAN])
+
+
+@pytest.mark.parametrize("source, target", [("none", "sse-c"), ("sse-c", "sse-kms")])
+def test_several_parts_copied_from_another_mode(server, pair, source, target):
+    size = 5 * MIB + 100
+    spans = [(0, size), (100, size), SPAN]
+    copied_in_parts(pair, mode_of(server, source), mode_of(server, target, "b"), size, spans)

@@ -79,21 +79,6 @@ def test_each_step_of_an_upload_names_the_mode(s3, bucket):
 
 
 @OURS
-@pytest.mark.parametrize("size", [10, 5 * MIB])
-def test_a_copy_has_the_mode_of_its_own_request(s3, bucket, size):
-    body = content(size)
-    s3.put_object(Bucket=bucket, Key="plain", Body=body)
-    s3.put_object(Bucket=bucket, Key="secret", Body=body, ServerSideEncryption="AES256")
-    for source in ("plain", "secret"):
-        for asked in ({}, {"ServerSideEncryption": "AES256"}):
-            copy = s3.copy_object(Bucket=bucket, Key="copy", CopySource=f"{bucket}/{source}", **asked)
-            expected = asked.get("ServerSideEncryption")
-            assert mode_of(copy) == expected, (source, asked)
-            found = s3.get_object(Bucket=bucket, Key="copy")
-            assert mode_of(found) == expected and found["Body"].read() == body
-
-
-@OURS
 def test_a_copy_to_itself_changes_the_mode(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     source = {"Bucket": bucket, "Key": "k", "CopySource": f"{bucket}/k"}

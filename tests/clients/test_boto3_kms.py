@@ -147,7 +147,7 @@ def test_the_key_may_be_named_as_an_arn(s3, bucket, server):
     named = applied(s3.put_object(**at, Body=b"x", **arn.new))[f"{PREFIX}-aws-kms-key-id"]
     assert named.removeprefix("arn:aws:kms:") == server.kms_key
     assert s3.get_object(**at)["Body"].read() == b"x"
-    # Both forms name one key, so a copy to the same place with the other form is a change of nothing.
+    # Both forms name one key.
     copy = s3.copy_object(Bucket=bucket, Key="copy", CopySource=at, **kms(server.kms_key).new)
     assert applied(copy) == kms(server.kms_key).answer
 

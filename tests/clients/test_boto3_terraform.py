@@ -87,7 +87,7 @@ def test_a_state_and_its_lock_are_encrypted(server, s3, bucket, name):
 
 
 def configure(s3, bucket, default, **more):
-    """Puts the rule of the provider, which always has `BucketKeyEnabled`. Returns what is read back."""
+    """Puts a rule of the provider, which always has `BucketKeyEnabled`, and reads it back."""
     rule = {"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": False, **more}
     s3.put_bucket_encryption(
         Bucket=bucket,

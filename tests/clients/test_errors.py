@@ -15,6 +15,7 @@ import boto3
 import botocore.session
 import pytest
 
+import encryption
 from error_rows import (
     MESSAGES,
     bodies,
@@ -22,6 +23,7 @@ from error_rows import (
     every,
     forms,
     locks,
+    modes,
     objects,
     order,
     senders,
@@ -40,6 +42,7 @@ TABLES = (
     senders,
     buckets,
     objects,
+    modes,
     versions,
     locks,
     uploads,
@@ -66,9 +69,8 @@ UNPROVOKED = {
     "IDPCommunicationError": "as ExpiredTokenException",
     "IDPRejectedClaim": "as ExpiredTokenException",
     "InvalidIdentityToken": "as ExpiredTokenException",
-    "KMS.DisabledException": "only where a key management service is known",
+    "KMS.DisabledException": "only where a key management service has disabled a key",
     "KMS.KMSInvalidStateException": "as KMS.DisabledException",
-    "KMS.NotFoundException": "as KMS.DisabledException",
 }
 
 # The elements of every error document. `Detail` is Ashlar's own.
@@ -139,6 +141,10 @@ class Scene:
             names[f"part{number}"] = s3.upload_part(Bucket=bucket, Key="up", **part)["ETag"]
         held = s3.create_multipart_upload(Bucket=bucket, Key="held", ChecksumAlgorithm="CRC32")
         names["held"] = held["UploadId"]
+        secret = encryption.customer("a")
+        s3.put_object(Bucket=bucket, Key="secret", Body=b"0123456789", **secret.new)
+        sealed = s3.create_multipart_upload(Bucket=bucket, Key="sealed", **secret.new)
+        names["sealed"] = sealed["UploadId"]
         s3.put_object(Bucket=names["full"], Key="small", Body=b"0123456789")
         quota = ("--bytes", "1000", "--objects", "1")
         self.server.operate("bucket", "quota", names["full"], *quota)

@@ -90,6 +90,8 @@ MESSAGES = {
     "InvalidURI": "Couldn't parse the specified URI.",
     "InvalidWriteOffset": "The write offset value that you specified does not match the current "
     "object size.",
+    "KMS.NotFoundException": "The request was rejected because the specified entity or resource "
+    "could not be found.",
     "KeyTooLongError": "Your key is too long.",
     "MalformedACLError": ILL_FORMED,
     "MalformedPOSTRequest": "The body of your POST request is not well-formed "
