@@ -3,6 +3,7 @@
 //! For example, after `Contended` the caller can repeat the operation, and after `Unknown` it must
 //! first check whether the change was made.
 
+use keystore::KeyStoreError;
 use namespace::{AccessError, FsError, JobError};
 use session::VolumeError;
 
@@ -145,6 +146,9 @@ pub enum AdminError {
     /// An error of a namespace operation that no other variant describes.
     #[error(transparent)]
     Fs(FsError),
+    /// The ring keys cannot be read or changed, or a key cannot be used.
+    #[error(transparent)]
+    Ring(#[from] KeyStoreError),
     /// The volume cannot be opened, or one of its stores failed.
     #[error(transparent)]
     Volume(#[from] VolumeError),

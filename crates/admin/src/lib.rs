@@ -26,6 +26,7 @@ mod names;
 mod node;
 mod overview;
 mod policy;
+mod retirement;
 mod secret;
 mod status;
 mod trash;
@@ -57,11 +58,13 @@ pub use namespace::{
 pub use node::{BLOCKS_LISTED_MAX, BlockUse, ContentPlace, Holder, NodeReport, PAGES_READ_MAX};
 pub use overview::UserOverview;
 pub use policy::{BUILT_IN_POLICIES, NamedPolicy, PolicySet, StoredPolicy};
+pub use retirement::{Retired, Retirement};
 pub use secret::{NONCE_BYTES, Random, SECRET_CHARS, SecretSealer, random_text};
 pub use status::{OpenSession, SESSIONS_LISTED_MAX, Status};
 pub use trash::{BucketTrash, Restored};
 pub use upkeep::{
-    Collected, Finding, NoProgress, Progress, Report, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope,
+    Collected, Finding, Moves, NoProgress, Progress, Report, RetirePass, RetireProgress,
+    SWEEP_SHARE_PERCENT, SweepOptions, SweepScope,
 };
 pub use volume::{ForkWatch, Forked};
 

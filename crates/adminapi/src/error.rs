@@ -198,6 +198,7 @@ fn kind(error: &AdminError) -> (StatusCode, &'static str) {
         AdminError::Corrupt(_)
         | AdminError::Volume(_)
         | AdminError::Fs(_)
+        | AdminError::Ring(_)
         | AdminError::Random(_) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use record::{BlockId, Nonce};
+use record::{BlockId, Nonce, RingNumber};
 use runtime::{Metered, Metric};
 
 use crate::{BlockError, BlockPage, BlockRef, BlockStore, ByteSource, SealedBlock, Stored};
@@ -184,6 +184,11 @@ impl<B: BlockStore> BlockStore for Observed<B> {
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
         self.meters.size.count(self.inner.size(id), |_| 0).await
+    }
+
+    /// Counts one `get` of a few bytes.
+    async fn ring_of(&self, id: BlockId) -> Result<Option<RingNumber>, BlockError> {
+        self.meters.get.count(self.inner.ring_of(id), |_| 0).await
     }
 
     async fn delete(&self, id: BlockId) -> Result<(), BlockError> {

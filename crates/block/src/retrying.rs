@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use record::{BlockId, Nonce};
+use record::{BlockId, Nonce, RingNumber};
 use runtime::{Metered, Metric, MetricCounter};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
@@ -225,6 +225,11 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
         let doing = format!("looking for block {id}");
         self.call(doing, self.limits.deadline, || self.inner.size(id)).await
+    }
+
+    async fn ring_of(&self, id: BlockId) -> Result<Option<RingNumber>, BlockError> {
+        let doing = format!("reading the ring key of block {id}");
+        self.call(doing, self.limits.deadline, || self.inner.ring_of(id)).await
     }
 
     async fn delete(&self, id: BlockId) -> Result<(), BlockError> {

@@ -79,7 +79,7 @@ impl<B: BlockStore> Encrypting<B> {
         let id = block.id();
         let doing = || format!("writing block {id}");
         let refused = |error| key_error(error, BlockErrorKind::Refused, doing());
-        let key = self.keys.key(ring).await.map_err(refused)?;
+        let key = self.keys.key_to_write(ring).await.map_err(refused)?;
         let kib = u32::try_from(block.sealed_bytes() / 1024 + 1).unwrap_or(ENCRYPTED_KIB_MAX);
         let permit = self.encrypted_kib.acquire_many(kib.min(ENCRYPTED_KIB_MAX)).await;
         let _permit = permit
@@ -120,7 +120,16 @@ impl<B: BlockStore> Encrypting<B> {
         for guess in self.learned.guesses(id) {
             // A key that cannot be used may be a wrong guess. If it is the right one, the header
             // leads to the same error.
-            let Ok(key) = self.keys.key(guess).await else { continue };
+            let key = match self.keys.key(guess).await {
+                Ok(key) => key,
+                Err(error) => {
+                    // A key that was retired and removed would be asked for with each guess.
+                    if error.kind == RingErrorKind::Unknown {
+                        self.learned.forget_ring(guess);
+                    }
+                    continue;
+                }
+            };
             let units = Units::new(id, guess, &key);
             // A failed attempt destroys the bytes.
             let mut attempt = unit.clone();
@@ -254,6 +263,22 @@ impl<B: BlockStore> BlockStore for Encrypting<B> {
             return Err(BlockError::with_cause(BlockErrorKind::Corrupt, doing, why));
         };
         Ok(Some(sealed))
+    }
+
+    async fn ring_of(&self, id: BlockId) -> Result<Option<RingNumber>, BlockError> {
+        if !id.is_secret() {
+            return Ok(None);
+        }
+        let prefix = match self.inner.get(id, 0..PREFIX_BYTES as u64).await {
+            Ok(prefix) => prefix,
+            Err(error) if error.kind() == BlockErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let ring = object::ring_of(id, &prefix).map_err(|why| {
+            let doing = format!("reading the ring key of block {id}");
+            BlockError::with_cause(BlockErrorKind::Corrupt, doing, why)
+        })?;
+        Ok(Some(ring))
     }
 
     async fn delete(&self, id: BlockId) -> Result<(), BlockError> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use record::{BlockId, Nonce};
+use record::{BlockId, Nonce, RingNumber};
 
 use crate::byte_source::{AtOnce, ByteSource};
 use crate::{BlockError, BlockErrorKind, BlockRef, SealedBlock};
@@ -103,6 +103,20 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
     /// # Errors
     /// If the store does not answer, the result is an error, never `None`.
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError>;
+
+    /// Returns the ring key under which the object of a block is encrypted; `None` if no block has
+    /// this id, or if the block is not encrypted.
+    ///
+    /// # Errors
+    /// As [`get`](BlockStore::get). A store that does not encrypt, and is not above one that does,
+    /// fails with `Refused` for a secret block, so that no caller takes it for one without a key.
+    async fn ring_of(&self, id: BlockId) -> Result<Option<RingNumber>, BlockError> {
+        if !id.is_secret() {
+            return Ok(None);
+        }
+        let doing = format!("reading the ring key of block {id}");
+        Err(BlockError::with_cause(BlockErrorKind::Refused, doing, "no layer encrypts blocks"))
+    }
 
     /// Deletes a block. Deleting a block that does not exist succeeds.
     ///
@@ -208,6 +222,10 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
         (**self).size(id).await
+    }
+
+    async fn ring_of(&self, id: BlockId) -> Result<Option<RingNumber>, BlockError> {
+        (**self).ring_of(id).await
     }
 
     async fn delete(&self, id: BlockId) -> Result<(), BlockError> {

@@ -17,7 +17,7 @@ use block::{
 use bytes::Bytes;
 use damages::{RING, content, each_damage_is_corrupt, id, object, read, ring, seal};
 use futures::executor::block_on;
-use keyring::{RingError, RingErrorKind, RingKey, RingKeys};
+use keyring::{FixedRing, RingError, RingErrorKind, RingKey, RingKeys};
 use proptest::prelude::*;
 use record::RingNumber;
 use tempfile::TempDir;
@@ -282,6 +282,20 @@ async fn an_unusable_ring_key_is_named_and_leads_to_the_kind_of_its_error() {
         *keys.0.lock().unwrap() = None;
         read(&store, &block, 70_000..70_001, false).await.expect("the key can be used again");
     }
+}
+
+#[tokio::test]
+async fn the_header_tells_the_ring_key_without_the_key() {
+    let ring = FixedRing::new([(RingNumber(7), [1; 32])]);
+    let place = Arc::new(MemoryBlocks::new());
+    let store = Encrypting::new(Arc::clone(&place), Arc::new(ring));
+    let block = seal(id(1), Some(RingNumber(7)), &content(1, 200_000));
+    assert_eq!(store.ring_of(block.id()).await.unwrap(), None, "there is no such block yet");
+    store.put(&block).await.expect("it can be put");
+    let other = Encrypting::new(Arc::clone(&place), Arc::new(FixedRing::default()));
+    assert_eq!(other.ring_of(block.id()).await.unwrap(), Some(RingNumber(7)));
+    let refused = place.ring_of(block.id()).await.expect_err("no layer knows it");
+    assert_eq!(refused.kind(), BlockErrorKind::Refused);
 }
 
 #[tokio::test]

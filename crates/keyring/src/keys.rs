@@ -18,6 +18,16 @@ pub trait RingKeys: Debug + Send + Sync + 'static {
     /// # Errors
     /// See [`RingErrorKind`].
     async fn key(&self, number: RingNumber) -> Result<Arc<RingKey>, RingError>;
+
+    /// Returns the key with this number to encrypt new bytes under it. A ring key is *closed*
+    /// before it is removed, and then content under it can only be read.
+    ///
+    /// # Errors
+    /// As [`key`](RingKeys::key), and with `Unavailable` for a closed key: a caller that repeats
+    /// the whole request gets another key.
+    async fn key_to_write(&self, number: RingNumber) -> Result<Arc<RingKey>, RingError> {
+        self.key(number).await
+    }
 }
 
 /// The reason why a ring key cannot be used, by the operator's next step.

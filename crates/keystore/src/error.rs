@@ -41,11 +41,8 @@ pub enum KeyStoreError {
     #[error("there is no ring key {0}")]
     NoSuchKey(RingNumber),
     /// New content is encrypted under this key, so it cannot be retired.
-    #[error("ring key {0} is in use for new content; rotate it first")]
+    #[error("ring key {0} is in use for new content: rotate it first")]
     Current(RingNumber),
-    /// Content is still encrypted under this key.
-    #[error("ring key {0} still encrypts {1} blocks or files")]
-    InUse(RingNumber, u64),
     /// The volume has secrets under a master key that was not given.
     #[error(
         "the volume has secrets under the master key with the fingerprint {needed}, and the given \
@@ -123,7 +120,6 @@ impl KeyStoreError {
             | KeyStoreError::Ring(_)
             | KeyStoreError::Full
             | KeyStoreError::Current(_)
-            | KeyStoreError::InUse(..)
             | KeyStoreError::OtherMasterKey { .. }
             | KeyStoreError::Rewrapping { .. }
             | KeyStoreError::NoMasterKey

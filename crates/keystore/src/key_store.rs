@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use async_trait::async_trait;
 use keyring::{Protection, ProtectionError, RingError, RingErrorKind, RingKey, RingKeys, Rings};
 use kms::{Kms, KmsErrorKind, KmsKeyName};
-use record::{RingKeyRecord, RingNumber, RingWrapping};
+use record::{RingKeyRecord, RingKeyState, RingNumber, RingWrapping};
 use runtime::Clock;
 use store::MetaStore;
 use tokio::time::Instant;
@@ -94,9 +94,23 @@ impl KeyStore {
         self.ring().entries()
     }
 
+    /// Returns true if there was a key with this number, which was removed before the last read.
+    pub fn was_removed(&self, number: RingNumber) -> bool {
+        let ring = self.ring();
+        (1..=ring.state.highest).contains(&number.0) && !ring.keys.contains_key(&number)
+    }
+
     /// Returns true if all new content of the volume is encrypted, as of the last read.
     pub fn encrypts_everything(&self) -> bool {
         self.ring().state.everything
+    }
+
+    /// Checks that a key can be used now.
+    ///
+    /// # Errors
+    /// Fails with `Ring` if it cannot.
+    pub async fn check_usable(&self, number: RingNumber) -> Result<(), KeyStoreError> {
+        self.key(number).await.map(|_| ()).map_err(KeyStoreError::Ring)
     }
 
     /// Returns the current key of a kind, which is made if there is none.
@@ -244,7 +258,21 @@ impl RingKeys for KeyStore {
             RingWrapping::Kms(name) => self.decrypt(number, name, &record.wrapped).await,
         }
     }
+
+    async fn key_to_write(&self, number: RingNumber) -> Result<Arc<RingKey>, RingError> {
+        let key = self.key(number).await?;
+        let is_closed =
+            self.ring().keys.get(&number).is_some_and(|(it, _)| it.state == RingKeyState::Closed);
+        if is_closed {
+            let (kind, cause) = (RingErrorKind::Unavailable, CLOSED.to_owned());
+            return Err(RingError { number, kind, cause });
+        }
+        Ok(key)
+    }
 }
+
+/// The cause of the error for a closed key.
+const CLOSED: &str = "it is closed: nothing new is encrypted under it";
 
 #[async_trait]
 impl Rings for KeyStore {

@@ -6,8 +6,8 @@
 //! same guard decides between both.
 
 use keyring::{KEY_BYTES, RingKey};
-use record::{RingKeyRecord, RingNumber, RingState, RingWrapping, key};
-use store::{Guard, Plan, StoreError, StoreErrorKind, Verdict, Write};
+use record::{RingKeyRecord, RingKeyState, RingNumber, RingState, RingWrapping, key};
+use store::{Guard, Plan, StoreError, StoreErrorKind, Value, Verdict, Write};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
@@ -127,7 +127,7 @@ impl KeyStore {
             made: self.clock.now(),
             wrapping,
             wrapped: wrapped.clone(),
-            retired: false,
+            state: RingKeyState::Usable,
         };
         let (at, of) = (key::ring_state(), key::ring_key(number));
         let guards = vec![ring.unchanged(), Guard::Absent(of.clone())];
@@ -161,11 +161,11 @@ impl KeyStore {
         Err(KeyStoreError::Contended)
     }
 
-    /// Marks a key, so that no new content is encrypted under it.
+    /// Retires a key: no new content is encrypted under it. Succeeds if it is retired or closed.
     ///
     /// # Errors
-    /// Fails with `NoSuchKey`, with `Current` for the key of new content of the volume, with `Store`,
-    /// `Record` and `Contended`.
+    /// Fails with `NoSuchKey`, with `Current` for a key that is the current one of its kind, with
+    /// `Store`, `Record` and `Contended`.
     pub async fn retire(&self, number: RingNumber) -> Result<(), KeyStoreError> {
         for _ in 0..ATTEMPTS_MAX {
             self.reload().await?;
@@ -173,37 +173,70 @@ impl KeyStore {
             let Some((record, bytes)) = ring.keys.get(&number) else {
                 return Err(KeyStoreError::NoSuchKey(number));
             };
-            if ring.state.volume_key == Some(number) {
-                return Err(KeyStoreError::Current(number));
-            }
-            if record.retired {
+            if record.state != RingKeyState::Usable {
                 return Ok(());
             }
-            let (at, record) =
-                (key::ring_key(number), RingKeyRecord { retired: true, ..record.clone() });
-            // No rotation makes an earlier key current again, so the state needs no guard.
-            let guards = vec![Guard::Equals(at.clone(), bytes.clone())];
-            let writes = vec![Write::Put(at.clone(), record.encode(&at))];
-            self.committed(Plan { guards, writes }).await?;
+            if ring.is_current(number, record) {
+                return Err(KeyStoreError::Current(number));
+            }
+            // A key that is not current never becomes current again, because keys above it are
+            // removed only after they were not current either. So the state needs no guard.
+            self.set_state(number, record, bytes, RingKeyState::Retired).await?;
         }
         Err(KeyStoreError::Contended)
     }
 
-    /// Deletes a key that was retired. `left` is the number of blocks and files that are encrypted
-    /// under it, as the caller has counted after every session knew that the key is retired.
+    /// Closes a key that was retired: nothing is written under it any more. Another process may do
+    /// so until it has read the record, or until its session was fenced.
     ///
     /// # Errors
-    /// Fails with `InUse` if the count is not 0, with `Current` if the key is not retired, with
-    /// `Store`, `Record` and `Contended`. Succeeds if there is no such key.
-    pub async fn remove(&self, number: RingNumber, left: u64) -> Result<(), KeyStoreError> {
-        if left > 0 {
-            return Err(KeyStoreError::InUse(number, left));
+    /// Fails with `NoSuchKey`, with `Current` if the key is not retired, with `Store`, `Record` and
+    /// `Contended`.
+    pub async fn close(&self, number: RingNumber) -> Result<(), KeyStoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            self.reload().await?;
+            let ring = self.ring();
+            let Some((record, bytes)) = ring.keys.get(&number) else {
+                return Err(KeyStoreError::NoSuchKey(number));
+            };
+            match record.state {
+                RingKeyState::Usable => return Err(KeyStoreError::Current(number)),
+                RingKeyState::Retired => {
+                    self.set_state(number, record, bytes, RingKeyState::Closed).await?;
+                }
+                RingKeyState::Closed => return Ok(()),
+            }
         }
+        Err(KeyStoreError::Contended)
+    }
+
+    /// Changes the state of a key. A refused plan, or one of unknown outcome, is looked at again by
+    /// the caller.
+    async fn set_state(
+        &self,
+        number: RingNumber,
+        record: &RingKeyRecord,
+        bytes: &Value,
+        state: RingKeyState,
+    ) -> Result<(), KeyStoreError> {
+        let (at, record) = (key::ring_key(number), RingKeyRecord { state, ..record.clone() });
+        let guards = vec![Guard::Equals(at.clone(), bytes.clone())];
+        let writes = vec![Write::Put(at.clone(), record.encode(&at))];
+        self.committed(Plan { guards, writes }).await.map(|_| ())
+    }
+
+    /// Deletes a key that was closed. The caller has found nothing under it in a look that began
+    /// after every session knew that the key is closed.
+    ///
+    /// # Errors
+    /// Fails with `Current` if the key is not closed, with `Store`, `Record` and `Contended`.
+    /// Succeeds if there is no such key.
+    pub async fn remove(&self, number: RingNumber) -> Result<(), KeyStoreError> {
         for _ in 0..ATTEMPTS_MAX {
             self.reload().await?;
             let ring = self.ring();
             let Some((record, bytes)) = ring.keys.get(&number) else { return Ok(()) };
-            if !record.retired {
+            if record.state != RingKeyState::Closed {
                 return Err(KeyStoreError::Current(number));
             }
             let at = key::ring_key(number);

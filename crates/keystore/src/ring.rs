@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kms::KmsKeyName;
-use record::{RewrapRecord, RingKeyRecord, RingNumber, RingState, RingWrapping, Timestamp, key};
+use record::{
+    RewrapRecord, RingKeyRecord, RingKeyState, RingNumber, RingState, RingWrapping, Timestamp, key,
+};
 use store::{Entry, Guard, Key, MetaStore, Read, ReadResult, Value};
 
 use crate::error::KeyStoreError;
@@ -21,8 +23,8 @@ pub struct RingEntry {
     pub wrapping: RingWrapping,
     /// True if new content of its kind is encrypted under the key.
     pub is_current: bool,
-    /// True if an operator retires the key.
-    pub is_retired: bool,
+    /// The permitted use of the key.
+    pub state: RingKeyState,
 }
 
 /// All records of the ring.
@@ -79,26 +81,32 @@ impl Ring {
 
     fn newest_of(&self, name: &KmsKeyName) -> Option<RingNumber> {
         let is_usable = |record: &RingKeyRecord| match &record.wrapping {
-            RingWrapping::Kms(known) => known == name.as_str() && !record.retired,
+            RingWrapping::Kms(known) => {
+                known == name.as_str() && record.state == RingKeyState::Usable
+            }
             RingWrapping::Master(_) => false,
         };
         self.keys.iter().rev().find(|(_, (record, _))| is_usable(record)).map(|(number, _)| *number)
     }
 
-    /// Returns all keys in the order of their numbers.
-    pub(crate) fn entries(&self) -> Vec<RingEntry> {
-        let is_current = |number: RingNumber, record: &RingKeyRecord| match &record.wrapping {
+    /// Returns true if new content of its kind is encrypted under the key.
+    pub(crate) fn is_current(&self, number: RingNumber, record: &RingKeyRecord) -> bool {
+        match &record.wrapping {
             RingWrapping::Master(_) => self.state.volume_key == Some(number),
             RingWrapping::Kms(name) => {
                 name.parse::<KmsKeyName>().is_ok_and(|name| self.newest_of(&name) == Some(number))
             }
-        };
+        }
+    }
+
+    /// Returns all keys in the order of their numbers.
+    pub(crate) fn entries(&self) -> Vec<RingEntry> {
         let entry = |(number, (record, _)): (&RingNumber, &(RingKeyRecord, Value))| RingEntry {
             number: *number,
             made: record.made,
             wrapping: record.wrapping.clone(),
-            is_current: is_current(*number, record),
-            is_retired: record.retired,
+            is_current: self.is_current(*number, record),
+            state: record.state,
         };
         self.keys.iter().map(entry).collect()
     }

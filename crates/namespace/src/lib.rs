@@ -85,10 +85,10 @@ pub use node::{
     FindNodeOrOrphan, FindXattr, FirstContent, ForkBucket, ForkDirectory, ForkLink, ForkNode,
     ForkPlace, ForkedDirectory, FoundNode, LinkNode, ListedName, ListedNames, MakeFile, MakeNode,
     NewNode, NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, PlanFile, ReadDirectoryPage,
-    ReadNames, RelocateContent, Relocated, RemoveDirectory, RemoveName, RemovedName, RenameMode,
-    RenameNode, Renamed, RetentionChange, SetAccessTime, SetAcl, SetAttributes, SetObjectItem,
-    SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX, VERSIONED_LINKS_MAX, Whiteout,
-    WriteContent, XattrChange, fork_inode, without_rights,
+    ReadNames, ReencryptContent, RelocateContent, Relocated, RemoveDirectory, RemoveName,
+    RemovedName, RenameMode, RenameNode, Renamed, RetentionChange, SetAccessTime, SetAcl,
+    SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX,
+    VERSIONED_LINKS_MAX, Whiteout, WriteContent, XattrChange, fork_inode, without_rights,
 };
 pub use object::{
     CheckedObject, DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish,

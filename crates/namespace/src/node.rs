@@ -53,7 +53,8 @@ pub use rename::{RenameMode, RenameNode, Renamed, RetentionChange, Whiteout};
 pub use set_acl::SetAcl;
 pub use write::first::{FirstContent, MakeFile, PlanFile};
 pub use write::{
-    ContentChange, DestageContent, RelocateContent, Relocated, SharedRange, WriteContent,
+    ContentChange, DestageContent, ReencryptContent, RelocateContent, Relocated, SharedRange,
+    WriteContent,
 };
 pub use xattr::{FindXattr, SetXattr, XattrChange};
 

@@ -63,7 +63,9 @@ pub use lock::{
 pub use name::{Dentry, Kind, Origin, Quota, SortKey};
 pub use object_lock::{ObjectLock, RetainUntil, RetentionDefault, RetentionMode};
 pub use ring::RingNumber;
-pub use ring_records::{KeyFingerprint, RewrapRecord, RingKeyRecord, RingState, RingWrapping};
+pub use ring_records::{
+    KeyFingerprint, RewrapRecord, RingKeyRecord, RingKeyState, RingState, RingWrapping,
+};
 pub use sealed_inode::{OpenInode, SALT_BYTES, SealedInode, is_open_inode, is_sealed_inode};
 pub use small::{
     Expiry, HeartbeatRecord, HiddenBlock, Hold, HoldScope, Mark, Orphan, Sequence, SessionFacts,

@@ -91,9 +91,28 @@ pub struct RingKeyRecord {
     /// The wrapped key. Under a master key: 12 bytes of nonce, and the ciphertext of 32 bytes with
     /// its tag of 16 bytes.
     pub wrapped: Vec<u8>,
-    /// True if no new content is encrypted under the key, because an operator retires it.
-    pub retired: bool,
+    /// The permitted use of the key.
+    pub state: RingKeyState,
 }
+
+/// The permitted use of a ring key.
+///
+/// ```text
+///  Usable ──▶ Retired ──▶ Closed ──▶ removed
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingKeyState {
+    /// Content is written and read under the key.
+    Usable,
+    /// An operator retires the key: no new file gets it. Files that are being written keep it.
+    Retired,
+    /// Nothing is written under the key. It is removed when nothing is left under it.
+    Closed,
+}
+
+const USABLE: u8 = 0;
+const RETIRED: u8 = 1;
+const CLOSED: u8 = 2;
 
 /// Omits the wrapped key, which does not belong in logs.
 impl fmt::Debug for RingKeyRecord {
@@ -101,7 +120,7 @@ impl fmt::Debug for RingKeyRecord {
         f.debug_struct("RingKeyRecord")
             .field("made", &self.made)
             .field("wrapping", &self.wrapping)
-            .field("retired", &self.retired)
+            .field("state", &self.state)
             .finish_non_exhaustive()
     }
 }
@@ -115,7 +134,11 @@ record!(
             RingWrapping::Master(fingerprint) => to.u8(MASTER).fixed(&fingerprint.0),
             RingWrapping::Kms(name) => to.u8(KMS).bytes(name.as_bytes()),
         };
-        to.bytes(&this.wrapped).u8(u8::from(this.retired));
+        to.bytes(&this.wrapped).u8(match this.state {
+            RingKeyState::Usable => USABLE,
+            RingKeyState::Retired => RETIRED,
+            RingKeyState::Closed => CLOSED,
+        });
     },
     |from| {
         let made = Timestamp(from.signed("made")?);
@@ -125,7 +148,13 @@ record!(
             _ => return Err(DecodeError::Field("wrapping")),
         };
         let wrapped = from.bytes("wrapped")?.to_vec();
-        RingKeyRecord { made, wrapping, wrapped, retired: flag(&mut from, "retired")? }
+        let state = match from.u8("state")? {
+            USABLE => RingKeyState::Usable,
+            RETIRED => RingKeyState::Retired,
+            CLOSED => RingKeyState::Closed,
+            _ => return Err(DecodeError::Field("state")),
+        };
+        RingKeyRecord { made, wrapping, wrapped, state }
     }
 );
 

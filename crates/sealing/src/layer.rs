@@ -22,27 +22,60 @@ pub struct Sealing {
     keys: Arc<dyn RingKeys>,
 }
 
+/// The use of a record in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UseOfRecord {
+    /// The plan is refused unless the store has this record.
+    Guard,
+    /// The plan stores this record.
+    Put,
+}
+
+impl UseOfRecord {
+    fn is_guard(self) -> bool {
+        self == UseOfRecord::Guard
+    }
+}
+
 impl Sealing {
     /// Creates a layer over the store `inner` that takes the ring keys from `keys`.
     pub fn new(inner: Arc<dyn MetaStore>, keys: Arc<dyn RingKeys>) -> Sealing {
         Sealing { inner, keys }
     }
 
-    /// Returns the sealed form of a record, or the record itself if it is stored as it is.
-    async fn sealed(&self, key: &Key, value: &Value) -> Result<Option<Value>, StoreErrorKind> {
+    /// Returns the sealed form of a record; `None` if the record is stored as it is.
+    async fn sealed(
+        &self,
+        key: &Key,
+        value: &Value,
+        use_of_record: UseOfRecord,
+    ) -> Result<Option<Value>, StoreErrorKind> {
         if key.space() != space::INODE || !is_open_inode(value) {
             return Ok(None);
         }
         let open = OpenInode::of(key, value).map_err(|_| StoreErrorKind::Malformed)?;
-        let ring_key = self.keys.key(open.ring).await.map_err(|error| {
-            warn!(%error, "a record cannot be encrypted");
-            match error.kind {
-                RingErrorKind::Unavailable => StoreErrorKind::Unavailable,
-                RingErrorKind::Unknown | RingErrorKind::Foreign | RingErrorKind::Refused => {
-                    StoreErrorKind::Corrupt
-                }
+        let found = match use_of_record {
+            UseOfRecord::Guard => self.keys.key(open.ring).await,
+            UseOfRecord::Put => self.keys.key_to_write(open.ring).await,
+        };
+        let ring_key = match found {
+            Ok(ring_key) => ring_key,
+            // No record is under a key that was removed, so the guard must not hold. The open form
+            // is never in the store. The caller remembers a record from before the removal, and the
+            // refusal gives it the new one.
+            Err(error) if error.kind == RingErrorKind::Unknown && use_of_record.is_guard() => {
+                return Ok(None);
             }
-        })?;
+            Err(error) => {
+                warn!(%error, "a record cannot be encrypted");
+                return Err(match error.kind {
+                    RingErrorKind::Unavailable => StoreErrorKind::Unavailable,
+                    RingErrorKind::Unknown | RingErrorKind::Foreign | RingErrorKind::Refused => {
+                        StoreErrorKind::Corrupt
+                    }
+                });
+            }
+        };
         // A record may have 256 KiB, and a batch has many.
         tokio::task::consume_budget().await;
         Ok(Some(cipher::seal(key, &open, &ring_key)))
@@ -95,14 +128,14 @@ impl Sealing {
         let mut plan = plan.clone();
         for guard in &mut plan.guards {
             if let Guard::Equals(key, value) = guard
-                && let Some(sealed) = self.sealed(key, value).await?
+                && let Some(sealed) = self.sealed(key, value, UseOfRecord::Guard).await?
             {
                 *value = sealed;
             }
         }
         for write in &mut plan.writes {
             if let Write::Put(key, value) = write
-                && let Some(sealed) = self.sealed(key, value).await?
+                && let Some(sealed) = self.sealed(key, value, UseOfRecord::Put).await?
             {
                 *value = sealed;
             }

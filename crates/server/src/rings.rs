@@ -6,6 +6,7 @@
 //! creates its master key, and then opens the key store.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use identity::MasterKey;
@@ -24,6 +25,9 @@ use tracing::warn;
 
 use crate::config::VolumeSettings;
 use crate::{credentials, ring};
+
+/// The pause after a failure to read the records of the ring again.
+const RELOAD_PAUSE: Duration = Duration::from_secs(1);
 
 /// The ring keys of a volume, which are available once [`VolumeRings::open`] has succeeded.
 #[derive(Debug)]
@@ -80,10 +84,15 @@ impl VolumeRings {
                 () = stop.cancelled() => return,
                 next = changes.changed() => if next.is_err() { return },
             }
-            if let Some(opened) = self.opened.get()
-                && let Err(error) = opened.reload().await
-            {
+            let Some(opened) = self.opened.get() else { continue };
+            // Until it succeeds, because another process removes a key that was closed after a time
+            // in which each session has read its record.
+            while let Err(error) = opened.reload().await {
                 warn!(%error, "cannot read the ring keys again; the known ones stay in force");
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(RELOAD_PAUSE) => {}
+                }
             }
         }
     }
@@ -113,6 +122,14 @@ impl RingKeys for VolumeRings {
                 let (kind, cause) = (RingErrorKind::Unavailable, NOT_OPEN.to_owned());
                 Err(RingError { number, kind, cause })
             }
+        }
+    }
+
+    async fn key_to_write(&self, number: RingNumber) -> Result<Arc<RingKey>, RingError> {
+        match self.opened.get() {
+            Some(opened) => opened.key_to_write(number).await,
+            // The error of a process that has not opened its ring.
+            None => self.key(number).await,
         }
     }
 }

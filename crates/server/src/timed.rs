@@ -15,7 +15,7 @@ use bytes::Bytes;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use record::{BlockId, Nonce};
+use record::{BlockId, Nonce, RingNumber};
 use store::{
     Changes, CounterPage, Durability, Limits, MetaStore, Page, Plan, Position, Read, ReadResult,
     Snapshot, Space, StoreError, Verdict,
@@ -176,6 +176,10 @@ impl<B: BlockStore> BlockStore for TimedBlocks<B> {
 
     async fn size(&self, id: BlockId) -> Result<Option<u64>, BlockError> {
         self.latencies.time("size", self.inner.size(id)).await
+    }
+
+    async fn ring_of(&self, id: BlockId) -> Result<Option<RingNumber>, BlockError> {
+        self.latencies.time("get", self.inner.ring_of(id)).await
     }
 
     async fn delete(&self, id: BlockId) -> Result<(), BlockError> {

@@ -40,7 +40,10 @@ pub use fsck::{Counts, FINDINGS_MAX, Finding, NoProgress, Progress, Report, fsck
 pub use grace::DELETION_GRACE_RELAXED;
 pub use meters::UpkeepMeters;
 pub use reaper::{REAP_INTERVAL, Reaped, UPLOAD_RESULT_KEPT};
-pub use relocate::{JOIN_DELAY, Moves, RelocationStep, SURVEY_DELAY};
+pub use relocate::{
+    JOIN_DELAY, KnownBlocks, Moves, RelocationStep, RetirePass, RetireProgress, SURVEY_DELAY,
+    WRITERS_GRACE,
+};
 pub use relocation_queue::{COMPACT_DELAY, LIVE_SHARE_PERCENT, REPACK_DELAY};
 pub use sweeper::{Collected, SWEEP_SHARE_PERCENT, SweepOptions, SweepScope, Swept};
 pub use upkeep::Upkeep;

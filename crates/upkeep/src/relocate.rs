@@ -30,6 +30,7 @@ mod copy;
 mod files;
 mod packs;
 mod protect;
+mod retire;
 mod select;
 mod step;
 
@@ -47,6 +48,7 @@ use tracing::{debug, warn};
 use crate::relocation_queue::Policy;
 use crate::upkeep::Upkeep;
 pub use files::JOIN_DELAY;
+pub use retire::{KnownBlocks, RetirePass, RetireProgress, WRITERS_GRACE};
 pub use step::{Moves, RelocationStep};
 
 /// The delay of the first survey after the start.

@@ -51,6 +51,12 @@ impl Learned {
         }
     }
 
+    /// Forgets a ring key that no longer exists.
+    pub(super) fn forget_ring(&self, number: RingNumber) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.retain(|other| *other != number);
+    }
+
     /// Forgets a block that was deleted.
     pub(super) fn forget(&self, id: BlockId) {
         self.blocks.remove(&id);

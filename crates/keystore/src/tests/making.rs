@@ -157,29 +157,47 @@ async fn a_store_that_is_away_is_an_error_and_known_keys_still_work() {
 }
 
 #[tokio::test]
-async fn a_key_is_retired_and_removed_only_if_nothing_uses_it() {
+async fn a_key_is_retired_closed_and_removed_in_this_order() {
     let world = World::new();
     let ring = world.open(under(1)).await;
     let one = RingNumber(1);
     assert!(matches!(ring.retire(one).await, Err(KeyStoreError::NoSuchKey(_))));
     ring.current(&Protection::S3).await.unwrap();
+    let other = world.open(under(1)).await;
     assert!(matches!(ring.retire(one).await, Err(KeyStoreError::Current(_))));
-    assert!(matches!(ring.remove(one, 0).await, Err(KeyStoreError::Current(_))));
+    assert!(matches!(ring.close(one).await, Err(KeyStoreError::Current(_))));
+    assert!(matches!(ring.remove(one).await, Err(KeyStoreError::Current(_))));
     ring.rotate(&RingKind::Volume).await.unwrap();
     ring.retire(one).await.unwrap();
     ring.retire(one).await.unwrap();
-    assert!(matches!(ring.remove(one, 2).await, Err(KeyStoreError::InUse(_, 2))));
-    assert!(ring.key(one).await.is_ok());
-    ring.remove(one, 0).await.unwrap();
-    ring.remove(one, 0).await.unwrap();
+    assert!(matches!(ring.remove(one).await, Err(KeyStoreError::Current(_))));
+    // Files that are being written keep the key until it is closed.
+    assert!(ring.key_to_write(one).await.is_ok());
+    ring.close(one).await.unwrap();
+    ring.close(one).await.unwrap();
+    ring.retire(one).await.unwrap();
+    other.reload().await.unwrap();
+    for ring in [&ring, &other] {
+        assert!(ring.key(one).await.is_ok());
+        assert_eq!(ring.key_to_write(one).await.unwrap_err().kind, RingErrorKind::Unavailable);
+    }
+    ring.remove(one).await.unwrap();
+    ring.remove(one).await.unwrap();
     assert_eq!(ring.key(one).await.unwrap_err().kind, RingErrorKind::Unknown);
     // Its number is not used again.
     assert_eq!(ring.rotate(&RingKind::Volume).await.unwrap(), RingNumber(3));
-    // The last key of a KMS may be retired: the next content makes a new one.
-    let (photos, _) = of_kms("photos");
+}
+
+#[tokio::test]
+async fn the_current_key_of_the_kms_is_rotated_before_it_is_retired() {
+    let world = World::new();
+    let ring = world.open(under(1)).await;
+    let (photos, kind) = of_kms("photos");
     ring.current(&photos).await.unwrap();
-    ring.retire(RingNumber(4)).await.unwrap();
-    assert_eq!(ring.current(&photos).await.unwrap(), Some(RingNumber(5)));
+    assert!(matches!(ring.retire(RingNumber(1)).await, Err(KeyStoreError::Current(_))));
+    ring.rotate(&kind).await.unwrap();
+    ring.retire(RingNumber(1)).await.unwrap();
+    assert_eq!(ring.current(&photos).await.unwrap(), Some(RingNumber(2)));
 }
 
 #[tokio::test]

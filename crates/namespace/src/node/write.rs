@@ -39,7 +39,7 @@ pub(super) mod first;
 mod relocate;
 mod shared_range;
 
-pub use relocate::{DestageContent, RelocateContent, Relocated};
+pub use relocate::{DestageContent, ReencryptContent, RelocateContent, Relocated};
 pub use shared_range::SharedRange;
 
 /// A change of a file's content.

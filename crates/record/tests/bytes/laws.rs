@@ -8,9 +8,9 @@ use record::{
     Dentry, FileLocks, Group, HeartbeatRecord, HeldLock, Ino, Inode, InodeBody, JobKind, JobRecord,
     JobState, KeyFingerprint, LastUse, LockKeeping, LockPlace, MapPage, Nonce, NullVersion, Part,
     PartSums, PartTag, PolicyRecord, RangeLock, RangeLockKind, RewrapRecord, RingKeyRecord,
-    RingNumber, RingState, RingWrapping, Sequence, SessionFacts, SessionKind, SessionRecord, Slice,
-    SlotRecord, Superseded, Symlink, Timestamp, User, UserKind, VersionStamp, VolumeRecord,
-    Written, XattrValue, key,
+    RingKeyState, RingNumber, RingState, RingWrapping, Sequence, SessionFacts, SessionKind,
+    SessionRecord, Slice, SlotRecord, Superseded, Symlink, Timestamp, User, UserKind, VersionStamp,
+    VolumeRecord, Written, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -126,10 +126,11 @@ proptest! {
         } else {
             RingWrapping::Master(KeyFingerprint(a.to_be_bytes()))
         };
-        let (wrapped, retired) = (sealed_secret.clone(), refuse_overlap);
-        round_trips(&key, &RingKeyRecord { made: at, wrapping, wrapped, retired });
+        let wrapped = sealed_secret.clone();
+        let state = if refuse_overlap { RingKeyState::Closed } else { RingKeyState::Usable };
+        round_trips(&key, &RingKeyRecord { made: at, wrapping, wrapped, state });
         let volume_key = Some(RingNumber(uid.min(gid))).filter(|number| number.0 != 0);
-        let state = RingState { highest: uid.max(gid), volume_key, everything: retired, rewraps: uid };
+        let state = RingState { highest: uid.max(gid), volume_key, everything: refuse_overlap, rewraps: uid };
         round_trips(&key, &state);
         let (from, to) = (KeyFingerprint(a.to_be_bytes()), KeyFingerprint(b.to_be_bytes()));
         round_trips(&key, &RewrapRecord { began: at, from, to, done: a });

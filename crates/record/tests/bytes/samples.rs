@@ -9,11 +9,11 @@ use record::{
     Kind, LastUse, LockKeeping, LockPlace, MapPage, Mark, Nonce, NullVersion, ObjectHeaders,
     ObjectLock, ObjectOwnership, Origin, Orphan, PageRef, Part, PartRun, PartSums, PartTag,
     PolicyRecord, PublicAccessBlock, Quota, RangeLock, RangeLockKind, RenameToken, RetainUntil,
-    RetentionDefault, RetentionMode, RewrapRecord, RingKeyRecord, RingNumber, RingState,
-    RingWrapping, S3Acl, Sequence, SessionFacts, SessionKind, SessionRecord, Slice, SlotRecord,
-    Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink, Tag,
-    Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp, Versioning,
-    VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
+    RetentionDefault, RetentionMode, RewrapRecord, RingKeyRecord, RingKeyState, RingNumber,
+    RingState, RingWrapping, S3Acl, Sequence, SessionFacts, SessionKind, SessionRecord, Slice,
+    SlotRecord, Special, SpecialKind, Sum, SumAlgorithm, SumKind, Superseded, SweptRecord, Symlink,
+    Tag, Timestamp, Upload, UploadState, User, UserKind, Version, VersionBody, VersionStamp,
+    Versioning, VolumeRecord, Written, Xattr, XattrPlace, XattrValue, key,
 };
 use store::{Key, Value};
 
@@ -423,12 +423,12 @@ fn ring() -> Vec<Sample> {
         made: NOW,
         wrapping: RingWrapping::Master(one),
         wrapped: vec![0x61; 60],
-        retired: false,
+        state: RingKeyState::Usable,
     };
     let of_kms = RingKeyRecord {
         wrapping: RingWrapping::Kms("payroll".to_owned()),
         wrapped: b"vault:v1:abc".to_vec(),
-        retired: true,
+        state: RingKeyState::Retired,
         ..key.clone()
     };
     let rewrap = RewrapRecord { began: NOW, from: one, to: other, done: 300 };

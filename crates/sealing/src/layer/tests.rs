@@ -248,3 +248,52 @@ async fn fresh() -> (Arc<dyn MetaStore>, ()) {
 mod conformance {
     store::conformance!(futures::executor::block_on, super::fresh);
 }
+
+/// A ring whose key 1 is closed: content under it can be read, and nothing is written under it.
+#[derive(Debug)]
+struct Closed(Arc<FixedRing>);
+
+#[async_trait::async_trait]
+impl RingKeys for Closed {
+    async fn key(&self, number: RingNumber) -> Result<Arc<RingKey>, RingError> {
+        self.0.key(number).await
+    }
+
+    async fn key_to_write(&self, number: RingNumber) -> Result<Arc<RingKey>, RingError> {
+        match number {
+            RingNumber(1) => {
+                let cause = "it is closed".to_owned();
+                Err(RingError { number, kind: RingErrorKind::Unavailable, cause })
+            }
+            other => self.key(other).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_record_under_a_closed_key_is_replaced_and_not_written() {
+    let inner = Arc::new(MemoryStore::new());
+    let open = Sealing::new(Arc::clone(&inner) as Arc<dyn MetaStore>, ring());
+    let (old, new) = (record(1, MARKER), record(2, MARKER));
+    put(&open, &old, vec![]).await;
+    let closed = Sealing::new(inner, Arc::new(Closed(ring())));
+    let guard = Guard::Equals(old.0.clone(), old.1.clone());
+    let writes = vec![Write::Put(old.0.clone(), old.1.clone())];
+    let refused = closed.commit(&[Plan { guards: vec![guard.clone()], writes }]).await;
+    assert_eq!(refused.unwrap_err().kind(), StoreErrorKind::Unavailable);
+    assert_eq!(put(&closed, &new, vec![guard]).await, Verdict::Committed);
+    assert_eq!(get(&closed, &new.0).await, Some(new.1));
+}
+
+#[tokio::test]
+async fn a_guard_on_a_record_under_a_removed_key_does_not_hold() {
+    let inner = Arc::new(MemoryStore::new());
+    let without = Arc::new(FixedRing::new([(RingNumber(2), [2; 32])]));
+    let layer = Sealing::new(inner, without);
+    let (old, new) = (record(1, MARKER), record(2, MARKER));
+    put(&layer, &new, vec![]).await;
+    // A process remembers the record from before the removal.
+    let guard = Guard::Equals(old.0.clone(), old.1.clone());
+    let refused = put(&layer, &record(2, b"other"), vec![guard]).await;
+    assert_eq!(refused, Verdict::Refused { guard: 0, found: Some(new.1) });
+}

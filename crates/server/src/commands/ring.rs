@@ -4,12 +4,14 @@
 //! For example, `ashlar ring rotate` makes a new key for new content, and content that is encrypted
 //! under the earlier keys stays readable.
 
+mod retire;
+
 use clap::Subcommand;
 use identity::MasterKey;
 use keystore::{KeyStore, ResealSecret, RingKind};
 use kms::KmsKeyName;
 use problem::Problem;
-use record::RingWrapping;
+use record::{RingKeyState, RingNumber, RingWrapping};
 
 use super::administration::Administration;
 use crate::config::VolumeSettings;
@@ -29,6 +31,13 @@ pub(crate) enum RingCommand {
         /// The key of the KMS of which the ring key is rotated [default: the key of the volume]
         #[arg(long, value_name = "NAME")]
         kms_key: Option<KmsKeyName>,
+    },
+    /// Move all content under a key to the current keys, and remove the key. A run that was
+    /// interrupted is continued by the next one. Gateways may be running
+    Retire {
+        /// The number of the key, as `ashlar ring list` prints it
+        #[arg(value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+        number: u32,
     },
     /// Replace the master key: seal all ring keys and secrets under --master-key-file that
     /// --old-master-key-file has sealed. A run that was interrupted is continued
@@ -53,6 +62,7 @@ impl RingCommand {
         match self {
             RingCommand::List { .. } => "list the ring keys",
             RingCommand::Rotate { .. } => "rotate the ring key",
+            RingCommand::Retire { .. } => "retire the ring key",
             RingCommand::Rewrap => "replace the master key",
         }
     }
@@ -61,6 +71,9 @@ impl RingCommand {
 /// Runs an `ashlar ring` command.
 pub(crate) async fn run(settings: VolumeSettings, command: RingCommand) -> Result<(), Problem> {
     let doing = command.doing();
+    if let RingCommand::Retire { number } = command {
+        return retire::run(settings, RingNumber(number), doing).await;
+    }
     let administration = Administration::open(&settings, doing).await?;
     let done = within(&settings, administration.ring(), command).await;
     administration.close().await;
@@ -96,6 +109,8 @@ async fn within(
             let number = ring.rotate(&kind).await.map_err(problem)?;
             say(format_args!("ring key {number} is in use for new content"));
         }
+        // It needs the blocks, too: see `run`.
+        RingCommand::Retire { .. } => {}
         RingCommand::Rewrap => {
             let Some(master) = credentials::known_master_key(settings)? else {
                 return Err(Problem::new(doing, "there is no master key")
@@ -119,10 +134,11 @@ fn print(ring: &KeyStore, printing: Printing) {
             RingWrapping::Master(fingerprint) => ("volume", format!("master key {fingerprint}")),
             RingWrapping::Kms(name) => ("kms", name.clone()),
         };
-        let state = match (entry.is_current, entry.is_retired) {
+        let state = match (entry.is_current, entry.state) {
             (true, _) => "current",
-            (false, true) => "retired",
-            (false, false) => "earlier",
+            (false, RingKeyState::Usable) => "earlier",
+            (false, RingKeyState::Retired) => "retired",
+            (false, RingKeyState::Closed) => "closed",
         };
         table.add(vec![
             Cell::Count(u64::from(entry.number.0)),

@@ -56,7 +56,7 @@ const _: () = assert!(BATCH_BYTES <= BLOCK_BYTES_MAX);
 const PACKS_MAX: usize = 256;
 
 /// Inodes that one step of the survey reads.
-const WALK_INODES: u32 = 500;
+pub(super) const WALK_INODES: u32 = 500;
 
 /// The result of compacting one file: of moving its visible bytes out of mostly hidden blocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +64,7 @@ pub(super) struct FileDone {
     pub(super) moves: Moves,
     /// True if the file is to be looked at again: it has short runs that were not joined, or runs
     /// that were not moved because they changed.
-    again: bool,
+    pub(super) again: bool,
     /// Steps that were done.
     steps: u32,
 }
@@ -177,7 +177,7 @@ impl Upkeep {
     /// Moves the visible bytes of the next part of the content map, from position `from` of the
     /// file, out of the selected blocks. Returns the position at which to continue; `None` at the
     /// end of the map.
-    async fn compact_step(
+    pub(super) async fn compact_step(
         &self,
         ino: Ino,
         selection: &mut FileSelection,

@@ -27,7 +27,7 @@ use crate::relocation_queue::{Policy, is_sparse};
 use crate::upkeep::Upkeep;
 
 /// The most owners (files) that one step moves. A pack with more owners is left as it is.
-const OWNERS_MAX: u32 = 4_096;
+pub(super) const OWNERS_MAX: u32 = 4_096;
 
 /// Owners whose records one round trip reads.
 const OWNERS_AT_ONCE: usize = 512;
@@ -47,12 +47,12 @@ const PACK_BYTES_USUAL: u32 = 8 << 20;
 
 /// An owner of a pack (a file or a part with bytes in a block of several), as read.
 #[derive(Clone, Debug)]
-struct PackOwner {
-    ino: Ino,
+pub(super) struct PackOwner {
+    pub(super) ino: Ino,
     /// The record of the owner's inode; `None` for a part of an upload.
-    record: Option<Value>,
+    pub(super) record: Option<Value>,
     /// True if the owner has lost its name, so that the reaper will release its share.
-    leaving: bool,
+    pub(super) leaving: bool,
 }
 
 /// The state of a pack (a block of several files), on which its treatment depends.
@@ -69,12 +69,12 @@ enum PackState {
 
 /// A sparse pack, whose live bytes are to be moved.
 #[derive(Debug)]
-struct Source {
+pub(super) struct Source {
     /// The number of its live (referenced) bytes.
-    bytes: u32,
+    pub(super) bytes: u32,
     /// The protection of the new block.
-    protection: Protection,
-    owners: BTreeMap<Ino, Owner>,
+    pub(super) protection: Protection,
+    pub(super) owners: BTreeMap<Ino, Owner>,
 }
 
 /// Determines from all owners of a pack (a block of several files) if it is sparse and if its
@@ -125,7 +125,7 @@ impl Batch {
     /// Adds the live bytes of a sparse pack. Returns false if the batch has one of its owners with
     /// an older record, because the two changes of that owner's inode would conflict, or if the
     /// batch has another protection.
-    fn add(&mut self, source: Source) -> bool {
+    pub(super) fn add(&mut self, source: Source) -> bool {
         if !self.admits(&source.protection) {
             return false;
         }
@@ -250,6 +250,15 @@ impl Upkeep {
         }
         let inos = shares.iter().map(|share| ino_of(&share.key));
         let inos = inos.collect::<Result<Vec<Ino>, _>>()?;
+        let owners = self.read_owners(&inos).await?;
+        Ok(classify(pack, owners).unwrap_or_else(|error| {
+            warn!(block = %pack, %error, "an owner of a sparse pack cannot be read; run fsck");
+            PackState::Immovable(Vec::new())
+        }))
+    }
+
+    /// Reads the records of owners of a pack (block of several files).
+    pub(super) async fn read_owners(&self, inos: &[Ino]) -> Result<Vec<PackOwner>, VolumeError> {
         let mut owners = Vec::with_capacity(inos.len());
         for inos in inos.chunks(OWNERS_AT_ONCE.min(self.session.limits().reads / 2).max(1)) {
             let both = inos.iter().flat_map(|ino| [key::inode(*ino), key::orphan(*ino)]);
@@ -260,10 +269,7 @@ impl Upkeep {
                 leaving: found.get(1).is_some_and(Option::is_some),
             }));
         }
-        Ok(classify(pack, owners).unwrap_or_else(|error| {
-            warn!(block = %pack, %error, "an owner of a sparse pack cannot be read; run fsck");
-            PackState::Immovable(Vec::new())
-        }))
+        Ok(owners)
     }
 
     /// Queues those packs (blocks of several files) of one page of the survey for the relocator of

@@ -71,6 +71,23 @@ struct VisibleBytes {
 }
 
 impl FileSelection {
+    /// Selects these blocks, however much of them the file shows.
+    pub(super) fn of(chosen: BTreeSet<BlockId>) -> FileSelection {
+        FileSelection {
+            parts: 1,
+            chosen,
+            unreadable: BTreeSet::new(),
+            is_crowded: false,
+            joins: false,
+            is_urgent: true,
+        }
+    }
+
+    /// Returns true if a selected block cannot be read.
+    pub(super) fn has_unreadable(&self) -> bool {
+        !self.unreadable.is_empty()
+    }
+
     /// Returns true if no bytes of the file are to be moved.
     pub(super) fn is_done(&self) -> bool {
         self.chosen.is_empty() && !(self.joins && self.is_crowded)

@@ -49,6 +49,7 @@ mod races;
 mod reading;
 mod reloads;
 mod restarts;
+mod retiring;
 mod rollback;
 mod scale;
 mod servers;

@@ -218,6 +218,19 @@ impl Setup {
         Program(spawn(command, &self.folder.join("mount.log")))
     }
 
+    /// Starts a command of the same program on the same volume, and returns at once. Its output goes
+    /// to the file `command.log`.
+    pub(crate) fn begin(&self, command: &str, arguments: &[&str]) -> Program {
+        let mut command_line = self.command(command);
+        command_line.args(arguments);
+        Program(spawn(command_line, &self.folder.join("command.log")))
+    }
+
+    /// Returns the path of the metadata store that is a file.
+    pub(crate) fn meta_file(&self) -> PathBuf {
+        self.folder.join("data/meta.db")
+    }
+
     /// Runs a command of the same program on the same volume. Returns the exit status and the
     /// output.
     pub(crate) fn run(&self, command: &str, arguments: &[&str]) -> (ExitStatus, String) {

@@ -12,7 +12,9 @@
 use std::ops::Range;
 
 use layout::{Relocation, joined};
-use record::{Content, File, INODE_SLICES_MAX, Ino, InodeBody, PageRef, Slice, key};
+use record::{
+    Content, File, INODE_SLICES_MAX, InlineBytes, Ino, InodeBody, PageRef, RingNumber, Slice, key,
+};
 use store::{Plan, Value, Write};
 
 use super::{ContentEdit, KnownInode};
@@ -54,7 +56,20 @@ pub struct DestageContent<'a> {
     pub to: Slice,
 }
 
-/// The result of a [`RelocateContent`] or a [`DestageContent`].
+/// Encrypts inline content under another ring key. Content that is not inline, or that is not
+/// encrypted, stays as it is. For example, an operator retires ring key 1, and each file whose
+/// inline content is under key 1 gets its content under key 2.
+#[derive(Clone, Debug)]
+pub struct ReencryptContent<'a> {
+    /// The inode number of the file.
+    pub ino: Ino,
+    /// The record of its inode. The plan is refused if it has changed.
+    pub record: &'a Value,
+    /// The number of the new ring key.
+    pub ring: RingNumber,
+}
+
+/// The result of a [`RelocateContent`], a [`DestageContent`] or a [`ReencryptContent`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relocated {
     /// The number of bytes that have moved.
@@ -106,6 +121,31 @@ impl Planner for DestageContent<'_> {
         writes.extend(add_pack_shares(&[self.to], self.ino));
         writes.push(Write::Delete(key::staged_inline(self.ino)));
         let relocated = Relocated { bytes: u64::from(self.to.length), runs: (0, 1) };
+        Ok(Step::Commit(Plan { guards: vec![known.guard()], writes }, relocated))
+    }
+}
+
+impl Planner for ReencryptContent<'_> {
+    /// Zero bytes mean that the content is not encrypted inline under another key, and nothing was
+    /// changed.
+    type Output = Relocated;
+
+    fn plan(&self, _view: &mut View<'_>, _env: &Env) -> Result<Step<Relocated>, Halt> {
+        let known = KnownInode::of(key::inode(self.ino), self.record.clone())?;
+        let mut inode = known.inode.clone();
+        let InodeBody::File(file) = &mut inode.body else {
+            return Err(FsError::IsADirectory.into());
+        };
+        let Content::Inline(old) = &file.content else {
+            return Ok(Step::Done(Relocated::default()));
+        };
+        if old.ring().is_none_or(|ring| ring == self.ring) {
+            return Ok(Step::Done(Relocated::default()));
+        }
+        let relocated = Relocated { bytes: old.len() as u64, runs: (0, 0) };
+        let new = InlineBytes::under(old.clone().into_bytes(), Some(self.ring));
+        file.content = Content::Inline(new);
+        let writes = vec![Write::Put(known.key.clone(), inode.encode(&known.key))];
         Ok(Step::Commit(Plan { guards: vec![known.guard()], writes }, relocated))
     }
 }
