@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 
+use keyring::{RingError, RingErrorKind};
 use publication::ContentError;
 
 /// The kind of an error, which determines the caller's next step.
@@ -89,9 +90,20 @@ impl Error for BlockError {
     }
 }
 
+impl BlockError {
+    /// Returns true if the cause is a ring key that its key management service refuses.
+    fn is_of_refused_key(&self) -> bool {
+        let cause = self.source.as_ref().and_then(|source| source.downcast_ref::<RingError>());
+        cause.is_some_and(|error| error.kind == RingErrorKind::Refused)
+    }
+}
+
 impl From<BlockError> for ContentError {
     fn from(error: BlockError) -> ContentError {
         match error.kind() {
+            BlockErrorKind::Refused if error.is_of_refused_key() => {
+                ContentError::KeyRefused(error.to_string())
+            }
             BlockErrorKind::Full => ContentError::Full(error.to_string()),
             // A record named the block, so it must be there.
             BlockErrorKind::NotFound | BlockErrorKind::Corrupt | BlockErrorKind::ChecksumsLost => {

@@ -37,10 +37,10 @@ pub(crate) async fn put(
         }
         Err(error) => {
             staging.traffic.failed_puts.add(1);
-            let why = error.to_string();
-            Err(match error.kind() {
-                BlockErrorKind::Full => ContentError::Full(why),
-                _ => ContentError::Unavailable(why),
+            Err(match ContentError::from(error) {
+                // A put fails for a cause that may pass, whatever the kind.
+                ContentError::Corrupt(why) => ContentError::Unavailable(why),
+                other => other,
             })
         }
     }

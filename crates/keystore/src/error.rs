@@ -1,6 +1,6 @@
 //! The errors of a key store.
 
-use keyring::{ProtectionError, ProtectionErrorKind, RingError};
+use keyring::{ProtectionError, ProtectionErrorKind, RingError, RingErrorKind};
 
 use kms::{KmsError, KmsErrorKind, KmsKeyName, KmsKeyNameError};
 use record::{DecodeError, KeyFingerprint, RingNumber};
@@ -109,6 +109,13 @@ impl KeyStoreError {
                 KmsErrorKind::Refused | KmsErrorKind::Invalid => ProtectionErrorKind::Refused,
                 KmsErrorKind::Unavailable => ProtectionErrorKind::Unavailable,
             },
+            KeyStoreError::Ring(error) => match error.kind {
+                RingErrorKind::Refused => ProtectionErrorKind::Refused,
+                RingErrorKind::Unavailable => ProtectionErrorKind::Unavailable,
+                RingErrorKind::Unknown | RingErrorKind::Foreign => {
+                    ProtectionErrorKind::NotConfigured
+                }
+            },
             KeyStoreError::KeyName(_) | KeyStoreError::NoSuchKey(_) => {
                 ProtectionErrorKind::NoSuchKey
             }
@@ -117,7 +124,6 @@ impl KeyStoreError {
             }
             KeyStoreError::Record(_)
             | KeyStoreError::NoKms(_)
-            | KeyStoreError::Ring(_)
             | KeyStoreError::Full
             | KeyStoreError::Current(_)
             | KeyStoreError::OtherMasterKey { .. }

@@ -94,6 +94,14 @@ impl KeyStore {
         self.ring().entries()
     }
 
+    /// Keeps the login at the key management service valid. Returns at once if there is none, and
+    /// otherwise never, so the caller drops the future at shutdown.
+    pub async fn keep_login(&self) {
+        if let Some(kms) = &self.kms {
+            kms.keep_login().await;
+        }
+    }
+
     /// Returns true if there was a key with this number, which was removed before the last read.
     pub fn was_removed(&self, number: RingNumber) -> bool {
         let ring = self.ring();
@@ -286,7 +294,12 @@ impl Rings for KeyStore {
                 RingKind::Kms(name.map_err(|error| error.of_protection())?)
             }
         };
-        let current = self.current_of(&kind).await;
-        current.map(Some).map_err(|error| error.of_protection())
+        let current = async {
+            let number = self.current_of(&kind).await?;
+            // A request fails before its body arrives if the key is refused.
+            self.check_usable(number).await?;
+            Ok(Some(number))
+        };
+        current.await.map_err(|error: KeyStoreError| error.of_protection())
     }
 }

@@ -18,6 +18,10 @@ pub enum ContentError {
     /// retry may succeed.
     #[error("overloaded: no memory was granted within the timeout")]
     Overloaded,
+    /// The key of the content is refused, for example because it was disabled in its key management
+    /// service. An operator must enable it.
+    #[error("the key is refused: {0}")]
+    KeyRefused(String),
     /// A block, or the record that references it, does not hold the bytes that were written. An
     /// operator must investigate.
     #[error("corrupt: {0}")]

@@ -41,9 +41,22 @@ fn wrap_keys(master: &MasterKey) -> WrapKeys {
 /// Returns the key management service of the settings; `None` if there is none.
 fn of_settings(settings: &KmsSettings) -> Result<Option<Arc<dyn Kms>>, Problem> {
     let unusable = |error: KmsSettingsError| Problem::new("use the option kms", error);
-    let Some(place) = &settings.place else { return of_minio(unusable) };
+    let Some(place) = &settings.place else {
+        let of_minio = of_minio(unusable)?;
+        if let (None, Some(default)) = (&of_minio, &settings.default) {
+            let wrong = format!("there is no KMS for the key {default}");
+            return Err(Problem::new("use the option kms_default", wrong).remedy("set kms, too"));
+        }
+        return Ok(of_minio);
+    };
     let kms: Arc<dyn Kms> = match place {
         KmsPlace::Static(keys) => {
+            if let Some(default) = &settings.default
+                && keys.iter().all(|(name, _)| name != default)
+            {
+                let wrong = format!("the option kms has no key {default}");
+                return Err(Problem::new("use the option kms_default", wrong));
+            }
             let mut read = Vec::new();
             for (name, file) in keys {
                 private::secret(file)?;

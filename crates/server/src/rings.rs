@@ -77,8 +77,24 @@ impl VolumeRings {
         Ok(Arc::clone(self.opened.get_or_init(|| opened)))
     }
 
-    /// Reads the records of the ring again whenever they may have changed, until the process stops.
-    pub(crate) async fn follow(&self, mut changes: watch::Receiver<u64>, stop: CancellationToken) {
+    /// Reads the records of the ring again whenever they may have changed, and keeps the login at the
+    /// key management service valid, until the process stops.
+    pub(crate) async fn follow(&self, changes: watch::Receiver<u64>, stop: CancellationToken) {
+        tokio::select! {
+            () = self.follow_records(changes, stop) => {}
+            () = self.keep_login() => {}
+        }
+    }
+
+    /// Never returns.
+    async fn keep_login(&self) {
+        if let Some(opened) = self.opened.get() {
+            opened.keep_login().await;
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn follow_records(&self, mut changes: watch::Receiver<u64>, stop: CancellationToken) {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -216,7 +216,8 @@ fn session_lost() -> Problem {
 }
 
 /// Returns the settings of the `gateway` crate.
-fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Settings {
+fn gateway_settings(settings: &GatewaySettings) -> gateway::Settings {
+    let GatewaySettings { volume, open, serve, mount: _ } = settings;
     gateway::Settings {
         region: serve.region.clone(),
         domains: serve.domains.clone(),
@@ -229,7 +230,7 @@ fn gateway_settings(serve: &ServeSettings, open: &OpenSettings) -> gateway::Sett
         lifecycle_day: Duration::from_secs(open.lifecycle_day_seconds),
         body_patience: Duration::from_secs(serve.body_timeout_seconds),
         console_url: serve.console_url.clone(),
-        kms_default: None,
+        kms_default: volume.kms.default.as_ref().map(ToString::to_string),
         sse_c_over_http: serve.sse_c_over_http,
     }
 }
@@ -242,7 +243,7 @@ async fn bootstrapped(
     declared: &Declared,
     root: &Root,
 ) -> Result<(Arc<Gateway>, Arc<AdminApi>), Problem> {
-    let of_gateway = gateway_settings(&settings.serve, &settings.open);
+    let of_gateway = gateway_settings(settings);
     let gateway = Gateway::new(Arc::clone(&backend.volume), Arc::clone(access), of_gateway);
     let api = console::api(settings, backend, &gateway, (access, audited));
     let applied = declared.apply(&api, &root.user).await;

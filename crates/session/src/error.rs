@@ -1,7 +1,7 @@
 //! Errors of operations on a volume, grouped by what the caller answers to its client.
 
 use block::BlockError;
-use keyring::ProtectionError;
+use keyring::{ProtectionError, ProtectionErrorKind, RingError, RingErrorKind};
 use namespace::FsError;
 use publication::{ContentError, Overloaded};
 use record::DecodeError;
@@ -51,6 +51,9 @@ impl From<ContentError> for VolumeError {
             ContentError::Unavailable(why) => VolumeError::Unavailable(why),
             ContentError::Full(why) => VolumeError::Full(why),
             ContentError::Overloaded => VolumeError::Overloaded,
+            ContentError::KeyRefused(cause) => {
+                ProtectionError { kind: ProtectionErrorKind::Refused, cause }.into()
+            }
             ContentError::Corrupt(why) => VolumeError::Corrupt(why),
             ContentError::NeedsCustomerKey => FsError::NeedsCustomerKey.into(),
         }
@@ -66,6 +69,20 @@ impl From<Overloaded> for VolumeError {
 impl From<BlockError> for VolumeError {
     fn from(error: BlockError) -> VolumeError {
         ContentError::from(error).into()
+    }
+}
+
+impl From<RingError> for VolumeError {
+    fn from(error: RingError) -> VolumeError {
+        let of_kind = |kind| ProtectionError { kind, cause: error.to_string() }.into();
+        match error.kind {
+            // The text names the number of the key.
+            RingErrorKind::Unknown | RingErrorKind::Foreign => {
+                VolumeError::Corrupt(error.to_string())
+            }
+            RingErrorKind::Refused => of_kind(ProtectionErrorKind::Refused),
+            RingErrorKind::Unavailable => of_kind(ProtectionErrorKind::Unavailable),
+        }
     }
 }
 

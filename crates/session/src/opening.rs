@@ -154,6 +154,7 @@ impl Session {
         let session = Session {
             store,
             clock: Arc::clone(&options.clock),
+            keys: Arc::clone(&options.keys),
             random_bits: RandomBits::default(),
             record: started.volume,
             state,

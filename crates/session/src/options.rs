@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use keyring::{FixedRing, RingKeys};
 use ledger::Ledger;
 use record::SessionFacts;
 use runtime::{Clock, SystemClock};
@@ -44,6 +45,9 @@ pub struct SessionOptions {
     pub adopts_blocks: bool,
     /// The clock of the session.
     pub clock: Arc<dyn Clock>,
+    /// The ring keys. If a record is encrypted under a key that is not available, they give the
+    /// cause.
+    pub keys: Arc<dyn RingKeys>,
     /// The ledger: a file in memory that outlives this process, for a process (of a mount) that
     /// will be replaced by another one. If it names a session that still exists, this process
     /// resumes that session. `None` for a session that ends with its process.
@@ -64,6 +68,7 @@ impl Default for SessionOptions {
             creates_volume: true,
             adopts_blocks: false,
             clock: Arc::new(SystemClock::new()),
+            keys: Arc::new(FixedRing::default()),
             ledger: None,
         }
     }

@@ -4,9 +4,9 @@
 //! if no hint answers the first question. The result is its plan.
 
 use namespace::{Env, FsError, Hints, Next, NoHints, Planner, Run};
-use record::Nonce;
+use record::{DecodeError, Nonce};
 use runtime::Clock;
-use store::{MetaStore, Plan, Read, ReadResult};
+use store::{Key, MetaStore, Plan, Read, ReadResult};
 
 use crate::error::{VolumeError, corrupt};
 
@@ -23,6 +23,9 @@ pub(crate) trait PlanInputs: Sync {
         &self,
         reads: &[Read],
     ) -> impl Future<Output = Result<Vec<ReadResult>, VolumeError>> + Send;
+
+    /// Returns the error for a record that does not decode.
+    fn unread(&self, key: &Key, error: &DecodeError) -> impl Future<Output = VolumeError> + Send;
 }
 
 /// The end of the planning of an operation.
@@ -53,7 +56,8 @@ where
         match run.advance(inputs.hints()) {
             Next::Done(answer) => return Ok(Planned::Done(answer)),
             Next::Commit(plan, output) => return Ok(Planned::Commit(plan, output)),
-            Next::Corrupt(key, error) => return Err(corrupt(&key, &error)),
+            // Boxed, because this future is a part of that of each operation.
+            Next::Corrupt(key, error) => return Err(Box::pin(inputs.unread(&key, &error)).await),
             Next::Read(reads) => {
                 let found = inputs.read(&reads).await?;
                 run.learn(reads, found);
@@ -93,6 +97,10 @@ impl PlanInputs for Unjoined<'_> {
 
     async fn read(&self, reads: &[Read]) -> Result<Vec<ReadResult>, VolumeError> {
         complete(reads, self.store.read(reads).await?)
+    }
+
+    async fn unread(&self, key: &Key, error: &DecodeError) -> VolumeError {
+        corrupt(key, error)
     }
 }
 

@@ -35,8 +35,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use namespace::Hints;
-use record::Ino;
 use record::key::{self, space};
+use record::{Ino, is_sealed_inode};
 use runtime::Moment;
 use store::{
     CounterKey, Entry, Follow, Key, Plan, Read, ReadResult, Space, Target, Value, Verdict, Write,
@@ -357,6 +357,10 @@ impl RecordCache {
         current_in: Generation,
     ) {
         if !is_cached_space(key.space()) && !is_counter(key) {
+            return;
+        }
+        // It could not be decrypted now. A later read may succeed.
+        if value.is_some_and(|value| key.space() == space::INODE && is_sealed_inode(value)) {
             return;
         }
         let known = self.entries.get(key);

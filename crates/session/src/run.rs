@@ -14,13 +14,14 @@ use std::sync::Arc;
 use ledger::Note;
 use namespace::{Env, FsError, Hints, NoHints, Planner, plan_from_hints};
 use publication::StagedBlocks;
-use store::{Read, ReadResult};
+use record::DecodeError;
+use store::{Key, Read, ReadResult};
 use tokio::time::Instant;
 
 use crate::commit::{CommittedFor, Outcome};
 use crate::contention::Contender;
 use crate::epoch::ReaderGuard;
-use crate::error::VolumeError;
+use crate::error::{VolumeError, corrupt};
 use crate::meters;
 use crate::planning::{PlanInputs, Planned, complete, plan};
 use crate::records::Pages;
@@ -70,6 +71,10 @@ impl PlanInputs for Inputs<'_> {
             Caching::Nothing => complete(reads, self.session.store.read(reads).await?),
         }
     }
+
+    async fn unread(&self, key: &Key, error: &DecodeError) -> VolumeError {
+        self.session.unread(key, error).await
+    }
 }
 
 impl Session {
@@ -81,6 +86,17 @@ impl Session {
             earliest_now: self.clock.passed(),
             session: self.nonce(),
             random: self.random_bits.next(),
+        }
+    }
+
+    /// Returns the error for a record that does not decode. If the record is encrypted under a ring
+    /// key that is not available, that is the error of the key.
+    pub async fn unread(&self, key: &Key, error: &DecodeError) -> VolumeError {
+        let DecodeError::Sealed(number) = error else { return corrupt(key, error) };
+        match self.keys.key(*number).await {
+            // The key is available, so the record is damaged.
+            Ok(_) => corrupt(key, error),
+            Err(error) => error.into(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use keyring::RingKeys;
 use ledger::Note;
 use record::{Ino, Nonce, Timestamp, VolumeRecord};
 use runtime::{Clock, Metered, Metric, Tasks};
@@ -57,6 +58,8 @@ pub struct Session {
     pub(crate) throttle: Throttle,
     pub(crate) watches: Arc<Watches>,
     pub(crate) tasks: Tasks,
+    /// The ring keys, which give the cause if a record cannot be decrypted.
+    pub(crate) keys: Arc<dyn RingKeys>,
     pub(crate) meters: Arc<Meters>,
     /// Notified when a file lost its last name, so that the reaper has work.
     pub(crate) orphaned: Arc<Notify>,

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use block::{BlockErrorKind, BlockStore};
 use content::{Reading, Staging, Traffic, Writers};
-use keyring::Rings;
+use keyring::{RingKeys, Rings};
 use record::{Ino, Inode, Nonce, Timestamp, VolumeRecord};
-use session::{CacheValidity, Coherence, NodeWatch, PeeringOptions, Session, VolumeError};
+use session::{
+    CacheValidity, Coherence, NodeWatch, PeeringOptions, Session, SessionOptions, VolumeError,
+};
 use store::{MetaStore, Read};
 use tokio::sync::watch;
 
@@ -97,7 +99,8 @@ impl Volume {
         blocks: Arc<dyn BlockStore>,
     ) -> Result<Arc<Volume>, VolumeError> {
         // The session comes first: it checks that the blocks belong to this volume.
-        let began = options.session.clone();
+        let keys = Arc::clone(&options.rings) as Arc<dyn RingKeys>;
+        let began = SessionOptions { keys, ..options.session.clone() };
         let session = Session::open(began, options.block_bytes, store, &*blocks).await?;
         let traffic = Arc::<Traffic>::default();
         let staging = Arc::new(options.staging(&session, &blocks, &traffic));

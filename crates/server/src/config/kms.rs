@@ -7,7 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use kms::KmsKeyName;
+use kms::{KmsKeyName, KmsKeyNameError};
+use problem::Problem;
 
 /// The key management service.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -26,6 +27,8 @@ pub(crate) enum KmsPlace {
 pub(crate) struct KmsSettings {
     /// `None`: there is no service, and clients cannot ask for SSE-KMS.
     pub(crate) place: Option<KmsPlace>,
+    /// The key that counts if neither a request nor its bucket names one.
+    pub(crate) default: Option<KmsKeyName>,
     /// The file with the token for Vault.
     pub(crate) token_file: Option<PathBuf>,
     /// The id of the `AppRole` for Vault.
@@ -38,6 +41,11 @@ pub(crate) struct KmsSettings {
 }
 
 const FORMS: &str = "a KMS is static:NAME=file:PATH,NAME=file:PATH or vault:URL or kes:URL";
+
+/// Parses the option `kms_default`.
+pub(super) fn default_key(name: &str) -> Result<KmsKeyName, Problem> {
+    name.parse().map_err(|error: KmsKeyNameError| Problem::new("use the option kms_default", error))
+}
 
 impl FromStr for KmsPlace {
     type Err = String;
@@ -65,7 +73,7 @@ impl FromStr for KmsPlace {
 /// Parses `NAME=file:PATH`.
 fn static_key(text: &str) -> Result<(KmsKeyName, PathBuf), String> {
     let (name, file) = text.split_once('=').ok_or(FORMS)?;
-    let name = name.parse().map_err(|error: kms::KmsKeyNameError| error.to_string())?;
+    let name = name.parse().map_err(|error: KmsKeyNameError| error.to_string())?;
     let file = file.strip_prefix("file:").filter(|path| !path.is_empty()).ok_or(FORMS)?;
     Ok((name, PathBuf::from(file)))
 }

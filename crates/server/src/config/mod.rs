@@ -239,6 +239,7 @@ impl Common {
         let master_key_file = file(common.master_key_file);
         let kms = KmsSettings {
             place: common.kms,
+            default: text(common.kms_default).map(|name| kms::default_key(&name)).transpose()?,
             token_file: file(common.kms_token_file),
             role: text(common.kms_role),
             secret_file: file(common.kms_secret_file),
@@ -452,6 +453,7 @@ pub(crate) fn in_force(
         master_key_file: Some(volume.master_key_file.clone()),
         old_master_key_file: volume.old_master_key_file.clone(),
         kms: volume.kms.place.clone(),
+        kms_default: volume.kms.default.as_ref().map(ToString::to_string),
         kms_token_file: volume.kms.token_file.clone(),
         kms_role: volume.kms.role.clone(),
         kms_secret_file: volume.kms.secret_file.clone(),

@@ -119,6 +119,10 @@ options! {
         /// vault:URL or kes:URL [default: none]
         #[arg(value_name = "KMS", global = true)]
         kms: KmsPlace = "ASHLAR_KMS",
+        /// The key of the KMS for content that is to be encrypted under a key of the KMS, if neither
+        /// the request nor the bucket names one [default: none]
+        #[arg(value_name = "NAME", global = true)]
+        kms_default: String = "ASHLAR_KMS_DEFAULT",
         /// The file with the token for Vault [default: none]
         #[arg(value_name = "FILE", global = true)]
         kms_token_file: PathBuf = "ASHLAR_KMS_TOKEN_FILE",

@@ -32,6 +32,7 @@ mod full_disk;
 mod history;
 mod keys;
 mod killed;
+mod kms_keys;
 mod lapse;
 mod leased;
 mod linear;
