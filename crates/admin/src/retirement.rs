@@ -10,8 +10,8 @@
 //! For example, `ashlar ring retire 1` calls [`Admin::retire_ring_key`]. If the process is killed,
 //! the next call begins with the states and the content that it finds.
 
+use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,13 +144,16 @@ async fn empty(
 /// Runs work, and reads the records of the ring again meanwhile. A failure leaves the known records
 /// in force; if it lasts, the work fails, too.
 async fn following<T>(ring: &KeyStore, work: impl Future<Output = T>) -> T {
-    let mut work = pin!(work);
+    // Both make progress at the same time: the work may hold a connection that the read needs.
+    tokio::select! {
+        done = work => done,
+        never = reload_always(ring) => match never {},
+    }
+}
+
+async fn reload_always(ring: &KeyStore) -> Infallible {
     loop {
-        tokio::select! {
-            done = &mut work => return done,
-            () = tokio::time::sleep(RELOAD_INTERVAL) => {
-                let _failed = ring.reload().await;
-            }
-        }
+        tokio::time::sleep(RELOAD_INTERVAL).await;
+        let _failed = ring.reload().await;
     }
 }
