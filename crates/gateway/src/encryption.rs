@@ -24,7 +24,8 @@ use crate::translate;
 /// bucket. A request with a key of the client gets a new object key.
 ///
 /// Fails with `KMS.NotFoundException` if the request names no key of the key management service, and
-/// there is no default; with `InvalidArgument` for a key of the client without TLS.
+/// there is no default; with `AccessDenied` for a key of the client if the bucket blocks such keys, and
+/// with `InvalidArgument` for one without TLS.
 pub(crate) fn of_new_object(
     call: &Call<'_>,
     requested: Option<&RequestedEncryption>,
@@ -47,8 +48,12 @@ fn new_mode(
     requested: Option<&RequestedEncryption>,
     of_source: Option<&Arc<ObjectKey>>,
 ) -> Result<ObjectMode, Fault> {
-    let default = call.rules()?.settings.default_encryption.as_ref();
+    let rules = call.rules()?;
+    let default = rules.settings.default_encryption.as_ref();
     let encryption = match requested {
+        Some(RequestedEncryption::Customer(_)) if rules.blocks_customer_keys => {
+            return Err(Code::AccessDenied.into());
+        }
         None => default.cloned(),
         Some(RequestedEncryption::S3) => Some(Encryption::S3),
         Some(RequestedEncryption::Kms(Some(key))) => Some(Encryption::Kms(key.clone())),

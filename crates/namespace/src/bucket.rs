@@ -75,7 +75,8 @@ impl Planner for MakeBucket<'_> {
         if locks && versioning != Versioning::Enabled {
             return Err(FsError::KeepsNoVersions.into());
         }
-        let dentry = Dentry { versioning, locks, ..made };
+        let encrypts = self.settings.default_encryption.is_some();
+        let dentry = Dentry { versioning, locks, encrypts, ..made };
         let mut plan = Plan {
             guards: vec![Guard::Absent(slot.clone())],
             writes: vec![

@@ -12,6 +12,7 @@ use record::{
 use s3::BucketName;
 use s3::bucket_logging::LoggingEnabled;
 use s3::cors::CorsConfiguration;
+use s3::encryption::BucketEncryption;
 use s3::lifecycle::LifecycleConfiguration;
 use s3::object_lock::ObjectLockConfiguration;
 use tracing::error;
@@ -59,6 +60,8 @@ pub struct BucketRules {
     pub(crate) config_bytes: u64,
     /// The bucket's own ACL. Without one, the owner alone has full control.
     pub acl: Option<S3Acl>,
+    /// True if the bucket refuses new objects with keys of clients (SSE-C).
+    pub blocks_customer_keys: bool,
 }
 
 impl BucketRules {
@@ -87,6 +90,7 @@ impl BucketRules {
             logging: None,
             config_bytes: 0,
             acl: None,
+            blocks_customer_keys: false,
         }
     }
 
@@ -121,10 +125,13 @@ impl BucketRules {
         };
         self.config_bytes += config.bytes.len() as u64;
         match kind {
-            // The settings of the bucket have the mode of its encryption.
-            BucketConfigKind::Tags
-            | BucketConfigKind::LifecyclePass
-            | BucketConfigKind::Encryption => {}
+            BucketConfigKind::Tags | BucketConfigKind::LifecyclePass => {}
+            BucketConfigKind::Encryption => {
+                let encryption = BucketEncryption::parse(&config.bytes);
+                let encryption = encryption.map_err(|fault| unreadable(&fault))?;
+                // The settings of the bucket have the mode of new objects.
+                self.blocks_customer_keys = encryption.blocks_customer_keys == Some(true);
+            }
             BucketConfigKind::Trash => {
                 let days = config.trash_days().map_err(|error| unreadable(&error))?;
                 self.trash_days = Some(days);

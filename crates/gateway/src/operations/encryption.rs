@@ -33,18 +33,19 @@ pub(super) async fn put(call: &Call<'_>, body: HttpBody) -> Result<S3Response, F
     let document = required_document(call, body, XmlLimits::SMALL.bytes).await?;
     let requested = BucketEncryption::parse(&document)?;
     let mode = match &requested.default {
-        Some(DefaultEncryption::S3) => Encryption::S3,
-        Some(DefaultEncryption::Kms(Some(key))) => Encryption::Kms(key.clone()),
-        Some(DefaultEncryption::Kms(None)) => Encryption::Kms(default_kms_key(call)?),
-        // A document that only blocks keys of clients. The gateway accepts no such key, so there is
-        // nothing to store; but a client must not believe that the setting is kept.
-        None => return Err(Code::NotImplemented.into()),
+        Some(DefaultEncryption::S3) => Some(Encryption::S3),
+        Some(DefaultEncryption::Kms(Some(key))) => Some(Encryption::Kms(key.clone())),
+        Some(DefaultEncryption::Kms(None)) => Some(Encryption::Kms(default_kms_key(call)?)),
+        // The document only says whether keys of clients are blocked.
+        None => None,
     };
-    call.volume.content_keys(Some(&mode)).await.map_err(translate::fault)?;
+    if mode.is_some() {
+        call.volume.content_keys(mode.as_ref()).await.map_err(translate::fault)?;
+    }
     let (name, bytes) = (call.bucket()?, Bytes::from(requested.to_xml()));
     call.check_bucket_in_store().await?;
     let config = BucketConfig { bytes };
-    let set = call.volume.set_default_encryption(name.as_str(), Some((&config, &mode)));
+    let set = call.volume.set_default_encryption(name.as_str(), Some((&config, mode.as_ref())));
     set.await.map_err(|error| translate::bucket_fault(name, error))?;
     Ok(S3Response::empty(StatusCode::OK))
 }

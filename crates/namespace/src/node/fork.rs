@@ -10,8 +10,8 @@
 
 use record::key::{self, CounterKind};
 use record::{
-    Attributes, Bucket, Content, Dentry, Directory, Ino, Inode, InodeBody, Kind, ObjectHeaders,
-    ObjectLock, Origin, SortKey, Versioning,
+    Attributes, Bucket, BucketConfig, BucketConfigKind, Content, Dentry, Directory, Ino, Inode,
+    InodeBody, Kind, ObjectHeaders, ObjectLock, Origin, SortKey, Versioning,
 };
 use store::{Guard, Key, Plan, Write};
 
@@ -35,6 +35,8 @@ pub struct ForkBucket<'a> {
     pub ino: Ino,
     /// The settings of the new bucket.
     pub settings: &'a Bucket,
+    /// The configurations of the new bucket, each kind at most once.
+    pub configs: &'a [(BucketConfigKind, BucketConfig)],
     /// The inode of the source bucket's directory. Mode, owner, times and extended attributes are
     /// copied, but not the creation time.
     pub like: &'a Inode,
@@ -54,7 +56,7 @@ impl Planner for ForkBucket<'_> {
             name: self.name,
             ino: self.ino,
             settings: self.settings,
-            configs: &[],
+            configs: self.configs,
             owner: (uid, gid),
             mode,
             versioning: Versioning::Off,

@@ -257,18 +257,19 @@ impl Volume {
         .await
     }
 
-    /// Sets the default encryption of a bucket: the configuration and its mode. `None` removes both.
+    /// Sets the configuration of encryption of a bucket, and the mode of new objects in it, if it has
+    /// one. `None` removes both.
     pub async fn set_default_encryption(
         &self,
         name: &str,
-        default: Option<(&BucketConfig, &Encryption)>,
+        default: Option<(&BucketConfig, Option<&Encryption>)>,
     ) -> Result<(), VolumeError> {
         self.configure(SetBucketConfig {
             name: name.as_bytes(),
             kind: BucketConfigKind::Encryption,
             value: default.map(|(config, _)| config),
             default_retention: None,
-            default_encryption: default.map(|(_, mode)| mode),
+            default_encryption: default.and_then(|(_, mode)| mode),
         })
         .await
     }

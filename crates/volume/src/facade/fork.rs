@@ -22,10 +22,10 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use futures::stream::FuturesUnordered;
 use namespace::{
-    BoundName, CountUsage, DirectoryPage, FindBucket, ForkBucket, ForkedDirectory, FsError,
+    BoundName, CountUsage, DirectoryPage, FindBucketConfigs, ForkBucket, ForkedDirectory, FsError,
     ReadDirectoryPage,
 };
-use record::{Bucket, Content, Ino, InodeBody, Kind, Origin, Xattr, XattrPlace};
+use record::{Bucket, BucketConfigKind, Content, Ino, InodeBody, Kind, Origin, Xattr, XattrPlace};
 use store::Write;
 
 use self::entry::{Fork, ForkedEntry};
@@ -136,7 +136,7 @@ struct Walk<'a> {
 
 impl Volume {
     /// Creates a bucket with the current content of `source`, with the same account, ownership
-    /// controls and public access block. The new bucket shares the source's blocks and keeps no
+    /// controls, public access block and default encryption. The new bucket shares the source's blocks and keeps no
     /// versions. Object locks and access control lists are not copied.
     ///
     /// Entries that other clients create in the new bucket in the meantime stay as they are.
@@ -152,24 +152,29 @@ impl Volume {
         watch: &dyn ForkWatch,
     ) -> Result<Forked, VolumeError> {
         // The source is found first: a fork of a missing bucket must not create the new one.
-        let found = self.session.run(&FindBucket { name: source.as_bytes() }).await?;
+        let found = self.session.run(&FindBucketConfigs { name: source.as_bytes() }).await?;
         let [ino] = self.fresh().await?;
         let opened = self.open_directory(found.ino, ino).await?.ok_or(FsError::NoSuchBucket)?;
-        // Configurations, such as lifecycle rules, are not copied.
+        // Of the configurations only that of encryption is copied. Others, such as lifecycle rules,
+        // are not.
+        let mut configs = found.configs;
+        configs.retain(|(kind, _)| *kind == BucketConfigKind::Encryption);
         let settings = Bucket {
             owner: found.settings.owner,
             refuse_overlap: found.settings.refuse_overlap,
             opaque_tags: found.settings.opaque_tags,
             ownership: found.settings.ownership,
             public_access: found.settings.public_access,
-            configs_version: 0,
+            // Gateways read the configurations of a bucket only if it has had some.
+            configs_version: u64::from(!configs.is_empty()),
             default_retention: None,
-            default_encryption: None,
+            default_encryption: found.settings.default_encryption,
         };
         let operation = ForkBucket {
             name: target.as_bytes(),
             ino,
             settings: &settings,
+            configs: &configs,
             like: &opened.page.directory.inode,
             writes: &opened.writes,
         };

@@ -20,6 +20,7 @@ mod copying;
 mod corruption;
 mod costs;
 mod deep;
+mod default_encryption;
 mod doubt;
 mod durability;
 mod exhaust;
