@@ -335,7 +335,8 @@ impl Feeder {
     /// Returns a frame of the current run, decrypted if the object has a key.
     fn decrypted(&mut self, frame: Bytes) -> Bytes {
         match &mut self.cipher {
-            Some(cipher) => cipher.apply(&frame),
+            // The decrypted frame holds the permit of the encrypted one.
+            Some(cipher) => Bytes::from_owner(Decrypted(cipher.apply(&frame), frame)),
             None => frame,
         }
     }
@@ -536,6 +537,15 @@ async fn fetch(reading: &Reading, run: Run, permit: Permit) -> Result<FetchedRun
         Err(late) => {
             Err(ContentError::Unavailable(format!("reading block {}: {late}", run.block.id)))
         }
+    }
+}
+
+/// A decrypted frame, and the encrypted one, which may hold the permit of its run.
+struct Decrypted(Bytes, #[expect(dead_code, reason = "it holds a permit")] Bytes);
+
+impl AsRef<[u8]> for Decrypted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -173,13 +173,13 @@ impl Hosts {
         // An IPv4 client of an IPv6 socket has a mapped address.
         let (peer, tls) = (peer.to_canonical(), tls.map(Some));
         if !self.is_proxy(peer) {
-            return Caller { address: peer, tls, cipher };
+            return Caller { address: peer, tls, cipher, is_local: peer.is_loopback() };
         }
         let address = self.forwarded_client(headers).unwrap_or(peer);
         match forwarded_proto(headers) {
-            Some(true) => Caller { address, tls: Some(None), cipher: None },
-            Some(false) => Caller { address, tls: None, cipher: None },
-            None => Caller { address, tls, cipher },
+            Some(true) => Caller { address, tls: Some(None), cipher: None, is_local: false },
+            Some(false) => Caller { address, tls: None, cipher: None, is_local: false },
+            None => Caller { address, tls, cipher, is_local: false },
         }
     }
 

@@ -53,6 +53,8 @@ pub struct Caller {
     pub tls: Option<Option<&'static str>>,
     /// The cipher suite of the connection to the client; `None` without TLS and behind a proxy.
     pub cipher: Option<&'static str>,
+    /// True if the client has connected from this machine itself, and not by a trusted proxy.
+    pub is_local: bool,
 }
 
 /// The answer of a service to one request.

@@ -79,7 +79,7 @@ fn new_mode(
 /// Fails with `InvalidArgument` if a key of the client came without TLS. A client on this machine and
 /// the option `sse_c_over_http` are exceptions.
 fn check_transport(call: &Call<'_>) -> Result<(), Fault> {
-    let is_protected = |client: ClientAddress| client.tls.is_some() || client.address.is_loopback();
+    let is_protected = |client: ClientAddress| client.tls.is_some() || client.is_local;
     if call.settings.sse_c_over_http || call.sender.origin.client.is_some_and(is_protected) {
         Ok(())
     } else {
@@ -140,6 +140,23 @@ pub(crate) fn unlock(
     object.unlock(key.map(CustomerKey::expose)).map_err(|_| wrong_customer_key())
 }
 
+/// Checks the encryption that an append to an existing object names. The object keeps its mode, and
+/// nothing can be appended under a key of the client.
+///
+/// Fails with `InvalidRequest` if the request names another mode.
+pub(crate) fn check_append(
+    requested: Option<&RequestedEncryption>,
+    object: &Object,
+) -> Result<(), Fault> {
+    check_read(object.needs_customer_key(), None)?;
+    let own = object.file().encryption.as_ref().map(mode);
+    if requested.is_none_or(|requested| Some(requested.mode()) == own) {
+        return Ok(());
+    }
+    let why = "The object keeps its encryption. An append cannot name another one.";
+    Err(Fault::because(Code::InvalidRequest, why))
+}
+
 /// Returns the mode in which a part is written. The request repeats the key of the client with which
 /// the upload began, if it has one.
 ///
@@ -164,6 +181,26 @@ pub(crate) fn check_completion(
     match customer_key(requested) {
         Some(_) => opened_step(call, requested, upload).map(drop),
         None => Ok(()),
+    }
+}
+
+/// Returns true if a request may see the checksums of an upload's parts: if the upload has no key of
+/// the client, or the request has it.
+///
+/// Fails with `InvalidRequest` for another key than that of the upload.
+pub(crate) fn opens_upload(
+    call: &Call<'_>,
+    key: Option<&CustomerKey>,
+    upload: Option<&Encryption>,
+) -> Result<bool, Fault> {
+    match (upload, key) {
+        (Some(Encryption::Customer(_)), None) => Ok(false),
+        (Some(Encryption::Customer(_)), Some(key)) => {
+            check_transport(call)?;
+            let opened = ObjectMode::opened(upload, Some(key.expose()));
+            opened.map(|_| true).map_err(|_| other_customer_key())
+        }
+        (None | Some(Encryption::S3 | Encryption::Kms(_)), _) => Ok(true),
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use content::Md5Wanted;
 use http_body_util::BodyExt;
-use record::{Sum, SumKind, Upload};
+use record::{Encryption, Sum, SumKind, Upload};
 use s3::body::{BodyDecoder, BodyHead, UPLOAD_BYTES_MAX};
 use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
@@ -44,6 +44,18 @@ pub(crate) enum Placement<'a> {
     Blocks(&'a Upload, &'a ObjectMode),
     /// After the last byte of this object, to which the request appends.
     Append(&'a Object),
+}
+
+impl Placement<'_> {
+    /// Returns true if the content is encrypted under a key of the client.
+    fn has_customer_key(&self) -> bool {
+        match self {
+            Placement::Any(mode) | Placement::Blocks(_, mode) => {
+                matches!(mode.encryption(), Some(Encryption::Customer(_)))
+            }
+            Placement::Append(_) => false,
+        }
+    }
 }
 
 /// The kind of entity tag that an object gets.
@@ -149,7 +161,9 @@ pub(crate) async fn content(
     }
     let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(bytes);
-    let stored = [Some(ChecksumAlgorithm::Crc64Nvme), expectation.algorithm(), upload_algorithm];
+    // A checksum of the gateway's own would tell something about content under a client's key.
+    let own = (!placement.has_customer_key()).then_some(ChecksumAlgorithm::Crc64Nvme);
+    let stored = [own, expectation.algorithm(), upload_algorithm];
     Ok(Received { md5: staged.md5(), staged, sums: stored_sums(&digests, &stored), bytes })
 }
 

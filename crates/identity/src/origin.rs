@@ -17,6 +17,8 @@ pub struct ClientAddress {
     /// The TLS version between client and server: `1.2` or `1.3`; `None` without TLS. Behind a
     /// trusted proxy, the proxy's header decides, and the version is unknown: `Some(None)`.
     pub tls: Option<Option<&'static str>>,
+    /// True if the client has connected from this machine itself, and not by a trusted proxy.
+    pub is_local: bool,
 }
 
 /// The facts of a request, beside its signature, that conditions of policies may use.

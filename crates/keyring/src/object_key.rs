@@ -30,9 +30,9 @@ pub struct ObjectKey {
 pub struct PositionCipher(EncryptingKey);
 
 impl ObjectKey {
-    /// Creates a key from random bytes. The caller overwrites its own copy of them.
-    pub fn new(bytes: [u8; KEY_BYTES]) -> ObjectKey {
-        ObjectKey { derive: RingKey::new(bytes), bytes: Zeroizing::new(bytes) }
+    /// Creates a key from random bytes.
+    pub fn new(bytes: &Zeroizing<[u8; KEY_BYTES]>) -> ObjectKey {
+        ObjectKey { derive: RingKey::new(**bytes), bytes: bytes.clone() }
     }
 
     /// Seals this key under the key of a client. `salt` is random, and new for each call.
@@ -65,7 +65,7 @@ impl ObjectKey {
         bytes.copy_from_slice(&seal.wrapped[..KEY_BYTES]);
         tag.copy_from_slice(&seal.wrapped[KEY_BYTES..]);
         customer.cipher("object key", &seal.salt).open(0, b"", &mut bytes[..], &tag)?;
-        Ok(ObjectKey::new(*bytes))
+        Ok(ObjectKey::new(&bytes))
     }
 
     /// Returns the cipher of the content of a block. A block is written once and its id is never used

@@ -15,7 +15,7 @@ use super::faulty::{Fault, Faulty};
 const BLOCK: u32 = 1 << 20;
 
 fn key(name: u8) -> Arc<ObjectKey> {
-    Arc::new(ObjectKey::new([name; 32]))
+    Arc::new(ObjectKey::new(&[name; 32].into()))
 }
 
 async fn write(bench: &Bench, body: &Bytes, frame_bytes: usize) -> StagedContent {

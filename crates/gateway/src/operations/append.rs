@@ -32,7 +32,7 @@ pub(super) async fn object(
     body: HttpBody,
     offset: u64,
 ) -> Result<Written, Fault> {
-    let Some(mut object) = find_at_offset(call, &request.condition, offset).await? else {
+    let Some(object) = find_at_offset(call, &request.condition, offset).await? else {
         // `If-None-Match: *` ensures that this write creates the object and does not replace one.
         let first = PutObject { condition: WritePrecondition::IfNoneMatchStar, ..request };
         // Another client may have created the object since the lookup.
@@ -48,7 +48,7 @@ pub(super) async fn object(
             "The object has several hard links, and an append would change all of them.",
         ));
     }
-    encryption::unlock(call, &mut object, None)?;
+    encryption::check_append(request.encryption.as_ref(), &object)?;
     let encryption = object.file().encryption.clone();
     let received =
         receive::content(call, body, Placement::Append(&object), EtagKind::Opaque).await?;

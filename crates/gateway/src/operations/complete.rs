@@ -6,8 +6,6 @@
 //!
 //! A missing upload takes precedence over errors in the list of parts.
 
-use std::sync::OnceLock;
-
 use http::StatusCode;
 use record::{Sum, SumAlgorithm, SumKind, Tag, Upload};
 use s3::checksum::{Combined, checksum_mismatch, combine, composite};
@@ -68,13 +66,9 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
         object_size: None,
         condition: write_condition(&request.condition),
     };
-    // The mode of the upload, which the answer names.
-    let mode = OnceLock::new();
     let finish = |upload: &Upload, parts: &[FoundPart]| {
         let (requested, own) = (request.encryption.as_ref(), upload.encryption.as_ref());
         let fits = encryption::check_completion(call, requested, own);
-        // A repeated attempt finds the same upload.
-        let _ = mode.set(own.cloned());
         fits.and_then(|()| finish(upload, parts, &request)).map_err(Refusal::Fault)
     };
     let completed = match call.volume.complete(name, object, id, completion, finish).await {
@@ -86,6 +80,8 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
         }
         Err(Refusal::Volume(error)) => return Err(refused(error, &request)),
     };
+    // For a repeated request, which has not come to `finish`.
+    encryption::check_completion(call, request.encryption.as_ref(), completed.encryption.as_ref())?;
     let output = CompleteMultipartUploadOutput {
         location: call.location_of(bucket, &s3::xml::url_encode(key.as_str())),
         bucket: bucket.to_string(),
@@ -96,7 +92,7 @@ pub(super) async fn complete(call: &Call<'_>, body: HttpBody) -> Result<S3Respon
     let mut response = S3Response::xml(StatusCode::OK, output.to_xml());
     response.version(translate::shown_new_version(completed.version));
     let key = encryption::customer_key(request.encryption.as_ref());
-    response.encryption(mode.get().and_then(Option::as_ref), key.map(|key| &**key));
+    response.encryption(completed.encryption.as_ref(), key.map(|key| &**key));
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
 }

@@ -128,7 +128,10 @@ pub(super) async fn parts(call: &Call<'_>) -> Result<S3Response, Fault> {
     let limit = request.max_parts as usize;
     let page = call.volume.parts(bucket.as_str(), key.as_str().as_bytes(), id, after, limit);
     let page = page.await.map_err(translate::fault)?;
+    let (customer, mode) = (request.customer_key.as_deref(), page.upload.encryption.as_ref());
+    let shows_sums = encryption::opens_upload(call, customer, mode)?;
     let upload_algorithm = page.upload.checksum.map(|(algorithm, _)| algorithm);
+    let upload_algorithm = upload_algorithm.filter(|_| shows_sums);
     let entry = |found: volume::PartStat| {
         let sum = found.part.sums.iter().find(|sum| Some(sum.algorithm) == upload_algorithm);
         PartEntry {

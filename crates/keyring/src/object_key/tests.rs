@@ -5,7 +5,7 @@ use super::*;
 const CUSTOMER: [u8; KEY_BYTES] = [7; KEY_BYTES];
 
 fn key() -> ObjectKey {
-    ObjectKey::new(std::array::from_fn(|index| u8::try_from(index).unwrap()))
+    ObjectKey::new(&Zeroizing::new(std::array::from_fn(|index| u8::try_from(index).unwrap())))
 }
 
 fn encrypted(cipher: &PositionCipher, position: u64, bytes: &[u8]) -> Vec<u8> {
@@ -48,7 +48,7 @@ fn each_block_has_another_key_stream() {
         encrypted(&key().of_block(BlockId([1; 16])), 0, &zeros),
         encrypted(&key().of_block(BlockId([2; 16])), 0, &zeros),
         encrypted(&key().of_inline(), 0, &zeros),
-        encrypted(&ObjectKey::new([9; KEY_BYTES]).of_inline(), 0, &zeros),
+        encrypted(&ObjectKey::new(&Zeroizing::new([9; KEY_BYTES])).of_inline(), 0, &zeros),
     ];
     for (index, stream) in streams.iter().enumerate() {
         assert!(streams[index + 1..].iter().all(|other| other != stream), "stream {index}");

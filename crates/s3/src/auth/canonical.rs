@@ -64,9 +64,29 @@ impl Canonical {
         .with("StringToSign", self.string_to_sign.as_str())
         .with("SignatureProvided", claim.signature.as_str())
         .with("StringToSignBytes", spaced_hex(self.string_to_sign.as_bytes()))
-        .with("CanonicalRequest", String::from_utf8_lossy(self.request.as_bytes()))
-        .with("CanonicalRequestBytes", spaced_hex(self.request.as_bytes()))
+        .with_canonical_request(self.request.as_bytes())
     }
+}
+
+impl Fault {
+    /// Adds the canonical request, unless it has a key of the client (SSE-C): logs of clients and
+    /// proxies keep faults.
+    fn with_canonical_request(self, request: &[u8]) -> Fault {
+        if has_customer_key(request) {
+            return self;
+        }
+        self.with("CanonicalRequest", String::from_utf8_lossy(request))
+            .with("CanonicalRequestBytes", spaced_hex(request))
+    }
+}
+
+/// Returns true if a text to be signed has the header with a key of the client (SSE-C), for the
+/// object or for the source of a copy.
+pub(super) fn has_customer_key(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text).to_lowercase();
+    let name = "server-side-encryption-customer-key";
+    // The MD5 of the key is no secret.
+    text.match_indices(name).any(|(at, _)| !text[at + name.len()..].starts_with("-md5"))
 }
 
 /// Returns bytes in hexadecimal, with spaces, as S3 shows them, so that invisible differences

@@ -355,6 +355,9 @@ pub struct ListParts {
     pub part_marker: u32,
     /// True if the response percent-encodes the key.
     pub url_encoded: bool,
+    /// The key of the client with which the upload began (SSE-C). The answer has the checksums of
+    /// parts only if the request has this key.
+    pub customer_key: Option<Arc<CustomerKey>>,
 }
 
 impl ListParts {
@@ -365,6 +368,7 @@ impl ListParts {
             max_parts: page(arguments, "max-parts")?,
             part_marker: arguments.count("part-number-marker")?.unwrap_or(0),
             url_encoded: url_encoded(arguments)?,
+            customer_key: CustomerKey::for_read(arguments.fields)?,
         })
     }
 }

@@ -111,7 +111,8 @@ impl Service for ConsoleService {
         let now = self.views.api.volume().now();
         let line = self.views.line(Begun::new(head, id.clone(), caller, now));
         head.extensions.insert(RequestId(id));
-        head.extensions.insert(ClientAddress { address: caller.address, tls: caller.tls });
+        let Caller { address, tls, is_local, .. } = caller;
+        head.extensions.insert(ClientAddress { address, tls, is_local });
         head.extensions.insert(Arc::clone(&line));
         line
     }

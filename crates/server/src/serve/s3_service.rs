@@ -101,7 +101,8 @@ impl Service for S3 {
     fn begin(&self, head: &mut Parts, id: String, caller: Caller) -> S3Context {
         let begun = Arc::new(Begun::new(head, id.clone(), caller, self.volume.now()));
         head.extensions.insert(RequestId(id));
-        head.extensions.insert(ClientAddress { address: caller.address, tls: caller.tls });
+        let Caller { address, tls, is_local, .. } = caller;
+        head.extensions.insert(ClientAddress { address, tls, is_local });
         head.extensions.insert(Arc::clone(&begun));
         let (gateway, audited) = (Arc::clone(&self.gateway), Arc::clone(&self.audited));
         S3Context { request: RequestContext::of(head), begun, gateway, audited }

@@ -98,7 +98,12 @@ impl Volume {
         object.acl = changes.acl;
         // The access control list and the lock belong to one object and are not copied.
         object.lock = changes.lock;
-        let sums = changes.sums.unwrap_or_else(|| source.file.sums.clone());
+        // The checksums of content in the clear stay out of a record that a client's key protects.
+        let kept_sums = || match (changes.mode.key(), &source.key) {
+            (Some(_), None) => Vec::new(),
+            (Some(_), Some(_)) | (None, _) => source.file.sums.clone(),
+        };
+        let sums = changes.sums.unwrap_or_else(kept_sums);
         let file = File {
             object,
             sums,
@@ -156,11 +161,11 @@ impl Volume {
     }
 }
 
-/// Returns the entity tag of a copy: that of the source, whose content the copy has. If the copy is
-/// encrypted under a key of the client and the source is not, the tag is opaque, because an MD5 of
-/// the content would tell something about it.
+/// Returns the entity tag of a copy: that of the source, whose content the copy has. If one of them is
+/// encrypted under a key of the client, the tag is a new opaque one, because it must not tell that
+/// both have the same content.
 fn tag_of_copy(source: &Object, mode: &ObjectMode) -> Result<Tag, VolumeError> {
-    if mode.key().is_some() && source.key.is_none() {
+    if mode.key().is_some() || source.key.is_some() {
         return Ok(Tag::opaque(opaque_tag()?));
     }
     Ok(*source.tag())

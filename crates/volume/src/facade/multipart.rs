@@ -148,6 +148,8 @@ pub struct Completed {
     /// The version of the key, if the bucket keeps versions. `None` if another request had
     /// completed the upload before.
     pub version: Option<VersionRef>,
+    /// The mode of the upload, and so of the object.
+    pub encryption: Option<Encryption>,
 }
 
 pub(super) fn name<'a>(bucket: &'a str, key: &'a [u8], id: UploadId) -> UploadName<'a> {
@@ -341,7 +343,7 @@ impl Volume {
             listed.get(&found.number).is_some_and(|listed| is_listed(listed, &found.part))
         };
         let (found, parts) = self.all_parts(bucket, key, id, 0, usize::MAX, is_listed).await?;
-        if let Some(completed) = completed(&found.upload.state)? {
+        if let Some(completed) = completed(&found.upload)? {
             return Ok(completed);
         }
         // Checked before `finish`, which computes checksums from the chosen parts.
@@ -441,7 +443,8 @@ impl Volume {
             Ok(published) => {
                 self.session.wake_reaper();
                 let PublishedObject { object_changed: changed, tag, sums, version } = published;
-                Ok(Completed { tag, sums, changed, version })
+                let encryption = found.upload.encryption.clone();
+                Ok(Completed { tag, sums, changed, version, encryption })
             }
             // Another request has ended the upload between the read and this commit.
             Err(VolumeError::Fs(FsError::NoSuchUpload)) => {
@@ -454,7 +457,7 @@ impl Volume {
     /// Returns the result of an upload that another request has completed. Fails if it was aborted.
     async fn result_of_ended_upload(&self, name: UploadName<'_>) -> Result<Completed, VolumeError> {
         let found = self.session.run(&FindUpload { name }).await?;
-        completed(&found.upload.state)?.ok_or(FsError::NoSuchUpload.into())
+        completed(&found.upload)?.ok_or(FsError::NoSuchUpload.into())
     }
 
     /// Aborts an open upload; the reaper deletes its parts. Fails with `NoSuchUpload` if it is not
@@ -467,12 +470,13 @@ impl Volume {
 }
 
 /// Returns the result for a repeated Complete if the upload was completed; `None` if it is open.
-fn completed(state: &UploadState) -> Result<Option<Completed>, VolumeError> {
-    match state {
+fn completed(upload: &Upload) -> Result<Option<Completed>, VolumeError> {
+    match &upload.state {
         UploadState::Open => Ok(None),
         UploadState::Aborted => Err(FsError::NoSuchUpload.into()),
         UploadState::Done { tag, sums, at, .. } => {
-            Ok(Some(Completed { tag: *tag, sums: sums.clone(), changed: *at, version: None }))
+            let (sums, encryption) = (sums.clone(), upload.encryption.clone());
+            Ok(Some(Completed { tag: *tag, sums, changed: *at, version: None, encryption }))
         }
     }
 }

@@ -43,7 +43,7 @@ impl ObjectMode {
     /// # Errors
     /// Fails with `Unavailable` if the machine gives no random numbers.
     pub fn of_customer(customer: &[u8; KEY_BYTES]) -> Result<ObjectMode, VolumeError> {
-        ObjectMode::sealed(Arc::new(ObjectKey::new(random()?)), customer)
+        ObjectMode::sealed(Arc::new(ObjectKey::new(&random()?.into())), customer)
     }
 
     /// Returns the mode of a copy under this key of a client, with the object key of its source. So

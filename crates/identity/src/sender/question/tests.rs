@@ -429,7 +429,8 @@ async fn each_row_of_the_table_of_keys_has_a_value_or_is_refused() {
         .iter()
         .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
         .collect();
-    let client = ClientAddress { address: [192, 0, 2, 1].into(), tls: Some(Some("1.3")) };
+    let client =
+        ClientAddress { address: [192, 0, 2, 1].into(), tls: Some(Some("1.3")), is_local: false };
 
     let served = |one: &&Operation| one.support() == Support::Served;
     let all: Vec<Permission> =
