@@ -68,7 +68,7 @@ const BLOCKS_MAX: usize = 1 << 20;
 const KNOWN_MAX: usize = 1 << 20;
 
 /// Files that move at the same time.
-const FILES_AT_ONCE: usize = 8;
+const FILES_AT_ONCE: usize = 4;
 
 /// Records that are encrypted again at the same time.
 const RECORDS_AT_ONCE: usize = 64;
