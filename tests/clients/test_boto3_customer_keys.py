@@ -316,6 +316,13 @@ def test_a_rename_keeps_the_key(s3, stored):
     assert found["Body"].read() == b"0123456789"
 
 
+def test_an_append_is_refused(s3, stored):
+    for key in (NONE.new, A.new, B.new):
+        with refused("InvalidRequest", "InvalidArgument", status=400):
+            s3.put_object(**stored, Body=b"x", WriteOffsetBytes=10, **key)
+    assert s3.get_object(**stored, **A.own)["Body"].read() == b"0123456789"
+
+
 def test_a_form_has_the_key_in_its_fields(server, s3, bucket):
     fields = KEY.headers()
     post = s3.generate_presigned_post(bucket, "k", fields, [{k: v} for k, v in fields.items()])

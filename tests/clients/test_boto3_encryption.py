@@ -11,7 +11,7 @@ import pytest
 from botocore.config import Config
 
 from conftest import watch_retries
-from encryption import content, set_default
+from encryption import S3, content, customer, set_default
 from people import add_person
 from server import refused
 from test_boto3_forms import send, send_form
@@ -123,6 +123,25 @@ def test_an_append_keeps_the_mode(s3, bucket):
     assert mode_of(more) == "AES256"
     found = s3.get_object(Bucket=bucket, Key="k")
     assert mode_of(found) == "AES256" and found["Body"].read() == b"abcd"
+
+
+@OURS
+@pytest.mark.parametrize("size", [2, 70_000])
+def test_an_append_cannot_name_another_mode(s3, bucket, size):
+    body, key = content(size), customer("a")
+    plain, secret = {"Bucket": bucket, "Key": "plain"}, {"Bucket": bucket, "Key": "secret"}
+    s3.put_object(**plain, Body=body)
+    s3.put_object(**secret, Body=body, **S3.new)
+    more = {"Body": b"cd", "WriteOffsetBytes": size}
+    with refused("EncryptionTypeMismatch", "InvalidRequest", status=400):
+        s3.put_object(**plain, **more, **S3.new)
+    for at in (plain, secret):
+        with refused("EncryptionTypeMismatch", "InvalidRequest", status=400):
+            s3.put_object(**at, **more, **key.new)
+        assert s3.get_object(**at)["Body"].read() == body
+    # The same mode may be named.
+    s3.put_object(**secret, **more, **S3.new)
+    assert s3.get_object(**secret)["Body"].read() == body + b"cd"
 
 
 @OURS
