@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use keyring::ObjectKey;
+use keyring::ObjectEncryptionKey;
 use record::RingNumber;
 
 /// The keys under which a new content is encrypted.
@@ -13,5 +13,5 @@ pub struct ContentKeys {
     pub ring: Option<RingNumber>,
     /// The key of the object, if a client's key protects it (SSE-C). The writer encrypts the bytes
     /// under it before they enter a block or a record.
-    pub object: Option<Arc<ObjectKey>>,
+    pub object: Option<Arc<ObjectEncryptionKey>>,
 }

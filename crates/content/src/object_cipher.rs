@@ -6,7 +6,7 @@
 //! the blocks of its source.
 
 use bytes::{Bytes, BytesMut};
-use keyring::{ObjectKey, PositionCipher};
+use keyring::{ObjectEncryptionKey, PositionCipher};
 use record::BlockId;
 
 /// The cipher of a piece of content, whose bytes come in order.
@@ -19,7 +19,11 @@ pub(crate) struct PieceCipher {
 
 impl PieceCipher {
     /// Creates the cipher of the bytes of a block from `position` on.
-    pub(crate) fn of_block(key: &ObjectKey, block: BlockId, position: u32) -> PieceCipher {
+    pub(crate) fn of_block(
+        key: &ObjectEncryptionKey,
+        block: BlockId,
+        position: u32,
+    ) -> PieceCipher {
         PieceCipher { cipher: key.of_block(block), position: u64::from(position) }
     }
 
@@ -33,7 +37,7 @@ impl PieceCipher {
 }
 
 /// Returns inline content, encrypted or decrypted.
-pub(crate) fn inline(key: &ObjectKey, bytes: &Bytes) -> Bytes {
+pub(crate) fn inline(key: &ObjectEncryptionKey, bytes: &Bytes) -> Bytes {
     let mut changed = BytesMut::from(&bytes[..]);
     key.of_inline().apply(0, &mut changed);
     changed.freeze()

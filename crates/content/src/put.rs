@@ -1,7 +1,7 @@
 //! The put of one block.
 
 use block::{BlockError, BlockErrorKind, SealedBlock, Sealer, Stored, sealed};
-use keyring::ObjectKey;
+use keyring::ObjectEncryptionKey;
 
 use crate::ContentError;
 use crate::claim::Claim;
@@ -16,7 +16,7 @@ pub(crate) async fn put(
     staging: &Staging,
     claim: &Claim,
     block: SealedBlock,
-    key: Option<&ObjectKey>,
+    key: Option<&ObjectEncryptionKey>,
 ) -> Result<(SealedBlock, Stored), ContentError> {
     let put = match try_put(staging, claim, &block).await {
         Err(error) if error.kind() == BlockErrorKind::Conflict => {
@@ -76,7 +76,7 @@ async fn try_put(
 fn rename(
     staging: &Staging,
     block: &SealedBlock,
-    key: Option<&ObjectKey>,
+    key: Option<&ObjectEncryptionKey>,
 ) -> Result<SealedBlock, BlockError> {
     let pieces = sealed::open(block.reference(), 0..block.length(), block.to_bytes())?;
     let (ring, length) = (block.ring(), block.length());

@@ -47,7 +47,7 @@ use block::{Arrival, BlockReader, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
-use keyring::ObjectKey;
+use keyring::ObjectEncryptionKey;
 use layout::Segment;
 use record::Slice;
 use tokio_util::task::AbortOnDropHandle;
@@ -135,7 +135,7 @@ impl ContentStream {
 
     /// As [`ContentStream::new`], for content that is encrypted under the key of its object.
     pub fn under(
-        key: Option<Arc<ObjectKey>>,
+        key: Option<Arc<ObjectEncryptionKey>>,
         reading: &Arc<Reading>,
         source: Arc<dyn SliceSource>,
         range: Range<u64>,
@@ -175,7 +175,11 @@ impl ContentStream {
     }
 
     /// As [`ContentStream::inline`], for bytes that are encrypted under the key of their object.
-    pub fn inline_under(key: &ObjectKey, bytes: &Bytes, range: Range<u64>) -> ContentStream {
+    pub fn inline_under(
+        key: &ObjectEncryptionKey,
+        bytes: &Bytes,
+        range: Range<u64>,
+    ) -> ContentStream {
         ContentStream::inline(&object_cipher::inline(key, bytes), range, false)
     }
 
@@ -244,7 +248,7 @@ struct Feeder {
     /// True once the reader has been given a run.
     started: bool,
     /// The key of the object, if its content is encrypted under one.
-    key: Option<Arc<ObjectKey>>,
+    key: Option<Arc<ObjectEncryptionKey>>,
     /// The cipher of the rest of the current run.
     cipher: Option<PieceCipher>,
     block_checksum: BlockChecksum,

@@ -39,13 +39,13 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::claim::{BlockClaim, Claim};
 use crate::md5::{BodyMd5, Hashing};
-use crate::object_cipher::{self, PieceCipher};
+use crate::object_cipher::PieceCipher;
 use crate::packer::{self, Packer};
 use crate::pressure::Pressure;
 use crate::put::put;
 use crate::staged_inline::Placed;
 use crate::staging::Staging;
-use crate::writer::whole::WholeBody;
+use crate::writer::whole::{WholeBody, whole_bytes_max};
 use crate::{ContentError, ContentKeys, Deadlines, MemoryHolder, Permit, StagedContent};
 
 mod release;
@@ -356,16 +356,6 @@ impl ContentWriter {
         Ok(StagedContent::new(content, self.size, blocks, reservation).with_md5(md5))
     }
 
-    /// Returns a body that was kept whole as content for the record.
-    fn inline(&self, whole: WholeBody) -> Content {
-        let bytes = whole.into_bytes();
-        let bytes = match &self.keys.object {
-            Some(key) => object_cipher::inline(key, &bytes),
-            None => bytes,
-        };
-        Content::Inline(InlineBytes::under(bytes, self.keys.ring))
-    }
-
     /// Puts a body that was kept whole into a block, which it may share with others. Returns its
     /// place in the block.
     async fn pack(&mut self, mut whole: WholeBody) -> Result<Slice, ContentError> {
@@ -537,14 +527,6 @@ impl ContentWriter {
         self.keys.object.as_ref().map(|key| PieceCipher::of_block(key, sealer.id(), 0))
     }
 
-    /// Returns the length of the longest body that is kept whole, in bytes.
-    fn whole_bytes_max(&self) -> u32 {
-        match self.keys.object {
-            Some(_) => self.staging.inline_bytes_max,
-            None => whole_bytes_max(&self.staging, &self.packer),
-        }
-    }
-
     /// Puts the unfinished block, if there is one, by a task of its own.
     fn put_block(&mut self) {
         let Some(OpenBlock { sealer, position, permit, .. }) = self.block.take() else { return };
@@ -584,12 +566,6 @@ impl ContentWriter {
         self.stored_md5 = md5;
         Ok(())
     }
-}
-
-/// Returns the length of the longest body that is kept whole, in bytes.
-fn whole_bytes_max(staging: &Staging, packer: &Packer) -> u32 {
-    let shared = packer.body_bytes_max().min(staging.block_bytes());
-    shared.max(staging.inline_bytes_max)
 }
 
 /// Returns the MD5 of a bare block's content (the block's object in the bucket is that content

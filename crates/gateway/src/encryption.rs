@@ -15,7 +15,7 @@ use s3::encryption::{
     insecure_customer_key, other_customer_key, unknown_kms_key, wrong_customer_key,
 };
 use s3::{Code, Fault};
-use volume::{Object, ObjectKey, ObjectMode};
+use volume::{Object, ObjectEncryptionKey, ObjectMode};
 
 use crate::call::Call;
 use crate::translate;
@@ -46,7 +46,7 @@ pub(crate) fn of_copy(
 fn new_mode(
     call: &Call<'_>,
     requested: Option<&RequestedEncryption>,
-    of_source: Option<&Arc<ObjectKey>>,
+    of_source: Option<&Arc<ObjectEncryptionKey>>,
 ) -> Result<ObjectMode, Fault> {
     let rules = call.rules()?;
     let default = rules.settings.default_encryption.as_ref();

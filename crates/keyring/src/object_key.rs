@@ -18,7 +18,7 @@ use crate::{KEY_BYTES, NotAuthentic, RingKey};
 const AES_BLOCK_BYTES: usize = 16;
 
 /// The key of one object: 32 secret bytes, which are overwritten in memory when the value is dropped.
-pub struct ObjectKey {
+pub struct ObjectEncryptionKey {
     derive: RingKey,
     /// Kept beside `derive`, which never returns its bytes, because a copy seals them again.
     bytes: Zeroizing<[u8; KEY_BYTES]>,
@@ -29,10 +29,10 @@ pub struct ObjectKey {
 /// does not authenticate the bytes.
 pub struct PositionCipher(EncryptingKey);
 
-impl ObjectKey {
+impl ObjectEncryptionKey {
     /// Creates a key from random bytes.
-    pub fn new(bytes: &Zeroizing<[u8; KEY_BYTES]>) -> ObjectKey {
-        ObjectKey { derive: RingKey::new(**bytes), bytes: bytes.clone() }
+    pub fn new(bytes: &Zeroizing<[u8; KEY_BYTES]>) -> ObjectEncryptionKey {
+        ObjectEncryptionKey { derive: RingKey::new(**bytes), bytes: bytes.clone() }
     }
 
     /// Seals this key under the key of a client. `salt` is random, and new for each call.
@@ -54,7 +54,7 @@ impl ObjectKey {
     pub fn open(
         seal: &CustomerSeal,
         customer: &[u8; KEY_BYTES],
-    ) -> Result<ObjectKey, NotAuthentic> {
+    ) -> Result<ObjectEncryptionKey, NotAuthentic> {
         let customer = RingKey::new(*customer);
         // AES-GCM alone does not exclude a ciphertext that two keys open. The check does.
         if !bool::from(check(&customer, &seal.salt).ct_eq(&seal.check)) {
@@ -65,7 +65,7 @@ impl ObjectKey {
         bytes.copy_from_slice(&seal.wrapped[..KEY_BYTES]);
         tag.copy_from_slice(&seal.wrapped[KEY_BYTES..]);
         customer.cipher("object key", &seal.salt).open(0, b"", &mut bytes[..], &tag)?;
-        Ok(ObjectKey::new(&bytes))
+        Ok(ObjectEncryptionKey::new(&bytes))
     }
 
     /// Returns the cipher of the content of a block. A block is written once and its id is never used
@@ -121,9 +121,9 @@ fn check(customer: &RingKey, salt: &[u8; 16]) -> [u8; 16] {
     std::array::from_fn(|index| mac[index])
 }
 
-impl fmt::Debug for ObjectKey {
+impl fmt::Debug for ObjectEncryptionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ObjectKey(…)")
+        f.write_str("ObjectEncryptionKey(…)")
     }
 }
 

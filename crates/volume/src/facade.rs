@@ -21,6 +21,7 @@ mod new_file;
 mod node;
 mod object;
 mod object_mode;
+mod randomness;
 mod ranges;
 mod rename;
 mod staging;
@@ -41,8 +42,9 @@ pub use multipart::{
 };
 pub use new_file::PlannedFile;
 pub use node::{BodyRun, Creator, FileWrite, Journaled, OpenNode, Resize, empty_file};
-pub use object::{NewObject, Object, PublishedObject, opaque_tag, size_and_tag};
+pub use object::{NewObject, Object, PublishedObject, size_and_tag};
 pub use object_mode::{ObjectMode, WrongCustomerKey};
+pub use randomness::opaque_tag;
 pub use ranges::SeekTarget;
 pub use rename::RenameConditions;
 pub use trash::Trashed;

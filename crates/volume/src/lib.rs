@@ -35,7 +35,7 @@ pub use facade::{
     VersionsEntry, VersionsListing, VersionsQuery, WrongCustomerKey, empty_file, opaque_tag,
     size_and_tag,
 };
-pub use keyring::{ObjectKey, Protection, ProtectionError, ProtectionErrorKind};
+pub use keyring::{ObjectEncryptionKey, Protection, ProtectionError, ProtectionErrorKind};
 pub use ledger::{Ledger, Note};
 pub use namespace::{
     AccessRecords, Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, ConflictSearch,

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use block::{BlockRef, SUB_BLOCK_BYTES, sealed};
 use bytes::Bytes;
-use keyring::ObjectKey;
+use keyring::ObjectEncryptionKey;
 use record::Slice;
 
 use crate::ContentError;
@@ -94,7 +94,7 @@ impl Run {
     }
 
     /// Returns the cipher of the run's content under the key of its object.
-    pub(super) fn cipher(&self, key: &ObjectKey) -> PieceCipher {
+    pub(super) fn cipher(&self, key: &ObjectEncryptionKey) -> PieceCipher {
         PieceCipher::of_block(key, self.block.id, self.offset)
     }
 

@@ -6,7 +6,7 @@ use block::{BlockReader, BlockRef};
 use bytes::Bytes;
 use content::{ContentKeys, ContentStream, ContentWriter, Md5Wanted, RecordSlices, StagedContent};
 use futures::TryStreamExt;
-use keyring::ObjectKey;
+use keyring::ObjectEncryptionKey;
 use record::Content;
 
 use super::bench::{Bench, INLINE_BYTES_MAX, MIB, body, frames};
@@ -14,8 +14,8 @@ use super::faulty::{Fault, Faulty};
 
 const BLOCK: u32 = 1 << 20;
 
-fn key(name: u8) -> Arc<ObjectKey> {
-    Arc::new(ObjectKey::new(&[name; 32].into()))
+fn key(name: u8) -> Arc<ObjectEncryptionKey> {
+    Arc::new(ObjectEncryptionKey::new(&[name; 32].into()))
 }
 
 async fn write(bench: &Bench, body: &Bytes, frame_bytes: usize) -> StagedContent {
@@ -28,7 +28,13 @@ async fn write(bench: &Bench, body: &Bytes, frame_bytes: usize) -> StagedContent
     writer.finish().await.unwrap()
 }
 
-async fn read(bench: &Bench, content: &Content, key: Arc<ObjectKey>, from: u64, to: u64) -> Bytes {
+async fn read(
+    bench: &Bench,
+    content: &Content,
+    key: Arc<ObjectEncryptionKey>,
+    from: u64,
+    to: u64,
+) -> Bytes {
     let stream = match content {
         Content::Inline(bytes) => ContentStream::inline_under(&key, bytes, from..to),
         Content::Slices(slices) => {

@@ -4,8 +4,10 @@ use super::*;
 
 const CUSTOMER: [u8; KEY_BYTES] = [7; KEY_BYTES];
 
-fn key() -> ObjectKey {
-    ObjectKey::new(&Zeroizing::new(std::array::from_fn(|index| u8::try_from(index).unwrap())))
+fn key() -> ObjectEncryptionKey {
+    ObjectEncryptionKey::new(&Zeroizing::new(std::array::from_fn(|index| {
+        u8::try_from(index).unwrap()
+    })))
 }
 
 fn encrypted(cipher: &PositionCipher, position: u64, bytes: &[u8]) -> Vec<u8> {
@@ -17,27 +19,30 @@ fn encrypted(cipher: &PositionCipher, position: u64, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_seal_opens_with_its_key_only() {
     let seal = key().seal(&CUSTOMER, [1; 16]);
-    let opened = ObjectKey::open(&seal, &CUSTOMER).unwrap();
+    let opened = ObjectEncryptionKey::open(&seal, &CUSTOMER).unwrap();
     assert_eq!(opened.bytes, key().bytes);
     let mut other = CUSTOMER;
     other[31] ^= 1;
-    assert_eq!(ObjectKey::open(&seal, &other).err(), Some(NotAuthentic));
+    assert_eq!(ObjectEncryptionKey::open(&seal, &other).err(), Some(NotAuthentic));
 }
 
 #[test]
 fn a_changed_seal_does_not_open() {
     let seal = key().seal(&CUSTOMER, [1; 16]);
     let salted = CustomerSeal { salt: [2; 16], ..seal };
-    assert!(ObjectKey::open(&salted, &CUSTOMER).is_err());
+    assert!(ObjectEncryptionKey::open(&salted, &CUSTOMER).is_err());
     for index in 0..seal.wrapped.len() {
         let mut changed = seal;
         changed.wrapped[index] ^= 0x10;
-        assert!(ObjectKey::open(&changed, &CUSTOMER).is_err(), "byte {index} of the key");
+        assert!(ObjectEncryptionKey::open(&changed, &CUSTOMER).is_err(), "byte {index} of the key");
     }
     for index in 0..seal.check.len() {
         let mut changed = seal;
         changed.check[index] ^= 0x10;
-        assert!(ObjectKey::open(&changed, &CUSTOMER).is_err(), "byte {index} of the check");
+        assert!(
+            ObjectEncryptionKey::open(&changed, &CUSTOMER).is_err(),
+            "byte {index} of the check"
+        );
     }
 }
 
@@ -48,7 +53,11 @@ fn each_block_has_another_key_stream() {
         encrypted(&key().of_block(BlockId([1; 16])), 0, &zeros),
         encrypted(&key().of_block(BlockId([2; 16])), 0, &zeros),
         encrypted(&key().of_inline(), 0, &zeros),
-        encrypted(&ObjectKey::new(&Zeroizing::new([9; KEY_BYTES])).of_inline(), 0, &zeros),
+        encrypted(
+            &ObjectEncryptionKey::new(&Zeroizing::new([9; KEY_BYTES])).of_inline(),
+            0,
+            &zeros,
+        ),
     ];
     for (index, stream) in streams.iter().enumerate() {
         assert!(streams[index + 1..].iter().all(|other| other != stream), "stream {index}");
@@ -64,7 +73,10 @@ fn a_block_has_these_bytes() {
 
 #[test]
 fn no_text_shows_a_key_of_an_object() {
-    assert_eq!(format!("{:?} {:?}", key(), key().of_inline()), "ObjectKey(…) PositionCipher(…)");
+    assert_eq!(
+        format!("{:?} {:?}", key(), key().of_inline()),
+        "ObjectEncryptionKey(…) PositionCipher(…)"
+    );
 }
 
 proptest! {

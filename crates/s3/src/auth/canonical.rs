@@ -2,6 +2,7 @@
 
 use sigv4::{CanonicalRequest, SigningKey, string_to_sign};
 
+use super::customer_key::has_customer_key;
 use super::head::RequestHead;
 use super::header::Claim;
 use super::uri::{Parameters, canonical_path};
@@ -78,15 +79,6 @@ impl Fault {
         self.with("CanonicalRequest", String::from_utf8_lossy(request))
             .with("CanonicalRequestBytes", spaced_hex(request))
     }
-}
-
-/// Returns true if a text to be signed has the header with a key of the client (SSE-C), for the
-/// object or for the source of a copy.
-pub(super) fn has_customer_key(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text).to_lowercase();
-    let name = "server-side-encryption-customer-key";
-    // The MD5 of the key is no secret.
-    text.match_indices(name).any(|(at, _)| !text[at + name.len()..].starts_with("-md5"))
 }
 
 /// Returns bytes in hexadecimal, with spaces, as S3 shows them, so that invisible differences

@@ -13,6 +13,7 @@
 
 mod canonical;
 mod credentials;
+mod customer_key;
 mod form;
 mod head;
 mod header;

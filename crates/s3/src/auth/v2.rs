@@ -17,7 +17,7 @@ use sha1::Sha1;
 use subtle::ConstantTimeEq;
 use time::OffsetDateTime;
 
-use super::canonical::has_customer_key;
+use super::customer_key::has_customer_key;
 use super::head::{RequestHead, single};
 use super::kind::AuthKind;
 use super::payload::PayloadMode;

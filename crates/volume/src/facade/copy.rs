@@ -16,7 +16,8 @@ use record::{
 };
 use store::Write;
 
-use super::object::{new_file, opaque_tag};
+use super::object::new_file;
+use super::randomness::opaque_tag;
 use super::staging::file_content;
 use super::{FileOwner, Object, ObjectMode, PublishedObject};
 use crate::{Volume, VolumeError};

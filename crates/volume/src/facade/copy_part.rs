@@ -11,7 +11,7 @@ use record::{Content, Part, PartTag, Sum, SumKind, Tag, Timestamp};
 
 use super::copy::{share, unchanged};
 use super::multipart::{PartStat, UploadId, name};
-use super::object::opaque_tag;
+use super::randomness::opaque_tag;
 use super::{Object, ObjectMode};
 use crate::{Volume, VolumeError};
 

@@ -30,7 +30,8 @@ use record::{
 use store::Write;
 
 use super::copy::share;
-use super::object::{new_file, random};
+use super::object::new_file;
+use super::randomness::random;
 use super::{FileOwner, PublishedObject};
 use crate::{Volume, VolumeError};
 

@@ -23,7 +23,7 @@ use record::{
 use session::ReadPin;
 
 use super::NewBucket;
-use super::object::opaque_tag;
+use super::randomness::opaque_tag;
 use crate::{Volume, VolumeError};
 
 /// Keeps the inode of an open file from being deleted, also after its last name is removed.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use content::{
     ContentError, ContentStream, RecordSlices, ReleaseMemory, SliceSource, StagedContent,
 };
-use keyring::{KEY_BYTES, ObjectKey};
+use keyring::{KEY_BYTES, ObjectEncryptionKey};
 use namespace::{
     CheckedObject, FILE_MODE, FoundObject, Lookup, NamedBucket, ObjectChange, Path, Publish,
     SetObject, WriteCondition,
@@ -49,7 +49,7 @@ pub struct Object {
     pub(super) dentries: Vec<(Key, Value)>,
     pub(super) file: Arc<File>,
     /// The key of the object, after [`Object::unlock`].
-    pub(super) key: Option<Arc<ObjectKey>>,
+    pub(super) key: Option<Arc<ObjectEncryptionKey>>,
     /// Pins the epoch at which the object was found, or a hold, which is a record that keeps the
     /// blocks of this file. So the blocks are not deleted.
     pin: Arc<ReadPin>,
@@ -73,7 +73,7 @@ impl Object {
     }
 
     /// Returns the object key of an object that was unlocked with a key of the client; else `None`.
-    pub fn key(&self) -> Option<&Arc<ObjectKey>> {
+    pub fn key(&self) -> Option<&Arc<ObjectEncryptionKey>> {
         self.key.as_ref()
     }
 
@@ -327,21 +327,6 @@ impl Volume {
         }
         Ok(sums)
     }
-}
-
-/// Returns the bytes of an opaque entity tag: 128 random bits, so that no two contents have the
-/// same one. Fails with `Unavailable` if the machine gives no random numbers.
-pub fn opaque_tag() -> Result<[u8; 16], VolumeError> {
-    random()
-}
-
-/// Returns random bytes, for identifiers that must be unique.
-pub(super) fn random<const N: usize>() -> Result<[u8; N], VolumeError> {
-    let mut bytes = [0; N];
-    let none =
-        |error| VolumeError::Unavailable(format!("the machine gives no random numbers: {error}"));
-    getrandom::fill(&mut bytes).map_err(none)?;
-    Ok(bytes)
 }
 
 /// Returns the inode of a new file. Its bucket and its times are placeholders, which are set when

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use keyring::{KEY_BYTES, ObjectKey};
+use keyring::{KEY_BYTES, ObjectEncryptionKey};
 use record::Encryption;
 
-use super::object::random;
+use super::randomness::random;
 use crate::VolumeError;
 
 /// The mode of new content, with the key of the object in the mode [`Encryption::Customer`].
@@ -16,7 +16,7 @@ use crate::VolumeError;
 pub struct ObjectMode {
     encryption: Option<Encryption>,
     /// Present if and only if the mode is `Customer`.
-    key: Option<Arc<ObjectKey>>,
+    key: Option<Arc<ObjectEncryptionKey>>,
 }
 
 /// The error for a key of the client that is not the one under which the content was encrypted, or
@@ -43,7 +43,7 @@ impl ObjectMode {
     /// # Errors
     /// Fails with `Unavailable` if the machine gives no random numbers.
     pub fn of_customer(customer: &[u8; KEY_BYTES]) -> Result<ObjectMode, VolumeError> {
-        ObjectMode::sealed(Arc::new(ObjectKey::new(&random()?.into())), customer)
+        ObjectMode::sealed(Arc::new(ObjectEncryptionKey::new(&random()?.into())), customer)
     }
 
     /// Returns the mode of a copy under this key of a client, with the object key of its source. So
@@ -52,7 +52,7 @@ impl ObjectMode {
     /// # Errors
     /// Fails with `Unavailable` if the machine gives no random numbers.
     pub fn sealed(
-        key: Arc<ObjectKey>,
+        key: Arc<ObjectEncryptionKey>,
         customer: &[u8; KEY_BYTES],
     ) -> Result<ObjectMode, VolumeError> {
         let seal = key.seal(customer, random()?);
@@ -71,7 +71,8 @@ impl ObjectMode {
         let key = match encryption {
             Some(Encryption::Customer(seal)) => {
                 let customer = customer.ok_or(WrongCustomerKey)?;
-                let key = ObjectKey::open(seal, customer).map_err(|_| WrongCustomerKey)?;
+                let key =
+                    ObjectEncryptionKey::open(seal, customer).map_err(|_| WrongCustomerKey)?;
                 Some(Arc::new(key))
             }
             None | Some(Encryption::S3 | Encryption::Kms(_)) => None,
@@ -85,7 +86,7 @@ impl ObjectMode {
     }
 
     /// The key of the object in the mode `Customer`, else `None`.
-    pub(crate) fn key(&self) -> Option<&Arc<ObjectKey>> {
+    pub(crate) fn key(&self) -> Option<&Arc<ObjectEncryptionKey>> {
         self.key.as_ref()
     }
 
@@ -94,7 +95,7 @@ impl ObjectMode {
     pub(super) fn may_share(
         &self,
         encryption: Option<&Encryption>,
-        key: Option<&Arc<ObjectKey>>,
+        key: Option<&Arc<ObjectEncryptionKey>>,
     ) -> bool {
         match (&self.key, key) {
             // Each object key has one value in this process, because each request opens it anew.

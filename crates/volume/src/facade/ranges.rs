@@ -11,7 +11,7 @@ use namespace::{ContentChange, FoundNode, FsError, SharedRange, pages_of};
 use record::{Content, File, Ino, Slice, Tag};
 
 use super::node::FileWrite;
-use super::object::opaque_tag;
+use super::randomness::opaque_tag;
 use crate::{Volume, VolumeError};
 
 /// Most slices that one plan shares with another file. Each costs two records. The caller shares
