@@ -48,6 +48,7 @@ use crate::staging::Staging;
 use crate::writer::whole::{WholeBody, whole_bytes_max};
 use crate::{ContentError, ContentKeys, Deadlines, MemoryHolder, Permit, StagedContent};
 
+mod inline;
 mod release;
 mod whole;
 

@@ -2,12 +2,10 @@
 //! example, a body of 3 KiB that arrives in three frames is joined when it is stored in its record.
 
 use bytes::{Bytes, BytesMut};
-use record::{Content, InlineBytes};
 
-use super::ContentWriter;
+use crate::Permit;
 use crate::packer::Packer;
 use crate::staging::Staging;
-use crate::{Permit, object_cipher};
 
 /// Shorter pieces of a body, in bytes, are copied together, so that no small piece keeps a much
 /// larger buffer alive.
@@ -48,26 +46,6 @@ impl WholeBody {
             [] => Bytes::new(),
             [only] => only.clone(),
             pieces => pieces.concat().into(),
-        }
-    }
-}
-
-impl ContentWriter {
-    /// Returns a body that was kept whole as content for the record.
-    pub(super) fn inline(&self, whole: WholeBody) -> Content {
-        let bytes = whole.into_bytes();
-        let bytes = match &self.keys.object {
-            Some(key) => object_cipher::inline(key, &bytes),
-            None => bytes,
-        };
-        Content::Inline(InlineBytes::under(bytes, self.keys.ring))
-    }
-
-    /// Returns the length of the longest body that is kept whole, in bytes.
-    pub(super) fn whole_bytes_max(&self) -> u32 {
-        match self.keys.object {
-            Some(_) => self.staging.inline_bytes_max,
-            None => whole_bytes_max(&self.staging, &self.packer),
         }
     }
 }
