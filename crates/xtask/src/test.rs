@@ -218,7 +218,8 @@ impl Steps<'_> {
             }
             let mut delivery = Delivery::default();
             if !wanted.delivery.is_empty() {
-                delivery = Tools::prepare_delivery(run.workspace, install, run.stop)?;
+                let helm = delivery::needs_helm(&wanted.delivery);
+                delivery = Tools::prepare_delivery(run.workspace, helm, install, run.stop)?;
             }
             installed = Some(Installed { tools, testers, external, delivery });
             Ok(StepOutcome::default())

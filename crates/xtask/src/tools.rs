@@ -150,7 +150,7 @@ pub(crate) struct Delivery {
     pub(crate) python: PathBuf,
     /// The folder in which base images and layers are kept.
     pub(crate) images: PathBuf,
-    /// The program `helm`.
+    /// The program `helm`; empty if no suite needs it.
     pub(crate) helm: PathBuf,
 }
 
@@ -199,9 +199,11 @@ impl Tools {
         Ok(installer.folder)
     }
 
-    /// Finds or installs the needs of the suites of the image, of packages and of the chart.
+    /// Finds or installs the needs of the suites of the image and of packages, and `helm` for the suite
+    /// of the chart.
     pub(crate) fn prepare_delivery(
         workspace: &Workspace,
+        helm: bool,
         install: bool,
         stop: &Stop,
     ) -> Result<Delivery> {
@@ -209,7 +211,7 @@ impl Tools {
         let missing = DELIVERY_PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
         installer.packages(&missing.map(|(package, _)| *package).collect::<Vec<_>>())?;
         let python = installer.python_in(&workspace.delivery(), "delivery")?;
-        let helm = installer.go(&HELM)?;
+        let helm = if helm { installer.go(&HELM)? } else { PathBuf::new() };
         Ok(Delivery { python, images: installer.folder.join("images"), helm })
     }
 

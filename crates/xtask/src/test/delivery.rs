@@ -21,10 +21,14 @@ use crate::progress::Mark;
 use crate::tools::{Delivery, Tools};
 
 /// The suites, each the files `test_NAME.py` and `test_NAME_*.py`.
-const SUITES: [&str; 3] = [IMAGE, "package", "chart"];
+const SUITES: [&str; 3] = [IMAGE, "package", CHART];
 
 /// The suite of the image.
 const IMAGE: &str = "image";
+
+/// The suite of the chart. Its tool takes minutes of CPU time to build, and the suite depends on the
+/// chart and the options of the program alone. So a plain run takes it when `SQLite` is drawn.
+const CHART: &str = "chart";
 
 /// The time limit of a suite, and of the build of its images without a kept base image.
 const LIMIT: Duration = Duration::from_mins(6);
@@ -41,7 +45,16 @@ pub(super) fn wanted(run: &Run<'_>) -> Vec<&'static str> {
     if run.options.reference || !run.engines().contains(&Engine::Sqlite) {
         return Vec::new();
     }
-    SUITES.into_iter().filter(|suite| run.wants(&format!("delivery {suite}"))).collect()
+    let options = run.options;
+    let plain = options.only.is_empty() && options.engine.is_empty() && !options.full;
+    let is_taken = |suite: &&str| *suite != CHART || !plain || run.drawn == Engine::Sqlite;
+    let suites = SUITES.into_iter().filter(is_taken);
+    suites.filter(|suite| run.wants(&format!("delivery {suite}"))).collect()
+}
+
+/// Returns true if one of the suites needs helm.
+pub(super) fn needs_helm(suites: &[&str]) -> bool {
+    suites.contains(&CHART)
 }
 
 /// Returns the reason if this machine or user cannot run the suites.
