@@ -23,6 +23,11 @@ use crate::serve::SettingsSource;
 use crate::{environment, logging, serve, supervisor};
 use problem::{Cause, Problem};
 
+/// The size of a thread's stack in bytes. Only touched pages take memory. Without optimization, the futures
+/// of all operations have places on the stack at once: a request of the console that is served as an S3
+/// request needs 2 MiB.
+const STACK_BYTES: usize = 4 << 20;
+
 /// The most threads that block on disks at a time.
 const BLOCKING_THREADS_MAX: usize = 64;
 
@@ -308,6 +313,7 @@ fn refuse_wrong_form(command: &Command) -> Result<(), Problem> {
 /// Returns a runtime with as many worker threads as the machine has cores.
 fn runtime() -> Result<tokio::runtime::Runtime, Problem> {
     tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_name("ashlar")
