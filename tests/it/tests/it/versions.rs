@@ -13,7 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::MemoryBlocks;
+use block::{BlockStore, MemoryBlocks};
+use keyring::FixedRing;
 use maintained::MaintainedVolume;
 use record::{
     BucketConfig, BucketConfigKind, ObjectHeaders, ObjectLock, Timestamp, VersionRef, Versioning,
@@ -123,14 +124,16 @@ pub(crate) async fn open(
     blocks: &Arc<MemoryBlocks>,
     clock: &Arc<SetClock>,
 ) -> MaintainedVolume {
-    open_with(store, blocks, clock, false).await
+    open_with(store, blocks.clone(), clock, &Arc::default(), false).await
 }
 
-/// The same; if `authoritative_reads`, the session answers reads from its cache when it may.
+/// The same with these ring keys; if `authoritative_reads`, the session answers reads from its cache
+/// when it may.
 pub(crate) async fn open_with(
     store: &Arc<dyn MetaStore>,
-    blocks: &Arc<MemoryBlocks>,
+    blocks: Arc<dyn BlockStore>,
     clock: &Arc<SetClock>,
+    keys: &Arc<FixedRing>,
     authoritative_reads: bool,
 ) -> MaintainedVolume {
     let session = SessionOptions {
@@ -139,16 +142,17 @@ pub(crate) async fn open_with(
         // The reaper waits until each session has confirmed a newer epoch, which it does in
         // heartbeats.
         heartbeat_interval: Duration::from_millis(50),
+        keys: Arc::<FixedRing>::clone(keys),
         ..Default::default()
     };
     let options = VolumeOptions {
         inline_bytes_max: 16,
         block_bytes: 65_536,
         staged_inline_bytes_max: 1 << 20,
+        rings: Arc::<FixedRing>::clone(keys),
         session,
         ..Default::default()
     };
-    let blocks = Arc::<MemoryBlocks>::clone(blocks);
     MaintainedVolume::open_without_tasks(options, None, Arc::clone(store), blocks)
         .await
         .expect("a volume")

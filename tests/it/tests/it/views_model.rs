@@ -4,8 +4,8 @@
 //! All three sessions have leases of each other, so most reads are answered from their caches.
 //!
 //! A mount here is a volume with the file layer over it, which receives the requests that a kernel
-//! would send; there is no kernel. Descriptors stay open while their files change. The test checks
-//! these laws:
+//! would send; there is no kernel. Descriptors stay open while their files change. In half of the
+//! runs, buckets have a default [`encryption`]. The test checks these laws:
 //!
 //! 1. Bytes that a program has synced are in its file. A flush that cannot store them fails.
 //! 2. A noncurrent version, an item of the trash and a locked version keep bytes, headers and
@@ -20,6 +20,7 @@
 
 mod checks;
 mod descriptors;
+mod encryption;
 mod holds;
 mod lifecycle;
 mod model;
@@ -30,15 +31,16 @@ mod tree;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use block::MemoryBlocks;
+use block::{Encrypting, MemoryBlocks};
 use files::{Files, FilesOptions};
+use keyring::FixedRing;
 use maintained::MaintainedVolume;
 use peering::{PeeringKey, PeeringOptions};
 use record::{BucketConfig, Ino, RetentionDefault, RetentionMode, Timestamp, Versioning};
+use sealing::Sealing;
 use store::{MemoryStore, MetaStore};
 use tempfile::TempDir;
 use volume::{BucketChange, FsError, NewBucket, SetClock, VolumeError};
@@ -141,6 +143,8 @@ struct Counts {
     returned: u64,
     /// Blocks that were deleted.
     reaped: u64,
+    /// Changes of the default encryption of buckets.
+    default_changes: u64,
     /// Reads of metadata that a session answered from its cache, by leases of the two others.
     from_cache: u64,
 }
@@ -155,7 +159,7 @@ struct Mount {
 #[derive(Debug)]
 struct World {
     store: Arc<dyn MetaStore>,
-    blocks: Arc<MemoryBlocks>,
+    blocks: Arc<Encrypting<MemoryBlocks>>,
     clock: Arc<SetClock>,
     gateway: MaintainedVolume,
     mounts: [Mount; 2],
@@ -165,6 +169,8 @@ struct World {
     log: Log,
     step: u64,
     counts: Counts,
+    /// True if the default encryption of buckets changes.
+    encrypts: bool,
     /// True if each lifecycle pass also expires items of the trash.
     trash_has_days: bool,
     /// Reads that the gateway answered from its cache before the mounts began.
@@ -172,56 +178,68 @@ struct World {
     _sockets: TempDir,
 }
 
-/// Opens the volume in a session that takes leases of the others, and gives leases to them.
-async fn open(
-    store: &Arc<dyn MetaStore>,
-    blocks: &Arc<MemoryBlocks>,
-    clock: &Arc<SetClock>,
-    sockets: &Path,
-) -> MaintainedVolume {
-    let volume = open_with(store, blocks, clock, true).await;
-    let options = PeeringOptions {
-        volume: volume.record().id,
-        key: PeeringKey::new([7; PeeringKey::BYTES]),
-        socket_dir: Some(sockets.to_owned()),
-        listen: None,
-        address: None,
-    };
-    volume.connect_peers(options).await.expect("the sessions connect");
-    volume
+/// The parts that the sessions of one volume share.
+#[derive(Debug)]
+struct Shared {
+    /// The metadata store with the layer that encrypts inline content.
+    store: Arc<dyn MetaStore>,
+    blocks: Arc<Encrypting<MemoryBlocks>>,
+    keys: Arc<FixedRing>,
+    clock: Arc<SetClock>,
+    sockets: TempDir,
 }
 
-async fn mount(
-    store: &Arc<dyn MetaStore>,
-    blocks: &Arc<MemoryBlocks>,
-    clock: &Arc<SetClock>,
-    sockets: &Path,
-) -> Mount {
-    let volume = open(store, blocks, clock, sockets).await;
-    let options = FilesOptions {
-        root: Ino::ROOT,
-        read_only: false,
-        write_memory: 64 << 20,
-        full_rewrite_bytes_max: 48 << 10,
-        io_timeout: Duration::from_secs(20),
-        updates_atime: true,
-        defers_creations: false,
-        ledger: None,
-    };
-    let files = Files::new(Arc::clone(&volume), options);
-    Mount { volume, files }
+impl Shared {
+    fn new(store: Arc<dyn MetaStore>) -> Shared {
+        let keys = encryption::keys();
+        let blocks = Encrypting::new(MemoryBlocks::new(), Arc::<FixedRing>::clone(&keys));
+        let store = Sealing::new(store, Arc::<FixedRing>::clone(&keys));
+        Shared {
+            store: Arc::new(store),
+            blocks: Arc::new(blocks),
+            keys,
+            clock: Arc::new(SetClock::new(BEGINNING)),
+            sockets: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    /// Opens the volume in a session that takes leases of the others, and gives leases to them.
+    async fn open(&self) -> MaintainedVolume {
+        let Shared { store, blocks, keys, clock, sockets } = self;
+        let volume = open_with(store, blocks.clone(), clock, keys, true).await;
+        let options = PeeringOptions {
+            volume: volume.record().id,
+            key: PeeringKey::new([7; PeeringKey::BYTES]),
+            socket_dir: Some(sockets.path().to_owned()),
+            listen: None,
+            address: None,
+        };
+        volume.connect_peers(options).await.expect("the sessions connect");
+        volume
+    }
+
+    async fn mount(&self) -> Mount {
+        let volume = self.open().await;
+        let options = FilesOptions {
+            root: Ino::ROOT,
+            read_only: false,
+            write_memory: 64 << 20,
+            full_rewrite_bytes_max: 48 << 10,
+            io_timeout: Duration::from_secs(20),
+            updates_atime: true,
+            defers_creations: false,
+            ledger: None,
+        };
+        let files = Files::new(Arc::clone(&volume), options);
+        Mount { volume, files }
+    }
 }
 
 impl World {
     async fn new(store: Arc<dyn MetaStore>, seed: u64, log: Log) -> World {
-        let blocks = Arc::new(MemoryBlocks::new());
-        let clock = Arc::new(SetClock::new(BEGINNING));
-        let sockets = tempfile::tempdir().expect("a folder");
-        let gateway = open(&store, &blocks, &clock, sockets.path()).await;
-        let mounts = [
-            mount(&store, &blocks, &clock, sockets.path()).await,
-            mount(&store, &blocks, &clock, sockets.path()).await,
-        ];
+        let shared = Shared::new(store);
+        let gateway = shared.open().await;
+        let mounts = [shared.mount().await, shared.mount().await];
         let alone = gateway.counters().session.remembered;
         for bucket in BUCKETS {
             let made = gateway.create_bucket(bucket, &NewBucket::owned_by(&owner())).await;
@@ -231,6 +249,7 @@ impl World {
         gateway.set_bucket(BUCKETS[TRASH], trash).await.expect("a trash");
         let model = Model::new(BEGINNING);
         let (dice, open, counts) = (Dice::new(seed), Open::default(), Counts::default());
+        let Shared { store, blocks, keys: _, clock, sockets } = shared;
         let mut world = World {
             store,
             blocks,
@@ -243,10 +262,12 @@ impl World {
             log,
             step: 0,
             counts,
+            encrypts: encryption::is_wanted(seed),
             trash_has_days: false,
             alone,
             _sockets: sockets,
         };
+        world.begin_encryption(seed).await;
         // An object from before versioning is the null version of its key.
         world.model.buckets[KEPT].versioning = Versioning::Off;
         for key in ["f.txt", "d/g", "x/e/g"] {
@@ -284,6 +305,7 @@ impl World {
         self.step += 1;
         self.tick();
         self.counts.acts += 1;
+        self.maybe_change_encryption().await;
         match self.dice.below(100) {
             0..36 => self.object_operation().await,
             36..64 => self.descriptor_operation().await,
@@ -371,8 +393,8 @@ impl World {
     }
 
     async fn check(&self) {
-        let (store, blocks) = (Arc::clone(&self.store), Arc::<MemoryBlocks>::clone(&self.blocks));
-        let report = fsck(store, blocks, &NoProgress).await.expect("records can be read");
+        let report = fsck(Arc::clone(&self.store), self.blocks.clone(), &NoProgress).await;
+        let report = report.expect("records can be read");
         assert_eq!(report.findings, [], "step {}", self.step);
     }
 

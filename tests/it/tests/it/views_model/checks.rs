@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use files::OpenMode;
 use futures::TryStreamExt as _;
-use record::{Header, VersionRef, XattrPlace};
+use record::{Encryption, Header, VersionRef, XattrPlace};
 use rustix::io::Errno;
 use volume::{FsError, ListQuery, ListedAs, Object, VersionsEntry, VersionsQuery, Volume};
 
@@ -280,6 +280,8 @@ impl World {
         assert_eq!(value(&kept.tags), body.tag, "{what}: its tags");
         assert_eq!(kept.lock, body.lock, "{what}: its lock");
         assert_eq!(object.inode.attributes.mode, body.mode, "{what}: its mode");
+        let encryption = body.is_encrypted.then_some(&Encryption::S3);
+        assert_eq!(object.file().encryption.as_ref(), encryption, "{what}: its encryption");
         let xattr = object.inode.xattrs.iter().find(|xattr| xattr.name == b"user.x");
         match (xattr.map(|xattr| &xattr.value), &body.xattr) {
             (None, None) => {}

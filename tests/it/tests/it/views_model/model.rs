@@ -42,6 +42,8 @@ pub(crate) struct Body {
     pub(crate) xattr: Option<Vec<u8>>,
     pub(crate) mode: u32,
     pub(crate) lock: ObjectLock,
+    /// True for SSE-S3. A later change of the bucket's default does not change it.
+    pub(crate) is_encrypted: bool,
 }
 
 impl Body {
@@ -54,6 +56,7 @@ impl Body {
             xattr: None,
             mode: 0o644,
             lock: ObjectLock::default(),
+            is_encrypted: false,
         }
     }
 }
@@ -106,6 +109,8 @@ pub(crate) struct Bucket {
     pub(crate) versioning: Versioning,
     /// The default retention; only for the bucket with object lock.
     pub(crate) default: Option<RetentionDefault>,
+    /// True if the default encryption is SSE-S3.
+    pub(crate) encrypts: bool,
     pub(crate) keys: BTreeMap<&'static str, Key>,
 }
 
@@ -122,7 +127,12 @@ impl Model {
     pub(crate) fn new(now: Timestamp) -> Model {
         let versioning =
             [Versioning::Off, Versioning::Enabled, Versioning::Enabled, Versioning::Trash];
-        let bucket = |versioning| Bucket { versioning, default: None, keys: BTreeMap::new() };
+        let bucket = |versioning| Bucket {
+            versioning,
+            default: None,
+            encrypts: false,
+            keys: BTreeMap::new(),
+        };
         let buckets = versioning.map(bucket).into();
         Model { buckets, files: BTreeMap::new(), next: 0, now }
     }

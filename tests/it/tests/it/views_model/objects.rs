@@ -6,7 +6,8 @@ use record::{
     Header, ObjectHeaders, ObjectLock, RetainUntil, RetentionMode, Tag, Timestamp, VersionRef,
 };
 use volume::{
-    CopyChanges, Exempt, FsError, NewObject, ObjectChange, RenameConditions, WriteCondition,
+    CopyChanges, Exempt, FsError, NewObject, ObjectChange, ObjectMode, RenameConditions,
+    WriteCondition,
 };
 
 use super::model::{BUCKETS, Body, HELD, KEPT, KEYS, Name, Noncurrent, PLAIN, TRASH, VersionKind};
@@ -132,12 +133,15 @@ impl World {
         body.content_type = Some("text/x-put".to_owned());
         body.user = self.dice.one_in(2).then(|| format!("put {}", self.step));
         body.tag = self.dice.one_in(2).then(|| format!("put {}", self.step));
+        body.is_encrypted = self.model.buckets[name.0].encrypts;
         self.record(format!("PUT {name:?} {length} bytes, if absent {if_absent}, {:?}", body.lock));
-        let mut writer = self.gateway.writer(None, Some(length as u64));
+        let encryption = self.default_encryption(name.0);
+        let keys = self.gateway.content_keys(encryption.as_ref()).await.expect("a ring key");
+        let mut writer = self.gateway.writer(Some(&keys), Some(length as u64));
         writer.write(Bytes::from(body.bytes.clone())).await.expect("the body is taken");
         let staged = writer.finish().await.expect("the body is taken");
         let (tag, headers) = (etag(&body.bytes), headers_of(&body));
-        let new = NewObject { owner: owner(), headers, tag, sums: Vec::new(), encryption: None };
+        let new = NewObject { owner: owner(), headers, tag, sums: Vec::new(), encryption };
         let condition = if if_absent { WriteCondition::IfAbsent } else { WriteCondition::None };
         let (bucket, key) = (BUCKETS[name.0], name.1.as_bytes());
         let put = fs(self.gateway.put(bucket, key, staged, new, condition).await);
@@ -190,12 +194,16 @@ impl World {
             },
             None => self.model.current(from).expect("it was found").file,
         };
-        let changes = CopyChanges { lock, ..CopyChanges::default() };
+        let mode = ObjectMode::without_key(self.default_encryption(to.0));
+        let mode = mode.expect("no key of a client is needed");
+        let changes = CopyChanges { lock, mode, ..CopyChanges::default() };
         let (bucket, key) = (BUCKETS[to.0], to.1.as_bytes());
         let none = WriteCondition::None;
         let copied = self.gateway.copy(&source, bucket, key, changes, none, &owner()).await;
         let copied = fs(copied).expect("a copy succeeds");
-        let body = Body { lock, xattr: None, mode: 0o644, ..self.model.body(file).clone() };
+        let is_encrypted = self.model.buckets[to.0].encrypts;
+        let body = self.model.body(file).clone();
+        let body = Body { lock, is_encrypted, xattr: None, mode: 0o644, ..body };
         let tag = self.model.files[&file].etag;
         self.bind_new_object(to, copied.version, body, tag).await;
     }

@@ -52,6 +52,7 @@ impl World {
         let made = made.expect("a file is made");
         let mut body = Body::new(Vec::new());
         body.content_type = (last == "f.txt").then(|| "text/plain".to_owned());
+        body.is_encrypted = self.model.buckets[name.0].encrypts;
         let id = self.model.move_in(name);
         let file = self.model.make(body);
         self.model.bind(name, id, file);
