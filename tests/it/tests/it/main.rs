@@ -52,6 +52,7 @@ mod reading;
 mod reloads;
 mod restarts;
 mod retiring;
+mod ring_kills;
 mod rollback;
 mod scale;
 mod servers;

@@ -174,7 +174,7 @@ fn setup_run(setup: &Setup, command: &str, arguments: &[&str]) -> (bool, String)
 }
 
 /// Returns the ring keys in the headers of all blocks.
-fn keys_of_blocks(setup: &Setup) -> BTreeSet<u32> {
+pub(crate) fn keys_of_blocks(setup: &Setup) -> BTreeSet<u32> {
     setup.block_files().iter().filter_map(|path| key_of_block(path)).collect()
 }
 

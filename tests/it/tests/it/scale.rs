@@ -7,6 +7,7 @@
 //! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, on each engine |
 //! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of each database server, and of a process with a mount |
 //! | `ASHLAR_TEST_RETIRE_KILLS` | 5 | 20 | kills of a command that retires a ring key |
+//! | `ASHLAR_TEST_RING_KILLS` | 5 | 20 | kills of a command that replaces the master key, and of a rotation |
 //! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | seconds of each outage of the stores below a mount |
 //! | `ASHLAR_TEST_STOP_SECONDS` | 5 | 40 | seconds of the longest stop of a session with leases |
 //! | `ASHLAR_TEST_RESETS` | 12 | 60 | resets of connections between sessions |
@@ -89,6 +90,11 @@ pub(crate) fn kills() -> u64 {
 /// Kills of a command that retires a ring key.
 pub(crate) fn retire_kills() -> u64 {
     number("ASHLAR_TEST_RETIRE_KILLS", 5, 20)
+}
+
+/// Kills of a command that replaces the master key, and of one that rotates the ring key.
+pub(crate) fn ring_kills() -> u64 {
+    number("ASHLAR_TEST_RING_KILLS", 5, 20)
 }
 
 /// The longest stop of a session that holds leases and has given some.
