@@ -199,10 +199,15 @@ pub(crate) async fn memory_over_disk(
     Ok((pages, Disk { timeout, clean, began, paused_until, _lock: lock }))
 }
 
-/// Writes the pages in memory to the disk, and closes the cache. An error is a sentence with the
+/// Writes the pages in memory to the disk, except those of encrypted blocks, and closes the cache. An error is a sentence with the
 /// reason.
 pub(crate) async fn close(pages: &Pages) -> Result<(), String> {
-    let closing = pages.close().with_subscriber(NoSubscriber::default());
+    let closing = async {
+        // The library's own flush at the end writes all pages, those for memory alone included.
+        pages.flush_if(|key, _| !key.block.is_secret()).await;
+        pages.close().await
+    };
+    let closing = closing.with_subscriber(NoSubscriber::default());
     with_timeout(DISK_CLOSE_TIMEOUT, closing).await?.map_err(|error| error.to_string())
 }
 
@@ -228,7 +233,7 @@ fn memory(
     HybridCacheBuilder::new()
         .with_name("cache")
         .with_policy(HybridCachePolicy::WriteOnEviction)
-        .with_flush_on_close(true)
+        .with_flush_on_close(false)
         .with_event_listener(Arc::new(EvictionCounter(Arc::clone(&library.meters))))
         .with_metrics_registry(Box::new(library))
         .memory(usize::try_from(bytes).unwrap_or(usize::MAX))
