@@ -23,6 +23,7 @@ mod deep;
 mod default_encryption;
 mod doubt;
 mod durability;
+mod encrypted_at_rest;
 mod exhaust;
 mod expiry;
 mod fleet;

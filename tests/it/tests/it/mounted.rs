@@ -30,10 +30,15 @@ impl Mount {
     /// The same with more options.
     #[track_caller]
     pub(crate) fn start_with(setup: &Setup, folder: &Path, options: &[&str]) -> Mount {
+        Mount::start_of(&setup.clone().options(&[&OPTIONS[..], options].concat()), folder)
+    }
+
+    /// The same with the options of the setup.
+    #[track_caller]
+    pub(crate) fn start_of(setup: &Setup, folder: &Path) -> Mount {
         std::fs::create_dir_all(folder).expect("a folder to mount on");
         let at = folder.to_str().expect("a path of letters");
-        let options = [&OPTIONS[..], &["--mount", at], options].concat();
-        let gateway = setup.clone().options(&options).start();
+        let gateway = setup.clone().more_options(&["--mount", at]).start();
         let mount = Mount { gateway: Some(gateway), folder: folder.to_owned() };
         let limit = Instant::now() + PATIENCE;
         while !is_mounted(folder) {

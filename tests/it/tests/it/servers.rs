@@ -45,6 +45,8 @@ pub(crate) struct Setup {
     options: Vec<String>,
     /// Environment variables that shift its clock.
     clock: Vec<(&'static str, String)>,
+    /// Environment variables of the gateway and of all commands.
+    environment: Vec<(&'static str, String)>,
     /// True if no other process sees its data folder, as on another machine.
     is_apart: bool,
 }
@@ -55,8 +57,9 @@ impl Setup {
         let options = ["--block-bytes", "64KiB", "--memory-budget", "16MiB"];
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let (folder, shared) = (folder.to_owned(), folder.to_owned());
-        let (meta, listen, clock) = (None, None, Vec::new());
-        Setup { folder, shared, meta, blocks, listen, options, clock, is_apart: false }
+        let (meta, listen, clock, environment) = (None, None, Vec::new(), Vec::new());
+        let is_apart = false;
+        Setup { folder, shared, meta, blocks, listen, options, clock, environment, is_apart }
     }
 
     /// The same with metadata in the store at this URL.
@@ -120,6 +123,12 @@ impl Setup {
         self
     }
 
+    /// The same with an environment variable.
+    pub(crate) fn environment(mut self, name: &'static str, value: &str) -> Setup {
+        self.environment.push((name, value.to_owned()));
+        self
+    }
+
     /// The same in a mount namespace in which the data folder is empty and its own. So no other
     /// process sees its socket, as if it ran on another machine. Needs root.
     pub(crate) fn apart(self) -> Setup {
@@ -163,6 +172,7 @@ impl Setup {
             .env("NO_COLOR", "1")
             // Tests create several volumes, in folders that do not exist yet.
             .env("ASHLAR_CREATE", "true")
+            .envs(self.environment.iter().cloned())
             .stdin(Stdio::null());
         command_line
     }
