@@ -17,12 +17,12 @@ use databases::Database;
 use md5::{Digest as _, Md5};
 
 use crate::client::{Client, Request, part_list};
-use crate::fleet::{BlockKind, Engine, Fleet, on_each_engine};
+use crate::fleet::{BlockKind, Engine, Fleet, on_the_drawn_engine};
 use crate::mounted::{Mount, can_mount};
 use crate::restarts::redis;
 use crate::servers::{Gateway, Setup};
 
-on_each_engine!(a_bucket_and_a_database_hold_no_encrypted_content_in_the_clear);
+on_the_drawn_engine!(a_bucket_and_a_database_hold_no_encrypted_content_in_the_clear);
 
 #[test]
 fn a_folder_holds_no_encrypted_content_in_the_clear() {
