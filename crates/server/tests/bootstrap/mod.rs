@@ -1,10 +1,14 @@
 //! Buckets, users, groups and policies that a start puts in force.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use databases::{Database, Engine};
 
 use crate::running::{Done, Folder, Gateway, program};
+
+/// The time limit until a gateway has followed the records that another one has committed.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A file with each kind of declaration. The secret of `anna` is in the environment, that of `bert`
 /// in a file.
@@ -271,7 +275,13 @@ fn two_gateways_that_start_at_once_put_the_same_file_in_force() {
     });
     for gateway in gateways {
         let anna = user("anna", "correct-horse");
-        gateway.sign_as(&anna, "PUT", "/photos/key", b"x").send_all().expect_status(200);
+        let put = || gateway.sign_as(&anna, "PUT", "/photos/key", b"x").send_all();
+        // A gateway learns within a second what the other one has committed.
+        let deadline = Instant::now() + FOLLOWED_WITHIN;
+        while !put().text.starts_with("HTTP/1.1 200 ") && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        put().expect_status(200);
         gateway.stop();
     }
 }
