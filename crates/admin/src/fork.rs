@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use block::BlockStore;
 use namespace::FsError;
-use session::{SessionOptions, VolumeError};
+use session::VolumeError;
 use volume::{ForkWatch, Forked, Volume, VolumeOptions};
 
 use crate::bucket::parse;
@@ -74,13 +74,7 @@ impl Admin {
         if let Some(volume) = &self.volume {
             return Ok(OpenVolume { volume: Arc::clone(volume), is_own: false });
         }
-        let session = SessionOptions {
-            sole,
-            place: self.surroundings.place.clone(),
-            clock: Arc::clone(&self.surroundings.clock),
-            creates_volume: false,
-            ..SessionOptions::default()
-        };
+        let session = self.session_options(sole);
         let options = VolumeOptions { session, ..VolumeOptions::default() };
         let volume = Volume::open(options, Arc::clone(&self.store), blocks).await?;
         Ok(OpenVolume { volume, is_own: true })

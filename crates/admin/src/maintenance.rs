@@ -40,13 +40,7 @@ impl Admin {
         how: Collection,
     ) -> Result<Collected, AdminError> {
         self.check_volume().await?;
-        let session = SessionOptions {
-            sole: how.sole,
-            place: self.surroundings.place.clone(),
-            clock: Arc::clone(&self.surroundings.clock),
-            creates_volume: false,
-            ..SessionOptions::default()
-        };
+        let session = self.session_options(how.sole);
         let options = VolumeOptions { session, ..VolumeOptions::default() };
         let (grace, store) = (how.deletion_grace, Arc::clone(&self.store));
         let volume = MaintainedVolume::open_without_tasks(options, grace, store, blocks).await?;
@@ -70,6 +64,18 @@ impl Admin {
         // With the block store of another volume the check would report each block as lost.
         session::check_block_owner(&*self.store, &*blocks).await?;
         Ok(upkeep::fsck(Arc::clone(&self.store), blocks, progress).await?)
+    }
+
+    /// Returns the options of a session for one operation, which creates no volume. `sole` is true if no
+    /// other process uses the metadata store.
+    pub(crate) fn session_options(&self, sole: bool) -> SessionOptions {
+        SessionOptions {
+            sole,
+            place: self.surroundings.place.clone(),
+            clock: Arc::clone(&self.surroundings.clock),
+            creates_volume: false,
+            ..SessionOptions::default()
+        }
     }
 
     /// Fails with `NoVolume` if the store has no volume. Without this check a mistyped address

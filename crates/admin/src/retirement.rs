@@ -19,7 +19,6 @@ use block::BlockStore;
 use keystore::{KeyStore, KeyStoreError};
 use maintained::MaintainedVolume;
 use record::RingNumber;
-use session::SessionOptions;
 use upkeep::{KnownBlocks, Moves, RetirePass, RetireProgress, Upkeep};
 use volume::VolumeOptions;
 
@@ -80,13 +79,7 @@ impl Admin {
         }
         // Without the key none of its content can be read, so nothing is begun.
         ring.check_usable(number).await?;
-        let session = SessionOptions {
-            sole: how.sole,
-            place: self.surroundings.place.clone(),
-            clock: Arc::clone(&self.surroundings.clock),
-            creates_volume: false,
-            ..SessionOptions::default()
-        };
+        let session = self.session_options(how.sole);
         let rings = Arc::clone(ring) as Arc<dyn keyring::Rings>;
         let options = VolumeOptions { session, rings, ..VolumeOptions::default() };
         let (grace, store) = (how.deletion_grace, Arc::clone(&self.store));

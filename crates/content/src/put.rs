@@ -38,7 +38,7 @@ pub(crate) async fn put(
         Err(error) => {
             staging.traffic.failed_puts.add(1);
             Err(match ContentError::from(error) {
-                // A put fails for a cause that may pass, whatever the kind.
+                // A failed put damages nothing that is stored, so a retry may succeed.
                 ContentError::Corrupt(why) => ContentError::Unavailable(why),
                 other => other,
             })

@@ -161,7 +161,7 @@ pub(crate) async fn content(
     }
     let staged = writer.finish().await.map_err(translate::fault)?;
     call.count_in(bytes);
-    // A checksum of the gateway's own would tell something about content under a client's key.
+    // A checksum of the gateway's own would reveal a part of content under a client's key.
     let own = (!placement.has_customer_key()).then_some(ChecksumAlgorithm::Crc64Nvme);
     let stored = [own, expectation.algorithm(), upload_algorithm];
     Ok(Received { md5: staged.md5(), staged, sums: stored_sums(&digests, &stored), bytes })

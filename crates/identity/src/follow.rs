@@ -1,8 +1,8 @@
 //! Reads accounts, access keys and policies from a volume, and follows their changes.
 //!
 //! A view reads them once before its first request, because it would otherwise refuse known access
-//! keys. After that, a task of the view follows the changes: it reads all records again at each
-//! notification of the change feed, and at regular intervals. For example, `ashlar user remove anna`
+//! keys. After that, a task of the view follows the changes: it reads all records again when it starts,
+//! at each notification of the change feed, and at regular intervals. For example, `ashlar user remove anna`
 //! in another process removes a record; the change feed reports it within a second, and the next
 //! request of `anna` fails.
 //!
@@ -38,10 +38,13 @@ impl Access {
         Ok(())
     }
 
-    /// Reads the records again at each change and at regular intervals, until `stop` is cancelled.
+    /// Reads the records now, at each change and at regular intervals, until `stop` is cancelled.
     /// Logs the first failure of each outage.
     pub async fn follow(&self, volume: &Volume, stop: &CancellationToken) {
         let mut changes = volume.access_changes();
+        // A change between the first read and this call was notified already, so the records are
+        // read once now.
+        changes.mark_changed();
         let mut failing = false;
         loop {
             let wait = if failing { RETRY_INTERVAL } else { REFRESH_INTERVAL };

@@ -170,9 +170,7 @@ impl KeyStore {
         for _ in 0..ATTEMPTS_MAX {
             self.reload().await?;
             let ring = self.ring();
-            let Some((record, bytes)) = ring.keys.get(&number) else {
-                return Err(KeyStoreError::NoSuchKey(number));
-            };
+            let (record, bytes) = ring.known(number)?;
             if record.state != RingKeyState::Usable {
                 return Ok(());
             }
@@ -196,9 +194,7 @@ impl KeyStore {
         for _ in 0..ATTEMPTS_MAX {
             self.reload().await?;
             let ring = self.ring();
-            let Some((record, bytes)) = ring.keys.get(&number) else {
-                return Err(KeyStoreError::NoSuchKey(number));
-            };
+            let (record, bytes) = ring.known(number)?;
             match record.state {
                 RingKeyState::Usable => return Err(KeyStoreError::Current(number)),
                 RingKeyState::Retired => {

@@ -38,6 +38,17 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// Returns the record of a key and its bytes.
+    ///
+    /// # Errors
+    /// Fails with `NoSuchKey`.
+    pub(crate) fn known(
+        &self,
+        number: RingNumber,
+    ) -> Result<&(RingKeyRecord, Value), KeyStoreError> {
+        self.keys.get(&number).ok_or(KeyStoreError::NoSuchKey(number))
+    }
+
     /// Reads all records: the state first, then the keys up to the highest number.
     pub(crate) async fn read(store: &dyn MetaStore) -> Result<Ring, KeyStoreError> {
         let found = records(store, &[key::ring_state(), key::rewrap()]).await?;

@@ -55,8 +55,8 @@ pub enum FsError {
     /// [`crate::DetachVersions`], which moves the versions to a copy, and tries again.
     #[error("the file is a noncurrent version of an object, or in the trash")]
     NotCurrent,
-    /// The content of the file is encrypted under a key of the client (SSE-C), so nobody without that
-    /// key can change it.
+    /// The content of the file is encrypted under a key of the client (SSE-C), so only a
+    /// request with that key can replace it, and no program can change it.
     #[error("the content is encrypted under a key of the client")]
     NeedsCustomerKey,
     /// Headers and user metadata of a noncurrent version or of an item of a trash do not change.

@@ -95,6 +95,8 @@ impl VolumeRings {
     }
 
     async fn follow_records(&self, mut changes: watch::Receiver<u64>, stop: CancellationToken) {
+        // A change between the opening and this call was notified already, and may have closed a key.
+        changes.mark_changed();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,

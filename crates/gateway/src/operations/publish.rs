@@ -79,7 +79,7 @@ pub(super) async fn replace(
 
 /// Returns the kind of entity tag for uploads into a bucket, from the cached record. This needs no
 /// round trip, and a change of the setting arrives soon. Content under a key of the client gets an
-/// opaque tag, as in S3: an MD5 would tell something about it.
+/// opaque tag, as in S3: an MD5 would reveal a part of it.
 pub(super) fn etag_kind(call: &Call<'_>, mode: &ObjectMode) -> Result<EtagKind, Fault> {
     let is_customers = matches!(mode.encryption(), Some(Encryption::Customer(_)));
     let opaque = is_customers || call.rules()?.settings.opaque_tags;

@@ -86,6 +86,23 @@ async fn changes_of_other_processes_are_in_force_before_the_next_interval() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_before_the_follower_starts_is_in_force_at_once() {
+    let (admin, volume, access) = world(&Faulty::new()).await;
+    access.read(&volume).await.unwrap();
+    let mut changes = volume.access_changes();
+    add(&admin, &access, "anna").await;
+    // The change feed has notified the session, and sends no further notification.
+    tokio::time::timeout(REFRESH_INTERVAL / 2, changes.changed()).await.unwrap().unwrap();
+    assert!(access.lookup("anna", NOW).is_none());
+    let stop = CancellationToken::new();
+    let change = async {
+        assert!(eventually(|| access.lookup("anna", NOW).is_some()).await, "it was added");
+        stop.cancel();
+    };
+    tokio::join!(access.follow(&volume, &stop), change);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_last_known_records_stay_in_force_while_the_volume_cannot_be_read() {
     let store = Faulty::new();
     let (admin, volume, access) = world(&store).await;

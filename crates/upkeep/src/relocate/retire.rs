@@ -105,7 +105,7 @@ impl RetirePass {
         self.blocks == 0 && self.records == 0 && self.unreadable == 0
     }
 
-    /// Returns true if a later pass may find less, although nobody changes the content.
+    /// Returns true if a later pass may find less, although no client changes the content.
     pub fn may_shrink(&self) -> bool {
         self.moved.sources > 0 || self.busy_files > 0 || self.unreferenced > 0
     }

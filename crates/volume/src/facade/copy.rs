@@ -163,7 +163,7 @@ impl Volume {
 }
 
 /// Returns the entity tag of a copy: that of the source, whose content the copy has. If one of them is
-/// encrypted under a key of the client, the tag is a new opaque one, because it must not tell that
+/// encrypted under a key of the client, the tag is a new opaque one, because it must not show that
 /// both have the same content.
 fn tag_of_copy(source: &Object, mode: &ObjectMode) -> Result<Tag, VolumeError> {
     if mode.key().is_some() || source.key.is_some() {

@@ -37,7 +37,7 @@ impl Volume {
     ) -> Result<PartStat, VolumeError> {
         // The stored checksums are of the whole source, so they fit only a copy of all of it.
         let whole = range == (0..source.size());
-        // A tag that follows from that of the source would tell that both have the same content.
+        // A tag that follows from that of the source would show that both have the same content.
         let tag = match mode.key() {
             Some(_) => PartTag::Opaque(opaque_tag()?),
             None => PartTag::Md5(part_md5(source.tag(), &range, whole)),
