@@ -1,0 +1,334 @@
+//! The members of the cluster: a channel to each, and the choice of one for each request.
+//!
+//! Requests go to the *chosen* member, which is the leader if it answers. A read that the chosen
+//! member does not answer within [`HEDGE`] is also sent to the others, and the first answer counts.
+//! A commit is sent once: only if no connection could be made, or if the member says that its
+//! cluster has no leader, it is sent again, because it has not happened then.
+//!
+//! For example, if the machine of the leader stops, reads go on after a second at another member,
+//! and a commit in flight has an unknown outcome after [`COMMIT_DEADLINE`].
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::join_all;
+use futures::stream::FuturesUnordered;
+use prost::Message;
+use store::{StoreError, StoreErrorKind};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+
+use crate::address::{Address, Credentials};
+use crate::error::{self, Effect};
+use crate::rpc::{
+    self, AUTHENTICATE, AuthenticateAnswer, AuthenticateRequest, STATUS, StatusAnswer,
+    StatusRequest, TXN, Txn, TxnAnswer, WatchAnswer, WatchRequest,
+};
+
+/// Limit of the time of a connection to one member.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Time without an answer after which a read is also sent to another member.
+const HEDGE: Duration = Duration::from_secs(1);
+
+/// Limit of the time of a read, over all members.
+const READ_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Time after which a request that fails is not sent again.
+const TRYING: Duration = Duration::from_secs(4);
+
+/// Pause before a request is sent again to members that have all failed.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Limit of the time of a commit, if the cluster has several members: an election takes one to two
+/// seconds, and a member that stops does not answer at all.
+const COMMIT_DEADLINE: Duration = Duration::from_secs(3);
+
+/// Limit of the time of a commit, if there is one member only.
+const SOLE_COMMIT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Limit of the time in which members answer the question for their state.
+const STATUS_DEADLINE: Duration = Duration::from_secs(1);
+
+/// Interval of the pings on a connection. Members close a connection that pings more often than
+/// their `--grpc-keepalive-min-time`, 5 seconds by default.
+const PING_EVERY: Duration = Duration::from_secs(10);
+
+/// Limit of the time of the answer to a ping.
+const PING_DEADLINE: Duration = Duration::from_secs(3);
+
+/// Name of the metadata of a request that carries the token.
+const TOKEN: &str = "token";
+
+/// Name of the metadata of a watch that ends it when its member loses its leader.
+const HAS_LEADER: &str = "hasleader";
+
+#[derive(Debug)]
+struct Member {
+    url: String,
+    channel: Channel,
+}
+
+/// The members of one cluster, with a channel to each.
+#[derive(Debug)]
+pub(crate) struct Members {
+    list: Vec<Member>,
+    /// Index of the member to which requests go.
+    chosen: AtomicUsize,
+    credentials: Option<Credentials>,
+    token: RwLock<Option<MetadataValue<Ascii>>>,
+    /// Held by the task that chooses a member, so that many failed requests choose once.
+    choosing: Mutex<()>,
+}
+
+impl Members {
+    /// Prepares channels. They connect when they are used.
+    pub(crate) fn new(address: &Address) -> Result<Members, StoreError> {
+        let member = |url: &String| {
+            let doing = || format!("preparing a connection to etcd at {url}");
+            let failed = |error| StoreError::because(StoreErrorKind::Malformed, doing(), error);
+            let endpoint = Endpoint::from_shared(url.clone()).map_err(failed)?;
+            let endpoint = endpoint
+                .connect_timeout(CONNECT_DEADLINE)
+                .tcp_nodelay(true)
+                .http2_keep_alive_interval(PING_EVERY)
+                .keep_alive_timeout(PING_DEADLINE)
+                .keep_alive_while_idle(true);
+            let endpoint = match &address.tls {
+                Some(tls) => endpoint.tls_config(tls.clone()).map_err(failed)?,
+                None => endpoint,
+            };
+            Ok(Member { url: url.clone(), channel: endpoint.connect_lazy() })
+        };
+        Ok(Members {
+            list: address.members.iter().map(member).collect::<Result<_, StoreError>>()?,
+            chosen: AtomicUsize::new(0),
+            credentials: address.credentials.clone(),
+            token: RwLock::default(),
+            choosing: Mutex::default(),
+        })
+    }
+
+    fn chosen(&self) -> usize {
+        self.chosen.load(Ordering::SeqCst)
+    }
+
+    fn token(&self) -> Option<MetadataValue<Ascii>> {
+        self.token.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gets a token from one member.
+    async fn authenticate(&self, index: usize, user: &Credentials) -> Result<(), Status> {
+        let request =
+            AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
+        let channel = self.list[index].channel.clone();
+        let answer: AuthenticateAnswer =
+            rpc::call(channel, AUTHENTICATE, Request::new(request)).await?;
+        let token = MetadataValue::try_from(answer.token);
+        let token = token.map_err(|_| Status::internal("the token is no header"))?;
+        *self.token.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
+        Ok(())
+    }
+
+    /// Sends a request to one member. If the member wants a new token, gets one and sends the
+    /// request again: the member has refused it before it did anything.
+    async fn send<Q, A>(&self, index: usize, path: &'static str, message: &Q) -> Result<A, Status>
+    where
+        Q: Message + Clone + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let request = || {
+            let mut request = Request::new(message.clone());
+            if let Some(token) = self.token() {
+                request.metadata_mut().insert(TOKEN, token);
+            }
+            request
+        };
+        let channel = &self.list[index].channel;
+        if let (Some(user), None) = (&self.credentials, self.token()) {
+            self.authenticate(index, user).await?;
+        }
+        let answer = rpc::call(channel.clone(), path, request()).await;
+        match (answer, &self.credentials) {
+            (Err(status), Some(user)) if error::wants_token(&status) => {
+                self.authenticate(index, user).await?;
+                rpc::call(channel.clone(), path, request()).await
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    /// Sends a request that changes nothing, to the chosen member first. Returns the first answer.
+    pub(crate) async fn ask<Q, A>(
+        &self,
+        path: &'static str,
+        message: &Q,
+        doing: &str,
+    ) -> Result<A, StoreError>
+    where
+        Q: Message + Clone + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let asked = self.try_ask(path, message).await;
+        asked.map_err(|status| error::of(&status, doing, Effect::None))
+    }
+
+    /// The same with the member's own error.
+    pub(crate) async fn try_ask<Q, A>(&self, path: &'static str, message: &Q) -> Result<A, Status>
+    where
+        Q: Message + Clone + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let late = |_| Status::deadline_exceeded(format!("no answer within {READ_DEADLINE:?}"));
+        timeout(READ_DEADLINE, self.ask_each(path, message)).await.map_err(late)?
+    }
+
+    async fn ask_each<Q, A>(&self, path: &'static str, message: &Q) -> Result<A, Status>
+    where
+        Q: Message + Clone + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let (begun, first, count) = (Instant::now(), self.chosen(), self.list.len());
+        let mut started = 0;
+        let mut tries = FuturesUnordered::new();
+        let mut failure = None;
+        loop {
+            if tries.is_empty() && failure.is_some() {
+                if begun.elapsed() > TRYING {
+                    return Err(failure.unwrap_or_else(|| Status::unavailable("no member")));
+                }
+                if started >= count {
+                    sleep(PAUSE).await;
+                }
+            }
+            if tries.is_empty() || started < count {
+                let index = (first + started) % count;
+                started += 1;
+                tries.push(async move { (index, self.send(index, path, message).await) });
+            }
+            let wait = if started < count { HEDGE } else { READ_DEADLINE };
+            match timeout(wait, tries.next()).await {
+                Ok(Some((index, Ok(answer)))) => {
+                    if index != first {
+                        self.chosen.store(index, Ordering::SeqCst);
+                    }
+                    return Ok(answer);
+                }
+                Ok(Some((_, Err(status)))) if error::may_be_elsewhere(&status) => {
+                    failure = Some(status);
+                }
+                Ok(Some((_, Err(status)))) => return Err(status),
+                // The next member is asked too, while this one may still answer.
+                Ok(None) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Sends a transaction that changes the store.
+    pub(crate) async fn commit(&self, txn: &Txn, doing: &str) -> Result<TxnAnswer, StoreError> {
+        let begun = Instant::now();
+        let deadline = if self.list.len() > 1 { COMMIT_DEADLINE } else { SOLE_COMMIT_DEADLINE };
+        loop {
+            let chosen = self.chosen();
+            let Ok(answer) = timeout(deadline, self.send(chosen, TXN, txn)).await else {
+                self.choose(chosen).await;
+                let late = format!("no answer of {} in {deadline:?}", self.list[chosen].url);
+                return Err(StoreError::because(StoreErrorKind::Unknown, doing, late));
+            };
+            let status = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(status) => status,
+            };
+            if error::may_be_elsewhere(&status) {
+                self.choose(chosen).await;
+            }
+            let is_definite = error::kind(&status, Effect::Commits) == StoreErrorKind::Unavailable;
+            if !is_definite || !error::may_be_elsewhere(&status) || begun.elapsed() > TRYING {
+                return Err(error::of(&status, doing, Effect::Commits));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks all members for their state at the same time.
+    pub(crate) async fn statuses(&self) -> Vec<(&str, Result<StatusAnswer, Status>)> {
+        let ask = async |index: usize| {
+            let asked = self.send(index, STATUS, &StatusRequest {});
+            let late = |_| Status::deadline_exceeded(format!("no answer in {STATUS_DEADLINE:?}"));
+            let answer = timeout(STATUS_DEADLINE, asked).await.map_err(late).flatten();
+            (&*self.list[index].url, answer)
+        };
+        join_all((0..self.list.len()).map(ask)).await
+    }
+
+    /// Sends a question to each member that answers. Returns the first error, with the member's
+    /// URL.
+    pub(crate) async fn ask_all(&self, txn: &Txn) -> Result<(), (String, Status)> {
+        for (index, member) in self.list.iter().enumerate() {
+            let asked = timeout(READ_DEADLINE, self.send::<_, TxnAnswer>(index, TXN, txn)).await;
+            match asked {
+                Ok(Err(status)) if !error::may_be_elsewhere(&status) => {
+                    return Err((member.url.clone(), status));
+                }
+                // Another member, which answers, decides if the cluster can be used.
+                Ok(Ok(_) | Err(_)) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Chooses a member after the chosen one has failed: the leader, or else the first that knows a
+    /// leader. If none answers, the next one in the list.
+    async fn choose(&self, failed: usize) {
+        let _choosing = self.choosing.lock().await;
+        if self.chosen() != failed {
+            return;
+        }
+        let statuses = self.statuses().await;
+        if !self.choose_by(&statuses) {
+            self.chosen.store((failed + 1) % self.list.len(), Ordering::SeqCst);
+        }
+    }
+
+    /// Chooses the leader, or the first member that knows a leader. Returns false if there is none.
+    pub(crate) fn choose_by(&self, statuses: &[(&str, Result<StatusAnswer, Status>)]) -> bool {
+        let known = |(index, (_, status)): (usize, &(&str, Result<StatusAnswer, Status>))| {
+            let status = status.as_ref().ok().filter(|status| status.leader != 0)?;
+            let is_leader = status.header.is_some_and(|it| it.member_id == status.leader);
+            Some((index, is_leader))
+        };
+        let known: Vec<(usize, bool)> = statuses.iter().enumerate().filter_map(known).collect();
+        let leader = known.iter().find(|(_, is_leader)| *is_leader).or(known.first());
+        if let Some((index, _)) = leader {
+            self.chosen.store(*index, Ordering::SeqCst);
+        }
+        leader.is_some()
+    }
+
+    /// Opens a stream of changes at the chosen member.
+    pub(crate) async fn watch(
+        &self,
+        requests: impl futures::Stream<Item = WatchRequest> + Send + 'static,
+    ) -> Result<tonic::Streaming<WatchAnswer>, Status> {
+        let index = self.chosen();
+        if let (Some(user), None) = (&self.credentials, self.token()) {
+            self.authenticate(index, user).await?;
+        }
+        let mut request = Request::new(requests);
+        if let Some(token) = self.token() {
+            request.metadata_mut().insert(TOKEN, token);
+        }
+        request.metadata_mut().insert(HAS_LEADER, MetadataValue::from_static("true"));
+        rpc::watch(self.list[index].channel.clone(), request).await
+    }
+
+    /// Forgets the token, so that the next request gets a new one.
+    pub(crate) fn forget_token(&self) {
+        *self.token.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
