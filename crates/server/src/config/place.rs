@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use problem::Problem;
+use store::HostList;
 
 /// The place of the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +33,26 @@ pub(crate) enum ServerKind {
     Redis,
 }
 
-/// A database server. `Display` omits the password.
+impl ServerKind {
+    /// Returns the reason why a URL of this kind cannot name several hosts, or `None` if it can.
+    fn one_host_only(self) -> Option<&'static str> {
+        match self {
+            // The engine finds the primary among them.
+            ServerKind::Postgres | ServerKind::Mysql => None,
+            ServerKind::Redis => Some(
+                "a URL of this scheme names one server; redis+sentinel:// names several Sentinels, \
+                 which know the master",
+            ),
+        }
+    }
+}
+
+/// The servers of one database: one, or several of which at most one accepts writes. `Display`
+/// omits the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ServerPlace {
     pub(crate) kind: ServerKind,
-    url: url::Url,
+    hosts: HostList,
 }
 
 /// The place of the blocks.
@@ -62,8 +78,8 @@ pub(crate) struct BucketPlace {
 }
 
 /// The remedy for an invalid URL of a metadata store.
-const META_FORMS: &str = "--meta takes sqlite:PATH, postgres://USER@HOST:PORT/DATABASE, \
-     mysql://USER@HOST:PORT/DATABASE, redis://HOST:PORT/?prefix=NAME or memory:";
+const META_FORMS: &str = "--meta takes sqlite:PATH, postgres://USER@HOST:PORT,…/DATABASE, \
+     mysql://USER@HOST:PORT,…/DATABASE, redis://HOST:PORT/?prefix=NAME or memory:";
 /// The remedy for an invalid URL of a block store.
 const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
      s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION";
@@ -105,40 +121,48 @@ impl ServerPlace {
             (ServerKind::Mysql, Some((_, rest))) => format!("mysql:{rest}"),
             _ => text.to_owned(),
         };
-        let url = url::Url::parse(&text).map_err(|error| error.to_string())?;
+        let hosts = HostList::parse(&text).map_err(|error| error.to_string())?;
+        let url = hosts.first();
         if url.host_str().is_none_or(str::is_empty) {
             return Err("the URL has no host".to_owned());
+        }
+        if hosts.urls().len() > 1
+            && let Some(why) = kind.one_host_only()
+        {
+            return Err(why.to_owned());
         }
         // Redis has a default database. PostgreSQL and MySQL need the name of one.
         let named = !url.path().trim_matches('/').is_empty();
         if !named && kind != ServerKind::Redis {
             return Err("the URL has no database".to_owned());
         }
-        Ok(ServerPlace { kind, url })
+        Ok(ServerPlace { kind, hosts })
     }
 
     /// Returns the URL for the engine. `password` is added if the URL has none.
     pub(crate) fn url(&self, password: Option<&str>) -> Result<String, String> {
-        let mut url = self.url.clone();
-        if let (None, Some(password)) = (url.password(), password) {
-            let set = url.set_password(Some(password));
-            set.map_err(|()| "a URL of this form cannot have a password".to_owned())?;
-        }
-        Ok(url.into())
+        let hosts = match (self.hosts.first().password(), password) {
+            (None, Some(password)) => self.hosts.map(|url| url.set_password(Some(password))),
+            (Some(_), _) | (None, None) => Ok(self.hosts.clone()),
+        };
+        let hosts = hosts.map_err(|()| "a URL of this form cannot have a password".to_owned())?;
+        Ok(hosts.to_text())
     }
 }
 
 impl fmt::Display for ServerPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut url = self.url.clone();
-        // Fails only for URLs that cannot have a password.
-        let _none = url.set_password(None);
         // Drivers also accept passwords and keys as parameters, so a query with one is omitted.
         let secret = |name: &str| name.contains("password") || name.contains("key");
-        if url.query_pairs().any(|(name, _)| secret(&name)) {
-            url.set_query(None);
-        }
-        f.write_str(url.as_str())
+        let without_secrets = self.hosts.map(|url| {
+            // Fails only for URLs that cannot have a password.
+            let _none = url.set_password(None);
+            if url.query_pairs().any(|(name, _)| secret(&name)) {
+                url.set_query(None);
+            }
+            Ok::<(), fmt::Error>(())
+        });
+        f.write_str(&without_secrets?.to_text())
     }
 }
 

@@ -142,6 +142,9 @@ fn unknown_or_incomplete_urls_are_refused_with_the_reason() {
     assert!(sentence("mysql:///db").contains("has no host"));
     assert!(sentence("sqlite:").contains("has no file"));
     assert!(sentence("nonsense").contains("scheme is not known"));
+    assert!(sentence("postgres://me@one,,two/db").contains("a host is empty"));
+    assert!(sentence("postgres://me@one,one/db").contains("one host twice"));
+    assert!(sentence("redis://one,two/").contains("redis+sentinel://"));
     let blocks = |url: &str| BlocksPlace::parse(url).expect_err(url).to_string();
     assert!(blocks("s3://b/?endpont=x").contains("endpont is not known"));
     assert!(blocks("s3://b/?endpoint=host:9000").contains("neither http:// nor https://"));
@@ -184,6 +187,8 @@ fn servers_are_shown_without_their_passwords() {
         ("postgres://me:hush@host:5432/db", "postgres://me@host:5432/db"),
         ("mariadb://me:hush@host/db", "mysql://me@host/db"),
         ("rediss://:hush@host/0?prefix=x", "rediss://host/0?prefix=x"),
+        ("postgres://me:hush@one,two:5433/db", "postgres://me@one,two:5433/db"),
+        ("mysql://me@one:3307,two/db?ssl-key=hush", "mysql://me@one:3307,two/db"),
         ("postgres://me@host/db?password=hush", "postgres://me@host/db"),
     ] {
         let Ok(MetaPlace::Server(place)) = MetaPlace::parse(url) else { panic!("{url}") };
@@ -196,6 +201,8 @@ fn servers_are_shown_without_their_passwords() {
     assert!(!wrong.contains("hush"), "{wrong}");
     let Ok(MetaPlace::Server(place)) = MetaPlace::parse("mysql://me@host/db") else { panic!() };
     assert_eq!(place.url(Some("a b/c")).expect("a URL"), "mysql://me:a%20b%2Fc@host/db");
+    let Ok(MetaPlace::Server(place)) = MetaPlace::parse("mysql://me@one,two/db") else { panic!() };
+    assert_eq!(place.url(Some("a,b")).expect("a URL"), "mysql://me:a,b@one,two/db");
 }
 
 #[test]
