@@ -16,6 +16,7 @@ use std::time::Instant;
 use databases::{Database, Engine};
 use dump::{DumpSize, Phase, Watcher};
 use store::{Key, MemoryStore, MetaStore, Space, Write};
+use store_etcd::{EtcdOptions, EtcdStore};
 use store_mysql::{MysqlOptions, MysqlStore};
 use store_postgres::{PostgresOptions, PostgresStore};
 use store_redis::{RedisOptions, RedisStore};
@@ -31,9 +32,11 @@ enum Kind {
     Postgres,
     Mysql,
     Redis,
+    Etcd,
 }
 
-const ALL: &[Kind] = &[Kind::Memory, Kind::Sqlite, Kind::Postgres, Kind::Mysql, Kind::Redis];
+const ALL: &[Kind] =
+    &[Kind::Memory, Kind::Sqlite, Kind::Postgres, Kind::Mysql, Kind::Redis, Kind::Etcd];
 
 /// The server that an engine needs.
 fn server(kind: Kind) -> Option<Engine> {
@@ -42,6 +45,7 @@ fn server(kind: Kind) -> Option<Engine> {
         Kind::Postgres => Some(Engine::Postgres),
         Kind::Mysql => Some(Engine::Mysql),
         Kind::Redis => Some(Engine::Redis),
+        Kind::Etcd => Some(Engine::Etcd),
     }
 }
 
@@ -64,6 +68,10 @@ async fn fresh(kind: Kind, place: &StoreLocation) -> Arc<dyn MetaStore> {
         Kind::Redis => {
             let options = RedisOptions::default();
             Arc::new(RedisStore::open(&place.url, options).await.expect("a store"))
+        }
+        Kind::Etcd => {
+            let options = EtcdOptions::default();
+            Arc::new(EtcdStore::open(&place.url, options).await.expect("a store"))
         }
     }
 }

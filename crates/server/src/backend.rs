@@ -15,7 +15,7 @@ use record::SessionFacts;
 use store::MetaStore;
 use volume::{Ledger, SessionOptions, VolumeOptions};
 
-use crate::config::{BlocksPlace, OpenSettings, VolumeSettings};
+use crate::config::{BlocksPlace, MetaPlace, OpenSettings, ServerKind, VolumeSettings};
 use crate::engines::{self, Blocks, Use};
 use crate::rings::VolumeRings;
 use crate::timed::{CallLatencies, TimedMeta};
@@ -59,6 +59,32 @@ impl Backend {
     }
 }
 
+/// The limits of the small bodies that are kept in the metadata store.
+struct SmallBodies {
+    inline_bytes_max: u32,
+    staged_inline_bytes_max: u64,
+}
+
+/// Returns the limits of small bodies for a metadata store. etcd holds a few GiB and keeps the
+/// history of each record until the next compaction, so it gets only the smallest bodies, and none
+/// that move to blocks soon.
+fn small_bodies(meta: &MetaPlace, staged: u64) -> SmallBodies {
+    const ETCD_INLINE_BYTES_MAX: u32 = 512;
+    let usual = SmallBodies {
+        inline_bytes_max: VolumeOptions::default().inline_bytes_max,
+        staged_inline_bytes_max: staged,
+    };
+    match meta {
+        MetaPlace::Server(server) => match server.kind {
+            ServerKind::Etcd => {
+                SmallBodies { inline_bytes_max: ETCD_INLINE_BYTES_MAX, staged_inline_bytes_max: 0 }
+            }
+            ServerKind::Postgres | ServerKind::Mysql | ServerKind::Redis => usual,
+        },
+        MetaPlace::Sqlite(_) | MetaPlace::Memory => usual,
+    }
+}
+
 /// Opens the metadata store, the block store, the cache and the volume. `existing` is the metadata
 /// store if [`founding::admit`] has opened it; it has a volume, so none is created. `ledger` is the
 /// state of a mount that survives its process; `None` if no other process can continue this one's
@@ -94,12 +120,14 @@ pub(crate) async fn open(
         adopts_blocks: open.adopt_blocks,
         ..SessionOptions::default()
     };
+    let small = small_bodies(&settings.meta, open.staged_inline_bytes.0);
     let options = VolumeOptions {
         session,
         block_bytes: u32::try_from(open.block_bytes.0).unwrap_or(u32::MAX),
         write_budget_bytes: budget / 2,
         read_budget_bytes: budget / 2,
-        staged_inline_bytes_max: open.staged_inline_bytes.0,
+        inline_bytes_max: small.inline_bytes_max,
+        staged_inline_bytes_max: small.staged_inline_bytes_max,
         rings: Arc::clone(&rings) as Arc<dyn Rings>,
         reader: cache.clone().map(|cache| cache as Arc<dyn BlockReader>),
         ..VolumeOptions::default()

@@ -23,6 +23,8 @@ use runtime::Metered;
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 use store::Space;
 use store::{Durability, MemoryStore, MetaStore, StoreError};
+#[cfg(feature = "etcd")]
+use store_etcd::{EtcdOptions, EtcdStore};
 #[cfg(feature = "mysql")]
 use store_mysql::{MysqlOptions, MysqlStore};
 #[cfg(feature = "postgres")]
@@ -184,13 +186,22 @@ macro_rules! with_server_engine {
             }
             #[cfg(not(feature = "redis"))]
             ServerKind::Redis => Err(feature_error("redis")),
+            // No setting of a member that it reports may lose acknowledged commits.
+            #[cfg(feature = "etcd")]
+            ServerKind::Etcd => {
+                use EtcdStore as $store;
+                let $options = EtcdOptions::default();
+                $use
+            }
+            #[cfg(not(feature = "etcd"))]
+            ServerKind::Etcd => Err(feature_error("etcd")),
         }
     };
 }
 
 /// Returns true if the database of the server has the tables of a volume. Creates nothing.
 async fn is_server_made(kind: ServerKind, url: &str, relaxed: bool) -> Result<bool, StoreError> {
-    #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis")))]
+    #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis", feature = "etcd")))]
     let _ = (url, relaxed);
     with_server_engine!(kind, relaxed, (Store, options) => Store::is_made(url, &options).await)
 }
@@ -202,7 +213,7 @@ async fn open_server(
     url: &str,
     relaxed: bool,
 ) -> Result<Arc<dyn MetaStore>, StoreError> {
-    #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis")))]
+    #[cfg(not(any(feature = "postgres", feature = "mysql", feature = "redis", feature = "etcd")))]
     let _ = (url, relaxed);
     with_server_engine!(kind, relaxed, (Store, options) => {
         let store: Arc<dyn MetaStore> = Arc::new(Store::open(url, options).await?);
@@ -231,6 +242,7 @@ fn missing_feature(place: &MetaPlace) -> Option<&'static str> {
             ServerKind::Postgres => ("postgres", cfg!(feature = "postgres")),
             ServerKind::Mysql => ("mysql", cfg!(feature = "mysql")),
             ServerKind::Redis => ("redis", cfg!(feature = "redis")),
+            ServerKind::Etcd => ("etcd", cfg!(feature = "etcd")),
         },
     };
     (!is_built).then_some(feature)

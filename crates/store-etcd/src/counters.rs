@@ -23,9 +23,6 @@ use crate::error::garbled;
 use crate::keys::{CellKind, Instance, Keys};
 use crate::rpc::{Compare, KeyValue, Step};
 
-/// Number of counters whose cells this process remembers.
-const REMEMBERED: usize = 100_000;
-
 /// A reader that finds more cells of one counter than this folds them.
 pub(crate) const CELLS_MAX: usize = 8;
 
@@ -117,8 +114,8 @@ pub(crate) struct OwnCells {
 }
 
 impl OwnCells {
-    pub(crate) fn new(instance: Instance) -> OwnCells {
-        OwnCells { instance, remembered: Cache::new(REMEMBERED) }
+    pub(crate) fn new(instance: Instance, remembered: usize) -> OwnCells {
+        OwnCells { instance, remembered: Cache::new(remembered) }
     }
 
     /// Adds the writes that apply a change to a counter without reading it. Returns false if that

@@ -161,6 +161,20 @@ async fn last_change(shared: &Shared) -> Result<(i64, i64), StoreError> {
     Ok((changed, answer.header.map_or(0, |header| header.revision)))
 }
 
+/// Returns the revision of the last change of the feed's key. If the watch has delivered a later
+/// one, the store was restored to an earlier state: the feed begins anew.
+async fn checked_change(shared: &Shared) -> Result<i64, StoreError> {
+    // Read first: the watch may deliver another change during the question.
+    let delivered = shared.feed.ring().last;
+    let (changed, revision) = last_change(shared).await?;
+    if changed < delivered {
+        tracing::warn!(revision, delivered, "etcd was restored to an earlier revision");
+        shared.feed.begin(changed);
+        shared.feed.again.notify_one();
+    }
+    Ok(changed)
+}
+
 /// Begins the feed at the present revision.
 pub(crate) async fn begin(shared: &Shared) -> Result<(), StoreError> {
     let (changed, _) = last_change(shared).await?;
@@ -174,7 +188,7 @@ pub(crate) async fn changes(
     since: Option<&Position>,
 ) -> Result<Changes, StoreError> {
     let feed = &shared.feed;
-    let (changed, _) = last_change(shared).await?;
+    let changed = checked_change(shared).await?;
     let Some(since) = since else {
         return Ok(Changes::Notified { keys: Vec::new(), next: feed.position(changed) });
     };
@@ -237,6 +251,7 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
 
 /// Opens one watch, and takes entries until it ends.
 async fn watch_once(shared: &Shared) -> Result<(), StoreError> {
+    checked_change(shared).await?;
     let start_revision = shared.feed.ring().last + 1;
     let create = WatchCreate { key: shared.keys.feed(), start_revision };
     let first = WatchRequest { create: Some(create) };

@@ -66,6 +66,23 @@ pub struct EtcdStore {
     shared: Arc<Shared>,
 }
 
+/// The options of opening a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EtcdOptions {
+    /// Number of counters whose cells this process remembers. A commit that changes another counter
+    /// may take two round trips.
+    pub counters_remembered: usize,
+    /// Number of records whose targets this process remembers. A read that follows another record
+    /// takes two round trips.
+    pub targets_remembered: usize,
+}
+
+impl Default for EtcdOptions {
+    fn default() -> EtcdOptions {
+        EtcdOptions { counters_remembered: 100_000, targets_remembered: 100_000 }
+    }
+}
+
 impl EtcdStore {
     /// Opens the store that a URL names, and creates it if it does not exist.
     ///
@@ -74,7 +91,7 @@ impl EtcdStore {
     /// version that can lose consistency, or allows smaller transactions than this engine needs.
     /// [`StoreErrorKind::Corrupt`] if the store has another format. [`StoreErrorKind::Malformed`]
     /// if the URL cannot be parsed. No error contains a password.
-    pub async fn open(url: &str) -> Result<EtcdStore, StoreError> {
+    pub async fn open(url: &str, options: EtcdOptions) -> Result<EtcdStore, StoreError> {
         let address = address::parse(url)?;
         let (members, keys) = (Members::new(&address)?, Keys::new(&address.name));
         open::check(&members, &keys).await?;
@@ -82,10 +99,10 @@ impl EtcdStore {
         let shared = Arc::new_cyclic(|this| Shared {
             members,
             keys,
-            cells: OwnCells::new(rand::random()),
+            cells: OwnCells::new(rand::random(), options.counters_remembered),
             counting: Mutex::default(),
             folding: Mutex::default(),
-            guesses: Guesses::new(),
+            guesses: Guesses::new(options.targets_remembered),
             feed: Feed::new(id),
             shortage: Shortage::default(),
             quota: address.quota,
@@ -104,11 +121,17 @@ impl EtcdStore {
     ///
     /// # Errors
     /// Fails like [`EtcdStore::open`].
-    pub async fn is_made(url: &str) -> Result<bool, StoreError> {
+    pub async fn is_made(url: &str, _options: &EtcdOptions) -> Result<bool, StoreError> {
         let address = address::parse(url)?;
         let (members, keys) = (Members::new(&address)?, Keys::new(&address.name));
         open::check(&members, &keys).await?;
         Ok(open::id(&members, &keys).await?.is_some())
+    }
+
+    /// Returns the number of requests that calls of this store have sent so far. Each is one round
+    /// trip. The watch of the change feed and the checks of the members do not count.
+    pub fn requests(&self) -> u64 {
+        self.shared.members.requests()
     }
 
     fn check_open(&self) -> Result<(), StoreError> {

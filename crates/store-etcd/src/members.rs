@@ -8,7 +8,7 @@
 //! For example, if the machine of the leader stops, reads go on after a second at another member,
 //! and a commit in flight has an unknown outcome after [`COMMIT_DEADLINE`].
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
@@ -55,6 +55,9 @@ const SOLE_COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 /// Limit of the time in which members answer the question for their state.
 const STATUS_DEADLINE: Duration = Duration::from_secs(1);
 
+/// The same, while a failed request waits for the choice of another member.
+const CHOICE_DEADLINE: Duration = Duration::from_millis(300);
+
 /// Interval of the pings on a connection. Members close a connection that pings more often than
 /// their `--grpc-keepalive-min-time`, 5 seconds by default.
 const PING_EVERY: Duration = Duration::from_secs(10);
@@ -84,6 +87,8 @@ pub(crate) struct Members {
     token: RwLock<Option<MetadataValue<Ascii>>>,
     /// Held by the task that chooses a member, so that many failed requests choose once.
     choosing: Mutex<()>,
+    /// Number of requests of calls, without checks of members and watches.
+    requests: AtomicU64,
 }
 
 impl Members {
@@ -111,7 +116,13 @@ impl Members {
             credentials: address.credentials.clone(),
             token: RwLock::default(),
             choosing: Mutex::default(),
+            requests: AtomicU64::new(0),
         })
+    }
+
+    /// Returns the number of requests that calls have sent so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     fn chosen(&self) -> usize {
@@ -209,6 +220,7 @@ impl Members {
             if tries.is_empty() || started < count {
                 let index = (first + started) % count;
                 started += 1;
+                self.requests.fetch_add(1, Ordering::Relaxed);
                 tries.push(async move { (index, self.send(index, path, message).await) });
             }
             let wait = if started < count { HEDGE } else { READ_DEADLINE };
@@ -235,6 +247,7 @@ impl Members {
         let deadline = if self.list.len() > 1 { COMMIT_DEADLINE } else { SOLE_COMMIT_DEADLINE };
         loop {
             let chosen = self.chosen();
+            self.requests.fetch_add(1, Ordering::Relaxed);
             let Ok(answer) = timeout(deadline, self.send(chosen, TXN, txn)).await else {
                 self.choose(chosen).await;
                 let late = format!("no answer of {} in {deadline:?}", self.list[chosen].url);
@@ -257,10 +270,14 @@ impl Members {
 
     /// Asks all members for their state at the same time.
     pub(crate) async fn statuses(&self) -> Vec<(&str, Result<StatusAnswer, Status>)> {
+        self.statuses_within(STATUS_DEADLINE).await
+    }
+
+    async fn statuses_within(&self, limit: Duration) -> Vec<(&str, Result<StatusAnswer, Status>)> {
         let ask = async |index: usize| {
             let asked = self.send(index, STATUS, &StatusRequest {});
-            let late = |_| Status::deadline_exceeded(format!("no answer in {STATUS_DEADLINE:?}"));
-            let answer = timeout(STATUS_DEADLINE, asked).await.map_err(late).flatten();
+            let late = |_| Status::deadline_exceeded(format!("no answer in {limit:?}"));
+            let answer = timeout(limit, asked).await.map_err(late).flatten();
             (&*self.list[index].url, answer)
         };
         join_all((0..self.list.len()).map(ask)).await
@@ -289,7 +306,7 @@ impl Members {
         if self.chosen() != failed {
             return;
         }
-        let statuses = self.statuses().await;
+        let statuses = self.statuses_within(CHOICE_DEADLINE).await;
         if !self.choose_by(&statuses) {
             self.chosen.store((failed + 1) % self.list.len(), Ordering::SeqCst);
         }

@@ -22,9 +22,6 @@ use crate::error::garbled;
 use crate::rpc::{KeyValue, Range, Step, TXN, Txn, TxnAnswer};
 use crate::shared::Shared;
 
-/// Number of records whose last targets this process remembers.
-const GUESSES: usize = 100_000;
-
 /// Number of targets in one request. More targets go in several requests at the same time.
 const TARGETS: usize = 512;
 
@@ -35,8 +32,8 @@ const DOING: &str = "reading from etcd";
 pub(crate) struct Guesses(Cache<Key, Key>);
 
 impl Guesses {
-    pub(crate) fn new() -> Guesses {
-        Guesses(Cache::new(GUESSES))
+    pub(crate) fn new(remembered: usize) -> Guesses {
+        Guesses(Cache::new(remembered))
     }
 }
 

@@ -23,11 +23,14 @@ pub(crate) enum Engine {
     Mysql,
     /// Redis.
     Redis,
+    /// etcd.
+    Etcd,
 }
 
 impl Engine {
     /// All engines, in the order in which they run.
-    pub(crate) const ALL: [Self; 4] = [Self::Sqlite, Self::Postgres, Self::Mysql, Self::Redis];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Sqlite, Self::Postgres, Self::Mysql, Self::Redis, Self::Etcd];
 
     /// The name in `--engine NAME` and in the names of steps. The engine's crate is `store-NAME`.
     pub(crate) fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl Engine {
             Self::Postgres => "postgres",
             Self::Mysql => "mysql",
             Self::Redis => "redis",
+            Self::Etcd => "etcd",
         }
     }
 
@@ -54,6 +58,7 @@ impl Engine {
             }
             Self::Mysql => needed(databases::Engine::Mysql, "mariadb-server", "ASHLAR_TEST_MYSQL"),
             Self::Redis => needed(databases::Engine::Redis, "redis-server", "ASHLAR_TEST_REDIS"),
+            Self::Etcd => needed(databases::Engine::Etcd, "etcd-server", "ASHLAR_TEST_ETCD"),
         }
     }
 }

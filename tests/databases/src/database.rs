@@ -56,7 +56,7 @@ impl Database {
         database
     }
 
-    fn place(engine: Engine, parent: &Path) -> Database {
+    pub(crate) fn place(engine: Engine, parent: &Path) -> Database {
         let folder = TempDir::with_prefix_in("ashlar-database-", parent);
         let folder = folder.expect("a folder for a database");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -109,8 +109,23 @@ impl Database {
     ///
     /// If it runs already, or does not answer in time.
     pub fn restart(&mut self) {
+        self.restart_without_waiting();
+        self.wait_until_ready();
+    }
+
+    /// Starts the server again on the same data, and does not wait for it. For settings with which
+    /// this crate cannot ask the server.
+    ///
+    /// # Panics
+    ///
+    /// If it runs already.
+    pub fn restart_without_waiting(&mut self) {
         assert!(self.child.is_none(), "it runs already");
         self.child = Some(self.launch());
+    }
+
+    /// Waits until the server answers. Starts it again if it ends before.
+    pub(crate) fn wait_until_ready(&mut self) {
         let limit = Instant::now() + PATIENCE;
         while !self.engine.ready(self.address) {
             let ended = self.child.as_mut().map(|child| child.try_wait().expect("a child"));

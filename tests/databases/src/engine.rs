@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::etcd;
 use crate::program::{find, program, run, succeeds};
 
 /// Number of PostgreSQL's log files that are preallocated: 384 MiB.
@@ -27,11 +28,13 @@ pub enum Engine {
     Mysql,
     /// Redis.
     Redis,
+    /// One member of etcd.
+    Etcd,
 }
 
 impl Engine {
     /// All kinds of servers.
-    pub const ALL: [Engine; 3] = [Engine::Postgres, Engine::Mysql, Engine::Redis];
+    pub const ALL: [Engine; 4] = [Engine::Postgres, Engine::Mysql, Engine::Redis, Engine::Etcd];
 
     /// Returns the programs that must be installed.
     pub(crate) fn programs(self) -> &'static [&'static str] {
@@ -39,6 +42,7 @@ impl Engine {
             Engine::Postgres => &["setpriv", "initdb", "pg_basebackup", "postgres", "psql"],
             Engine::Mysql => &["setpriv", "mariadb-install-db", "mariadbd", "mariadb"],
             Engine::Redis => &["setpriv", "redis-server"],
+            Engine::Etcd => &["setpriv", "etcd", "etcdctl"],
         }
     }
 
@@ -93,7 +97,7 @@ impl Engine {
                 command.arg("--auth-root-authentication-method=normal");
                 run(command);
             }
-            Engine::Redis => {}
+            Engine::Redis | Engine::Etcd => {}
         }
     }
 
@@ -142,6 +146,11 @@ impl Engine {
                 command.arg("--dir").arg(folder);
                 command
             }
+            Engine::Etcd => {
+                let mut command = self.as_user("etcd");
+                etcd::sole_member(&mut command, folder, address);
+                command
+            }
         }
     }
 
@@ -151,6 +160,7 @@ impl Engine {
             Engine::Postgres => succeeds(postgres(address, "select 1")),
             Engine::Mysql => succeeds(mariadb(address, "select 1")),
             Engine::Redis => ping(address).is_some_and(|answer| answer.starts_with(b"+PONG")),
+            Engine::Etcd => etcd::is_healthy(address),
         }
     }
 
@@ -158,7 +168,7 @@ impl Engine {
     pub(crate) fn prepare_log(self, address: SocketAddr) {
         match self {
             Engine::Postgres => fill_log(address),
-            Engine::Mysql | Engine::Redis => {}
+            Engine::Mysql | Engine::Redis | Engine::Etcd => {}
         }
     }
 
@@ -167,6 +177,7 @@ impl Engine {
             Engine::Postgres => format!("postgres://postgres@{address}/postgres"),
             Engine::Mysql => format!("mysql://root@{address}/mysql"),
             Engine::Redis => format!("redis://{address}/"),
+            Engine::Etcd => format!("etcd://{address}/"),
         }
     }
 
@@ -181,6 +192,7 @@ impl Engine {
                 format!("mysql://root@{address}/{name}")
             }
             Engine::Redis => format!("redis://{address}/?prefix={name}"),
+            Engine::Etcd => format!("etcd://{address}/{name}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! PostgreSQL, MariaDB and Redis as processes that tests start, kill, pause and restart.
+//! PostgreSQL, MariaDB, Redis and etcd as processes that tests start, kill, pause and restart.
 //!
 //! Each server has a free port of this machine and its own temporary folder. Its settings make an
 //! acknowledged commit durable. It ends with the value that owns it, or with the process that
@@ -10,10 +10,12 @@
 mod database;
 mod descendants;
 mod engine;
+mod etcd;
 mod past;
 mod program;
 mod replica;
 
 pub use database::Database;
 pub use engine::Engine;
+pub use etcd::EtcdCluster;
 pub use past::Past;

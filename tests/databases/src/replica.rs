@@ -43,6 +43,8 @@ pub(crate) fn follow(engine: Engine, address: SocketAddr, primary: SocketAddr) {
             let wait = format!("select master_gtid_wait('{position}', {})", PATIENCE.as_secs());
             assert_eq!(told(address, &wait), "0", "{address} does not follow {primary}");
         }
+        // Members of etcd are equal: there is no replica.
+        Engine::Etcd => panic!("etcd has members and no replicas"),
         Engine::Redis => {
             let answer = ask(address, &format!("REPLICAOF {ip} {port}"));
             assert!(answer.is_some_and(|answer| answer.starts_with(b"+OK")), "REPLICAOF");

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use databases::{Database, Engine};
+use databases::{Database, Engine, EtcdCluster};
 
 #[test]
 fn servers_start_die_and_start_again() {
@@ -37,7 +37,9 @@ fn servers_start_die_and_start_again() {
 
 #[test]
 fn replicas_follow_and_settings_are_applied() {
-    for engine in Engine::ALL.into_iter().filter(|engine| Database::installed(*engine)) {
+    // etcd has no replicas: all members of a cluster take writes.
+    let engines = [Engine::Postgres, Engine::Mysql, Engine::Redis];
+    for engine in engines.into_iter().filter(|engine| Database::installed(*engine)) {
         let primary = Database::start(engine);
         primary.fresh("before");
         let mut replica = Database::replica(&primary);
@@ -47,6 +49,7 @@ fn replicas_follow_and_settings_are_applied() {
             Engine::Postgres => &["-c", "cluster_name=told"],
             Engine::Mysql => &["--report-host=told"],
             Engine::Redis => &["--logfile", "told"],
+            Engine::Etcd => unreachable!("it is not in the list"),
         });
         replica.restart();
         let told = replica.processes().iter().any(|pid| {
@@ -76,6 +79,11 @@ fn a_log_is_preallocated_and_kept() {
 
 /// Creates a name. Returns true if it did not exist before.
 fn is_new(database: &Database, name: &str) -> bool {
+    if database.engine() == Engine::Etcd {
+        let is_absent = database.etcdctl(&["get", name]).is_empty();
+        database.etcdctl(&["put", name, "1"]);
+        return is_absent;
+    }
     if database.engine() != Engine::Redis {
         let make = std::panic::AssertUnwindSafe(|| database.fresh(name));
         return std::panic::catch_unwind(make).is_ok();
@@ -115,4 +123,23 @@ fn is_alive(pid: u32) -> bool {
     status.is_ok_and(|status| {
         !status.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
     })
+}
+
+#[test]
+fn a_cluster_of_etcd_elects_another_leader() {
+    if !Database::installed(Engine::Etcd) {
+        // `servers_start_die_and_start_again` reports that etcd is missing.
+        return;
+    }
+    let mut cluster = EtcdCluster::start();
+    let first = cluster.leader();
+    cluster.kill(first);
+    let (second, _) = cluster.next_leader(first);
+    assert_ne!(first, second);
+    cluster.restart(first);
+    cluster.freeze(second, true);
+    let (third, passed) = cluster.next_leader(second);
+    assert_ne!(second, third);
+    assert!(passed < Duration::from_secs(20), "{passed:?}");
+    cluster.freeze(second, false);
 }

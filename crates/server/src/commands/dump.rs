@@ -206,6 +206,11 @@ fn refusal(doing: &str, place: &MetaPlace, error: &DumpError) -> Problem {
             ServerKind::Redis => {
                 "delete the keys with its prefix, or give another prefix".to_owned()
             }
+            ServerKind::Etcd => {
+                "delete the keys that begin with its name (etcdctl del --prefix NAME/), or give \
+                 another name"
+                    .to_owned()
+            }
         },
     };
     let problem = Problem::new(doing, error);

@@ -84,7 +84,8 @@ options! {
     /// The stores of a volume, and the log. Every command that opens a volume has these options.
     group Common {
         /// The metadata store: sqlite:PATH, postgres://USER@HOST:PORT,…/DATABASE,
-        /// mysql://USER@HOST:PORT,…/DATABASE, redis://HOST:PORT/?prefix=NAME, or memory:
+        /// mysql://USER@HOST:PORT,…/DATABASE, redis://HOST:PORT/?prefix=NAME,
+        /// etcd://HOST:PORT,…/NAME, or memory:
         /// [default: sqlite:DATA_DIR/meta.db]
         #[arg(value_name = "URL", global = true)]
         meta: String = "ASHLAR_META",

@@ -31,14 +31,16 @@ pub(crate) enum ServerKind {
     Mysql,
     /// Redis or Valkey.
     Redis,
+    /// etcd.
+    Etcd,
 }
 
 impl ServerKind {
     /// Returns the reason why a URL of this kind cannot name several hosts, or `None` if it can.
     fn one_host_only(self) -> Option<&'static str> {
         match self {
-            // The engine finds the primary among them.
-            ServerKind::Postgres | ServerKind::Mysql => None,
+            // The engine finds the primary among them, or a member that answers.
+            ServerKind::Postgres | ServerKind::Mysql | ServerKind::Etcd => None,
             ServerKind::Redis => Some(
                 "a URL of this scheme names one server; redis+sentinel:// names several Sentinels, \
                  which know the master",
@@ -79,7 +81,8 @@ pub(crate) struct BucketPlace {
 
 /// The remedy for an invalid URL of a metadata store.
 const META_FORMS: &str = "--meta takes sqlite:PATH, postgres://USER@HOST:PORT,…/DATABASE, \
-     mysql://USER@HOST:PORT,…/DATABASE, redis://HOST:PORT/?prefix=NAME or memory:";
+     mysql://USER@HOST:PORT,…/DATABASE, redis://HOST:PORT/?prefix=NAME, \
+     etcd://HOST:PORT,…/NAME or memory:";
 /// The remedy for an invalid URL of a block store.
 const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
      s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION";
@@ -108,6 +111,7 @@ impl MetaPlace {
             Some(("postgres" | "postgresql", _)) => server(ServerKind::Postgres, url),
             Some(("mysql" | "mariadb", _)) => server(ServerKind::Mysql, url),
             Some(("redis" | "rediss", _)) => server(ServerKind::Redis, url),
+            Some(("etcd" | "etcds", _)) => server(ServerKind::Etcd, url),
             _ => Err(problem("the scheme is not known".to_owned())),
         }
     }
@@ -131,9 +135,11 @@ impl ServerPlace {
         {
             return Err(why.to_owned());
         }
-        // Redis has a default database. PostgreSQL and MySQL need the name of one.
-        let named = !url.path().trim_matches('/').is_empty();
-        if !named && kind != ServerKind::Redis {
+        let has_default = match kind {
+            ServerKind::Postgres | ServerKind::Mysql => false,
+            ServerKind::Redis | ServerKind::Etcd => true,
+        };
+        if url.path().trim_matches('/').is_empty() && !has_default {
             return Err("the URL has no database".to_owned());
         }
         Ok(ServerPlace { kind, hosts })
@@ -254,8 +260,9 @@ fn shown(url: &str) -> String {
 }
 
 /// Schemes that errors may show. Any other text before a colon may be an access key.
-const SCHEMES: [&str; 14] = [
+const SCHEMES: [&str; 15] = [
     "etcd",
+    "etcds",
     "file",
     "http",
     "https",

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use databases::{Database, Engine};
 use store::StoreError;
+use store_etcd::{EtcdOptions, EtcdStore};
 use store_mysql::{MysqlOptions, MysqlStore};
 use store_postgres::{PostgresOptions, PostgresStore};
 use store_redis::{RedisOptions, RedisStore};
@@ -19,6 +20,7 @@ fn is_made(engine: Engine, url: &str) -> bool {
             Engine::Postgres => PostgresStore::is_made(url, &PostgresOptions::default()).await,
             Engine::Mysql => MysqlStore::is_made(url, &MysqlOptions::default()).await,
             Engine::Redis => RedisStore::is_made(url, &RedisOptions::default()).await,
+            Engine::Etcd => EtcdStore::is_made(url, &EtcdOptions::default()).await,
         }
     });
     found.expect("the server answers")
@@ -26,7 +28,7 @@ fn is_made(engine: Engine, url: &str) -> bool {
 
 #[test]
 fn commands_and_mounts_create_no_tables_in_a_database_without_a_volume() {
-    for engine in [Engine::Postgres, Engine::Mysql, Engine::Redis] {
+    for engine in Engine::ALL {
         if !Database::installed(engine) {
             continue;
         }

@@ -51,7 +51,7 @@ fn revision(writes: &CounterWrites) -> Option<i64> {
 
 #[test]
 fn an_addition_builds_on_the_cell_that_this_process_has_written() {
-    let (keys, own) = (Keys::new("n"), OwnCells::new([1; 8]));
+    let (keys, own) = (Keys::new("n"), OwnCells::new([1; 8], 10));
     let add = CounterChange::By { add: 3, floor: None };
     let mut writes = CounterWrites::default();
     assert!(own.change(&keys, &counter(), add, &mut writes));
@@ -64,7 +64,7 @@ fn an_addition_builds_on_the_cell_that_this_process_has_written() {
 
 #[test]
 fn a_fold_forgets_the_own_cell() {
-    let (keys, own) = (Keys::new("n"), OwnCells::new([1; 8]));
+    let (keys, own) = (Keys::new("n"), OwnCells::new([1; 8], 10));
     let add = CounterChange::By { add: 3, floor: None };
     let mut writes = CounterWrites::default();
     own.change(&keys, &counter(), add, &mut writes);
@@ -81,7 +81,7 @@ fn a_fold_forgets_the_own_cell() {
 
 #[test]
 fn both_an_addition_and_a_maximum_need_the_value() {
-    let (keys, own) = (Keys::new("n"), OwnCells::new([1; 8]));
+    let (keys, own) = (Keys::new("n"), OwnCells::new([1; 8], 10));
     let both = CounterChange::By { add: 3, floor: Some(9) };
     assert!(!own.change(&keys, &counter(), both, &mut CounterWrites::default()));
 }

@@ -4,5 +4,10 @@
 //! (`etcd://127.0.0.1:PORT/`). The others start members of their own. Without them these tests print
 //! a message and pass, unless `ASHLAR_TEST_REQUIRE_SERVICES=1`.
 
+mod calls;
 mod conformance;
+mod counting;
+mod members;
+mod opening;
 mod server;
+mod trips;

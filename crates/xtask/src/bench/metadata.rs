@@ -52,6 +52,9 @@ impl<'a> Metadata<'a> {
             (Engine::Mysql, Some(server)) => {
                 SizeSource::Folder(server.folder().join("data").join(name))
             }
+            (Engine::Etcd, Some(server)) => {
+                SizeSource::Folder(server.folder().join("data/member/snap"))
+            }
             (_, Some(server)) => SizeSource::Memory(server.address()),
             (_, None) => {
                 SizeSource::File(place.strip_prefix("sqlite:").context("a file has a path")?.into())

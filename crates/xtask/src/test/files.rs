@@ -105,7 +105,7 @@ fn cells(
         let is_taken = |suite: &&str| match (engine, drawn) {
             (_, None) => true,
             (Engine::Sqlite, Some(_)) => !SUITES_OF_MINUTES.contains(suite),
-            (Engine::Postgres | Engine::Mysql | Engine::Redis, Some(drawn)) => {
+            (Engine::Postgres | Engine::Mysql | Engine::Redis | Engine::Etcd, Some(drawn)) => {
                 SUITES_ON_EACH_ENGINE.contains(suite)
                     || engine == drawn && SUITES_ON_THE_DRAWN_ENGINE.contains(suite)
             }

@@ -41,6 +41,11 @@ macro_rules! on_each_engine {
                 fn redis() {
                     super::$test(Engine::Redis);
                 }
+
+                #[test]
+                fn etcd() {
+                    super::$test(Engine::Etcd);
+                }
             }
         )+
     };
@@ -66,6 +71,11 @@ macro_rules! on_each_server {
                 #[test]
                 fn redis() {
                     super::$test(Engine::Redis);
+                }
+
+                #[test]
+                fn etcd() {
+                    super::$test(Engine::Etcd);
                 }
             }
         )+
@@ -112,7 +122,7 @@ macro_rules! on_servers_together {
                 fn servers_together() {
                     let test = super::$test;
                     std::thread::scope(|scope| {
-                        for engine in [Engine::Postgres, Engine::Mysql, Engine::Redis] {
+                        for engine in [Engine::Postgres, Engine::Mysql, Engine::Redis, Engine::Etcd] {
                             scope.spawn(move || test(engine));
                         }
                     });
@@ -134,10 +144,12 @@ pub(crate) enum Engine {
     Postgres,
     Mysql,
     Redis,
+    Etcd,
 }
 
 impl Engine {
-    const ALL: [Engine; 4] = [Engine::Sqlite, Engine::Postgres, Engine::Mysql, Engine::Redis];
+    const ALL: [Engine; 5] =
+        [Engine::Sqlite, Engine::Postgres, Engine::Mysql, Engine::Redis, Engine::Etcd];
 
     /// Returns the drawn engine of this run.
     pub(crate) fn drawn() -> Engine {
@@ -150,7 +162,7 @@ impl Engine {
     pub(crate) fn drawn_server() -> Engine {
         match Engine::drawn() {
             Engine::Sqlite => Engine::Redis,
-            server @ (Engine::Postgres | Engine::Mysql | Engine::Redis) => server,
+            server @ (Engine::Postgres | Engine::Mysql | Engine::Redis | Engine::Etcd) => server,
         }
     }
 
@@ -160,6 +172,7 @@ impl Engine {
             Engine::Postgres => "postgres",
             Engine::Mysql => "mysql",
             Engine::Redis => "redis",
+            Engine::Etcd => "etcd",
         }
     }
 
@@ -169,6 +182,7 @@ impl Engine {
             Engine::Postgres => Some(databases::Engine::Postgres),
             Engine::Mysql => Some(databases::Engine::Mysql),
             Engine::Redis => Some(databases::Engine::Redis),
+            Engine::Etcd => Some(databases::Engine::Etcd),
         }
     }
 

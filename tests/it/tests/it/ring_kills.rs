@@ -203,7 +203,7 @@ impl Volume {
                 let store = SqliteStore::open(&self.setup().meta_file(), options).await;
                 Arc::new(store.expect("the store opens"))
             }
-            server @ (Engine::Postgres | Engine::Mysql | Engine::Redis) => {
+            server @ (Engine::Postgres | Engine::Mysql | Engine::Redis | Engine::Etcd) => {
                 driver::store(server, self.fleet.url(), &self.setup().folder).await
             }
         }

@@ -23,7 +23,7 @@
 //! | variable | default | meaning |
 //! |---|---|---|
 //! | `ASHLAR_TEST_SEED` | a new one for each run | the seed of loads that print their seed |
-//! | `ASHLAR_TEST_ENGINES` | all installed | engines to test: `sqlite,postgres,mysql,redis` |
+//! | `ASHLAR_TEST_ENGINES` | all installed | engines to test: `sqlite,postgres,mysql,redis,etcd` |
 //! | `ASHLAR_TEST_DRAWN` | `sqlite` | the engine of tests that run on one engine in each run |
 //!
 //! `ASHLAR_BIN` names another build of the program, such as an optimized one.
@@ -129,7 +129,7 @@ pub(crate) fn is_wanted(engine: &str) -> bool {
     let wanted = wanted.to_string_lossy();
     let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
     for name in &wanted {
-        let known = ["sqlite", "postgres", "mysql", "redis"].contains(name);
+        let known = ["sqlite", "postgres", "mysql", "redis", "etcd"].contains(name);
         assert!(known, "ASHLAR_TEST_ENGINES names {name:?}, which is no engine");
     }
     wanted.is_empty() || wanted.contains(&engine)

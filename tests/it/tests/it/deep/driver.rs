@@ -11,6 +11,7 @@ use maintained::MaintainedVolume;
 use md5::{Digest as _, Md5};
 use record::{ObjectHeaders, Tag};
 use store::MetaStore;
+use store_etcd::{EtcdOptions, EtcdStore};
 use store_mysql::{MysqlOptions, MysqlStore};
 use store_postgres::{PostgresOptions, PostgresStore};
 use store_redis::{RedisOptions, RedisStore};
@@ -49,6 +50,10 @@ pub(crate) async fn store(engine: Engine, url: Option<&str>, folder: &Path) -> A
         Engine::Redis => {
             let options = RedisOptions::default();
             Arc::new(RedisStore::open(url, options).await.expect("a store"))
+        }
+        Engine::Etcd => {
+            let options = EtcdOptions::default();
+            Arc::new(EtcdStore::open(url, options).await.expect("a store"))
         }
     }
 }

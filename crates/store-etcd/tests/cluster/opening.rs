@@ -1,0 +1,138 @@
+//! Members and URLs that are refused, users, and TLS.
+
+use databases::{Database, Engine};
+use store::StoreErrorKind;
+use store_etcd::{EtcdOptions, EtcdStore};
+use tempfile::TempDir;
+
+use crate::calls::{key, put, record, write};
+use crate::server;
+
+async fn refused(url: &str) -> store::StoreError {
+    EtcdStore::open(url, EtcdOptions::default()).await.expect_err("it is refused")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_with_unfit_flags_is_refused_with_the_remedy() {
+    if !server::can_start() {
+        return;
+    }
+    for flag in ["--max-txn-ops=128", "--max-request-bytes=1572864"] {
+        let mut member = Database::start(Engine::Etcd);
+        member.kill();
+        member.set(&[flag]);
+        member.restart();
+        let error = refused(&member.fresh("volume")).await;
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+        let text = error.to_string();
+        assert!(text.contains("--max-txn-ops=8448 --max-request-bytes=10485760"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_do_not_answer_are_all_named() {
+    if !server::can_start() {
+        return;
+    }
+    let mut member = Database::start(Engine::Etcd);
+    let address = member.address().to_string();
+    let both = format!("etcd://127.0.0.1:9,{address}/volume");
+    // The first member is away, and the second one serves.
+    let store = server::open(&both).await;
+    write(&store, [put(key(1, "a"), "x")]).await;
+    assert!(EtcdStore::is_made(&both, &EtcdOptions::default()).await.expect("an answer"));
+    let other = format!("etcd://{address}/other");
+    assert!(!EtcdStore::is_made(&other, &EtcdOptions::default()).await.expect("an answer"));
+    member.kill();
+    let text = refused(&both).await.to_string();
+    assert!(text.contains("127.0.0.1:9") && text.contains(&address), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_needs_a_password_and_a_role() {
+    if !server::can_start() {
+        return;
+    }
+    let member = Database::start(Engine::Etcd);
+    let address = member.address();
+    for command in [
+        &["user", "add", "root:hush"][..],
+        &["user", "grant-role", "root", "root"],
+        &["role", "add", "ashlar"],
+        &["role", "grant-permission", "ashlar", "--prefix=true", "readwrite", "volume/"],
+        &["user", "add", "anna:p/w"],
+        &["user", "grant-role", "anna", "ashlar"],
+        &["auth", "enable"],
+    ] {
+        member.etcdctl(command);
+    }
+    let store = server::open(&format!("etcd://anna:p%2Fw@{address}/volume")).await;
+    write(&store, [put(key(1, "a"), "x")]).await;
+    assert!(record(&store, key(1, "a")).await.is_some());
+    // A change of users makes each token old.
+    member.etcdctl(&["--user=root:hush", "user", "add", "other:x"]);
+    write(&store, [put(key(1, "b"), "x")]).await;
+    assert!(record(&store, key(1, "b")).await.is_some());
+    for (url, word) in [
+        (format!("etcd://anna:wrong@{address}/volume"), "password"),
+        (format!("etcd://{address}/volume"), "user name is empty"),
+        (format!("etcd://anna:p%2Fw@{address}/other"), "permission denied"),
+    ] {
+        let text = refused(&url).await.to_string();
+        assert!(text.contains(word), "{url}: {text}");
+        assert!(!text.contains("p/w"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_verifies_the_members_and_this_client() {
+    if !server::can_start() {
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    for name in ["right", "wrong", "client"] {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+        let made = made.expect("a certificate");
+        std::fs::write(path(name), made.cert.pem()).expect("a file");
+        std::fs::write(path(&format!("{name}.key")), made.signing_key.serialize_pem())
+            .expect("a file");
+    }
+    let (right, key_file, client) = (path("right"), path("right.key"), path("client"));
+    let mut member = Database::start(Engine::Etcd);
+    let address = member.address();
+    let listen = format!("https://{address}");
+    member.kill();
+    member.set(&[
+        "--listen-client-urls",
+        &listen,
+        "--advertise-client-urls",
+        &listen,
+        "--cert-file",
+        &right,
+        "--key-file",
+        &key_file,
+        "--client-cert-auth",
+        "--trusted-ca-file",
+        &client,
+    ]);
+    member.restart_without_waiting();
+    let client_key = path("client.key");
+    let url = format!("etcds://{address}/volume?cacert={right}&cert={client}&key={client_key}");
+    let store = server::open_patiently(&url).await;
+    write(&store, [put(key(1, "a"), "x")]).await;
+    assert!(record(&store, key(1, "a")).await.is_some());
+    let wrong = path("wrong");
+    for (url, why) in [
+        (
+            format!("etcds://{address}/volume?cacert={wrong}&cert={client}&key={client_key}"),
+            "certificate",
+        ),
+        (format!("etcds://{address}/volume?cacert={right}"), ""),
+        (format!("etcd://{address}/volume"), ""),
+    ] {
+        let error = refused(&url).await;
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains(why), "{url}: {error}");
+    }
+}
