@@ -1,38 +1,49 @@
-//! Connecting: the URL, and the settings of each connection.
+//! Connecting: the search for the primary, and the settings of each connection.
 //!
-//! For example, `mysql://u:p@db/ashlar?ssl-mode=VERIFY_CA&ssl-ca=/etc/ca.pem` needs a certificate
-//! of that authority.
+//! A URL may name several hosts. A *search* asks all of them side by side, each with the same
+//! deadline, so a host that does not answer takes no time from the others. It waits for all of them,
+//! because the first server that answers may be a former primary (`standing`). A search follows each
+//! broken connection, and each periodic check is one. Between them, new connections go to the
+//! primary that the last search found. For example, of `mysql://u@h1,h2/db` host `h1` dies: the next
+//! call finds its connection broken, asks both hosts, and continues at `h2`, if that one was
+//! promoted.
 
 use std::fmt;
-use std::str::FromStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
 use sqlx::{ConnectOptions, Connection};
 use store::{StoreError, StoreErrorKind};
-use tokio::time::timeout;
-use url::Url;
+use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::address::{Address, Endpoint, endpoints, name_of};
 use crate::error::while_doing;
 use crate::row;
 use crate::script::Script;
-use crate::server::{self, Flavour, Settings, Standing};
+use crate::server::{self, Flavour, Settings};
+use crate::standing::Standing;
 
 /// Limit of the time to connect, with TLS, authentication and settings.
 const CONNECT_WAIT: Duration = Duration::from_millis(1_800);
 
+/// How long a connection to the primary of the last search may take before all hosts are asked.
+const HEAD_START: Duration = Duration::from_millis(500);
+
+/// Limit of the time in which each of several hosts answers in a search. It is shorter than the
+/// deadline of a health check, so that the check shows the reason of each host.
+const HOST_WAIT: Duration = Duration::from_millis(1_300);
+
+const _: () = assert!(
+    HEAD_START.as_millis() + HOST_WAIT.as_millis() <= CONNECT_WAIT.as_millis(),
+    "both parts of connecting fit into its limit"
+);
+
 /// Limit of the time to close a connection in good order. Then the socket is dropped.
 const CLOSE_WAIT: Duration = Duration::from_millis(500);
 
-/// The parameter with which the operator confirms that all gateways of the volume use one node of a
-/// cluster: see [`Standing`]. It is `yes` or `no`. `sqlx` does not know it.
-const SINGLE_WRITER: &str = "single_writer";
-
-/// The parameters that `sqlx` reads. [`Connector::new`] refuses all others except
-/// [`SINGLE_WRITER`].
-const PARAMETERS: [&str; 9] = [
-    "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "sslcert", "ssl-key", "sslkey", "socket",
-];
+const DOING: &str = "connecting to the metadata store";
 
 /// Settings of each connection. A statement waits 2 s at most for a lock, lists of keys of any
 /// length are searched in the primary key, and strings are plain bytes.
@@ -93,63 +104,80 @@ impl Link {
     }
 }
 
-/// Makes connections: the address, credentials and checked settings of the server. Its `Debug`
+/// Makes connections: the addresses, credentials and checked settings of the servers. Its `Debug`
 /// shows neither user nor password.
 pub(crate) struct Connector {
-    options: MySqlConnectOptions,
+    address: Address,
     flavour: Flavour,
     has_query_cache: bool,
+    known: Mutex<Known>,
     /// The result of the last check of the server: its risks, and the number of failed checks.
     pub(crate) standing: Standing,
+}
+
+/// The results of earlier checks.
+#[derive(Default)]
+struct Known {
+    /// The primary that the last successful check found.
+    primary: Option<Endpoint>,
+    /// True if no connection to it has failed since.
+    answers: bool,
+    /// Number of addresses that the last search asked.
+    addresses: usize,
+}
+
+/// A server's answer.
+struct Answer {
+    endpoint: Endpoint,
+    link: Link,
+    settings: Settings,
+    /// True if the server applies changes of another one.
+    follows: bool,
+}
+
+/// The reason why a host cannot be used, with its name.
+struct Failure {
+    name: String,
+    why: Why,
+}
+
+enum Why {
+    Late(Duration),
+    Driver(sqlx::Error),
+    Refused(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            Why::Late(limit) => write!(f, "{}: no answer within {limit:?}", self.name),
+            Why::Driver(error) => write!(f, "{}: {error}", self.name),
+            Why::Refused(why) => write!(f, "{}: {why}", self.name),
+        }
+    }
 }
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector")
-            .field("host", &self.options.get_host())
-            .field("port", &self.options.get_port())
-            .field("database", &self.options.get_database())
+            .field("name", &self.address.name)
             .field("flavour", &self.flavour)
             .finish_non_exhaustive()
     }
 }
 
 impl Connector {
-    /// Parses a URL. The server is checked later.
+    /// Parses a URL. The servers are checked later.
     pub(crate) fn new(url: &str, relaxed: bool) -> Result<Connector, StoreError> {
-        // These messages must not contain a part of the URL, which has a password in it.
-        let wrong = |why: &str| {
-            let doing = format!("reading the URL of the metadata store: {why}");
-            StoreError::new(StoreErrorKind::Unavailable, doing)
-        };
-        let parsed = Url::parse(url).map_err(|error| wrong(&error.to_string()))?;
-        if !matches!(parsed.scheme(), "mysql" | "mariadb") {
-            return Err(wrong("it begins with neither mysql:// nor mariadb://"));
-        }
-        let is_known = |name: &str| name == SINGLE_WRITER || PARAMETERS.contains(&name);
-        if parsed.query_pairs().any(|(name, _)| !is_known(&name)) {
-            let known = PARAMETERS.join(", ");
-            return Err(wrong(&format!("a parameter is none of {known}, {SINGLE_WRITER}")));
-        }
-        let single_writer = match parsed.query_pairs().find(|(name, _)| name == SINGLE_WRITER) {
-            None => false,
-            Some((_, value)) if value == "no" => false,
-            Some((_, value)) if value == "yes" => true,
-            Some(_) => return Err(wrong(&format!("{SINGLE_WRITER} is neither yes nor no"))),
-        };
-        let options = MySqlConnectOptions::from_str(&without_single_writer(&parsed))
-            .map_err(|_| wrong("ssl-mode, user, password or database cannot be read"))?;
-        if options.get_database().is_none() {
-            return Err(wrong("it names no database"));
-        }
-        let options = options
-            .disable_statement_logging()
-            .pipes_as_concat(false)
-            .no_engine_substitution(false)
-            .timezone(None)
-            .set_names(false);
-        let standing = Standing::new(relaxed, single_writer);
-        Ok(Connector { options, flavour: Flavour::MariaDb, has_query_cache: false, standing })
+        let address = Address::parse(url)?;
+        let standing = Standing::new(relaxed, address.promises);
+        Ok(Connector {
+            address,
+            flavour: Flavour::MariaDb,
+            has_query_cache: false,
+            known: Mutex::default(),
+            standing,
+        })
     }
 
     /// Sets the facts about the server on which the settings of connections depend.
@@ -157,44 +185,173 @@ impl Connector {
         (self.flavour, self.has_query_cache) = (flavour, has_query_cache);
     }
 
-    /// Makes a connection to a server that passes the checks.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the next connection ask all hosts, because a connection broke.
+    pub(crate) fn broke(&self) {
+        self.known().answers = false;
+    }
+
+    /// Returns the primary that the last search found among several addresses, if no connection
+    /// broke since.
+    fn trusted(&self) -> Option<Endpoint> {
+        let known = self.known();
+        let is_current = known.answers && known.addresses > 1;
+        known.primary.clone().filter(|_| is_current)
+    }
+
+    /// Makes a connection to a primary that passes the checks.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Unavailable`] if there is no connection within [`CONNECT_WAIT`], if the
-    /// server is a replica, or if its settings have risks that the options do not accept.
+    /// [`StoreErrorKind::Unavailable`] if there is no connection within [`CONNECT_WAIT`], if no
+    /// server is a primary, or if its settings have risks that the options do not accept. The error
+    /// has the reason of each host.
     pub(crate) async fn connect(&self, role: Role) -> Result<Link, StoreError> {
         self.connect_and_ask(role).await.map(|(link, _)| link)
     }
 
     /// Makes a connection. Returns it with the server's settings.
     pub(crate) async fn connect_and_ask(&self, role: Role) -> Result<(Link, Settings), StoreError> {
-        const DOING: &str = "connecting to the metadata store";
+        if let Some(endpoint) = self.trusted() {
+            let asked = Box::pin(self.ask(endpoint, role, HEAD_START)).await;
+            // If this fails, the search tells why, for all hosts.
+            if let Ok(found) = Box::pin(self.conclude(vec![asked])).await {
+                return Ok(found);
+            }
+            self.broke();
+        }
+        Box::pin(self.search(role)).await
+    }
+
+    /// Checks all hosts. If the primary has changed, older connections are not used any more.
+    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+        Box::pin(self.search(Role::Opener)).await?.0.close().await;
+        Ok(())
+    }
+
+    /// Asks all hosts side by side, and returns a connection to the primary.
+    async fn search(&self, role: Role) -> Result<(Link, Settings), StoreError> {
+        let hosts = self.address.hosts();
+        let limit = if hosts.len() > 1 { HOST_WAIT } else { CONNECT_WAIT };
+        let asked = hosts.iter().map(|options| self.ask_host(options, role, limit));
+        let answers: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        self.known().addresses = answers.len();
+        self.conclude(answers).await
+    }
+
+    /// Returns the connection to the primary, and closes all others. Remembers what the answers
+    /// show. Fails with the reason of each host if there is no primary that can be used.
+    async fn conclude(
+        &self,
+        answers: Vec<Result<Answer, Failure>>,
+    ) -> Result<(Link, Settings), StoreError> {
+        let (mut failures, mut usable, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        for answer in answers {
+            match answer.map(|answer| {
+                let checked = self.standing.check(&answer.settings, answer.follows);
+                (answer, checked.err())
+            }) {
+                Ok((answer, None)) => usable.push(answer),
+                Ok((answer, Some(why))) => refused.push((answer, why)),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        let settings: Vec<&Settings> = usable.iter().map(|answer| &answer.settings).collect();
+        let reasons = self.standing.compare(&settings);
+        let mut chosen: Option<Answer> = None;
+        let mut unused = Vec::new();
+        for (answer, reason) in usable.into_iter().zip(reasons) {
+            match reason {
+                Some(why) => refused.push((answer, why)),
+                None if chosen.is_none() => chosen = Some(answer),
+                // Another address of the same server.
+                None => unused.push(answer.link),
+            }
+        }
+        self.remember(chosen.as_ref(), &refused);
+        for (answer, why) in refused {
+            failures.push(Failure { name: answer.endpoint.name, why: Why::Refused(why) });
+            unused.push(answer.link);
+        }
+        join_all(unused.into_iter().map(Link::close)).await;
+        chosen
+            .map(|answer| (answer.link, answer.settings))
+            .ok_or_else(|| none(&self.address.name, failures))
+    }
+
+    /// Remembers the primary. If it is refused, no older connection is used any more.
+    fn remember(&self, chosen: Option<&Answer>, refused: &[(Answer, String)]) {
+        let mut known = self.known();
+        if let Some(answer) = chosen {
+            self.standing.record(&answer.settings);
+            known.primary = Some(answer.endpoint.clone());
+            known.answers = true;
+            return;
+        }
+        let is_primary = |(answer, _): &(Answer, String)| match &known.primary {
+            Some(endpoint) => endpoint.name == answer.endpoint.name,
+            None => true,
+        };
+        if refused.iter().any(is_primary) {
+            self.standing.refuse();
+        }
+    }
+
+    /// Asks each address of a host.
+    async fn ask_host(
+        &self,
+        options: &MySqlConnectOptions,
+        role: Role,
+        limit: Duration,
+    ) -> Vec<Result<Answer, Failure>> {
+        let failed = |why| vec![Err(Failure { name: name_of(options), why })];
+        let until = Instant::now() + limit;
+        match timeout_at(until, endpoints(options)).await {
+            Ok(Ok(endpoints)) if endpoints.is_empty() => {
+                failed(Why::Refused("its name has no address".to_owned()))
+            }
+            Ok(Ok(endpoints)) => {
+                let left = until - Instant::now();
+                let asked = endpoints.into_iter().map(|endpoint| self.ask(endpoint, role, left));
+                join_all(asked).await
+            }
+            Ok(Err(error)) => failed(Why::Driver(error.into())),
+            Err(_) => failed(Why::Late(limit)),
+        }
+    }
+
+    /// Connects to a server, and asks it for its role and settings.
+    async fn ask(
+        &self,
+        endpoint: Endpoint,
+        role: Role,
+        limit: Duration,
+    ) -> Result<Answer, Failure> {
         // Read before connecting: if a check fails meanwhile, this connection may lead to the
         // refused server and must count as old.
         let refusals = self.standing.refusals();
-        let connecting = async {
-            let mut connection = self.options.connect().await?;
+        let asking = async {
+            let mut connection = endpoint.options.connect().await?;
             let answers = self.session(role).run(&mut connection).await;
             let answers = answers.map_err(|failure| failure.error)?;
-            let [.., settings, id] = answers.as_slice() else {
+            let [.., settings, figures, id] = &*answers else {
                 return Err(sqlx::Error::RowNotFound);
             };
-            let settings = server::settings(settings)?;
             let id = row::integer(id.rows.first().ok_or(sqlx::Error::RowNotFound)?, 0)?;
+            let settings = server::settings(&[settings, figures])?;
             let follows = server::follows(&mut connection, server::flavour(&settings)).await?;
             Ok((Link { connection, id: id.unsigned_abs(), refusals }, settings, follows))
         };
-        match timeout(CONNECT_WAIT, connecting).await {
-            Ok(done) => {
-                let (link, settings, follows) = done.map_err(while_doing(DOING))?;
-                self.standing.check(&settings, follows)?;
-                Ok((link, settings))
+        let why = match timeout(limit, asking).await {
+            Ok(Ok((link, settings, follows))) => {
+                return Ok(Answer { endpoint, link, settings, follows });
             }
-            Err(_) => {
-                let doing = format!("{DOING}: no answer within {CONNECT_WAIT:?}");
-                Err(StoreError::new(StoreErrorKind::Unavailable, doing))
-            }
-        }
+            Ok(Err(error)) => Why::Driver(error),
+            Err(_) => Why::Late(limit),
+        };
+        Err(Failure { name: endpoint.name, why })
     }
 
     fn session(&self, role: Role) -> Script {
@@ -227,23 +384,30 @@ impl Connector {
                 script.statement(READER_MYSQL);
             }
         }
-        // The last two statements, whose answers `connect_and_ask` takes: the settings and the
+        // The last three statements, whose answers `ask` takes: the settings, the figures and the
         // number of the connection.
         script.statement(server::question());
+        script.statement(server::figures());
         script.statement("SELECT CONNECTION_ID()");
         script
     }
 }
 
-/// Returns the URL without the parameter that `sqlx` does not know.
-fn without_single_writer(url: &Url) -> String {
-    let mut rest = url.clone();
-    rest.set_query(None);
-    let kept: Vec<_> = url.query_pairs().filter(|(name, _)| name != SINGLE_WRITER).collect();
-    if !kept.is_empty() {
-        rest.query_pairs_mut().extend_pairs(kept);
+/// Returns the error of a search that found no primary.
+fn none(name: &str, mut failures: Vec<Failure>) -> StoreError {
+    let unavailable = |doing: String| StoreError::new(StoreErrorKind::Unavailable, doing);
+    if let [_] = &*failures
+        && let Some(failure) = failures.pop()
+    {
+        return match failure.why {
+            Why::Driver(error) => while_doing(DOING)(error),
+            Why::Refused(why) => unavailable(format!("checking the server's settings: {why}")),
+            Why::Late(limit) => unavailable(format!("{DOING}: no answer within {limit:?}")),
+        };
     }
-    rest.into()
+    let reasons: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    let doing = format!("{DOING} at {name}: none of its hosts is a primary that can be used");
+    StoreError::because(StoreErrorKind::Unavailable, doing, reasons.join("; "))
 }
 
 #[cfg(test)]

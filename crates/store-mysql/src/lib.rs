@@ -12,8 +12,14 @@
 //! Made for MariaDB 10.11 and later, with which the tests run. MySQL 8 understands the same
 //! statements, but the tests have not been run with it.
 //!
+//! # URLs
+//! `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, or `…@HOST,HOST:PORT/DATABASE` with the servers of one
+//! database, of which the primary is used; also `mariadb://…`. [`MysqlStore::open`] lists the
+//! parameters.
+//!
 //! This crate knows keys, values and integers, and not their meaning.
 
+mod address;
 mod commit;
 mod connect;
 mod error;
@@ -26,6 +32,7 @@ mod row;
 mod script;
 mod server;
 mod snapshot;
+mod standing;
 mod writes;
 
 use std::sync::Arc;
@@ -92,8 +99,9 @@ impl MysqlStore {
     /// supports it, without verifying the server), `REQUIRED`, `VERIFY_CA` or `VERIFY_IDENTITY`;
     /// `ssl-ca` is a file of root certificates in PEM, used instead of the public ones; `ssl-cert`
     /// and `ssl-key` are the client's own; `socket` is the path of a Unix socket; `single_writer`
-    /// confirms that all gateways use one node of a cluster. Any other parameter is refused. A
-    /// password for MySQL's `caching_sha2_password` is sent only over TLS or a Unix socket.
+    /// confirms that all gateways use one node of a cluster, and excludes a list of hosts;
+    /// `async_standbys=never_promoted` promises that no asynchronous replica takes over. Any other
+    /// parameter is refused. A password for MySQL's `caching_sha2_password` is sent only over TLS or a Unix socket.
     ///
     /// The user needs the rights to read and write the tables, and once to create them. All users
     /// may run `SHOW VARIABLES`.
@@ -135,9 +143,8 @@ impl MysqlStore {
         if self.connector.standing.is_due() {
             let connector = Arc::clone(&self.connector);
             self.commits.spawn(async move {
-                match connector.connect(Role::Opener).await {
-                    Ok(link) => link.close().await,
-                    Err(error) => tracing::warn!(%error, "checking the metadata store"),
+                if let Err(error) = connector.check().await {
+                    tracing::warn!(%error, "checking the metadata store");
                 }
             });
         }

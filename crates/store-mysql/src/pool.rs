@@ -100,6 +100,7 @@ impl PooledConnection<'_> {
         let answers = script.run(&mut self.link.connection).await;
         if answers.as_ref().is_err_and(|failure| error::is_broken(&failure.error)) {
             self.pool.idle().clear();
+            self.pool.connector.broke();
         }
         if answers.as_ref().is_err_and(|failure| error::is_read_only(&failure.error)) {
             // The server still answers reads, possibly with old records.

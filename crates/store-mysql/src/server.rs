@@ -1,28 +1,23 @@
 //! Checks of a server: if it can be used at all, and which risks its settings have.
 //!
-//! Each new connection checks, and from time to time one is made only for this check. A server may
-//! come back with other settings, its settings may change while it runs, or the address may lead to
-//! another server. [`Standing`] has the result of the last check. For example, `sync_binlog = 0` is
-//! a risk: it is refused, or accepted and logged with relaxed durability.
+//! Each new connection checks, and from time to time connections are made only for this check. A
+//! server may come back with other settings, its settings may change while it runs, or the address
+//! may lead to another server. For example, `sync_binlog = 0` is a risk: it is refused, or accepted
+//! and logged with relaxed durability.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnection, MySqlRow};
 use sqlx::{Column, Row};
-use store::{Durability, StoreError, StoreErrorKind};
-use tokio::time::Instant;
 
+use crate::address::Promises;
 use crate::row;
 use crate::script::{PACKET_BYTES_MAX, Script, StatementResult};
 
-/// Interval of the checks of the server.
-const ASK_EVERY: Duration = Duration::from_secs(10);
-
-const SETTINGS: [&str; 21] = [
+const SETTINGS: [&str; 28] = [
     "binlog_format",
+    "gtid_current_pos",
+    "gtid_executed",
     "group_replication_group_name",
     "group_replication_single_primary_mode",
     "hostname",
@@ -36,7 +31,12 @@ const SETTINGS: [&str; 21] = [
     "port",
     "query_cache_type",
     "read_only",
+    "rpl_semi_sync_master_enabled",
+    "rpl_semi_sync_master_wait_point",
+    "rpl_semi_sync_source_enabled",
+    "rpl_semi_sync_source_wait_point",
     "server_id",
+    "server_uuid",
     "super_read_only",
     "sync_binlog",
     "version",
@@ -45,7 +45,12 @@ const SETTINGS: [&str; 21] = [
     "wsrep_provider",
 ];
 
-/// A server's settings by name. Settings that the server does not have are missing.
+/// Figures of the server: MariaDB's number of connected replicas, and the state of semi-synchronous
+/// replication, which is `OFF` after its timeout.
+const FIGURES: [&str; 3] =
+    ["Rpl_semi_sync_master_status", "Rpl_semi_sync_source_status", "Slaves_connected"];
+
+/// A server's settings by name, and its [`FIGURES`]. Settings that the server does not have are missing.
 pub(crate) type Settings = BTreeMap<String, String>;
 
 /// Returns the statement that reads the settings.
@@ -54,12 +59,19 @@ pub(crate) fn question() -> String {
     format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('{names}')")
 }
 
-/// Parses the answer to [`question`].
-pub(crate) fn settings(answer: &StatementResult) -> Result<Settings, sqlx::Error> {
+/// Returns the statement that reads the [`FIGURES`].
+pub(crate) fn figures() -> String {
+    let names = FIGURES.join("','");
+    format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{names}')")
+}
+
+/// Parses the answers to [`question`] and [`figures`].
+pub(crate) fn settings(answers: &[&StatementResult]) -> Result<Settings, sqlx::Error> {
     let text = |row, column| {
         row::bytes(row, column).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
     };
-    answer.rows.iter().map(|row| Ok((text(row, 0)?, text(row, 1)?))).collect()
+    let rows = answers.iter().flat_map(|answer| &answer.rows);
+    rows.map(|row| Ok((text(row, 0)?, text(row, 1)?))).collect()
 }
 
 /// The product: MariaDB or MySQL.
@@ -112,15 +124,27 @@ pub(crate) fn is_on(settings: &Settings, name: &str) -> bool {
     settings.get(name).is_some_and(|value| matches!(&*value.to_ascii_uppercase(), "ON" | "1"))
 }
 
-fn unavailable(why: &str) -> StoreError {
-    let doing = format!("checking the server's settings: {why}");
-    StoreError::new(StoreErrorKind::Unavailable, doing)
-}
-
 /// Returns true if the server loads the library of Galera.
 fn has_galera(settings: &Settings) -> bool {
     let provider = settings.get("wsrep_provider").map_or("", String::as_str);
     !provider.is_empty() && !provider.eq_ignore_ascii_case("none")
+}
+
+/// Checks that the server can be used, and that the options accept its risks. The error is the
+/// reason.
+pub(crate) fn check(
+    settings: &Settings,
+    follows: bool,
+    relaxed: bool,
+    promises: Promises,
+) -> Result<(), String> {
+    check_usable(settings, follows)?;
+    check_cluster(settings, promises.single_writer)?;
+    let risks = risks(settings, promises.never_promoted).join("; ");
+    if risks.is_empty() || relaxed {
+        return Ok(());
+    }
+    Err(format!("{risks}. Change them, or accept the risk with --metadata-durability=relaxed"))
 }
 
 /// Refuses a server whose cluster lets several nodes write.
@@ -129,7 +153,7 @@ fn has_galera(settings: &Settings) -> bool {
 /// that it only guards. For example, one gateway deletes the last name of a directory and the
 /// directory itself, another one adds a name to it through another node, and both commits are
 /// acknowledged. So a volume may use only one node, which the operator confirms in the URL.
-fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), StoreError> {
+fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), String> {
     let is_set = |name: &str| settings.get(name).is_some_and(|value| !value.is_empty());
     let found = if is_on(settings, "wsrep_on") {
         "wsrep_on is ON: the server is a node of a Galera cluster"
@@ -149,18 +173,18 @@ fn check_cluster(settings: &Settings, single_writer: bool) -> Result<(), StoreEr
     if single_writer {
         return Ok(());
     }
-    Err(unavailable(&format!(
+    Err(format!(
         "{found}, and gateways that use two of its nodes lose acknowledged writes, because the \
          cluster does not check locks between its nodes. Use a server that has no such cluster. If \
          all gateways and mounts of this volume use this one node, add single_writer=yes to the URL \
          of --meta, as in mysql://HOST/DATABASE?single_writer=yes, and start with \
          --metadata-durability=relaxed"
-    )))
+    ))
 }
 
 /// Checks that this crate can work with the server at all.
-fn check_usable(settings: &Settings, follows: bool) -> Result<(), StoreError> {
-    let wrong = |why: String| Err(unavailable(&why));
+fn check_usable(settings: &Settings, follows: bool) -> Result<(), String> {
+    let wrong = |why: String| Err(why);
     let packet = settings.get("max_allowed_packet").and_then(|value| value.parse().ok());
     if let Some(bytes) = packet.filter(|bytes: &u64| *bytes < PACKET_BYTES_MAX as u64) {
         return wrong(format!(
@@ -199,8 +223,9 @@ fn check_usable(settings: &Settings, follows: bool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns the possible losses of acknowledged commits that the settings permit, one sentence each.
-fn risks(settings: &Settings) -> Vec<String> {
+/// Returns the possible losses of acknowledged commits that the settings and replicas permit, one
+/// sentence each. With `never_promoted`, no asynchronous replica takes over.
+pub(crate) fn risks(settings: &Settings, never_promoted: bool) -> Vec<String> {
     let value = |name: &str| settings.get(name).map_or("", String::as_str);
     let is = |name: &str, values: &[&str]| {
         let value = value(name).to_ascii_uppercase();
@@ -239,120 +264,41 @@ fn risks(settings: &Settings) -> Vec<String> {
     {
         risk("group_replication_single_primary_mode", "ON", failover);
     }
+    let replicas = settings.get("Slaves_connected").and_then(|count| count.parse::<u64>().ok());
+    if replicas.is_some_and(|count| count > 0) && !is_semi_synchronous(settings) && !never_promoted
+    {
+        risk(
+            "Slaves_connected",
+            "0",
+            "commits do not wait for these replicas, and one that lags may take over without the \
+             last commits that were acknowledged; use semi-synchronous replication with \
+             rpl_semi_sync_master_wait_point = AFTER_SYNC, or promise with \
+             async_standbys=never_promoted in the URL that none of them is promoted",
+        );
+    }
     risks
 }
 
-/// The result of the last check of the server: the risks of its settings for acknowledged commits,
-/// and the number of failed checks.
-#[derive(Debug)]
-pub(crate) struct Standing {
-    relaxed: bool,
-    /// True if the operator confirmed that all gateways use one node of the cluster.
-    single_writer: bool,
-    /// The possible losses of acknowledged commits that the server's settings permit, as a
-    /// sentence; empty if there are none.
-    risks: Mutex<String>,
-    /// Number of failed checks of the server. Connections from before the last failure are not used
-    /// any more.
-    refusals: AtomicU64,
-    /// Time of the last check of the server.
-    asked: Mutex<Instant>,
-    /// The host name, port and server id of the last connection's server; `None` before the first
-    /// one.
-    identity: Mutex<Option<[Option<String>; 3]>>,
-}
-
-impl Standing {
-    /// Creates the state before the first check of the server. If `relaxed`, the check accepts a
-    /// server whose settings may lose acknowledged commits, for example after a power failure.
-    /// `single_writer` is the operator's confirmation that all gateways use one node; if both are
-    /// set, the check also accepts a node of a cluster in which all nodes can write.
-    pub(crate) fn new(relaxed: bool, single_writer: bool) -> Standing {
-        Standing {
-            relaxed,
-            single_writer,
-            risks: Mutex::default(),
-            refusals: AtomicU64::new(0),
-            asked: Mutex::new(Instant::now()),
-            identity: Mutex::default(),
-        }
-    }
-
-    fn risks(&self) -> MutexGuard<'_, String> {
-        self.risks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn asked(&self) -> MutexGuard<'_, Instant> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the failures that an acknowledged commit survives at this server.
-    pub(crate) fn durability(&self) -> Durability {
-        if self.risks().is_empty() { Durability::Strict } else { Durability::Relaxed }
-    }
-
-    pub(crate) fn refusals(&self) -> u64 {
-        self.refusals.load(Ordering::Acquire)
-    }
-
-    /// Counts a failed check of the server, after which no older connection is used any more.
-    pub(crate) fn refuse(&self) {
-        self.refusals.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Returns true if a check is due. Only one caller gets true for each interval.
-    pub(crate) fn is_due(&self) -> bool {
-        let mut asked = self.asked();
-        let due = asked.elapsed() >= ASK_EVERY;
-        if due {
-            *asked = Instant::now();
-        }
-        due
-    }
-
-    /// Checks that the server can be used and that the options accept its risks. Records and logs
-    /// changes of the risks.
-    pub(crate) fn check(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
-        let checked = self.accept(settings, follows);
-        match &checked {
-            Ok(()) => *self.asked() = Instant::now(),
-            Err(_) => self.refuse(),
-        }
-        checked
-    }
-
-    /// Records the server of a new connection. If it is another one than before, older connections
-    /// may lead to the previous server with old data, and are not used any more.
-    fn identify(&self, settings: &Settings) {
-        let found = ["hostname", "port", "server_id"].map(|name| settings.get(name).cloned());
-        let mut known = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref() != Some(&found) && known.replace(found).is_some() {
-            self.refuse();
-            tracing::warn!("the address of the metadata store leads to another server now");
-        }
-    }
-
-    fn accept(&self, settings: &Settings, follows: bool) -> Result<(), StoreError> {
-        check_usable(settings, follows)?;
-        check_cluster(settings, self.single_writer)?;
-        self.identify(settings);
-        let found = risks(settings).join("; ");
-        if !found.is_empty() && !self.relaxed {
-            return Err(unavailable(&format!(
-                "{found}. Change them, or accept the risk with --metadata-durability=relaxed"
-            )));
-        }
-        let mut risks = self.risks();
-        if *risks != found {
-            if found.is_empty() {
-                tracing::info!("the metadata store keeps acknowledged commits again");
-            } else {
-                tracing::warn!(risks = found, "the metadata store may lose acknowledged commits");
-            }
-            *risks = found;
-        }
-        Ok(())
-    }
+/// Returns true if each commit waits until a replica has it, before other clients see it. After a
+/// timeout of semi-synchronous replication its status is `OFF`, until a replica has caught up.
+fn is_semi_synchronous(settings: &Settings) -> bool {
+    [
+        [
+            "rpl_semi_sync_master_enabled",
+            "Rpl_semi_sync_master_status",
+            "rpl_semi_sync_master_wait_point",
+        ],
+        [
+            "rpl_semi_sync_source_enabled",
+            "Rpl_semi_sync_source_status",
+            "rpl_semi_sync_source_wait_point",
+        ],
+    ]
+    .iter()
+    .any(|[enabled, status, wait_point]| {
+        let point = settings.get(*wait_point).map_or("", String::as_str);
+        is_on(settings, enabled) && is_on(settings, status) && point == "AFTER_SYNC"
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Connecting: the URL, the settings of each session, and the checks of the server.
+//! Connecting: the search for the primary, and the checks of each server.
 //!
 //! In one round trip after the handshake, each new connection checks that the server is a primary,
-//! and that its settings keep acknowledged commits. From time to time a connection is made only for
+//! and that its settings keep acknowledged commits. From time to time connections are made only for
 //! this check, so that a failover or a changed setting is noticed soon. After such a change older
 //! connections are not used any more, since sessions keep some of the settings with which they
 //! began.
@@ -9,77 +9,48 @@
 //! For example, an operator sets `synchronous_commit = off` while a gateway runs. Within ten
 //! seconds and one call the gateway refuses to commit, or, with relaxed durability, reports it.
 //!
-//! Errors and logs contain only the host, port and database of the URL.
+//! A URL may name several hosts. A *search* asks all of them side by side, each with the same
+//! deadline, so a host that does not answer takes no time from the others. It waits for all of them,
+//! because the first server that answers may be a former primary (`succession`). A search follows
+//! each broken connection, and each periodic check is one. Between them, new connections go to the
+//! primary that the last search found. For example, of `postgres://u@h1,h2/db` host `h1` dies: the
+//! next call finds its connection broken, asks both hosts, and continues at `h2`, if that one was
+//! promoted.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
-use sqlx::{ConnectOptions, Row};
-use store::{Durability, StoreError};
-use tokio::time::{Instant, timeout};
-use url::Url;
+use futures::future::join_all;
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use store::{Durability, StoreError, StoreErrorKind};
+use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::address::{Address, Endpoint, endpoints, name_of};
+use crate::connections::close_gracefully;
 use crate::error::{unavailable, while_doing};
+use crate::server::{QUESTIONS, Server};
+use crate::succession::{self, Newest, Terms};
 
-/// Limit of the time to connect, with all handshakes and checks of the server.
+/// Limit of the time to connect, with all handshakes and checks of servers.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a connection to the primary of the last search may take before all hosts are asked.
+const HEAD_START: Duration = Duration::from_millis(500);
+
+/// Limit of the time in which each of several hosts answers in a search. It is shorter than the
+/// deadline of a health check, so that the check shows the reason of each host.
+const HOST_DEADLINE: Duration = Duration::from_millis(1_300);
+
+const _: () = assert!(
+    HEAD_START.as_millis() + HOST_DEADLINE.as_millis() <= CONNECT_DEADLINE.as_millis(),
+    "both parts of connecting fit into its deadline"
+);
 
 /// Interval of the checks of the server.
 const ASK_EVERY: Duration = Duration::from_secs(10);
-
-/// How long a statement waits for a lock. A commit that fails with this has certainly not happened.
-const LOCK_TIMEOUT: &str = "2s";
-
-/// Limit of the time of a statement at the server. The client waits longer, so that the server
-/// reports the outcome.
-const STATEMENT_TIMEOUT: &str = "8s";
-
-/// The oldest version of the server that is known to work: 15.
-const VERSION_MIN: i32 = 15_00_00;
-
-/// Prepared statements that a connection caches; there are about a dozen.
-const STATEMENTS_CACHED: usize = 64;
-
-/// Settings of each session. The planner's settings leave one plan for each statement: nested loops
-/// over primary keys, planned once. Other plans would depend on statistics of tables that grow from
-/// nothing.
-const SETTINGS: &[(&str, &str)] = &[
-    ("default_transaction_isolation", "read committed"),
-    ("default_transaction_read_only", "off"),
-    ("lock_timeout", LOCK_TIMEOUT),
-    ("statement_timeout", STATEMENT_TIMEOUT),
-    ("tcp_user_timeout", "10s"),
-    ("client_min_messages", "warning"),
-    ("standard_conforming_strings", "on"),
-    ("bytea_output", "hex"),
-    ("plan_cache_mode", "force_generic_plan"),
-    ("enable_seqscan", "off"),
-    ("enable_bitmapscan", "off"),
-    ("enable_hashjoin", "off"),
-    ("enable_mergejoin", "off"),
-    ("enable_material", "off"),
-    ("enable_memoize", "off"),
-    ("max_parallel_workers_per_gather", "0"),
-    ("jit", "off"),
-];
-
-/// Parameters that a URL may have.
-const PARAMETERS: &[&str] = &[
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "host",
-    "port",
-    "dbname",
-    "user",
-    "password",
-    "application_name",
-    "options",
-];
 
 /// Limit of the time between two statements of a transaction, after which the server ends the
 /// session.
@@ -91,12 +62,10 @@ pub(crate) enum Idle {
     Endless,
 }
 
-/// Makes connections to one database.
+/// Makes connections to the primary of one database.
 pub(crate) struct Connector {
-    options: PgConnectOptions,
-    /// Host, port and database.
-    name: String,
-    relaxed: bool,
+    address: Address,
+    terms: Terms,
     /// True if the last check found settings that may lose acknowledged commits.
     lax: AtomicBool,
     /// The generation of connections. It increases when a connection breaks or the server changes;
@@ -104,33 +73,77 @@ pub(crate) struct Connector {
     age: AtomicU64,
     /// Time of the last check of the server's role and settings.
     asked: Mutex<Instant>,
-    /// The start time of the server of the last connection, which identifies the server.
-    started: Mutex<Option<String>>,
+    known: Mutex<Known>,
+}
+
+/// The results of earlier checks.
+#[derive(Default)]
+struct Known {
+    /// The primary that the last successful check found.
+    primary: Option<Endpoint>,
+    /// The generation of connections in which it was found; `None` if it did not answer since.
+    found_at: Option<u64>,
+    /// Number of addresses that the last search asked.
+    addresses: usize,
+    /// The start time of that server, which identifies it.
+    started: Option<String>,
+    newest: Option<Newest>,
+    /// True if the role cannot see asynchronous standbys.
+    hides_standbys: bool,
+}
+
+/// A server's answer.
+struct Answer {
+    endpoint: Endpoint,
+    connection: PgConnection,
+    server: Server,
+}
+
+/// The reason why a host cannot be used, with its name.
+struct Failure {
+    name: String,
+    why: Why,
+}
+
+enum Why {
+    Late(Duration),
+    Driver(sqlx::Error),
+    Refused(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            Why::Late(limit) => write!(f, "{}: no answer within {limit:?}", self.name),
+            Why::Driver(error) => write!(f, "{}: {error}", self.name),
+            Why::Refused(why) => write!(f, "{}: {why}", self.name),
+        }
+    }
 }
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Connector").field("name", &self.name()).finish_non_exhaustive()
     }
 }
 
 impl Connector {
     pub(crate) fn new(url: &str, relaxed: bool) -> Result<Connector, StoreError> {
-        let (options, name) = parse(url)?;
+        let address = Address::parse(url)?;
+        let several_hosts = address.hosts().len() > 1;
         Ok(Connector {
-            options,
-            name,
-            relaxed,
+            terms: Terms { relaxed, never_promoted: address.never_promoted, several_hosts },
+            address,
             lax: AtomicBool::new(false),
             age: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
-            started: Mutex::default(),
+            known: Mutex::default(),
         })
     }
 
-    /// Returns host, port and database, for messages.
+    /// Returns hosts, ports and database, for messages.
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.address.name
     }
 
     pub(crate) fn durability(&self) -> Durability {
@@ -158,199 +171,213 @@ impl Connector {
         due
     }
 
-    /// Makes a connection to a server that passes the checks.
-    pub(crate) async fn connect(&self, idle: Idle) -> Result<PgConnection, StoreError> {
-        let doing = format!("connecting to PostgreSQL at {}", self.name);
-        let idle = match idle {
-            Idle::Short => "5s",
-            Idle::Endless => "0",
-        };
-        let options = self.options.clone().options([("idle_in_transaction_session_timeout", idle)]);
-        let connecting = async {
-            let mut connection = options.connect().await.map_err(while_doing(&doing))?;
-            let row = sqlx::raw_sql(QUESTIONS).fetch_one(&mut connection).await;
-            let server = row.and_then(|row| Server::of(&row)).map_err(while_doing(&doing))?;
-            self.check(&server, &doing)?;
-            Ok(connection)
-        };
-        let late = |_| unavailable(format!("{doing}: no answer within {CONNECT_DEADLINE:?}"));
-        timeout(CONNECT_DEADLINE, connecting).await.map_err(late)?
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that the server can be used, with relaxed durability if the options accept that. If
-    /// the result differs from the last check, ends the generation of connections: all connections
-    /// that were made before are not used again.
-    fn check(&self, server: &Server, doing: &str) -> Result<(), StoreError> {
-        let refuse = |why: String| {
-            self.age.fetch_add(1, Ordering::SeqCst);
-            Err(unavailable(format!("{doing}: {why}")))
-        };
-        if let Some(why) = server.refused() {
-            return refuse(why);
+    /// Makes a connection to a primary that passes the checks.
+    pub(crate) async fn connect(&self, idle: Idle) -> Result<PgConnection, StoreError> {
+        if let Some(endpoint) = self.trusted() {
+            let asked = Box::pin(ask(endpoint, idle, HEAD_START)).await;
+            // If this fails, the search tells why, for all hosts.
+            if let Ok(connection) = Box::pin(self.conclude(vec![asked])).await {
+                return Ok(connection);
+            }
+            self.known().found_at = None;
         }
-        // A server that cannot be used is refused above with any options. These reasons can be
-        // accepted.
-        let reasons = server.lax().join("; ");
-        let lax = !reasons.is_empty();
-        if lax && !self.relaxed {
-            return refuse(format!("{reasons}; --metadata-durability=relaxed accepts that"));
-        }
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        if started.as_ref() != Some(&server.started) {
-            // Older connections may lead to the previous server, which has old data.
-            if started.replace(server.started.clone()).is_some() {
-                self.age.fetch_add(1, Ordering::SeqCst);
-                tracing::warn!(server = self.name, "the address leads to another server by now");
+        Box::pin(self.search(idle)).await
+    }
+
+    /// Returns the primary that the last search found among several addresses, if no connection
+    /// broke since.
+    fn trusted(&self) -> Option<Endpoint> {
+        let known = self.known();
+        let is_current = known.found_at == Some(self.age()) && known.addresses > 1;
+        known.primary.clone().filter(|_| is_current)
+    }
+
+    /// Checks all hosts. If the primary has changed, ends the generation of connections.
+    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+        close_gracefully(Box::pin(self.search(Idle::Short)).await?).await;
+        Ok(())
+    }
+
+    /// Asks all hosts side by side, and returns a connection to the primary.
+    async fn search(&self, idle: Idle) -> Result<PgConnection, StoreError> {
+        let hosts = self.address.hosts();
+        let limit = if hosts.len() > 1 { HOST_DEADLINE } else { CONNECT_DEADLINE };
+        let asked = join_all(hosts.iter().map(|options| ask_host(options, idle, limit))).await;
+        let answers: Vec<_> = asked.into_iter().flatten().collect();
+        self.known().addresses = answers.len();
+        self.conclude(answers).await
+    }
+
+    /// Returns the connection to the primary, and closes all others. Remembers what the answers
+    /// show. Fails with the reason of each host if there is no primary that can be used.
+    async fn conclude(
+        &self,
+        answers: Vec<Result<Answer, Failure>>,
+    ) -> Result<PgConnection, StoreError> {
+        let (mut failures, mut answered) = (Vec::new(), Vec::new());
+        for answer in answers {
+            match answer {
+                Ok(answer) => answered.push(answer),
+                Err(failure) => failures.push(failure),
             }
         }
-        drop(started);
+        let (usable, refused) = self.judge(answered);
+        let mut unused = Vec::new();
+        for (answer, why) in refused {
+            failures.push(Failure { name: answer.endpoint.name, why: Why::Refused(why) });
+            unused.push(answer.connection);
+        }
+        let mut usable = usable.into_iter();
+        let primary = usable.next();
+        unused.extend(usable.map(|answer| answer.connection));
+        if let Some(answer) = &primary {
+            self.record(answer, &failures);
+        }
+        join_all(unused.into_iter().map(close_gracefully)).await;
+        primary.map(|answer| answer.connection).ok_or_else(|| self.none(failures))
+    }
+
+    /// Separates the servers that can be used from those that cannot, with the reason. All of the
+    /// former are one server. If the primary is refused, ends the generation of connections.
+    fn judge(&self, answered: Vec<Answer>) -> (Vec<Answer>, Vec<(Answer, String)>) {
+        let mut known = self.known();
+        let (mut usable, mut refused) = (Vec::new(), Vec::new());
+        let servers: Vec<Server> = answered.iter().map(|answer| answer.server.clone()).collect();
+        let servers: Vec<&Server> = servers.iter().collect();
+        for answer in answered {
+            let why =
+                succession::refused(&answer.server, known.newest.as_ref(), &servers, self.terms);
+            match why {
+                None => usable.push(answer),
+                Some(why) => refused.push((answer, why)),
+            }
+        }
+        let candidates: Vec<&Server> = usable.iter().map(|answer| &answer.server).collect();
+        if let Some(why) = succession::conflict(&candidates) {
+            refused.extend(usable.drain(..).map(|answer| (answer, why.to_owned())));
+        }
+        // Also a server that cannot be used may show that another one has taken over.
+        let newest = match (usable.first(), &known.newest) {
+            (Some(answer), _) => {
+                Some(succession::newest(&answer.server, known.newest.as_ref(), &servers))
+            }
+            (None, Some(newest)) => Some(newest.advanced(&servers)),
+            (None, None) => None,
+        };
+        let has_advanced = match (&known.newest, &newest) {
+            (Some(known), Some(newest)) => newest.succeeds(known),
+            (None, _) | (_, None) => false,
+        };
+        known.newest = newest;
+        let is_primary = |(answer, _): &(Answer, String)| match &known.primary {
+            Some(endpoint) => endpoint.name == answer.endpoint.name,
+            None => true,
+        };
+        // After a promotion, connections to the former primary still answer.
+        if has_advanced || usable.is_empty() && refused.iter().any(is_primary) {
+            self.age.fetch_add(1, Ordering::SeqCst);
+        }
+        (usable, refused)
+    }
+
+    /// Records the primary that a check found. If it differs from that of the last check, ends the
+    /// generation of connections: all connections that were made before are not used again.
+    fn record(&self, answer: &Answer, failures: &[Failure]) {
+        let (name, server) = (self.name(), &answer.server);
+        let mut known = self.known();
+        if known.started.as_ref() != Some(&server.started) {
+            // Older connections may lead to the previous server, which has old data.
+            if known.started.replace(server.started.clone()).is_some() {
+                self.age.fetch_add(1, Ordering::SeqCst);
+                let others: Vec<String> = failures.iter().map(ToString::to_string).collect();
+                let (primary, others) = (&answer.endpoint.name, others.join("; "));
+                tracing::warn!(server = name, primary, others, "another server is the primary now");
+            }
+        }
+        let hides = server.hides_standbys() && !self.terms.never_promoted;
+        if hides && !known.hides_standbys {
+            tracing::warn!(
+                server = name,
+                "this role may not see if the standbys are asynchronous, so this was not checked; \
+                 grant it pg_monitor"
+            );
+        }
+        known.hides_standbys = hides;
+        let reasons = server.lax(self.terms.never_promoted).join("; ");
+        let lax = !reasons.is_empty();
         if self.lax.swap(lax, Ordering::SeqCst) != lax {
             self.age.fetch_add(1, Ordering::SeqCst);
             if lax {
-                tracing::warn!(server = self.name, "acknowledged commits may be lost: {reasons}");
+                tracing::warn!(server = name, "acknowledged commits may be lost: {reasons}");
             } else {
-                tracing::info!(server = self.name, "acknowledged commits are kept again");
+                tracing::info!(server = name, "acknowledged commits are kept again");
             }
         }
-        Ok(())
+        known.primary = Some(answer.endpoint.clone());
+        known.found_at = Some(self.age());
+    }
+
+    /// Returns the error of a search that found no primary.
+    fn none(&self, mut failures: Vec<Failure>) -> StoreError {
+        let doing = format!("connecting to PostgreSQL at {}", self.name());
+        if let [_] = &*failures
+            && let Some(failure) = failures.pop()
+        {
+            return match failure.why {
+                Why::Driver(error) => while_doing(&doing)(error),
+                Why::Refused(why) => unavailable(format!("{doing}: {why}")),
+                Why::Late(limit) => unavailable(format!("{doing}: no answer within {limit:?}")),
+            };
+        }
+        let reasons: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        let doing = format!("{doing}: none of its hosts is a primary that can be used");
+        StoreError::because(StoreErrorKind::Unavailable, doing, reasons.join("; "))
     }
 }
 
-/// The questions to each server, and an expression that makes the session keep memory for later
-/// statements.
-///
-/// The C library of most servers takes each allocation of more than 128 KiB from the system and
-/// returns it at once. So each copy of a large value costs page faults, more than the copying
-/// itself. The library raises this limit to the size of an allocation that it returns, and keeps
-/// twice as much. So a session that has freed 2 MiB keeps memory for values, of which the largest
-/// has 1 MiB, and holds at most 4 MiB.
-const QUESTIONS: &str = "select current_setting('server_version_num') version, \
-     pg_is_in_recovery()::text recovery, current_setting('fsync') fsync, \
-     current_setting('full_page_writes') full_page_writes, \
-     current_setting('synchronous_commit') synchronous_commit, \
-     current_setting('lock_timeout') lock_timeout, \
-     current_setting('transaction_isolation') isolation, \
-     pg_postmaster_start_time()::text started, \
-     octet_length(repeat(repeat('x', 2048), 1024)) kept";
-
-/// The answers of a server about its version, role and settings.
-#[derive(Debug)]
-struct Server {
-    version: String,
-    recovery: String,
-    fsync: String,
-    full_page_writes: String,
-    synchronous_commit: String,
-    lock_timeout: String,
-    isolation: String,
-    started: String,
-}
-
-impl Server {
-    fn of(row: &PgRow) -> Result<Server, sqlx::Error> {
-        Ok(Server {
-            version: row.try_get("version")?,
-            recovery: row.try_get("recovery")?,
-            fsync: row.try_get("fsync")?,
-            full_page_writes: row.try_get("full_page_writes")?,
-            synchronous_commit: row.try_get("synchronous_commit")?,
-            lock_timeout: row.try_get("lock_timeout")?,
-            isolation: row.try_get("isolation")?,
-            started: row.try_get("started")?,
-        })
-    }
-
-    /// Returns the reason why this server cannot be used at all, or `None`.
-    fn refused(&self) -> Option<String> {
-        if self.version.parse::<i32>().is_ok_and(|version| version < VERSION_MIN) {
-            let (version, least) = (&self.version, VERSION_MIN);
-            return Some(format!("its version is {version}, and at least {least} is needed"));
+/// Asks each address of a host.
+async fn ask_host(
+    options: &PgConnectOptions,
+    idle: Idle,
+    limit: Duration,
+) -> Vec<Result<Answer, Failure>> {
+    let failed = |why| vec![Err(Failure { name: name_of(options), why })];
+    let until = Instant::now() + limit;
+    match timeout_at(until, endpoints(options)).await {
+        Ok(Ok(endpoints)) if endpoints.is_empty() => {
+            failed(Why::Refused("its name has no address".to_owned()))
         }
-        if self.recovery != "false" {
-            return Some("it is a standby; the URL must name the primary".to_owned());
+        Ok(Ok(endpoints)) => {
+            let left = until - Instant::now();
+            join_all(endpoints.into_iter().map(|endpoint| ask(endpoint, idle, left))).await
         }
-        if self.lock_timeout != LOCK_TIMEOUT || self.isolation != "read committed" {
-            return Some(
-                "it does not take the settings of the session; what stands between must pass on \
-                 the startup parameter `options`"
-                    .to_owned(),
-            );
-        }
-        None
-    }
-
-    /// Returns the losses that the server's settings permit; empty if acknowledged commits are
-    /// durable.
-    fn lax(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
-        if self.fsync != "on" {
-            reasons.push(
-                "fsync is off, so a crash of its machine may destroy the database".to_owned(),
-            );
-        }
-        if self.full_page_writes != "on" {
-            reasons.push(
-                "full_page_writes is off, so a crash of its machine may tear pages".to_owned(),
-            );
-        }
-        if !matches!(&*self.synchronous_commit, "on" | "remote_write" | "remote_apply") {
-            reasons.push(format!(
-                "synchronous_commit is {}, so a crash or a failover may lose the last commits \
-                 that were acknowledged",
-                self.synchronous_commit
-            ));
-        }
-        reasons
+        Ok(Err(error)) => failed(Why::Driver(error.into())),
+        Err(_) => failed(Why::Late(limit)),
     }
 }
 
-/// Parses a URL. Errors name parameters, and contain nothing else of the URL.
-fn parse(url: &str) -> Result<(PgConnectOptions, String), StoreError> {
-    let wrong = |why: &str| unavailable(format!("reading the URL of a PostgreSQL database: {why}"));
-    let url = Url::parse(url).map_err(|_| wrong("it is no URL"))?;
-    if !matches!(url.scheme(), "postgres" | "postgresql") {
-        return Err(wrong("it must begin with postgres://"));
-    }
-    let has = |name: &str| url.query_pairs().any(|(key, value)| key == name && !value.is_empty());
-    for (key, _) in url.query_pairs() {
-        // The driver would log an unknown parameter with its value, which may be a secret.
-        if !PARAMETERS.contains(&&*key) && !key.starts_with("options[") {
-            return Err(wrong(&format!("there is no parameter {:?}", key.escape_debug())));
-        }
-    }
-    // Otherwise the driver would take the missing parts from the environment of this process.
-    if url.username().is_empty() && !has("user") {
-        return Err(wrong("it names no user"));
-    }
-    if url.path().trim_matches('/').is_empty() && !has("dbname") {
-        return Err(wrong("it names no database"));
-    }
-    if url.host_str().is_none_or(str::is_empty) && !has("host") {
-        return Err(wrong("it names no host"));
-    }
-    let mut options =
-        PgConnectOptions::from_url(&url).map_err(|_| wrong("a part of it cannot be read"))?;
-    if !has("sslmode") {
-        options = options.ssl_mode(PgSslMode::Prefer);
-    }
-    if url.port().is_none() && !has("port") {
-        options = options.port(5432);
-    }
-    if !has("application_name") {
-        options = options.application_name("ashlar");
-    }
-    let name = format!(
-        "{}:{}/{}",
-        options.get_host(),
-        options.get_port(),
-        options.get_database().unwrap_or_default()
-    );
-    let options = options
-        .options(SETTINGS.iter().copied())
-        .statement_cache_capacity(STATEMENTS_CACHED)
-        .disable_statement_logging();
-    Ok((options, name))
+/// Connects to a server, and asks it the questions.
+async fn ask(endpoint: Endpoint, idle: Idle, limit: Duration) -> Result<Answer, Failure> {
+    let idle = match idle {
+        Idle::Short => "5s",
+        Idle::Endless => "0",
+    };
+    let options = endpoint.options.clone();
+    let options = options.options([("idle_in_transaction_session_timeout", idle)]);
+    let asking = async {
+        let mut connection = options.connect().await?;
+        let row = sqlx::raw_sql(QUESTIONS).fetch_one(&mut connection).await?;
+        let server = Server::of(&row)?;
+        Ok((connection, server))
+    };
+    let why = match timeout(limit, asking).await {
+        Ok(Ok((connection, server))) => return Ok(Answer { endpoint, connection, server }),
+        Ok(Err(error)) => Why::Driver(error),
+        Err(_) => Why::Late(limit),
+    };
+    Err(Failure { name: endpoint.name, why })
 }
-
-#[cfg(test)]
-mod tests;

@@ -17,21 +17,26 @@
 //! refused or fails. The server is PostgreSQL 15 or later.
 //!
 //! # URLs
-//! `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Parameters: `sslmode` (`disable`, `allow`,
+//! `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, or `…@HOST,HOST:PORT/DATABASE` with the servers of
+//! one database, of which the primary is used. Parameters: `sslmode` (`disable`, `allow`,
 //! `prefer`, `require`, `verify-ca`, `verify-full`; the default `prefer` does not verify the
 //! server), `sslrootcert`, `sslcert` and `sslkey` (paths of PEM files), `application_name`, and
 //! settings of the session as `options[search_path]=SCHEMA`. `host` may be the folder of a Unix
-//! socket. A password that is not in the URL is taken from the sources that libpq uses.
+//! socket, if the URL names one host. `async_standbys=never_promoted` promises that no asynchronous
+//! standby takes over. A password that is not in the URL is taken from the sources that libpq uses.
 //!
 //! # Durability
 //! Strict durability needs `fsync` and `full_page_writes` on, and `synchronous_commit` at `on`,
 //! `remote_write` or `remote_apply`. The server, the database or the role sets
 //! `synchronous_commit`; this crate never changes it. With `off` a crash loses the last commits.
 //! With `local` a failover loses the commits that no standby has received. Both values need relaxed
-//! durability. A standby is never used.
+//! durability. So does a primary with asynchronous standbys, unless the URL promises that none of
+//! them is promoted. A standby is never used, and neither is a primary with a lower timeline than
+//! any server has shown.
 //!
 //! This crate knows keys, values and integers, and not their meaning.
 
+mod address;
 mod arguments;
 mod commit;
 mod connect;
@@ -44,7 +49,9 @@ mod locks;
 mod read;
 mod schema;
 mod script;
+mod server;
 mod snapshot;
+mod succession;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -185,9 +192,8 @@ impl PostgresStore {
         }
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
-            match shared.connector.connect(Idle::Short).await {
-                Ok(connection) => connections::close_gracefully(connection).await,
-                Err(error) => tracing::warn!(%error, "checking the metadata store"),
+            if let Err(error) = shared.connector.check().await {
+                tracing::warn!(%error, "checking the metadata store");
             }
         });
     }

@@ -15,6 +15,9 @@ use crate::test_database::{held, key, own_server, plan, put, run, run_at, write}
 /// Longer than the interval of the checks.
 const CHECK_DEADLINE: Duration = Duration::from_secs(40);
 
+/// Accepts the asynchronous standbys of these tests.
+const PROMISE: &str = "async_standbys=never_promoted";
+
 async fn opened(url: &str, relaxed: bool) -> PostgresStore {
     let options = PostgresOptions { relaxed, ..PostgresOptions::default() };
     PostgresStore::open(url, options).await.expect("a store")
@@ -105,6 +108,7 @@ fn an_address_that_moves_to_a_standby_is_not_read() {
         let Some(server) = own_server() else { return };
         let proxy = Proxy::start(server.address()).expect("a proxy");
         let through = Database::through(&server.url(), server.address(), proxy.address());
+        let through = format!("{through}?{PROMISE}");
         let stores = [opened(&through, false).await, opened(&through, true).await];
         write(&stores[0], [put("a", "old")]).await;
         let standby = Database::replica(&server);
@@ -131,6 +135,7 @@ fn old_connections_to_a_previous_server_are_not_used() {
         let Some(server) = own_server() else { return };
         let proxy = Proxy::start(server.address()).expect("a proxy");
         let through = Database::through(&server.url(), server.address(), proxy.address());
+        let through = format!("{through}?{PROMISE}");
         let store = opened(&through, false).await;
         write(&store, [put("a", "old")]).await;
         let promoted = Database::replica(&server);

@@ -15,6 +15,7 @@ fn urls_of_both_schemes_are_parsed() {
         "mariadb://host/ashlar?ssl-mode=VERIFY_CA",
         "mysql://host/ashlar?single_writer=yes",
         "mysql://host/ashlar?single_writer=no&ssl-mode=REQUIRED",
+        "mysql://one,two:3307/ashlar?async_standbys=never_promoted",
     ] {
         Connector::new(url, false).expect(url);
     }
@@ -35,6 +36,12 @@ fn unusable_urls_are_refused_with_the_reason() {
     assert!(refused("mysql://host").contains("no database"));
     assert!(refused("mysql://host/ashlar?ssl-moed=REQUIRED").contains("ssl-mode"));
     assert!(refused("mysql://host/ashlar?ssl-mode=PERHAPS").contains("ssl-mode"));
+    let several = refused("mysql://one,two/ashlar?single_writer=yes");
+    assert!(several.contains("contradicts its list of hosts"), "{several}");
+    assert!(refused("mysql://one,two/ashlar?socket=/s").contains("contradicts its list of hosts"));
+    assert!(refused("mysql://one,,two/ashlar").contains("a host is empty"));
+    let promoted = refused("mysql://host/ashlar?async_standbys=promoted");
+    assert!(promoted.contains("async_standbys is not never_promoted"), "{promoted}");
     let perhaps = refused("mysql://host/ashlar?single_writer=perhaps");
     assert!(perhaps.contains("single_writer is neither yes nor no"), "{perhaps}");
 }

@@ -20,8 +20,8 @@ fn settings(changes: &[(&str, &str)]) -> Settings {
 
 #[test]
 fn default_settings_have_no_risk() {
-    assert_eq!(risks(&settings(&[])), [""; 0]);
-    assert_eq!(risks(&settings(&[("log_bin", "ON"), ("sync_binlog", "1")])), [""; 0]);
+    assert_eq!(risks(&settings(&[]), false), [""; 0]);
+    assert_eq!(risks(&settings(&[("log_bin", "ON"), ("sync_binlog", "1")]), false), [""; 0]);
     assert!(check_usable(&settings(&[]), false).is_ok());
 }
 
@@ -41,7 +41,7 @@ fn each_risk_names_its_setting() {
         (single, &[group, (single, "OFF")]),
     ];
     for (name, changes) in changed {
-        let risks = risks(&settings(changes));
+        let risks = risks(&settings(changes), false);
         assert!(risks.len() == 1 && risks[0].starts_with(name), "{changes:?}: {risks:?}");
     }
 }
@@ -89,5 +89,27 @@ fn a_cluster_whose_nodes_all_write_is_refused_unless_one_node_serves_all() {
     ];
     for changes in accepted {
         check_cluster(&settings(changes), false).expect("no cluster with several writers");
+    }
+}
+
+#[test]
+fn asynchronous_replicas_are_a_risk_unless_they_are_never_promoted() {
+    let replicas = ("Slaves_connected", "2");
+    let enabled = ("rpl_semi_sync_master_enabled", "ON");
+    let (after_sync, on) =
+        (("rpl_semi_sync_master_wait_point", "AFTER_SYNC"), ("Rpl_semi_sync_master_status", "ON"));
+    let late = ("rpl_semi_sync_master_wait_point", "AFTER_COMMIT");
+    let timed_out = ("Rpl_semi_sync_master_status", "OFF");
+    let risky: [&[(&str, &str)]; 3] =
+        [&[replicas], &[replicas, enabled, late, on], &[replicas, enabled, after_sync, timed_out]];
+    for changes in risky {
+        let found = risks(&settings(changes), false);
+        assert!(found.len() == 1 && found[0].contains("never_promoted"), "{changes:?}: {found:?}");
+        assert_eq!(risks(&settings(changes), true), [""; 0]);
+    }
+    let safe: [&[(&str, &str)]; 2] =
+        [&[("Slaves_connected", "0")], &[replicas, enabled, after_sync, on]];
+    for changes in safe {
+        assert_eq!(risks(&settings(changes), false), [""; 0]);
     }
 }

@@ -12,6 +12,7 @@ mod faults;
 mod full;
 mod galera;
 mod gateways;
+mod hosts;
 mod memory;
 mod opening;
 mod service;

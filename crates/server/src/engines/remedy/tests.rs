@@ -26,6 +26,11 @@ fn errors_of_drivers_get_the_remedy_for_their_cause() {
         assert_eq!(driver(words), Some(remedy), "{words}");
     }
     assert_eq!(driver("something else"), None);
+    let hosts = "db1:5432: it is a standby; the URL must name the primary; db2:5432: no answer \
+                 within 1.5s";
+    assert_eq!(driver(hosts), Some(ADDRESS));
+    let hosts = "db1:5432: it is a standby; db2:5432: it is a former primary: its timeline is 1";
+    assert_eq!(driver(hosts), None, "the reasons say what to do");
 }
 
 #[test]
