@@ -14,10 +14,12 @@ use crate::address::Promises;
 use crate::row;
 use crate::script::{PACKET_BYTES_MAX, Script, StatementResult};
 
-const SETTINGS: [&str; 28] = [
+const SETTINGS: [&str; 30] = [
     "binlog_format",
+    "gtid_binlog_state",
     "gtid_current_pos",
     "gtid_executed",
+    "gtid_slave_pos",
     "group_replication_group_name",
     "group_replication_single_primary_mode",
     "hostname",

@@ -33,7 +33,8 @@ const FORMER_MAX: usize = 16;
 /// The host name, port, server id and identifier of a server. MariaDB has no identifier.
 pub(crate) type Identity = [Option<String>; 4];
 
-/// The last transaction of each domain (MariaDB) or server (MySQL) that a server has.
+/// The last transaction that a server has of each server (MySQL), or of each domain and server
+/// (MariaDB).
 type Positions = BTreeMap<String, u64>;
 
 /// The result of the last check of the server: the risks of its settings for acknowledged commits,
@@ -72,22 +73,30 @@ pub(crate) fn identity(settings: &Settings) -> Identity {
     ["hostname", "port", "server_id", "server_uuid"].map(|name| settings.get(name).cloned())
 }
 
-/// Returns the last transactions of a server.
-fn positions(settings: &Settings) -> Positions {
-    let set = |name: &str| settings.get(name).map_or("", String::as_str);
-    // MariaDB: `domain-server-number,…`. The number increases with each transaction of the domain.
-    let mariadb = set("gtid_current_pos").split(',').filter_map(|position| {
-        let mut parts = position.trim().split('-');
-        let domain = parts.next()?.to_owned();
-        Some((domain, parts.nth(1)?.parse().ok()?))
-    });
-    // MySQL: `uuid:first-last:first-last,…`.
-    let mysql = set("gtid_executed").split(',').filter_map(|intervals| {
-        let (uuid, intervals) = intervals.trim().split_once(':')?;
-        let last = intervals.rsplit([':', '-']).next()?;
-        Some((uuid.to_owned(), last.parse().ok()?))
-    });
-    mariadb.chain(mysql).collect()
+/// Settings with the last transaction of each domain, and all settings that name transactions.
+const LAST: [&str; 2] = ["gtid_current_pos", "gtid_executed"];
+const ALL: [&str; 4] = ["gtid_binlog_state", "gtid_current_pos", "gtid_executed", "gtid_slave_pos"];
+
+/// Returns the transactions that some settings of a server name.
+fn positions(settings: &Settings, names: &[&str]) -> Positions {
+    let mut positions = Positions::new();
+    let texts = names.iter().filter_map(|name| settings.get(*name));
+    for position in texts.flat_map(|text| text.split(',')) {
+        let parsed = match position.trim().split_once(':') {
+            // MySQL: `uuid:first-last:first-last`.
+            Some((uuid, intervals)) => intervals.rsplit([':', '-']).next().map(|last| (uuid, last)),
+            // MariaDB: `domain-server-number`. The number increases with each transaction of the
+            // domain, and two servers that both accept writes use the same numbers.
+            None => position.trim().rsplit_once('-'),
+        };
+        if let Some((origin, last)) = parsed
+            && let Ok(last) = last.parse::<u64>()
+        {
+            let known = positions.entry(origin.to_owned()).or_default();
+            *known = last.max(*known);
+        }
+    }
+    positions
 }
 
 /// Returns true if a server with `has` lacks a transaction of `seen`.
@@ -155,7 +164,7 @@ impl Standing {
         let mut reasons: Vec<Option<String>> = servers
             .iter()
             .map(|settings| {
-                let lacking = lacks(&positions(settings), &known.positions);
+                let lacking = lacks(&positions(settings, &ALL), &known.positions);
                 let refused = is_former(settings) && (has_successor || lacking);
                 refused.then(|| {
                     "it is a former primary, and another server has taken over; make it a replica"
@@ -186,7 +195,7 @@ impl Standing {
     pub(crate) fn record(&self, settings: &Settings) {
         let found = identity(settings);
         let mut known = self.known();
-        known.positions = positions(settings);
+        known.positions = positions(settings, &LAST);
         if known.primary.as_ref() != Some(&found) {
             known.former.retain(|former| *former != found);
             if let Some(previous) = known.primary.replace(found) {

@@ -23,13 +23,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection};
 use store::{Durability, StoreError, StoreErrorKind};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::{Address, Endpoint, endpoints, name_of};
-use crate::connections::close_gracefully;
 use crate::error::{unavailable, while_doing};
 use crate::server::{QUESTIONS, Server};
 use crate::succession::{self, Newest, Terms};
@@ -48,6 +47,9 @@ const _: () = assert!(
     HEAD_START.as_millis() + HOST_DEADLINE.as_millis() <= CONNECT_DEADLINE.as_millis(),
     "both parts of connecting fit into its deadline"
 );
+
+/// Limit of the time of closing a connection in good order.
+const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 
 /// Interval of the checks of the server.
 const ASK_EVERY: Duration = Duration::from_secs(10);
@@ -337,6 +339,12 @@ impl Connector {
         let doing = format!("{doing}: none of its hosts is a primary that can be used");
         StoreError::because(StoreErrorKind::Unavailable, doing, reasons.join("; "))
     }
+}
+
+/// Closes a connection in good order, if the server answers.
+pub(crate) async fn close_gracefully(connection: PgConnection) {
+    // If the server is gone, this fails, and there is nothing to close.
+    let _ = timeout(GOODBYE_DEADLINE, connection.close()).await;
 }
 
 /// Asks each address of a host.

@@ -19,7 +19,7 @@ use store::StoreError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
-use crate::connect::{Connector, Idle};
+use crate::connect::{Connector, Idle, close_gracefully};
 use crate::error::{closed, unavailable};
 
 /// How long a call waits for a connection.
@@ -31,9 +31,6 @@ const QUIET: Duration = Duration::from_secs(1);
 
 /// Limit of the time of that test.
 const PING_DEADLINE: Duration = Duration::from_millis(500);
-
-/// Limit of the time of closing a connection in good order.
-const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 
 /// The pool of connections for one kind of call: commits or reads.
 #[derive(Debug)]
@@ -91,12 +88,6 @@ impl Lent<'_> {
     pub(crate) fn broke(self) {
         self.connections.connector.broke(self.age);
     }
-}
-
-/// Closes a connection in good order, if the server answers.
-pub(crate) async fn close_gracefully(connection: PgConnection) {
-    // If the server is gone, this fails, and there is nothing to close.
-    let _ = timeout(GOODBYE_DEADLINE, connection.close()).await;
 }
 
 impl Connections {

@@ -177,7 +177,7 @@ impl PostgresStore {
         let connector = Connector::new(url, options.relaxed)?;
         let mut connection = connector.connect(Idle::Short).await?;
         let is_made = schema::is_made(&mut connection, connector.name()).await;
-        connections::close_gracefully(connection).await;
+        connect::close_gracefully(connection).await;
         is_made
     }
 

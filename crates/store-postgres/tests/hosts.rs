@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use databases::Database;
-use store::{Durability, MetaStore as _, Read, StoreError, Value};
+use store::{Durability, MetaStore as _, Read, ReadResult, StoreError, Value};
 use store_postgres::{PostgresOptions, PostgresStore};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use url::Url;
 
-use crate::test_database::{held, key, own_server, put, run, run_at, write};
+use crate::test_database::{held, key, own_server, put, run, run_at, variable, write};
 
 /// Longer than the interval of the checks.
 const CHECK_DEADLINE: Duration = Duration::from_secs(40);
@@ -72,17 +72,21 @@ async fn black_hole() -> BlackHole {
 /// Waits until a record has a value, and checks that it keeps that value.
 async fn until_held(store: &PostgresStore, name: &str, value: &'static [u8]) {
     let begun = Instant::now();
-    let found = async || {
-        let read = [Read::Record { key: key(name), follow: None }];
-        let is_answered = store.read(&read).await.is_ok();
-        is_answered && held(store, name).await == Some(Value::from_static(value))
-    };
-    while !found().await {
-        assert!(begun.elapsed() < CHECK_DEADLINE, "the record has another value");
+    let read = [Read::Record { key: key(name), follow: None }];
+    let wanted = Some(Value::from_static(value));
+    loop {
+        match store.read(&read).await.map(|mut found| found.remove(0)) {
+            Ok(ReadResult::Record(found))
+                if found.as_ref().map(|entry| &entry.value) == wanted.as_ref() =>
+            {
+                break;
+            }
+            other => assert!(begun.elapsed() < CHECK_DEADLINE, "no {value:?}: {other:?}"),
+        }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for _ in 0..20 {
-        assert_eq!(held(store, name).await, Some(Value::from_static(value)));
+        assert_eq!(held(store, name).await, wanted);
     }
 }
 
@@ -255,8 +259,7 @@ fn relay(from: SocketAddr, to: SocketAddr) {
 /// file of names has both addresses, opens the store by the name.
 #[test]
 fn all_addresses_of_a_name_are_asked() {
-    #[expect(clippy::disallowed_methods, reason = "the test passes it to itself")]
-    if let Ok(port) = std::env::var(PORT_OF_NAME) {
+    if let Some(port) = variable(PORT_OF_NAME) {
         return run(async {
             let found = tokio::net::lookup_host(("two.test", 1)).await.expect("two addresses");
             assert_eq!(found.map(|it| it.ip().to_string()).collect::<Vec<_>>(), TWO);

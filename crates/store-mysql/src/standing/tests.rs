@@ -1,4 +1,4 @@
-use super::{Settings, Standing, lacks, positions};
+use super::{ALL, Settings, Standing, lacks, positions};
 use crate::address::Promises;
 
 fn server(host: &str, position: &str) -> Settings {
@@ -35,6 +35,8 @@ fn a_former_primary_is_refused_until_it_has_the_changes_of_its_successor() {
     let (one, two) = (server("one", "0-1-8"), server("two", "0-2-9"));
     assert_eq!(usable(&standing, &[&one, &two]), [false, true]);
     assert_eq!(usable(&standing, &[&one]), [false]);
+    let diverged = server("one", "0-1-12");
+    assert_eq!(usable(&standing, &[&diverged]), [false], "it has other changes");
     let caught_up = server("one", "0-2-9");
     assert_eq!(usable(&standing, &[&caught_up]), [true]);
     standing.record(&caught_up);
@@ -43,7 +45,7 @@ fn a_former_primary_is_refused_until_it_has_the_changes_of_its_successor() {
 
 #[test]
 fn positions_of_both_products_are_compared() {
-    let mysql = |set: &str| positions(&[("gtid_executed".to_owned(), set.to_owned())].into());
+    let mysql = |set: &str| positions(&[("gtid_executed".to_owned(), set.to_owned())].into(), &ALL);
     let seen = mysql("3e11:1-5:8-9,\n4f22:7");
     assert_eq!(seen.get("3e11"), Some(&9));
     assert_eq!(seen.get("4f22"), Some(&7));
@@ -51,5 +53,7 @@ fn positions_of_both_products_are_compared() {
     assert!(lacks(&mysql("3e11:1-8,4f22:7"), &seen));
     assert!(!lacks(&mysql("3e11:1-9,4f22:1-7"), &seen));
     assert!(!lacks(&mysql(""), &mysql("")), "without such numbers nothing is known");
-    assert!(lacks(&positions(&server("one", "0-1-7,1-1-2")), &positions(&server("two", "1-1-3"))));
+    let mariadb = |set: &str| positions(&server("one", set), &ALL);
+    assert!(lacks(&mariadb("0-1-7,1-1-2"), &mariadb("1-1-3")));
+    assert!(!lacks(&mariadb("0-1-7,0-2-8"), &mariadb("0-1-7")));
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use databases::Database;
-use store::{Durability, MetaStore, Read, StoreError};
+use store::{Durability, MetaStore, Read, ReadResult, StoreError};
 use store_mysql::{MysqlOptions, MysqlStore};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
@@ -76,12 +76,12 @@ async fn failure(store: &MysqlStore) -> Option<String> {
 /// Waits until a record has a value, and checks that it keeps that value.
 async fn until_held(store: &MysqlStore, value: &str) {
     let begun = Instant::now();
-    let found = async || {
-        failure(store).await.is_none()
-            && record(store, &key(1, "a")).await.as_deref() == Some(value.as_bytes())
-    };
-    while !found().await {
-        assert!(begun.elapsed() < CHECK_DEADLINE, "the record has another value");
+    let read = [Read::Record { key: key(1, "a"), follow: None }];
+    loop {
+        match store.read(&read).await.map(|mut found| found.remove(0)) {
+            Ok(ReadResult::Record(Some(found))) if *found.value == *value.as_bytes() => break,
+            other => assert!(begun.elapsed() < CHECK_DEADLINE, "no {value:?}: {other:?}"),
+        }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for _ in 0..20 {
@@ -89,8 +89,7 @@ async fn until_held(store: &MysqlStore, value: &str) {
     }
 }
 
-/// Waits until reads fail with this text. Before that, only the successor's value is read, or
-/// `before`.
+/// Waits until reads fail with this text, and returns the error.
 async fn until_refused(store: &MysqlStore, text: &str) -> String {
     let begun = Instant::now();
     loop {

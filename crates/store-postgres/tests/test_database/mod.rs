@@ -18,7 +18,7 @@ use store_postgres::{PostgresOptions, PostgresStore};
 use url::Url;
 
 #[expect(clippy::disallowed_methods, reason = "only the environment knows where the server is")]
-fn variable(name: &str) -> Option<String> {
+pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
