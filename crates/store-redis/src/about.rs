@@ -27,6 +27,8 @@ pub(crate) struct About {
     settings: Option<HashMap<String, String>>,
     /// The reason why the server does not rewrite its append-only file, although it should.
     rewrite_refused: Option<String>,
+    /// True if Sentinels may make a replica the master.
+    expects_failover: bool,
 }
 
 /// Asks the server for its version, role and settings, in one round trip. This also shows if the
@@ -43,7 +45,7 @@ pub(crate) async fn ask(
     questions.cmd("INFO").arg(&sections);
     questions.cmd("CONFIG").arg("GET").arg("appendonly").arg("appendfsync");
     questions.arg("no-appendfsync-on-rewrite").arg("maxmemory-policy");
-    questions.arg("aof-load-truncated");
+    questions.arg("aof-load-truncated").arg("min-replicas-to-write");
     questions.ignore_errors();
     let unreachable = |error: redis::RedisError| error::unreachable(doing, error);
     let answers: Vec<Value> = questions.query_async(connection).await.map_err(unreachable)?;
@@ -63,7 +65,7 @@ pub(crate) async fn ask(
             None
         }
     };
-    Ok(About { facts, settings, rewrite_refused: None })
+    Ok(About { facts, settings, rewrite_refused: None, expects_failover: false })
 }
 
 impl About {
@@ -92,6 +94,11 @@ impl About {
         self.rewrite_refused = Some(why);
     }
 
+    /// Records that Sentinels may make a replica of this server the master.
+    pub(crate) fn expect_failover(&mut self) {
+        self.expects_failover = true;
+    }
+
     /// Checks that the server can be used, independent of the options.
     ///
     /// # Errors
@@ -118,8 +125,9 @@ impl About {
         }
         if self.fact("cluster_enabled") == "1" {
             return Some(
-                "the server is a node of a cluster; a volume is in one slot and needs a server \
-                 of its own"
+                "the server is a node of a cluster, in which all keys of a volume are in one slot, \
+                 so that it has no more room than one server: use a server that is no node, and for \
+                 failovers Redis Sentinel, with redis+sentinel://SENTINEL1,SENTINEL2,SENTINEL3/MASTER"
                     .to_owned(),
             );
         }
@@ -128,15 +136,30 @@ impl About {
 
     /// Returns the possible losses of acknowledged commits, each a clause that names the setting.
     fn risks(&self) -> Vec<String> {
+        let mut risks = Vec::new();
+        if self.expects_failover {
+            risks.push(
+                "Sentinels may make a replica the master, and replication does not wait, so that a \
+                 failover loses the last moments of what was acknowledged"
+                    .to_owned(),
+            );
+        }
         let Some(settings) = &self.settings else {
-            return vec![
+            risks.push(
                 "the server does not let this user read its settings (CONFIG GET), so it is unknown \
                  if it keeps acknowledged commits"
                     .to_owned(),
-            ];
+            );
+            return risks;
         };
         let set = |name: &str| settings.get(name).map_or("", String::as_str);
-        let mut risks = Vec::new();
+        if self.expects_failover && set("min-replicas-to-write") == "0" {
+            risks.push(
+                "min-replicas-to-write is 0 and not at least 1, so that the master also acknowledges \
+                 what no replica receives"
+                    .to_owned(),
+            );
+        }
         if set("appendonly") != "yes" || self.facts.get("aof_enabled").is_some_and(|on| on != "1") {
             risks.push(
                 "appendonly is not yes, so that a restart of the server loses everything since its \

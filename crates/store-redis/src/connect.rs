@@ -8,7 +8,8 @@
 //! A new connection first checks the server (see [`about`]). From time to time one is made in the
 //! background only for this check. If the server fails the check, or is another one than before, no
 //! older connection is used any more. For example, after a failover to a replica that became
-//! master, all connections are made anew.
+//! master, all connections are made anew. If the URL names Sentinels, these are asked for the
+//! address first (see [`sentinel`](crate::sentinel)).
 //!
 //! No call is sent twice, except if the server does not know its script yet.
 
@@ -18,7 +19,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, RedisError, Script, Value};
+use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, Script, Value};
 use store::{StoreError, StoreErrorKind};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
@@ -26,10 +27,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::RedisOptions;
 use crate::about::{self, About, Standing};
-use crate::address::Address;
+use crate::address::{Address, Route};
 use crate::append_log::{self, Rewrite};
 use crate::error::{self, Effect};
 use crate::overflow::{Overflow, Transaction};
+use crate::sentinel::Trust;
 use crate::sequence::Sequence;
 
 /// Limit of the time to make a connection.
@@ -214,12 +216,23 @@ pub(crate) struct Link {
     /// check the connection is not used any more.
     refusals: u64,
     all_refusals: Arc<AtomicU64>,
+    /// The trust of the Sentinels in this server; `None` if the URL names the server itself.
+    trust: Option<Trust>,
 }
 
 impl Link {
     pub(crate) fn is_alive(&self) -> bool {
         !self.ended.load(Ordering::Acquire)
             && self.refusals == self.all_refusals.load(Ordering::Acquire)
+            && self.trust.as_ref().is_none_or(Trust::holds)
+    }
+
+    /// Returns true if the Sentinels, if there are any, still name this server. May ask them.
+    async fn is_confirmed(&self, doing: &str) -> bool {
+        match &self.trust {
+            Some(trust) => trust.is_confirmed(doing).await,
+            None => true,
+        }
     }
 
     /// Sends a call and waits for its answer.
@@ -235,7 +248,13 @@ impl Link {
             loaded.map_err(|error| self.failed(error, call.doing, Effect::None))?;
             answer = call.request.send(&mut connection).await;
         }
-        answer.map_err(|error| self.failed(error, call.doing, call.effect))
+        let answer = answer.map_err(|error| self.failed(error, call.doing, call.effect))?;
+        // The server may have been replaced since the call was sent. Then its answer may be old,
+        // and what it has committed may be lost.
+        if !self.is_confirmed(call.doing).await {
+            return Err(error::replaced(call.doing, call.effect));
+        }
+        Ok(answer)
     }
 
     fn failed(&self, error: RedisError, doing: &str, effect: Effect) -> StoreError {
@@ -253,7 +272,7 @@ impl Link {
 
 /// The connections of a store to its server, and the results of the last checks of that server.
 pub(crate) struct Links {
-    client: Client,
+    route: Route,
     /// The first bytes of all keys of the volume.
     pub(crate) prefix: String,
     pub(crate) scripts: Scripts,
@@ -275,15 +294,14 @@ pub(crate) struct Links {
 
 impl fmt::Debug for Links {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let address = self.client.get_connection_info().addr();
-        write!(f, "Links({address}, {}, {})", self.prefix, self.slots.len())
+        write!(f, "Links({:?}, {}, {})", self.route, self.prefix, self.slots.len())
     }
 }
 
 impl Links {
     pub(crate) fn new(address: Address, options: &RedisOptions) -> Links {
         Links {
-            client: address.client,
+            route: address.route,
             prefix: address.prefix,
             scripts: Scripts::new(),
             slots: (0..options.connections.max(1)).map(|_| Mutex::new(None)).collect(),
@@ -345,8 +363,11 @@ impl Links {
             if self.closed.load(Ordering::Acquire) {
                 return Err(error::closed(doing));
             }
-            if let Some(link) = slot.as_ref().filter(|link| link.is_alive()) {
+            if let Some(link) = slot.as_ref().filter(|link| link.is_alive())
+                && link.is_confirmed(doing).await
+            {
                 self.check_server_if_due();
+                self.look_up_if_due();
                 return Ok(link.clone());
             }
             *slot = None;
@@ -375,6 +396,26 @@ impl Links {
                 tracing::warn!(%error, "checking the metadata store");
             }
         });
+    }
+
+    /// Asks the Sentinels for the master in the background, if the last lookup is too old. A change
+    /// ends the trust in all older connections.
+    fn look_up_if_due(self: &Arc<Self>) {
+        const DOING: &str = "asking the Sentinels of the metadata store";
+        if let Route::Sentinels(sentinels) = &self.route
+            && sentinels.is_due()
+        {
+            let sentinels = Arc::clone(sentinels);
+            self.tasks.spawn(async move {
+                // The lookup logs its error.
+                let _ = sentinels.master(DOING).await;
+            });
+        }
+    }
+
+    /// Returns true if Sentinels may replace the server.
+    pub(crate) fn has_sentinels(&self) -> bool {
+        matches!(self.route, Route::Sentinels(_))
     }
 
     /// Records the run of the server of a new connection. If the run has changed, older connections
@@ -407,22 +448,34 @@ impl Links {
                 }
                 Ok::<(), redis::aio::SendError>(())
             });
-        let unreachable = |error| error::unreachable(doing, error);
         let connecting = async {
-            let connection = self.client.get_multiplexed_async_connection_with_config(&config);
-            let mut connection = connection.await.map_err(unreachable)?;
+            let (client, trust) = self.route.server(doing).await?;
+            let of_sentinels =
+                trust.as_ref().map(|trust| format!("{doing}: using the master {}", trust.master()));
+            let doing = of_sentinels.as_deref().unwrap_or(doing);
+            let connection = client.get_multiplexed_async_connection_with_config(&config);
+            let connection = connection.await;
+            let mut connection = connection.map_err(|error| error::unreachable(doing, error))?;
             let mut about = about::ask(&mut connection, doing).await?;
             let refused = |_: &StoreError| {
                 self.refusals.fetch_add(1, Ordering::AcqRel);
             };
             about.check(doing).inspect_err(refused)?;
+            if self.has_sentinels() {
+                about.expect_failover();
+            }
             // Before the risks are checked: a refused rewrite is one of them.
             self.rewrite(&mut connection, &mut about, doing).await?;
             self.standing.accept(&about, doing).inspect_err(refused)?;
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            // Checked last, so that a slow connection to an old master does not replace newer ones.
+            if trust.as_ref().is_some_and(|trust| !trust.holds()) {
+                return Err(error::replaced(doing, Effect::None));
+            }
             let run: Arc<str> = about.run().into();
             let refusals = self.note_run(&run, refusals);
-            Ok(Link { connection, run, ended, refusals, all_refusals: Arc::clone(&self.refusals) })
+            let all_refusals = Arc::clone(&self.refusals);
+            Ok(Link { connection, run, ended, refusals, all_refusals, trust })
         };
         timeout(LINK_TIMEOUT, connecting).await.unwrap_or_else(|_| {
             let doing = format!("{doing}: connecting to the server took too long");

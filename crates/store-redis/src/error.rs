@@ -96,6 +96,17 @@ pub(crate) fn unreachable(doing: &str, error: RedisError) -> StoreError {
     )
 }
 
+/// Returns the error of an answer of a server that has been replaced as the master, or may have
+/// been.
+pub(crate) fn replaced(doing: &str, effect: Effect) -> StoreError {
+    let kind = match effect {
+        Effect::None => StoreErrorKind::Unavailable,
+        Effect::Commits => StoreErrorKind::Unknown,
+    };
+    let doing = format!("{doing}: the Sentinels do not name this server as the master any more");
+    StoreError::new(kind, doing)
+}
+
 /// Returns the error of an answer with an unexpected form.
 pub(crate) fn garbled(doing: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Corrupt, format!("{doing}: reading the server's answer"))

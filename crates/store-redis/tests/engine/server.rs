@@ -12,7 +12,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn required() -> bool {
+pub(crate) fn required() -> bool {
     variable("ASHLAR_TEST_REQUIRE_SERVICES").is_some_and(|required| required == "1")
 }
 

@@ -1,5 +1,8 @@
 //! The settings that a server must have, and those that durability needs.
 
+use std::path::Path;
+
+use databases::Database;
 use rcgen::{CertificateParams, KeyPair};
 use redis::Connection;
 use store::{Durability, MetaStore, Read, StoreError, StoreErrorKind, Write};
@@ -192,7 +195,8 @@ async fn a_server_of_a_cluster_is_refused() {
     program.kill().expect("it is ours");
     program.wait().expect("it ends");
     let error = answer.expect_err("the server is refused");
-    assert!(error.to_string().contains("a node of a cluster"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("a node of a cluster") && text.contains("redis+sentinel://"), "{error}");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
 }
 
@@ -217,30 +221,47 @@ async fn a_server_out_of_memory_refuses_whole_batches() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tls_accepts_only_the_authority_in_the_url() {
-    let Some(server) = server::own() else { return };
+/// Returns the settings of TLS with a new certificate of these names, and the file of its authority.
+pub(crate) fn certify(folder: &Path, names: &[&str]) -> ([(&'static str, String); 4], String) {
     let key_pair = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+    let params = CertificateParams::new(names).expect("names");
     let certificate = params.self_signed(&key_pair).expect("a certificate");
-    let folder = server.folder();
     let (certificate_file, key_file) = (folder.join("cert.pem"), folder.join("key.pem"));
     std::fs::write(&certificate_file, certificate.pem()).expect("a file");
     std::fs::write(&key_file, key_pair.serialize_pem()).expect("a file");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
     let path = certificate_file.display().to_string();
-    set(
-        &mut server::connection(&server.url()),
-        &[
-            ("tls-cert-file", &path),
-            ("tls-key-file", &key_file.display().to_string()),
-            ("tls-ca-cert-file", &path),
-            ("tls-auth-clients", "no"),
-            ("tls-port", &port.to_string()),
-        ],
-    );
+    let settings = [
+        ("tls-cert-file", path.clone()),
+        ("tls-key-file", key_file.display().to_string()),
+        ("tls-ca-cert-file", path.clone()),
+        ("tls-auth-clients", "no".to_owned()),
+    ];
+    (settings, path)
+}
+
+/// Makes a server accept TLS with a certificate of these names. Returns the port, and the file of
+/// the authority.
+pub(crate) fn serve_tls(server: &Database, names: &[&str]) -> (u16, String) {
+    let (settings, path) = certify(server.folder(), names);
+    let port = free_port();
+    let port_text = port.to_string();
+    let mut all: Vec<(&str, &str)> =
+        settings.iter().map(|(name, value)| (*name, &**value)).collect();
+    all.push(("tls-port", &port_text));
+    set(&mut server::connection(&server.url()), &all);
+    (port, path)
+}
+
+pub(crate) fn free_port() -> u16 {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    free.local_addr().expect("an address").port()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_accepts_only_the_authority_in_the_url() {
+    let Some(server) = server::own() else { return };
+    let (port, path) = serve_tls(&server, &["localhost"]);
     let trusted = format!("rediss://localhost:{port}/?ca={path}");
     let store = RedisStore::open(&trusted, RedisOptions::default()).await.expect("a store");
     write(&store, [put(key(1, "a"), "secret")]).await;
