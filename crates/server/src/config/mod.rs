@@ -49,7 +49,7 @@ pub(crate) use size::Size;
 pub(crate) use umask::Umask;
 pub(crate) use watching::WatchSettings;
 
-use problem::Problem;
+use problem::{Cause, Problem};
 
 /// The default data directory, relative to the working directory.
 pub(crate) const DATA_DIR_DEFAULT: &str = "ashlar-data";
@@ -62,6 +62,11 @@ pub(crate) const ADMIN_LISTEN_DEFAULT: &str = "127.0.0.1:9701";
 
 /// The default address of the console and the administration API.
 pub(crate) const CONSOLE_LISTEN_DEFAULT: &str = "127.0.0.1:9702";
+
+/// Least time for which freed blocks are kept if Sentinels may replace the metadata store: longer
+/// than the 11 seconds of commits that a failover can lose with the recommended settings, with time
+/// for the failover itself.
+const FAILOVER_GRACE_MIN: Duration = Duration::from_secs(30);
 
 /// The settings of each command that opens a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,7 +252,7 @@ impl Common {
             certificate_file: file(common.kms_certificate_file),
             key_file: file(common.kms_key_file),
         };
-        Ok(VolumeSettings {
+        let settings = VolumeSettings {
             meta,
             metadata_durability: common.metadata_durability.unwrap_or_default(),
             deletion_grace: common.deletion_grace.unwrap_or_default(),
@@ -258,7 +263,40 @@ impl Common {
             log: text(common.log).unwrap_or_else(|| "info".to_owned()),
             log_format: common.log_format.unwrap_or_default(),
             data_dir,
-        })
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+impl VolumeSettings {
+    /// Fails if Sentinels may replace the metadata store by a server that has not received all
+    /// commits, and the settings do not allow for that.
+    fn check(&self) -> Result<(), Problem> {
+        let MetaPlace::Server(server) = &self.meta else { return Ok(()) };
+        if !server.has_sentinels() {
+            return Ok(());
+        }
+        let problem = |wrong: &str, remedy: String| {
+            let doing = format!("use the metadata store {server}");
+            Err(Problem::new(doing, wrong).remedy(remedy).because(Cause::Settings))
+        };
+        if self.metadata_durability != DurabilityClass::Relaxed {
+            return problem(
+                "Redis replication does not wait, so that a failover by Sentinels loses the last \
+                 moments of what was acknowledged",
+                "--metadata-durability=relaxed accepts that".to_owned(),
+            );
+        }
+        if self.deletion_grace.given().is_some_and(|grace| grace < FAILOVER_GRACE_MIN) {
+            let least = humantime::format_duration(FAILOVER_GRACE_MIN);
+            return problem(
+                "a failover by Sentinels can bring back records that name freed blocks, and these \
+                 must still exist",
+                format!("set --deletion-grace to {least} or more, or to auto, which is 1m here"),
+            );
+        }
+        Ok(())
     }
 }
 

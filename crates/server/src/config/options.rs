@@ -85,7 +85,7 @@ options! {
     group Common {
         /// The metadata store: sqlite:PATH, postgres://USER@HOST:PORT,…/DATABASE,
         /// mysql://USER@HOST:PORT,…/DATABASE, redis://HOST:PORT/?prefix=NAME,
-        /// etcd://HOST:PORT,…/NAME, or memory:
+        /// redis+sentinel://SENTINEL:PORT,…/MASTER?prefix=NAME, etcd://HOST:PORT,…/NAME, or memory:
         /// [default: sqlite:DATA_DIR/meta.db]
         #[arg(value_name = "URL", global = true)]
         meta: String = "ASHLAR_META",

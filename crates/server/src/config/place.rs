@@ -36,11 +36,13 @@ pub(crate) enum ServerKind {
 }
 
 impl ServerKind {
-    /// Returns the reason why a URL of this kind cannot name several hosts, or `None` if it can.
-    fn one_host_only(self) -> Option<&'static str> {
+    /// Returns the reason why a URL of this kind and scheme cannot name several hosts, or `None` if
+    /// it can.
+    fn one_host_only(self, scheme: &str) -> Option<&'static str> {
         match self {
             // The engine finds the primary among them, or a member that answers.
             ServerKind::Postgres | ServerKind::Mysql | ServerKind::Etcd => None,
+            ServerKind::Redis if is_of_sentinels(scheme) => None,
             ServerKind::Redis => Some(
                 "a URL of this scheme names one server; redis+sentinel:// names several Sentinels, \
                  which know the master",
@@ -82,7 +84,7 @@ pub(crate) struct BucketPlace {
 /// The remedy for an invalid URL of a metadata store.
 const META_FORMS: &str = "--meta takes sqlite:PATH, postgres://USER@HOST:PORT,…/DATABASE, \
      mysql://USER@HOST:PORT,…/DATABASE, redis://HOST:PORT/?prefix=NAME, \
-     etcd://HOST:PORT,…/NAME or memory:";
+     redis+sentinel://SENTINEL:PORT,…/MASTER?prefix=NAME, etcd://HOST:PORT,…/NAME or memory:";
 /// The remedy for an invalid URL of a block store.
 const BLOCKS_FORMS: &str = "--blocks takes file:PATH, memory: or \
      s3://BUCKET/PREFIX?endpoint=http://HOST:PORT&region=REGION";
@@ -112,6 +114,7 @@ impl MetaPlace {
             Some(("mysql" | "mariadb", _)) => server(ServerKind::Mysql, url),
             Some(("redis" | "rediss", _)) => server(ServerKind::Redis, url),
             Some(("etcd" | "etcds", _)) => server(ServerKind::Etcd, url),
+            Some((scheme, _)) if is_of_sentinels(scheme) => server(ServerKind::Redis, url),
             _ => Err(problem("the scheme is not known".to_owned())),
         }
     }
@@ -131,7 +134,7 @@ impl ServerPlace {
             return Err("the URL has no host".to_owned());
         }
         if hosts.urls().len() > 1
-            && let Some(why) = kind.one_host_only()
+            && let Some(why) = kind.one_host_only(url.scheme())
         {
             return Err(why.to_owned());
         }
@@ -139,16 +142,29 @@ impl ServerPlace {
             ServerKind::Postgres | ServerKind::Mysql => false,
             ServerKind::Redis | ServerKind::Etcd => true,
         };
-        if url.path().trim_matches('/').is_empty() && !has_default {
+        let named = !url.path().trim_matches('/').is_empty();
+        if !named && !has_default {
             return Err("the URL has no database".to_owned());
         }
+        if !named && is_of_sentinels(url.scheme()) {
+            return Err("the URL has no name of a master".to_owned());
+        }
         Ok(ServerPlace { kind, hosts })
+    }
+
+    /// Returns true if Sentinels may replace the server by one that has not received all commits.
+    pub(crate) fn has_sentinels(&self) -> bool {
+        is_of_sentinels(self.hosts.first().scheme())
     }
 
     /// Returns the URL for the engine. `password` is added if the URL has none.
     pub(crate) fn url(&self, password: Option<&str>) -> Result<String, String> {
         let hosts = match (self.hosts.first().password(), password) {
-            (None, Some(password)) => self.hosts.map(|url| url.set_password(Some(password))),
+            (None, Some(password)) => {
+                // Engines decode what looks like an escaped byte, and `set_password` leaves it.
+                let password = password.replace('%', "%25");
+                self.hosts.map(|url| url.set_password(Some(&password)))
+            }
             (Some(_), _) | (None, None) => Ok(self.hosts.clone()),
         };
         let hosts = hosts.map_err(|()| "a URL of this form cannot have a password".to_owned())?;
@@ -260,7 +276,7 @@ fn shown(url: &str) -> String {
 }
 
 /// Schemes that errors may show. Any other text before a colon may be an access key.
-const SCHEMES: [&str; 15] = [
+const SCHEMES: [&str; 17] = [
     "etcd",
     "etcds",
     "file",
@@ -273,10 +289,17 @@ const SCHEMES: [&str; 15] = [
     "postgres",
     "postgresql",
     "redis",
+    "redis+sentinel",
     "rediss",
+    "rediss+sentinel",
     "s3",
     "sqlite",
 ];
+
+/// Returns true for the schemes of a URL that names Redis Sentinels.
+fn is_of_sentinels(scheme: &str) -> bool {
+    matches!(scheme, "redis+sentinel" | "rediss+sentinel")
+}
 
 /// Returns the path after `sqlite:` or `file:`, which two slashes may precede. Returns `None` for
 /// an empty path.

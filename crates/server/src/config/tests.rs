@@ -145,6 +145,8 @@ fn unknown_or_incomplete_urls_are_refused_with_the_reason() {
     assert!(sentence("postgres://me@one,,two/db").contains("a host is empty"));
     assert!(sentence("postgres://me@one,one/db").contains("one host twice"));
     assert!(sentence("redis://one,two/").contains("redis+sentinel://"));
+    assert!(sentence("redis+sentinel://one,two/").contains("no name of a master"));
+    assert!(sentence("redis+sentinel:///main").contains("has no host"));
     let blocks = |url: &str| BlocksPlace::parse(url).expect_err(url).to_string();
     assert!(blocks("s3://b/?endpont=x").contains("endpont is not known"));
     assert!(blocks("s3://b/?endpoint=host:9000").contains("neither http:// nor https://"));
@@ -189,6 +191,11 @@ fn servers_are_shown_without_their_passwords() {
         ("rediss://:hush@host/0?prefix=x", "rediss://host/0?prefix=x"),
         ("postgres://me:hush@one,two:5433/db", "postgres://me@one,two:5433/db"),
         ("mysql://me@one:3307,two/db?ssl-key=hush", "mysql://me@one:3307,two/db"),
+        (
+            "redis+sentinel://:hush@one,two:7000/main/1?prefix=x",
+            "redis+sentinel://one,two:7000/main/1?prefix=x",
+        ),
+        ("rediss+sentinel://one,two/main?sentinel_password=hush", "rediss+sentinel://one,two/main"),
         ("postgres://me@host/db?password=hush", "postgres://me@host/db"),
     ] {
         let Ok(MetaPlace::Server(place)) = MetaPlace::parse(url) else { panic!("{url}") };
@@ -201,8 +208,34 @@ fn servers_are_shown_without_their_passwords() {
     assert!(!wrong.contains("hush"), "{wrong}");
     let Ok(MetaPlace::Server(place)) = MetaPlace::parse("mysql://me@host/db") else { panic!() };
     assert_eq!(place.url(Some("a b/c")).expect("a URL"), "mysql://me:a%20b%2Fc@host/db");
+    assert_eq!(place.url(Some("50%41")).expect("a URL"), "mysql://me:50%2541@host/db");
     let Ok(MetaPlace::Server(place)) = MetaPlace::parse("mysql://me@one,two/db") else { panic!() };
     assert_eq!(place.url(Some("a,b")).expect("a URL"), "mysql://me:a,b@one,two/db");
+}
+
+/// A failover loses the last commits, so both settings must allow for that.
+#[test]
+fn sentinels_need_relaxed_durability_and_a_deletion_grace() {
+    let settle = |meta: &str, rest: &str| {
+        let text = format!("meta = \"{meta}\"\n{rest}");
+        Common::default().settle(&file(&text)).map_err(|problem| problem.to_string())
+    };
+    let relaxed = "metadata_durability = \"relaxed\"\n";
+    for meta in ["redis+sentinel://:hush@one,two/main", "rediss+sentinel://:hush@one/main"] {
+        let sentence = settle(meta, "").expect_err("strict");
+        assert!(sentence.contains("--metadata-durability=relaxed"), "{sentence}");
+        assert!(!sentence.contains("hush"), "{sentence}");
+        for grace in ["0s", "10s", "29s"] {
+            let rest = format!("{relaxed}deletion_grace = \"{grace}\"");
+            let sentence = settle(meta, &rest).expect_err(grace);
+            assert!(sentence.contains("--deletion-grace to 30s or more"), "{sentence}");
+        }
+        for grace in ["30s", "5m", "auto"] {
+            let rest = format!("{relaxed}deletion_grace = \"{grace}\"");
+            settle(meta, &rest).unwrap_or_else(|sentence| panic!("{grace}: {sentence}"));
+        }
+    }
+    settle("redis://host/", "deletion_grace = \"1s\"").expect("no Sentinels");
 }
 
 #[test]

@@ -15,6 +15,8 @@ use crate::config::BlocksPlace;
 /// The remedy for a server that does not answer.
 const ADDRESS: &str =
     "check that the database server runs and answers at this address, or correct --meta";
+/// The remedy for Sentinels of which too few name the master.
+const SENTINELS: &str = "check that the Sentinels run and answer there, or correct the Sentinels or the master in --meta";
 /// The remedy for a server that speaks another protocol.
 const ANOTHER: &str = "another program answers at this address: correct host and port in --meta";
 /// The remedy for wrong credentials.
@@ -56,8 +58,12 @@ const SERVER_CAUSES: [(&str, &str); 22] = [
 /// Returns the remedy for a database server that cannot be used.
 pub(super) fn of_server(error: &StoreError) -> Option<&'static str> {
     let text = error.to_string().to_lowercase();
-    // Without a source, the error is from our engine and contains its remedy, except a timeout.
+    // Without a source, the error is from our engine and contains its remedy, except a timeout and
+    // the answers of Sentinels.
     if error.source().is_none() {
+        if text.contains("sentinels name the master") {
+            return Some(SENTINELS);
+        }
         return text.contains("no answer").then_some(ADDRESS);
     }
     let cause = error.source().map(|source| source.to_string().to_lowercase()).unwrap_or_default();

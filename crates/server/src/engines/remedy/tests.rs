@@ -39,6 +39,9 @@ fn errors_that_name_a_setting_get_no_second_remedy() {
     assert_eq!(own("appendonly is not yes; --metadata-durability=relaxed accepts that"), None);
     assert_eq!(own("single_writer is neither yes nor no"), None);
     assert_eq!(own("connecting: no answer within 2s"), Some(ADDRESS));
+    let silent =
+        "opening: 1 of 3 Sentinels name the master, and most of them must (one: no answer)";
+    assert_eq!(own(silent), Some(SENTINELS));
 }
 
 #[test]
