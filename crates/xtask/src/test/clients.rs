@@ -77,22 +77,18 @@ const CONSOLE: &str = "console";
 /// environments, and the page has no certificate.
 const PAGES: &str = "pages";
 
-/// The suites of a plain run in `folder-http`. They test the gateway more than its block store.
-const SUITES_ON_A_FOLDER: [&str; 11] =
-    ["boto3", "awscli", "mc", "s3cmd", BROWSER, ERRORS, LIFECYCLE, ADMIN, MADMIN, CONSOLE, PAGES];
-
-/// The suites of a plain run in `minio-http`. They move content. `boto3` and `mc` run with MinIO in
-/// the cells of other engines.
-const SUITES_ON_A_BUCKET: [&str; 5] = ["s3fs", "pyarrow", "rclone", "restic", COLUMNAR];
+/// The suites of a plain run in `folder-http`. They test the gateway more than its stores.
+const SUITES_ON_A_FOLDER: [&str; 8] =
+    ["boto3", "awscli", BROWSER, ERRORS, LIFECYCLE, ADMIN, CONSOLE, PAGES];
 
 /// The suites of a plain run over https. They run in `folder-https` only, because the listener does
 /// not depend on the engine or the block store. Their clients sign requests differently over https;
 /// the other suites use one of these clients.
 const SUITES_OVER_HTTPS: [&str; 4] = ["boto3", "mc", BROWSER, CONSOLE];
 
-/// The suites of a plain run on Redis, on each day. They use metadata more than others, and the plans
-/// of Redis differ most from those of `SQLite`.
-const SUITES_ON_REDIS: [&str; 1] = ["boto3"];
+/// The suites of a plain run on a database server: on the drawn engine, or on Redis if `SQLite` is
+/// drawn. `folder-http` runs them on `SQLite` on each day. They use metadata more than others.
+const SUITES_ON_A_SERVER: [&str; 1] = ["boto3"];
 
 /// The files of these suites that a plain run takes on SQLite only. They test permissions, the
 /// delivery of access logs, and keys of encryption. The gateway decides on permissions after it has
@@ -129,10 +125,11 @@ const FILES_OVER_HTTP: [&str; 13] = [
     "test_console_openid.py",
 ];
 
-/// The additional suites of a plain run on the drawn engine, the one that the date selects for more
-/// tests.
-const SUITES_ON_THE_DRAWN_ENGINE: [&str; 8] =
-    ["boto3", "mc", MADMIN, "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
+/// The suites of a plain run on the drawn engine alone, the one that the date selects. Their requests
+/// are those of `boto3` in other clients' words, or they move content, so the engine makes no
+/// difference, and each run takes them once.
+const SUITES_ON_THE_DRAWN_ENGINE: [&str; 7] =
+    ["mc", MADMIN, "s3fs", "pyarrow", "rclone", "restic", "s3cmd"];
 
 /// The cache size of gateways: a tenth of the file that [`COLUMNAR`] reads.
 const CACHE: (&str, &str) = ("ASHLAR_CACHE_MEMORY", "50MB");
@@ -234,9 +231,10 @@ impl Cell {
             Subject::Folder if self.tls => SUITES_OVER_HTTPS.contains(&suite),
             Subject::Folder => SUITES_ON_A_FOLDER.contains(&suite),
             Subject::Bucket(_) if self.tls => false,
-            Subject::Bucket(Engine::Sqlite) => SUITES_ON_A_BUCKET.contains(&suite),
             Subject::Bucket(engine) => {
-                engine == Engine::Redis && SUITES_ON_REDIS.contains(&suite)
+                let server = if drawn.has_server() { drawn } else { Engine::Redis };
+                engine == Engine::Sqlite && suite == COLUMNAR
+                    || engine == server && SUITES_ON_A_SERVER.contains(&suite)
                     || engine == drawn && SUITES_ON_THE_DRAWN_ENGINE.contains(&suite)
             }
         }

@@ -40,8 +40,8 @@ const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
 /// give different results.
 const SUITES_ON_EACH_ENGINE: [&str; 2] = ["model", "views"];
 
-/// The additional suites of a plain run on the drawn engine, the one that the date selects for more
-/// tests.
+/// The suites of a plain run on the drawn engine alone, the one that the date selects for more tests.
+/// They use the cache and the locks of the mount, and each engine only as any other suite does.
 const SUITES_ON_THE_DRAWN_ENGINE: [&str; 3] = ["fsx", "mmap", "sqlite"];
 
 /// A cell of the file view: a volume over one engine, mounted by a gateway, and the suites to run
@@ -102,13 +102,11 @@ fn cells(
         let mut cell = Cell { engine, suites: Vec::new(), whole };
         let name = cell.name();
         let is_wanted = |suite: &&str| wants(&format!("files {suite} {name}"));
-        let is_taken = |suite: &&str| match (engine, drawn) {
-            (_, None) => true,
-            (Engine::Sqlite, Some(_)) => !SUITES_OF_MINUTES.contains(suite),
-            (Engine::Postgres | Engine::Mysql | Engine::Redis | Engine::Etcd, Some(drawn)) => {
-                SUITES_ON_EACH_ENGINE.contains(suite)
-                    || engine == drawn && SUITES_ON_THE_DRAWN_ENGINE.contains(suite)
-            }
+        let is_taken = |suite: &&str| match drawn {
+            None => true,
+            Some(_) if SUITES_ON_EACH_ENGINE.contains(suite) => true,
+            Some(drawn) if SUITES_ON_THE_DRAWN_ENGINE.contains(suite) => engine == drawn,
+            Some(_) => engine == Engine::Sqlite && !SUITES_OF_MINUTES.contains(suite),
         };
         cell.suites = SUITES.into_iter().filter(is_wanted).filter(is_taken).collect();
         if !cell.suites.is_empty() {

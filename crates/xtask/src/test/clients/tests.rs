@@ -102,16 +102,16 @@ fn only_engines_of_wanted_cells_are_started() {
 }
 
 #[test]
-fn a_plain_run_takes_every_suite_over_http_at_least_once() {
+fn a_plain_run_takes_every_suite_over_http_once_and_boto3_on_two_engines() {
     for drawn in Engine::ALL {
         let cells = plain(drawn, |_| true);
-        let over_http =
-            cells.iter().filter(|cell| !cell.tls && cell.engine() == Some(Engine::Sqlite));
+        let over_http = cells.iter().filter(|cell| !cell.tls);
         let mut taken: Vec<_> = over_http.flat_map(Cell::suite_names).collect();
         let mut all: Vec<_> = SUITES.iter().map(|(suite, _)| *suite).collect();
+        all.extend(SUITES_ON_A_SERVER);
         taken.sort_unstable();
         all.sort_unstable();
-        assert_eq!(taken, all, "on the engine that every run has, each suite once");
+        assert_eq!(taken, all, "{drawn:?}");
     }
 }
 
@@ -128,17 +128,24 @@ fn files_that_a_plain_run_leaves_out_exist_and_run_on_sqlite_over_http() {
 }
 
 #[test]
-fn a_plain_run_repeats_suites_on_the_drawn_engine_alone() {
+fn a_plain_run_takes_suites_of_other_clients_on_the_drawn_engine_alone() {
     let suites = |drawn: Engine, name: &str| {
         let cells = plain(drawn, |_| true);
         let cell = cells.iter().find(|cell| cell.name() == name);
         cell.map(|cell| cell.suite_names().collect::<Vec<_>>()).unwrap_or_default()
     };
     assert!(suites(Engine::Redis, "mysql-http").is_empty());
-    assert_eq!(suites(Engine::Mysql, "redis-http"), SUITES_ON_REDIS);
-    let drawn = suites(Engine::Mysql, "mysql-http");
-    assert!(SUITES_ON_THE_DRAWN_ENGINE.iter().all(|suite| drawn.contains(suite)), "{drawn:?}");
-    assert_eq!(drawn.len(), SUITES_ON_THE_DRAWN_ENGINE.len());
+    assert!(suites(Engine::Mysql, "redis-http").is_empty());
+    assert_eq!(suites(Engine::Sqlite, "redis-http"), SUITES_ON_A_SERVER);
+    assert_eq!(suites(Engine::Mysql, "minio-http"), [COLUMNAR]);
+    for (drawn, cell, more) in
+        [(Engine::Mysql, "mysql-http", "boto3"), (Engine::Sqlite, "minio-http", COLUMNAR)]
+    {
+        let taken = suites(drawn, cell);
+        let wanted = [&SUITES_ON_THE_DRAWN_ENGINE[..], &[more]].concat();
+        assert!(wanted.iter().all(|suite| taken.contains(suite)), "{taken:?}");
+        assert_eq!(taken.len(), wanted.len());
+    }
     assert_eq!(suites(Engine::Redis, "folder-https"), SUITES_OVER_HTTPS);
     assert!(suites(Engine::Redis, "redis-https").is_empty());
 }
