@@ -27,6 +27,10 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The time after which clients change to a new key, before the end of the old one.
 const CHANGE: Duration = Duration::from_secs(5);
 
+/// The pause of a client between two requests. Without it, the clients would use all cores until the
+/// old key ends.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Runs a command that must succeed, and returns its output.
 #[track_caller]
 fn run(setup: &Setup, command: &str, arguments: &[&str]) -> String {
@@ -193,6 +197,7 @@ fn a_key_is_rotated_under_load_without_a_refused_request(engine: Engine) {
             let answer = at(key, gateway).get("/box/key");
             assert_eq!(answer.status, 200, "{}: {}", key.key, answer.text());
             requests.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(PAUSE);
         }
     };
     std::thread::scope(|scope| {
