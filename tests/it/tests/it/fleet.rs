@@ -7,13 +7,16 @@ use std::time::Duration;
 use databases::Database;
 use tempfile::TempDir;
 
-use crate::client::Client;
+use crate::client::{Client, Request};
 use crate::scale;
 use crate::servers::{Blocks, Gateway, Minio, Setup, wait_for};
 
 /// The time limit of the cleanup after the last gateway has ended: 30 seconds until silent sessions
 /// are ended, and the cleanup that waits for that.
 const CLEARED: Duration = Duration::from_secs(90);
+
+/// Number of keys in a request of the cleanup, the limit of S3.
+const DELETED_AT_ONCE: usize = 1000;
 
 /// Makes one test for each engine from a function that takes an engine.
 macro_rules! on_each_engine {
@@ -345,8 +348,12 @@ fn delete_all(client: &Client) {
     for (key, id) in uploads.elements("Key").iter().zip(uploads.elements("UploadId")) {
         client.delete(&format!("/box/{key}?uploadId={id}")).expect(204);
     }
-    for key in client.keys("box", "", 1000) {
-        client.delete(&format!("/box/{key}")).expect(204);
+    for keys in client.keys("box", "", 1000).chunks(DELETED_AT_ONCE) {
+        let object = |key: &String| format!("<Object><Key>{key}</Key></Object>");
+        let objects: String = keys.iter().map(object).collect();
+        let body = format!("<Delete><Quiet>true</Quiet>{objects}</Delete>");
+        let answer = client.send(&Request::new("POST", "/box?delete").body(body)).expect(200);
+        assert!(answer.elements("Error").is_empty(), "{}", answer.text());
     }
     client.delete("/box").expect(204);
 }
