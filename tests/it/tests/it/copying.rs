@@ -71,14 +71,22 @@ pub(crate) struct Copies {
     workers: Vec<Worker>,
 }
 
-/// The body of a value: inline in a record, in a shared block, or in one or more blocks of its own.
-fn body(value: Value) -> Vec<u8> {
-    let size = match value % 16 {
+/// The length of a body that is inline in a record.
+const INLINE: usize = 100;
+
+/// The length of a value's body: inline in a record, in a shared block, or in one or more blocks of its
+/// own.
+fn length(value: Value) -> usize {
+    match value % 16 {
         0 => 2 << 20,
         1..=4 => 64 << 10,
-        _ => 100,
-    };
-    [format!("{value} ").as_bytes(), &bytes(value, size)].concat()
+        _ => INLINE,
+    }
+}
+
+/// The body of a value.
+fn body(value: Value) -> Vec<u8> {
+    [format!("{value} ").as_bytes(), &bytes(value, length(value))].concat()
 }
 
 /// Returns the value of a body. Panics if no client wrote the body.
@@ -221,9 +229,16 @@ impl Turn<'_> {
         *self.worker.counts.entry(what).or_default() += 1;
     }
 
+    /// Returns a new value. The check of a planted fault does not look at blocks, so its bodies are
+    /// short.
     fn value(&mut self) -> Value {
-        self.worker.writes += 1;
-        self.worker.name * 1_000_000_000 + self.worker.writes
+        loop {
+            self.worker.writes += 1;
+            let value = self.worker.name * 1_000_000_000 + self.worker.writes;
+            if self.planted == Planted::None || length(value) == INLINE {
+                return value;
+            }
+        }
     }
 
     /// Sends one random request.
