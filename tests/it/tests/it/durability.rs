@@ -12,13 +12,11 @@ use std::time::Duration;
 
 use crate::client::{Answer, Client, Request, part_list};
 use crate::content::{bytes, etag, etag_of_parts};
+use crate::scale;
 use crate::servers::{Blocks, Minio, Setup, wait_for};
 
 /// Number of clients at work when the gateway is killed.
 const CLIENTS: usize = 50;
-
-/// Number of kills.
-const ROUNDS: u64 = 5;
 
 /// Number of keys of each client.
 const KEYS: u64 = 4;
@@ -210,7 +208,7 @@ fn survives_kills(setup: &Setup, stored: impl Fn() -> usize) {
     let mut gateway = setup.start();
     gateway.client.put("/box", b"").expect(200);
     let mut cut_off_in_all = 0;
-    for round in 0..ROUNDS {
+    for round in 0..scale::kills() {
         let client = gateway.client.clone();
         let work = Work::default();
         std::thread::scope(|scope| {
