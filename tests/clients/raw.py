@@ -264,6 +264,24 @@ def send(server, ask, key=None, secret=None):
     return answer
 
 
+def fill(server, bucket, keys):
+    """Puts an empty object under each key, on one connection. The client of an SDK takes
+    longer for each of them than the gateway."""
+    parts = urlsplit(server.endpoint)
+    context = ssl.create_default_context(cafile=server.ca) if server.ca else None
+    kind = http.client.HTTPSConnection if context else http.client.HTTPConnection
+    more = {"context": context} if context else {}
+    connection = kind(parts.netloc, timeout=ANSWER_SECONDS, **more)
+    for key in keys:
+        ask = Ask(f"PUT /{bucket}/{quote(key)}")
+        target, headers, body = wire(ask, parts.netloc, server.access_key, server.secret_key)
+        connection.request("PUT", target, body, dict(headers))
+        response = connection.getresponse()
+        content = response.read()
+        assert response.status == 200, content
+    connection.close()
+
+
 def elements(content):
     """Returns the elements of an error document; of elements with one name, the last."""
     if b"<Error>" not in content and b"<ErrorResponse" not in content:

@@ -4,6 +4,7 @@ import boto3
 import pytest
 
 from conftest import watch_retries
+from raw import fill
 from server import refused
 
 KEYS = sorted(
@@ -118,10 +119,9 @@ def test_a_page_of_zero_keys_is_empty(s3, filled):
     assert (page["KeyCount"], page["IsTruncated"]) == (0, False)
 
 
-def test_the_paginator_reads_more_than_a_thousand_keys(s3, bucket):
+def test_the_paginator_reads_more_than_a_thousand_keys(s3, server, bucket):
     keys = [f"many/{number:05}" for number in range(1_100)]
-    for key in keys:
-        s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    fill(server, bucket, keys)
     pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket))
     assert [len(page["Contents"]) for page in pages] == [1000, 100]
     assert [each["Key"] for page in pages for each in page["Contents"]] == keys
