@@ -10,7 +10,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::descendants::descendants;
+use crate::descendants::{descendants, is_running, pid_of};
 use crate::engine::Engine;
 use crate::program::{PATIENCE, PAUSE, find};
 use crate::replica;
@@ -46,10 +46,25 @@ impl Database {
         database
     }
 
+    /// Starts an empty server with additional command-line arguments, as [`Database::set`] does.
+    pub(crate) fn start_with(engine: Engine, settings: &[&str]) -> Database {
+        let mut database = Database::place(engine, &std::env::temp_dir());
+        engine.prepare(database.folder());
+        database.set(settings);
+        database.restart();
+        database
+    }
+
     /// Starts a replica and waits until it has all present data of the primary. It serves reads and
     /// accepts no writes of clients.
     pub fn replica(primary: &Database) -> Database {
+        Database::replica_with(primary, &[])
+    }
+
+    /// The same with additional command-line arguments, as [`Database::set`] does.
+    pub(crate) fn replica_with(primary: &Database, settings: &[&str]) -> Database {
         let mut database = Database::place(primary.engine, &std::env::temp_dir());
+        database.set(settings);
         replica::prepare(primary.engine, database.folder(), primary.address);
         database.restart();
         replica::follow(primary.engine, database.address, primary.address);
@@ -180,6 +195,11 @@ impl Database {
         let workers = descendants(child.id());
         let workers = workers.iter().filter_map(|pid| u32::try_from(pid.as_raw_pid()).ok());
         std::iter::once(child.id()).chain(workers).collect()
+    }
+
+    /// Returns true if none of its processes runs: all have ended or are stopped.
+    pub(crate) fn is_silent(&self) -> bool {
+        !self.processes().into_iter().filter_map(pid_of).any(is_running)
     }
 
     /// Returns the folder of its data, so that a test can measure it.

@@ -15,8 +15,20 @@ pub(crate) fn descendants(root: u32) -> Vec<Pid> {
         found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
         next += 1;
     }
-    let below = found.into_iter().skip(1);
-    below.filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).collect()
+    found.into_iter().skip(1).filter_map(pid_of).collect()
+}
+
+/// Returns the id of a process as the type of system calls.
+pub(crate) fn pid_of(pid: u32) -> Option<Pid> {
+    Pid::from_raw(i32::try_from(pid).ok()?)
+}
+
+/// Returns true if a process exists and is neither stopped nor ended.
+pub(crate) fn is_running(process: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_pid()));
+    let status = status.unwrap_or_default();
+    let state = status.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, None | Some('T' | 'Z' | 'X'))
 }
 
 /// Returns the parent of a process: the fourth field of its status, the second after its name.

@@ -14,7 +14,7 @@ const LOG_FILES: usize = 24;
 
 /// Limit of the connections of PostgreSQL and MariaDB: about fifteen for each store that a test
 /// opens, for all tests that run at the same time.
-const CONNECTIONS_MAX: u32 = 400;
+pub(crate) const CONNECTIONS_MAX: u32 = 400;
 
 /// Limit of the bytes that are read of a reply of Redis.
 const ANSWER_BYTES: usize = 4 << 10;
@@ -208,7 +208,7 @@ fn fill_log(address: SocketAddr) {
     run(postgres(address, "checkpoint"));
 }
 
-fn postgres(address: SocketAddr, statement: &str) -> Command {
+pub(crate) fn postgres(address: SocketAddr, statement: &str) -> Command {
     let mut command = program("psql");
     command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string()]);
     command.args(["-U", "postgres", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c", statement]);

@@ -6,7 +6,11 @@
 //!
 //! For example, a test starts a server with `Database::start(Engine::Redis)`, stores data, calls
 //! `kill` and `restart`, and checks that the data is still there.
+//!
+//! A [`Cluster`] is several servers, of which one is the primary. If a test ends or stops the
+//! primary, another one takes over.
 
+mod cluster;
 mod database;
 mod descendants;
 mod engine;
@@ -15,6 +19,7 @@ mod past;
 mod program;
 mod replica;
 
+pub use cluster::{Cluster, FailOver, Fault};
 pub use database::Database;
 pub use engine::Engine;
 pub use etcd::EtcdCluster;

@@ -56,3 +56,10 @@ pub(crate) fn succeeds(mut command: Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
+
+/// Returns the output of a program, without the last line end. Returns `None` if it fails.
+pub(crate) fn output_of(mut command: Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+    output.status.success().then_some(text)
+}
