@@ -10,7 +10,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
-use databases::Database;
+use databases::{Cluster, Database};
 
 /// A metadata engine of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -88,6 +88,22 @@ pub(crate) fn each_once(named: &[Engine]) -> Vec<Engine> {
 pub(crate) fn missing_packages(engines: &[Engine]) -> Vec<&'static str> {
     let needed = engines.iter().filter_map(|engine| engine.server());
     needed.filter(|it| !Database::installed(it.server)).map(|it| it.package).collect()
+}
+
+/// Returns the Debian packages that the tests of clusters of `engines` need, in addition to those of
+/// the servers, if this machine does not have all of them.
+pub(crate) fn missing_cluster_packages(engines: &[Engine]) -> Vec<&'static str> {
+    let needed = engines.iter().filter_map(|engine| engine.server());
+    let needed = needed.filter(|it| !Cluster::installed(it.server));
+    needed.flat_map(|it| cluster_packages(it.server)).copied().collect()
+}
+
+fn cluster_packages(server: databases::Engine) -> &'static [&'static str] {
+    match server {
+        databases::Engine::Postgres => &["patroni", "python3-etcd", "etcd-server", "etcd-client"],
+        databases::Engine::Mysql => &[],
+        databases::Engine::Redis => &["redis-sentinel"],
+    }
 }
 
 /// Returns the crates whose tests cannot run because they need an engine that is not in `engines`.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::child::{Child, Stop, tail};
-use crate::engines::{Engine, missing_packages};
+use crate::engines::{Engine, missing_cluster_packages, missing_packages};
 use crate::workspace::{Workspace, is_executable, stdout, which};
 
 const MINIO: GoTool = GoTool {
@@ -155,8 +155,8 @@ pub(crate) struct Delivery {
 }
 
 impl Tools {
-    /// Finds the tools of client suites and the databases of `engines`. Installs missing ones if
-    /// `install` is true; otherwise fails.
+    /// Finds the tools of client suites, the databases of `engines`, and the programs that manage
+    /// clusters of them. Installs missing ones if `install` is true; otherwise fails.
     pub(crate) fn prepare(
         workspace: &Workspace,
         install: bool,
@@ -167,6 +167,7 @@ impl Tools {
         let clients = PACKAGES.iter().filter(|(_, proof)| !succeeds(proof));
         let mut missing: Vec<&str> = clients.map(|(package, _)| *package).collect();
         missing.extend(missing_packages(engines));
+        missing.extend(missing_cluster_packages(engines));
         installer.packages(&missing)?;
         Ok(Self {
             minio: installer.go(&MINIO)?,

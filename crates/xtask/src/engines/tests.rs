@@ -31,6 +31,7 @@ fn sqlite_needs_no_server() {
     assert_eq!(place, "sqlite:/x/meta.sqlite");
     assert!(databases.fresh(Engine::Redis, Path::new("/x"), "a").is_err());
     assert!(missing_packages(&[Engine::Sqlite]).is_empty());
+    assert!(missing_cluster_packages(&[Engine::Sqlite]).is_empty());
 }
 
 #[test]
