@@ -4,13 +4,14 @@ use std::fmt;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use crate::program::PATIENCE;
-
 /// Number of nodes of each cluster.
 pub(crate) const NODES: usize = 3;
 
 /// The pause between two questions to a cluster. Some questions start a program.
 const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// The time limit of a failover, and of the return of an old primary, on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A fault of the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use databases::Database;
+use databases::{Cluster, Database};
 use tempfile::TempDir;
 
 use crate::client::{Client, Request};
@@ -248,6 +248,24 @@ impl Fleet {
             first = first.meta(url);
         }
         Some(Fleet { engine, database, minio, first, url, _folder: folder })
+    }
+
+    /// Creates an empty volume whose metadata is in a cluster of servers. Returns `None` if this
+    /// engine is not to be tested here.
+    pub(crate) fn over_cluster(engine: Engine) -> Option<(Fleet, Cluster)> {
+        let server = engine.server().filter(|_| engine.is_here())?;
+        if !Cluster::installed(server) {
+            let required = std::env::var_os("ASHLAR_TEST_REQUIRE_SERVICES").is_some();
+            assert!(!required, "a cluster of {} is not installed", engine.name());
+            eprintln!("not run: a cluster of {} is not installed", engine.name());
+            return None;
+        }
+        let cluster = Cluster::start(server);
+        let url = cluster.fresh("volume");
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = Setup::new(folder.path(), Blocks::Folder).meta(&url);
+        let (database, minio, url) = (None, None, Some(url));
+        Some((Fleet { engine, database, minio, first, url, _folder: folder }, cluster))
     }
 
     /// Returns the second gateway. Panics with SQLite, which allows only one.

@@ -177,6 +177,21 @@ impl Load {
         Figures { counts }
     }
 
+    /// Returns the longest time between two acknowledged writes of the clients of each of the
+    /// `gateways` among which [`Load::run`] has divided the clients.
+    pub(crate) fn longest_gaps(&self, gateways: usize) -> Vec<Duration> {
+        let gap = |gateway| {
+            let workers = self.workers.iter().skip(gateway).step_by(gateways);
+            let calls = workers.flat_map(|worker| &worker.calls).map(|(_, call)| call);
+            let done = calls.filter(|call| call.operation.response == Response::Done);
+            let mut times: Vec<u64> = done.map(|call| call.ended).collect();
+            times.sort_unstable();
+            let longest = times.windows(2).map(|pair| pair[1] - pair[0]).max();
+            Duration::from_nanos(longest.unwrap_or(0))
+        };
+        (0..gateways).map(gap).collect()
+    }
+
     /// Fails unless the responses are linearizable for each key.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut histories: Vec<Vec<Call<Operation>>> = vec![Vec::new(); KEYS];

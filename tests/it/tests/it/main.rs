@@ -26,6 +26,7 @@ mod durability;
 mod encrypted_at_rest;
 mod exhaust;
 mod expiry;
+mod failover;
 mod fleet;
 mod forgetful;
 mod forking;

@@ -1,7 +1,7 @@
 //! A gateway that also mounts its volume.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -50,6 +50,11 @@ impl Mount {
 
     pub(crate) fn gateway(&self) -> &Gateway {
         self.gateway.as_ref().expect("it runs")
+    }
+
+    /// Returns the exit status of the gateway; `None` while it runs.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.gateway.as_mut().expect("it was started").child.ended()
     }
 
     /// Stops the gateway, which unmounts the folder.

@@ -6,6 +6,7 @@
 //! | `ASHLAR_TEST_SECONDS` | 2 | 120 | seconds of each load whose history is recorded, and of the counter |
 //! | `ASHLAR_TEST_ROUNDS` | 100 | 10000 | races of creations, on each engine |
 //! | `ASHLAR_TEST_KILLS` | 3 | 50 | kills of a database server, a process with a mount, and a gateway |
+//! | `ASHLAR_TEST_FAIL_OVERS` | 1 | 20 | failovers of a cluster of databases |
 //! | `ASHLAR_TEST_RETIRE_KILLS` | 5 | 20 | kills of a command that retires a ring key |
 //! | `ASHLAR_TEST_RING_KILLS` | 5 | 20 | kills of a command that replaces the master key, and of a rotation |
 //! | `ASHLAR_TEST_OUTAGE_SECONDS` | 3 | 60 | seconds of each outage of the stores below a mount |
@@ -85,6 +86,11 @@ pub(crate) fn view_steps(plain: u64) -> u64 {
 /// Kills of a database server, of a process with a mount, or of a gateway.
 pub(crate) fn kills() -> u64 {
     number("ASHLAR_TEST_KILLS", 3, 50)
+}
+
+/// Failovers of a cluster of databases.
+pub(crate) fn fail_overs() -> u64 {
+    number("ASHLAR_TEST_FAIL_OVERS", 1, 20)
 }
 
 /// Kills of a command that retires a ring key.

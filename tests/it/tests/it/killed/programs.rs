@@ -173,10 +173,15 @@ impl Running {
         self.completed.load(Ordering::Relaxed)
     }
 
+    /// Returns true if the program has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be asked").is_some()
+    }
+
     /// Fails if the program has ended: it must not receive an error here.
     #[track_caller]
     pub(crate) fn is_alive(&mut self, when: &str) {
-        if self.child.try_wait().expect("a child can be asked").is_none() {
+        if !self.has_ended() {
             return;
         }
         let mut said = String::new();
@@ -191,6 +196,13 @@ impl Running {
         self.child.kill().expect("a child can be killed");
         self.child.wait().expect("a child can be waited for");
         notes.take(&self.reader.join().expect("its output is readable"));
+    }
+
+    /// Kills the program and drops its output.
+    pub(crate) fn abandon(mut self) {
+        // It may have ended with its mount.
+        let _ended = self.child.kill();
+        self.child.wait().expect("a child can be waited for");
     }
 
     /// Waits until the program fails because its mount is gone, and records its output.

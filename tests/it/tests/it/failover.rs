@@ -1,0 +1,66 @@
+//! The primary of a cluster of databases is killed or stopped, and a standby takes over, under
+//! clients of two gateways and under programs on a mount.
+//!
+//! No gateway is restarted. With PostgreSQL and MariaDB no acknowledged write is lost: the history of
+//! all clients is linearizable, and programs find all that they have synced. The replication of
+//! Redis does not wait, so writes may be lost. Then at least one gateway ends and reports it.
+//!
+//! `ASHLAR_TEST_FAIL_OVERS=20 cargo test -p it --test it failover` is the full proof.
+
+mod scene;
+
+use std::time::Duration;
+
+use databases::Fault;
+
+use crate::fleet::{Engine, Fleet, on_the_drawn_server};
+use crate::mounted::can_mount;
+use crate::scale;
+use scene::{Outcome, Scene};
+
+on_the_drawn_server!(acknowledged_writes_survive_a_failover);
+
+/// The longest time in which a gateway acknowledges no write.
+const GAP_MAX: Duration = Duration::from_secs(30);
+
+fn acknowledged_writes_survive_a_failover(engine: Engine) {
+    if !can_mount() {
+        return;
+    }
+    let Some((mut fleet, mut cluster)) = Fleet::over_cluster(engine) else { return };
+    let may_lose = match engine {
+        Engine::Redis => true,
+        Engine::Sqlite | Engine::Postgres | Engine::Mysql => false,
+    };
+    if may_lose {
+        fleet.first = fleet.first.environment("ASHLAR_METADATA_DURABILITY", "relaxed");
+    }
+    let mut scene = Scene::start(&fleet, 0);
+    let (mut longest, mut reported) = (Duration::ZERO, 0);
+    for round in 0..scale::fail_overs() {
+        let is_even = (scale::seed() + round).is_multiple_of(2);
+        let fault = if is_even { Fault::Freeze } else { Fault::Kill };
+        match scene.fail_over(&mut cluster, fault, round) {
+            Outcome::Kept(gaps) => {
+                let gap = gaps.into_iter().max().unwrap_or_default();
+                assert!(gap <= GAP_MAX, "round {round}: no write was acknowledged for {gap:?}");
+                longest = longest.max(gap);
+            }
+            Outcome::Reported(why) => {
+                assert!(may_lose, "round {round}: a gateway has ended: {why}");
+                eprintln!("round {round}: a loss was reported: {why}");
+                reported += 1;
+                scene.abandon();
+                scene = Scene::start(&fleet, round + 1);
+            }
+        }
+    }
+    scene.stop();
+    fleet.check_consistency();
+    eprintln!(
+        "{}: {} failovers, {reported} with a loss that was reported; the longest time without an \
+         acknowledged write was {longest:?}",
+        engine.name(),
+        scale::fail_overs()
+    );
+}
