@@ -179,7 +179,7 @@ impl Nodes for Sentinel {
     fn fresh(&self, name: &str) -> String {
         let sentinels: Vec<String> =
             self.sentinels.iter().map(|sentinel| sentinel.address.to_string()).collect();
-        format!("redis+sentinel://{}/{NAME}/?prefix={name}", sentinels.join(","))
+        format!("redis+sentinel://{}/{NAME}?prefix={name}", sentinels.join(","))
     }
 
     fn primary(&self) -> usize {
