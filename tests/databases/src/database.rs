@@ -1,7 +1,7 @@
 //! A database server as a value: started, killed, paused and restarted.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -10,6 +10,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::address::free_address;
 use crate::descendants::{descendants, is_running, pid_of};
 use crate::engine::Engine;
 use crate::program::{PATIENCE, PAUSE, find};
@@ -74,9 +75,7 @@ impl Database {
     pub(crate) fn place(engine: Engine, parent: &Path) -> Database {
         let folder = TempDir::with_prefix_in("ashlar-database-", parent);
         let folder = folder.expect("a folder for a database");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("its address");
-        drop(listener);
+        let address = free_address();
         Database { engine, folder, address, child: None, settings: Vec::new() }
     }
 

@@ -10,6 +10,7 @@
 //! A [`Cluster`] is several servers, of which one is the primary. If a test ends or stops the
 //! primary, another one takes over.
 
+mod address;
 mod cluster;
 mod database;
 mod descendants;

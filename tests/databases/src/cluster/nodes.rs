@@ -1,7 +1,7 @@
 //! The operations that each kind of cluster has, and the waiting for a cluster.
 
 use std::fmt;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Number of nodes of each cluster.
@@ -47,12 +47,6 @@ pub(crate) trait Nodes: fmt::Debug + Send {
 
     /// Brings the node back as a standby, and waits until all standbys have all data.
     fn bring_back(&mut self, node: usize);
-}
-
-/// Returns a free address of this machine.
-pub(crate) fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address")
 }
 
 /// Waits until `done` returns true.

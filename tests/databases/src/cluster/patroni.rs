@@ -12,7 +12,8 @@ use std::process::{Child, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::nodes::{Fault, NODES, Nodes, free_address, wait_until};
+use super::nodes::{Fault, NODES, Nodes, wait_until};
+use crate::address::free_address;
 use crate::descendants::{descendants, is_running, pid_of};
 use crate::engine::{CONNECTIONS_MAX, Engine, postgres};
 use crate::program::{find, output_of, program, run};

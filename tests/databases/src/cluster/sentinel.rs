@@ -10,7 +10,8 @@ use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
-use super::nodes::{Fault, NODES, Nodes, free_address, wait_until};
+use super::nodes::{Fault, NODES, Nodes, wait_until};
+use crate::address::free_address;
 use crate::database::Database;
 use crate::engine::{Engine, ask};
 
