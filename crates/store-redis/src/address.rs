@@ -170,7 +170,10 @@ fn by_sentinels(
     with_scheme(&mut server, scheme)?;
     server.set_path(&format!("/{database}"));
     server.set_query(None);
-    let root_cert = root_cert(parameters.authorities)?;
+    let authorities = root_cert(parameters.authorities)?;
+    // The driver refuses authorities of a connection without TLS.
+    let of_tls = |scheme: &str| authorities.clone().filter(|_| scheme == "rediss");
+    let root_cert = of_tls(scheme);
     let is_tls = parameters.sentinel_tls.unwrap_or(scheme == "rediss");
     let scheme = if is_tls { "rediss" } else { "redis" };
     let mut login = RedisConnectionInfo::default();
@@ -190,7 +193,7 @@ fn by_sentinels(
         }
         let connection = format!("{scheme}://{name}/").into_connection_info();
         let connection = connection.map_err(unreadable)?.set_redis_settings(login.clone());
-        let client = sentinel::client(connection, root_cert.clone()).map_err(unreadable)?;
+        let client = sentinel::client(connection, of_tls(scheme)).map_err(unreadable)?;
         sentinels.push((name, client));
     }
     let server = Server { template: connection(server)?, root_cert };
