@@ -10,6 +10,7 @@
 
 mod clients;
 mod delivery;
+mod documents;
 mod draw;
 mod external;
 mod files;
@@ -35,6 +36,7 @@ use crate::tidy;
 use crate::tools::{Delivery, ExternalSuites, Tools};
 use crate::workspace::{Workspace, which};
 
+pub(crate) use documents::Documents;
 use draw::Day;
 pub(crate) use steps::Options;
 use steps::{FinishedStep, Run, StepOutcome, Steps};
@@ -76,18 +78,6 @@ fn drawn(options: &Options) -> Result<Engine> {
         None => Ok(Day::today().draw(&engines)),
     }
 }
-
-/// The arguments of the step `doc`. They name the examples, because then dependencies get the same
-/// features as for tests, and cargo need not check them again.
-const DOC: [&str; 7] = [
-    "doc",
-    "--workspace",
-    "--no-deps",
-    "--document-private-items",
-    "--lib",
-    "--bins",
-    "--examples",
-];
 
 /// The parts of a run that the user wants and that need a build or services, such as databases.
 struct Wanted {
@@ -174,9 +164,16 @@ impl Steps<'_> {
             // A binary of an older build may exist, and its results would be wrong for this one.
             return Ok(());
         }
-        if let Some(installed) = installed {
-            self.with_services(&wanted, &engines, &installed)?;
-        }
+        // Rustdoc runs for one member after the other, so it uses one core.
+        self.side_by_side(
+            |steps| {
+                if steps.run.builds() { steps.wanted_step("doc", documents::step) } else { Ok(()) }
+            },
+            |steps| match &installed {
+                Some(installed) => steps.with_services(&wanted, &engines, installed),
+                None => Ok(()),
+            },
+        )?;
         let faults = planted::wanted(self.run)?;
         if faults.is_empty() { Ok(()) } else { planted::prove(self, &faults) }
     }
@@ -317,11 +314,7 @@ impl Steps<'_> {
         let cargo = |words: &'static [&'static str]| {
             move |run: &Run<'_>| {
                 let mut command = run.workspace.cargo();
-                command
-                    .args(words)
-                    // A broken link in the documentation is a warning of rustdoc only.
-                    .env("RUSTDOCFLAGS", "-D warnings")
-                    .env("CARGO_TERM_COLOR", "never");
+                command.args(words).env("CARGO_TERM_COLOR", "never");
                 run.watch(command, words[0])
             }
         };
@@ -340,7 +333,7 @@ impl Steps<'_> {
             self.step("build", lints::build)?;
             self.wanted_step("clippy", lints::look)?;
         }
-        self.wanted_step("doc", cargo(&DOC))
+        Ok(())
     }
 
     /// Checks licences and advisories if cargo-deny is installed. Building it would take longer
