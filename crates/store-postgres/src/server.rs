@@ -48,13 +48,13 @@ pub(crate) const QUESTIONS: &str = "select current_setting('server_version_num')
 /// The answers of a server about its version, role and settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    version: String,
-    recovery: String,
-    fsync: String,
-    full_page_writes: String,
-    synchronous_commit: String,
-    lock_timeout: String,
-    isolation: String,
+    pub(crate) version: String,
+    pub(crate) recovery: String,
+    pub(crate) fsync: String,
+    pub(crate) full_page_writes: String,
+    pub(crate) synchronous_commit: String,
+    pub(crate) lock_timeout: String,
+    pub(crate) isolation: String,
     /// The start time, which identifies the server.
     pub(crate) started: String,
     /// The system identifier, which a primary and its standbys have in common.
@@ -62,11 +62,11 @@ pub(crate) struct Server {
     /// The timeline, which a promotion increases.
     pub(crate) timeline: i64,
     /// The setting `synchronous_standby_names`.
-    synchronous: String,
+    pub(crate) synchronous: String,
     /// Number of standbys that receive and replay the log.
-    standbys: i64,
+    pub(crate) standbys: i64,
     /// Number of receivers of the log whose state this role may not see.
-    hidden: i64,
+    pub(crate) hidden: i64,
 }
 
 impl Server {

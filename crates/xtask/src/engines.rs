@@ -101,7 +101,7 @@ pub(crate) fn missing_cluster_packages(engines: &[Engine]) -> Vec<&'static str> 
 fn cluster_packages(server: databases::Engine) -> &'static [&'static str] {
     match server {
         databases::Engine::Postgres => &["patroni", "python3-etcd", "etcd-server", "etcd-client"],
-        databases::Engine::Mysql => &[],
+        databases::Engine::Mysql | databases::Engine::Etcd => &[],
         databases::Engine::Redis => &["redis-sentinel"],
     }
 }

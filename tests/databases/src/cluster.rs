@@ -7,6 +7,7 @@
 //! For example, `cluster.fail_over(Fault::Freeze)` stops all processes of the primary and returns
 //! when another node is the primary. `cluster.heal()` lets the old primary return as a standby.
 
+mod members;
 mod moving;
 mod nodes;
 mod patroni;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use crate::database::Database;
 use crate::engine::Engine;
 use crate::program::find;
+use members::Members;
 pub use nodes::Fault;
 use nodes::Nodes;
 use patroni::Patroni;
@@ -64,7 +66,7 @@ impl Cluster {
     pub fn installed(engine: Engine) -> bool {
         let programs: &[&str] = match engine {
             Engine::Postgres => &["patroni", "etcd"],
-            Engine::Mysql => &[],
+            Engine::Mysql | Engine::Etcd => &[],
             Engine::Redis => &["redis-sentinel"],
         };
         Database::installed(engine) && programs.iter().all(|program| find(program).is_some())
@@ -73,12 +75,14 @@ impl Cluster {
     /// Starts an empty cluster and waits until the standbys follow the primary:
     /// - PostgreSQL by Patroni, with `synchronous_mode_strict`;
     /// - MariaDB with semi-synchronous replicas, behind an address that moves to the primary;
-    /// - Redis by Sentinel.
+    /// - Redis by Sentinel;
+    /// - etcd with three members, of which the leader counts as the primary.
     pub fn start(engine: Engine) -> Cluster {
         let nodes: Box<dyn Nodes> = match engine {
             Engine::Postgres => Box::new(Patroni::start()),
             Engine::Mysql => Box::new(Replicated::start()),
             Engine::Redis => Box::new(Sentinel::start()),
+            Engine::Etcd => Box::new(Members::start()),
         };
         Cluster { engine, nodes, failed: None }
     }

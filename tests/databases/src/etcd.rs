@@ -145,16 +145,18 @@ impl EtcdCluster {
     }
 
     fn is_leader(&self, index: usize) -> bool {
+        let leader = self.field(index, "Leader");
+        leader.is_some() && leader == self.field(index, "MemberID")
+    }
+
+    /// Returns a field of the status of a member; `None` if it does not answer.
+    pub(crate) fn field(&self, index: usize, name: &str) -> Option<String> {
         let mut command = etcdctl(&[self.members[index].address()]);
         command.args(["--dial-timeout=1s", "--command-timeout=1s", "endpoint", "status"]);
-        let Ok(output) = command.args(["-w", "fields"]).output() else { return false };
+        let output = command.args(["-w", "fields"]).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let field = |name: &str| {
-            let line = text.lines().find(|line| line.starts_with(name));
-            line.and_then(|line| line.split(" : ").nth(1)).map(str::to_owned)
-        };
-        let leader = field("\"Leader\"");
-        leader.is_some() && leader == field("\"MemberID\"")
+        let name = format!("\"{name}\" : ");
+        text.lines().find_map(|line| line.strip_prefix(&name).map(str::to_owned))
     }
 
     /// Kills a member by SIGKILL.
@@ -170,6 +172,11 @@ impl EtcdCluster {
     /// Pauses a member by SIGSTOP, or continues it.
     pub fn freeze(&self, index: usize, frozen: bool) {
         self.members[index].freeze(frozen);
+    }
+
+    /// Waits until a member that runs answers.
+    pub(crate) fn wait_for(&mut self, index: usize) {
+        self.members[index].wait_until_ready();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The primary of a cluster of databases is killed or stopped, and a standby takes over, under
 //! clients of two gateways and under programs on a mount.
 //!
-//! No gateway is restarted. With PostgreSQL and MariaDB no acknowledged write is lost: the history of
+//! No gateway is restarted. With PostgreSQL, MariaDB and etcd no acknowledged write is lost: the history of
 //! all clients is linearizable, and programs find all that they have synced. The replication of
 //! Redis does not wait, so writes may be lost. Then at least one gateway ends and reports it.
 //!
@@ -30,7 +30,7 @@ fn acknowledged_writes_survive_a_failover(engine: Engine) {
     let Some((mut fleet, mut cluster)) = Fleet::over_cluster(engine) else { return };
     let may_lose = match engine {
         Engine::Redis => true,
-        Engine::Sqlite | Engine::Postgres | Engine::Mysql => false,
+        Engine::Sqlite | Engine::Postgres | Engine::Mysql | Engine::Etcd => false,
     };
     if may_lose {
         fleet.first = fleet.first.environment("ASHLAR_METADATA_DURABILITY", "relaxed");
