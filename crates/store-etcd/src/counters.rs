@@ -204,8 +204,8 @@ pub(crate) fn unchanged(
     each.chain([Compare::none_after(keys.cells(counter), revision)]).collect()
 }
 
-/// Adds the writes that give a counter a value, whatever it was: a base without other cells, or no
-/// cell if the value is 0.
+/// Adds the writes that give a counter a new value: a base without other cells, or no cell if the
+/// value is 0.
 fn set(keys: &Keys, counter: &CounterKey, number: i64, writes: &mut CounterWrites) {
     let (start, end) = if number == 0 {
         keys.cells(counter)

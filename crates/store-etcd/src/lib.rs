@@ -29,6 +29,7 @@ mod commit;
 mod counters;
 mod error;
 mod feed;
+mod guesses;
 mod keys;
 mod limits;
 mod members;
@@ -38,6 +39,7 @@ mod rpc;
 mod shared;
 mod snapshot;
 mod walk;
+mod watching;
 
 use std::sync::Arc;
 
@@ -53,10 +55,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::counters::OwnCells;
 use crate::feed::Feed;
+use crate::guesses::Guesses;
 use crate::keys::Keys;
 use crate::limits::LIMITS;
 use crate::members::Members;
-use crate::read::Guesses;
 use crate::shared::Shared;
 use crate::snapshot::EtcdSnapshot;
 
@@ -110,8 +112,8 @@ impl EtcdStore {
             this: this.clone(),
             closed: CancellationToken::new(),
         });
-        feed::begin(&shared).await?;
-        shared.tasks.spawn(feed::follow(Arc::clone(&shared)));
+        watching::begin(&shared).await?;
+        shared.tasks.spawn(watching::follow(Arc::clone(&shared)));
         let checked = Arc::clone(&shared);
         shared.tasks.spawn(async move { checked.check_members().await });
         Ok(EtcdStore { shared })
@@ -194,7 +196,7 @@ impl MetaStore for EtcdStore {
 
     async fn changes(&self, since: Option<&Position>) -> Result<Changes, StoreError> {
         self.check_open()?;
-        feed::changes(&self.shared, since).await
+        watching::changes(&self.shared, since).await
     }
 
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {

@@ -133,7 +133,7 @@ pub(crate) async fn create(
     };
     match members.commit(&txn, DOING).await {
         Ok(_) => {}
-        // The record is read below, whichever process wrote it.
+        // The record is read below. It may be that of another process.
         Err(error) if error.kind() == StoreErrorKind::Unknown => {}
         Err(error) => return Err(error),
     }

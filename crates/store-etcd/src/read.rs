@@ -12,7 +12,6 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use futures::future::try_join_all;
-use quick_cache::sync::Cache;
 use store::{
     CounterChange, CounterKey, Entry, Follow, Key, Read, ReadResult, StoreError, Target, Value,
 };
@@ -26,16 +25,6 @@ use crate::shared::Shared;
 const TARGETS: usize = 512;
 
 const DOING: &str = "reading from etcd";
-
-/// The last target of each record that was followed.
-#[derive(Debug)]
-pub(crate) struct Guesses(Cache<Key, Key>);
-
-impl Guesses {
-    pub(crate) fn new(remembered: usize) -> Guesses {
-        Guesses(Cache::new(remembered))
-    }
-}
 
 /// The answers of one transaction of gets.
 struct Answers {
@@ -109,7 +98,7 @@ async fn ask(shared: &Shared, steps: Vec<Step>) -> Result<Answers, StoreError> {
 /// Returns the last target of the record of a question.
 fn guess(shared: &Shared, read: &Read) -> Option<Key> {
     match read {
-        Read::Record { key, follow: Some(_) } => shared.guesses.0.get(key),
+        Read::Record { key, follow: Some(_) } => shared.guesses.get(key),
         Read::Record { follow: None, .. } | Read::Range { .. } | Read::Counter(_) => None,
     }
 }
@@ -207,10 +196,8 @@ fn whole(shared: &Shared, read: &Read, half: Half, targets: &Targets) -> ReadRes
     };
     match half {
         Half::Record(found) => {
-            if let Some(Found { key, target: Some(target), .. }) = &found
-                && shared.guesses.0.get(key).as_ref() != Some(target)
-            {
-                shared.guesses.0.insert(key.clone(), target.clone());
+            if let Some(Found { key, target: Some(target), .. }) = &found {
+                shared.guesses.learn(key, target);
             }
             ReadResult::Record(found.map(entry))
         }

@@ -12,9 +12,9 @@ use tokio_util::task::TaskTracker;
 use crate::counters::OwnCells;
 use crate::error::FULL_REMEDY;
 use crate::feed::Feed;
+use crate::guesses::Guesses;
 use crate::keys::Keys;
 use crate::members::Members;
-use crate::read::Guesses;
 use crate::rpc::TxnAnswer;
 
 /// Interval of the checks of the members.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::nodes::{Fault, Nodes};
-use crate::etcd::EtcdCluster;
+use crate::etcd_cluster::EtcdCluster;
 
 /// A cluster of members, one of which is the leader.
 #[derive(Debug)]

@@ -1,0 +1,170 @@
+//! The watch of the change feed, and the calls that read the feed.
+//!
+//! A call asks for the revision of the last change of the feed's key, which is linearizable, waits
+//! until the watch has delivered that revision, and answers from memory. A watch alone would not do:
+//! it may be late.
+//!
+//! For example, a gateway commits at revision 12. The call of another gateway that begins later gets
+//! revision 12 or more from the cluster, and answers when its watch has delivered 12.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use store::feed::compact::Entries;
+use store::feed::decode;
+use store::{Changes, Position, StoreError, StoreErrorKind};
+use tokio::time::{sleep, timeout};
+
+use crate::error::{is_compacted, reason, unavailable, wants_token};
+use crate::rpc::{RANGE, Range, RangeAnswer, WatchCreate, WatchRequest};
+use crate::shared::Shared;
+
+/// Time after which a watch that has not delivered a change is opened again, at the chosen member.
+const LATE: Duration = Duration::from_secs(1);
+
+/// Limit of the time in which a call waits for the watch.
+const WATCH_DEADLINE: Duration = Duration::from_secs(8);
+
+/// Pause before a watch that has ended is opened again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Limit of the time to open a watch.
+const OPEN_DEADLINE: Duration = Duration::from_secs(2);
+
+const DOING: &str = "reading the change feed from etcd";
+
+/// Returns the revision of the last change of the feed's key, and the revision of the store.
+async fn last_change(shared: &Shared) -> Result<(i64, i64), StoreError> {
+    let range = Range { keys_only: true, ..Range::one(shared.keys.feed()) };
+    let answer: RangeAnswer = shared.members.ask(RANGE, &range, DOING).await?;
+    let changed = answer.kvs.first().map_or(0, |kv| kv.mod_revision);
+    Ok((changed, answer.header.map_or(0, |header| header.revision)))
+}
+
+/// Returns the revision of the last change of the feed's key. If the watch has delivered a later
+/// one, the store was restored to an earlier state: the feed begins anew.
+async fn checked_change(shared: &Shared) -> Result<i64, StoreError> {
+    // Read first: the watch may deliver another change during the question.
+    let delivered = shared.feed.ring().last;
+    let (changed, revision) = last_change(shared).await?;
+    if changed < delivered {
+        tracing::warn!(revision, delivered, "etcd was restored to an earlier revision");
+        shared.feed.begin(changed);
+        shared.feed.again.notify_one();
+    }
+    Ok(changed)
+}
+
+/// Begins the feed at the present revision.
+pub(crate) async fn begin(shared: &Shared) -> Result<(), StoreError> {
+    let (changed, _) = last_change(shared).await?;
+    shared.feed.begin(changed);
+    Ok(())
+}
+
+/// Returns the changes since a position.
+pub(crate) async fn changes(
+    shared: &Shared,
+    since: Option<&Position>,
+) -> Result<Changes, StoreError> {
+    let feed = &shared.feed;
+    let changed = checked_change(shared).await?;
+    let Some(since) = since else {
+        return Ok(Changes::Notified { keys: Vec::new(), next: feed.position(changed) });
+    };
+    let Some(since) = feed.revision(since).filter(|since| *since <= changed) else {
+        // Another store, or one that was restored to an earlier state.
+        return Ok(Changes::Gap { next: feed.position(changed) });
+    };
+    if since == changed {
+        return Ok(Changes::Notified { keys: Vec::new(), next: feed.position(changed) });
+    }
+    deliver(shared, changed).await?;
+    let (entries, last) = {
+        let ring = feed.ring();
+        (ring.after(since), ring.last.max(changed))
+    };
+    match entries {
+        Some(entries) => {
+            // Each entry stands alone: its first key shares no bytes with the entry before.
+            let keys = entries.into_iter().flat_map(Entries::new);
+            decode(keys, feed.position(last))
+        }
+        None => Ok(Changes::Gap { next: feed.position(last) }),
+    }
+}
+
+/// Waits until the watch has delivered a revision.
+async fn deliver(shared: &Shared, revision: i64) -> Result<(), StoreError> {
+    let mut delivered = shared.feed.delivered.subscribe();
+    let waiting = async {
+        loop {
+            if let Ok(Ok(_)) = timeout(LATE, delivered.wait_for(|last| *last >= revision)).await {
+                return;
+            }
+            shared.feed.again.notify_one();
+        }
+    };
+    let late = |_| unavailable(format!("{DOING}: the watch is late"));
+    timeout(WATCH_DEADLINE, waiting).await.map_err(late)
+}
+
+/// Watches the feed until the store closes.
+pub(crate) async fn follow(shared: Arc<Shared>) {
+    loop {
+        let watching = async {
+            if let Err(error) = watch_once(&shared).await {
+                tracing::debug!(%error, "watching the change feed");
+            }
+        };
+        tokio::select! {
+            () = shared.closed.cancelled() => return,
+            () = watching => {}
+            () = shared.feed.again.notified() => {}
+        }
+        tokio::select! {
+            () = shared.closed.cancelled() => return,
+            () = sleep(PAUSE) => {}
+        }
+    }
+}
+
+/// Opens one watch, and takes entries until it ends.
+async fn watch_once(shared: &Shared) -> Result<(), StoreError> {
+    checked_change(shared).await?;
+    let start_revision = shared.feed.ring().last + 1;
+    let create = WatchCreate { key: shared.keys.feed(), start_revision };
+    let first = WatchRequest { create: Some(create) };
+    // The member ends the watch if the stream of requests ends.
+    let requests = futures::stream::iter([first]).chain(futures::stream::pending());
+    let opened = timeout(OPEN_DEADLINE, shared.members.watch(requests)).await;
+    let ended = |status: &tonic::Status| {
+        if wants_token(status) {
+            shared.members.forget_token();
+        }
+        StoreError::because(StoreErrorKind::Unavailable, DOING, reason(status))
+    };
+    let opened = opened.map_err(|_| unavailable(format!("{DOING}: opening the watch")))?;
+    let mut answers = opened.map_err(|status| ended(&status))?;
+    loop {
+        let answer = match answers.message().await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Ok(()),
+            Err(status) if is_compacted(&status) => return begin(shared).await,
+            Err(status) => return Err(ended(&status)),
+        };
+        let is_compacted = answer.compact_revision != 0;
+        let reason = answer.cancel_reason.clone();
+        if !shared.feed.take(answer) {
+            if is_compacted {
+                // The entries between are lost, so readers get a gap.
+                return begin(shared).await;
+            }
+            if reason.contains("auth") || reason.contains("permission") {
+                shared.members.forget_token();
+            }
+            return Err(unavailable(format!("{DOING}: the watch was canceled: {reason}")));
+        }
+    }
+}
