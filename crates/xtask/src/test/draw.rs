@@ -4,8 +4,8 @@
 //! a suite runs on one engine in each run. The date selects the engine, so all runs of one day draw
 //! the same engine, and consecutive days draw all engines in turn.
 //!
-//! For example, with all four engines wanted, four days in a row draw `SQLite`, `PostgreSQL`,
-//! `MariaDB` and Redis.
+//! For example, with all five engines wanted, five days in a row draw `SQLite`, `PostgreSQL`,
+//! `MariaDB`, Redis and etcd.
 
 use std::time::{Duration, SystemTime};
 
@@ -35,6 +35,13 @@ impl Day {
         let place = self.0 % u64::try_from(engines.len()).expect("a few engines");
         engines[usize::try_from(place).expect("smaller than a few")]
     }
+}
+
+/// Returns the engine that follows `drawn` in `engines`. Tests of `tests/it` that exist for each
+/// engine run on the drawn engine and on this one, so in five days they run twice on each.
+pub(super) fn next(drawn: Engine, engines: &[Engine]) -> Engine {
+    let place = engines.iter().position(|engine| *engine == drawn).unwrap_or_default();
+    engines[(place + 1) % engines.len()]
 }
 
 #[cfg(test)]

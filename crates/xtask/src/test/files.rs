@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::clients::{self, Services};
+use super::draw;
 use super::steps::{Run, StepOutcome, Steps, TAIL_LINES};
 use crate::child::{Child, tail};
 use crate::engines::Engine;
@@ -36,9 +37,9 @@ const SUITES: [&str; 10] =
 /// The suites that a plain run leaves out. They take minutes, and their main result is speed.
 const SUITES_OF_MINUTES: [&str; 2] = ["postgres", "many"];
 
-/// The suites of a plain run on every engine. They compare the file view with S3, so engines can
-/// give different results.
-const SUITES_ON_EACH_ENGINE: [&str; 2] = ["model", "views"];
+/// The suites of a plain run on SQLite, on the drawn engine and on the one that follows it. They
+/// compare the file view with S3, so engines can give different results.
+const SUITES_ON_TWO_ENGINES: [&str; 2] = ["model", "views"];
 
 /// The suites of a plain run on the drawn engine alone, the one that the date selects for more tests.
 /// They use the cache and the locks of the mount, and each engine only as any other suite does.
@@ -104,7 +105,9 @@ fn cells(
         let is_wanted = |suite: &&str| wants(&format!("files {suite} {name}"));
         let is_taken = |suite: &&str| match drawn {
             None => true,
-            Some(_) if SUITES_ON_EACH_ENGINE.contains(suite) => true,
+            Some(drawn) if SUITES_ON_TWO_ENGINES.contains(suite) => {
+                [Engine::Sqlite, drawn, draw::next(drawn, engines)].contains(&engine)
+            }
             Some(drawn) if SUITES_ON_THE_DRAWN_ENGINE.contains(suite) => engine == drawn,
             Some(_) => engine == Engine::Sqlite && !SUITES_OF_MINUTES.contains(suite),
         };

@@ -295,6 +295,12 @@ impl Run<'_> {
         engines::wanted(&self.options.engine)
     }
 
+    /// True if the user has picked neither steps nor engines, and not the full run.
+    pub(super) fn is_plain(&self) -> bool {
+        let Options { only, engine, full, .. } = self.options;
+        only.is_empty() && engine.is_empty() && !full
+    }
+
     /// The path of the gateway under test.
     pub(super) fn gateway(&self) -> PathBuf {
         self.options.gateway.clone().unwrap_or_else(|| self.workspace.gateway("debug"))

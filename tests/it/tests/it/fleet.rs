@@ -27,27 +27,27 @@ macro_rules! on_each_engine {
 
                 #[test]
                 fn sqlite() {
-                    super::$test(Engine::Sqlite);
+                    Engine::Sqlite.run_if_taken(super::$test);
                 }
 
                 #[test]
                 fn postgres() {
-                    super::$test(Engine::Postgres);
+                    Engine::Postgres.run_if_taken(super::$test);
                 }
 
                 #[test]
                 fn mysql() {
-                    super::$test(Engine::Mysql);
+                    Engine::Mysql.run_if_taken(super::$test);
                 }
 
                 #[test]
                 fn redis() {
-                    super::$test(Engine::Redis);
+                    Engine::Redis.run_if_taken(super::$test);
                 }
 
                 #[test]
                 fn etcd() {
-                    super::$test(Engine::Etcd);
+                    Engine::Etcd.run_if_taken(super::$test);
                 }
             }
         )+
@@ -63,22 +63,22 @@ macro_rules! on_each_server {
 
                 #[test]
                 fn postgres() {
-                    super::$test(Engine::Postgres);
+                    Engine::Postgres.run_if_taken(super::$test);
                 }
 
                 #[test]
                 fn mysql() {
-                    super::$test(Engine::Mysql);
+                    Engine::Mysql.run_if_taken(super::$test);
                 }
 
                 #[test]
                 fn redis() {
-                    super::$test(Engine::Redis);
+                    Engine::Redis.run_if_taken(super::$test);
                 }
 
                 #[test]
                 fn etcd() {
-                    super::$test(Engine::Etcd);
+                    Engine::Etcd.run_if_taken(super::$test);
                 }
             }
         )+
@@ -126,7 +126,7 @@ macro_rules! on_servers_together {
                     let test = super::$test;
                     std::thread::scope(|scope| {
                         for engine in [Engine::Postgres, Engine::Mysql, Engine::Redis, Engine::Etcd] {
-                            scope.spawn(move || test(engine));
+                            scope.spawn(move || engine.run_if_taken(test));
                         }
                     });
                 }
@@ -166,6 +166,17 @@ impl Engine {
         match Engine::drawn() {
             Engine::Sqlite => Engine::Redis,
             server @ (Engine::Postgres | Engine::Mysql | Engine::Redis | Engine::Etcd) => server,
+        }
+    }
+
+    /// Runs a test that exists for each engine, if this run takes this engine. If not, prints the
+    /// reason.
+    pub(crate) fn run_if_taken(self, test: impl FnOnce(Engine)) {
+        let name = self.name();
+        if scale::is_taken(name) {
+            test(self);
+        } else {
+            eprintln!("not run: ASHLAR_TEST_EACH does not name {name}");
         }
     }
 

@@ -25,6 +25,7 @@
 //! |---|---|---|
 //! | `ASHLAR_TEST_SEED` | a new one for each run | the seed of loads that print their seed |
 //! | `ASHLAR_TEST_ENGINES` | all installed | engines to test: `sqlite,postgres,mysql,redis,etcd` |
+//! | `ASHLAR_TEST_EACH` | all of them | engines of tests that exist for each engine |
 //! | `ASHLAR_TEST_DRAWN` | `sqlite` | the engine of tests that run on one engine in each run |
 //!
 //! `ASHLAR_BIN` names another build of the program, such as an optimized one.
@@ -131,12 +132,21 @@ pub(crate) fn drawn() -> String {
 
 /// Returns true if `ASHLAR_TEST_ENGINES` names this engine, or no engine.
 pub(crate) fn is_wanted(engine: &str) -> bool {
-    let wanted = std::env::var_os("ASHLAR_TEST_ENGINES").unwrap_or_default();
+    is_named("ASHLAR_TEST_ENGINES", engine)
+}
+
+/// Returns true if `ASHLAR_TEST_EACH` names this engine, or no engine.
+pub(crate) fn is_taken(engine: &str) -> bool {
+    is_named("ASHLAR_TEST_EACH", engine)
+}
+
+fn is_named(variable: &str, engine: &str) -> bool {
+    let wanted = std::env::var_os(variable).unwrap_or_default();
     let wanted = wanted.to_string_lossy();
     let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|n| !n.is_empty()).collect();
     for name in &wanted {
         let known = ["sqlite", "postgres", "mysql", "redis", "etcd"].contains(name);
-        assert!(known, "ASHLAR_TEST_ENGINES names {name:?}, which is no engine");
+        assert!(known, "{variable} names {name:?}, which is no engine");
     }
     wanted.is_empty() || wanted.contains(&engine)
 }

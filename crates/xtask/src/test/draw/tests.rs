@@ -6,9 +6,9 @@ fn day(number: u64) -> Day {
 
 #[test]
 fn consecutive_days_draw_every_engine_in_turn() {
-    let drawn: Vec<Engine> = (20_000..20_008).map(|it| day(it).draw(&Engine::ALL)).collect();
-    assert_eq!(drawn[..4], Engine::ALL);
-    assert_eq!(drawn[4..], Engine::ALL);
+    let drawn: Vec<Engine> = (20_000..20_010).map(|it| day(it).draw(&Engine::ALL)).collect();
+    assert_eq!(drawn[..5], Engine::ALL);
+    assert_eq!(drawn[5..], Engine::ALL);
 }
 
 #[test]
@@ -25,4 +25,11 @@ fn only_wanted_engines_are_drawn() {
         assert_eq!(day(number).draw(&[Engine::Mysql]), Engine::Mysql);
         assert_ne!(day(number).draw(&[Engine::Sqlite, Engine::Redis]), Engine::Postgres);
     }
+}
+
+#[test]
+fn the_last_engine_is_followed_by_the_first() {
+    assert_eq!(next(Engine::Sqlite, &Engine::ALL), Engine::Postgres);
+    assert_eq!(next(Engine::Etcd, &Engine::ALL), Engine::Sqlite);
+    assert_eq!(next(Engine::Redis, &[Engine::Redis]), Engine::Redis);
 }
