@@ -3,6 +3,10 @@
 //! Replication is synchronous and strict: the primary acknowledges a commit only after a standby has
 //! it, and Patroni promotes no other standby. Patroni starts PostgreSQL as a process of its own
 //! session, so both have to be ended or stopped.
+//!
+//! Patroni uses version 2 of etcd's interface. Over version 3, Patroni 3.0.2 renews a lease that has
+//! expired and writes the leader key without a condition. So a primary that was stopped between these
+//! steps takes the role back from its successor, and the commits of the successor are lost.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -56,7 +60,7 @@ impl Etcd {
         ] {
             command.arg(option).arg(format!("http://{address}"));
         }
-        command.arg("--initial-cluster").arg(format!("only=http://{peer}"));
+        command.arg("--initial-cluster").arg(format!("only=http://{peer}")).arg("--enable-v2");
         let log = File::create(folder.path().join("log")).expect("a log");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().expect("etcd starts");
@@ -84,10 +88,11 @@ struct Node {
 }
 
 /// A shell script that waits for the end of its input, which comes with the end of this process, and
-/// kills the server whose data is in the folder `$0`.
+/// kills the server whose data is in the folder `$0`, with its workers, which may be stopped.
 const GUARD: &str = r#"
 read -r _
-pid=$(head -n 1 "$0/postmaster.pid") && grep -aqF "$0" "/proc/$pid/cmdline" && kill -KILL "$pid"
+pid=$(head -n 1 "$0/postmaster.pid") && grep -aqF "$0" "/proc/$pid/cmdline" &&
+    kill -KILL "$pid" $(cat "/proc/$pid/task/$pid/children")
 "#;
 
 impl Node {
@@ -208,7 +213,7 @@ fn settings(name: &str, folder: &Path, address: SocketAddr, etcd: SocketAddr) ->
         r#"scope: volume
 name: {name}
 restapi: {{listen: "{api}", connect_address: "{api}"}}
-etcd3: {{hosts: "{etcd}"}}
+etcd: {{hosts: "{etcd}"}}
 bootstrap:
   dcs:
     ttl: {TTL}
