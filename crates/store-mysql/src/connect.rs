@@ -290,6 +290,8 @@ impl Connector {
             known.answers = true;
             return;
         }
+        // Otherwise the next connection would ask the former primary alone, and not see the other.
+        known.answers = false;
         let is_primary = |(answer, _): &(Answer, String)| match &known.primary {
             Some(endpoint) => endpoint.name == answer.endpoint.name,
             None => true,
