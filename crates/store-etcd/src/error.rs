@@ -58,6 +58,11 @@ pub(crate) fn is_unsent(status: &Status) -> bool {
     false
 }
 
+/// Returns true if a member has answered, and not the connection to it failed.
+pub(crate) fn is_of_member(status: &Status) -> bool {
+    status.message().starts_with("etcdserver: ")
+}
+
 /// Returns true if the member wants a new token.
 pub(crate) fn wants_token(status: &Status) -> bool {
     status.code() == Code::Unauthenticated || status.message().starts_with(OLD_TOKEN)

@@ -39,8 +39,13 @@ const HEDGE: Duration = Duration::from_secs(1);
 /// Limit of the time of a read, over all members.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Time after which a request that fails is not sent again.
-const TRYING: Duration = Duration::from_secs(4);
+/// Time after which a request that members refuse is not sent again. It is longer than most
+/// elections.
+const TRYING: Duration = Duration::from_secs(3);
+
+/// Time after which a request is not sent again if no member answers it, for example because no
+/// connection can be made.
+const UNREACHABLE: Duration = Duration::from_millis(500);
 
 /// Pause before a request is sent again to members that have all failed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -210,7 +215,7 @@ impl Members {
         let mut failure = None;
         loop {
             if tries.is_empty() && failure.is_some() {
-                if begun.elapsed() > TRYING {
+                if begun.elapsed() > failure.as_ref().map_or(TRYING, trying) {
                     return Err(failure.unwrap_or_else(|| Status::unavailable("no member")));
                 }
                 if started >= count {
@@ -261,7 +266,10 @@ impl Members {
                 self.choose(chosen).await;
             }
             let is_definite = error::kind(&status, Effect::Commits) == StoreErrorKind::Unavailable;
-            if !is_definite || !error::may_be_elsewhere(&status) || begun.elapsed() > TRYING {
+            if !is_definite
+                || !error::may_be_elsewhere(&status)
+                || begun.elapsed() > trying(&status)
+            {
                 return Err(error::of(&status, doing, Effect::Commits));
             }
             sleep(PAUSE).await;
@@ -348,4 +356,9 @@ impl Members {
     pub(crate) fn forget_token(&self) {
         *self.token.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
+}
+
+/// Returns the time after which a request that fails in this way is not sent again.
+fn trying(status: &Status) -> Duration {
+    if error::is_of_member(status) { TRYING } else { UNREACHABLE }
 }

@@ -136,8 +136,9 @@ fn urls_name_files_and_buckets() {
 #[test]
 fn unknown_or_incomplete_urls_are_refused_with_the_reason() {
     let sentence = |url: &str| MetaPlace::parse(url).expect_err(url).to_string();
-    let etcd = sentence("etcd://host/db");
-    assert!(etcd.contains("scheme is not known; --meta takes"), "{etcd}");
+    let unknown = sentence("oracle://host/db");
+    assert!(unknown.contains("scheme is not known; --meta takes"), "{unknown}");
+    assert!(sentence("etcd:///name").contains("has no host"));
     assert!(sentence("postgres://host/").contains("has no database"));
     assert!(sentence("mysql:///db").contains("has no host"));
     assert!(sentence("sqlite:").contains("has no file"));

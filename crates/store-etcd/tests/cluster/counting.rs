@@ -32,7 +32,9 @@ async fn additions_of_several_stores_do_not_refuse_each_other() {
     }))
     .await;
     let trips: u64 = stores.iter().map(EtcdStore::requests).sum::<u64>() - before;
-    assert_eq!(trips, 3 * u64::try_from(ADDITIONS).expect("small"), "one round trip each");
+    // A member of a busy machine may lose its leader for a moment; then a request is repeated.
+    let commits = 3 * u64::try_from(ADDITIONS).expect("small");
+    assert!((commits..commits + 5).contains(&trips), "{trips} round trips of {commits} commits");
     for store in &stores {
         assert_eq!(number(store, counter(1)).await, 3 * 2 * ADDITIONS);
         assert_eq!(number(store, counter(2)).await, ADDITIONS);

@@ -123,7 +123,7 @@ fn control(version: &str, architecture: &str, libc: &str, kibibytes: u64) -> Str
          Description: S3 gateway and file system over a database and a bucket\n \
          Ashlar serves S3, and mounts the same files as a file system. It keeps\n \
          blocks in a folder or a bucket, and one namespace over them in SQLite,\n \
-         PostgreSQL, MariaDB, MySQL or Redis.\n"
+         PostgreSQL, MariaDB, MySQL, Redis or etcd.\n"
     )
 }
 
