@@ -73,12 +73,12 @@ pub(crate) async fn commit(shared: &Shared, plans: &[Plan]) -> Result<Vec<Verdic
     let mut snapshot = None;
     let mut decided = Assumptions::new(plans).decide();
     if let Some(decided) = decided.take()
-        && let Some((txn, writes)) = assumed(shared, &decided, &questions)
+        && let Some((mut txn, writes)) = assumed(shared, &decided)
     {
         if txn.compare.is_empty() && txn.success.is_empty() {
             return Ok(decided.verdicts);
         }
-        let has_questions = !txn.failure.is_empty();
+        let has_questions = questions.add_to(shared, &mut txn);
         let answer = send(shared, &txn).await?;
         if answer.succeeded {
             shared.cells.committed(writes, answer.revision());
@@ -123,8 +123,7 @@ async fn commit_known(
         if txn.compare.len() > TXN_ITEMS || txn.success.len() > TXN_ITEMS {
             return Err(unavailable("committing to etcd: too many cells of counters"));
         }
-        questions.add_to(shared, &mut txn);
-        let has_questions = !txn.failure.is_empty();
+        let has_questions = questions.add_to(shared, &mut txn);
         let answer = send(shared, &txn).await?;
         if answer.succeeded {
             shared.cells.committed(writes, answer.revision());
@@ -159,11 +158,7 @@ fn changes_counters(plan: &Plan) -> bool {
 
 /// Returns the transaction that commits a decision if its assumptions hold. Returns `None` if the
 /// decision depends on values of counters.
-fn assumed(
-    shared: &Shared,
-    decided: &DecidedBatch<'_>,
-    questions: &Questions<'_>,
-) -> Option<(Txn, CounterWrites)> {
+fn assumed(shared: &Shared, decided: &DecidedBatch<'_>) -> Option<(Txn, CounterWrites)> {
     if !decided.bounds.is_empty() {
         return None;
     }
@@ -185,9 +180,7 @@ fn assumed(
     compare.append(&mut writes.compare);
     let records = decided.writes().map(|(key, _, value)| (key, value));
     let success = success(shared, records, &mut writes, decided.entry());
-    let mut txn = Txn { compare, success, failure: Vec::new() };
-    questions.add_to(shared, &mut txn);
-    Some((txn, writes))
+    Some((Txn { compare, success, failure: Vec::new() }, writes))
 }
 
 /// Returns the transaction that commits the decision of a snapshot if nothing has changed since.
@@ -298,8 +291,8 @@ impl<'a> Questions<'a> {
     }
 
     /// Adds the questions to a transaction, as the steps to take if a condition does not hold. A
-    /// transaction that is large already gets none.
-    fn add_to(&self, shared: &Shared, txn: &mut Txn) {
+    /// transaction that is large already gets none. Returns true if it got them.
+    fn add_to(&self, shared: &Shared, txn: &mut Txn) -> bool {
         let bytes: usize = self.plans.iter().map(Plan::bytes).sum();
         if bytes <= BYTES_WITH_QUESTIONS {
             txn.failure = self.steps(shared);
@@ -326,7 +319,14 @@ impl<'a> Questions<'a> {
             records.push(next()?.into_iter().next());
         }
         let mut in_ranges = Vec::new();
+            return true;
+        }
+        if txn.success.is_empty() {
+            // A member decides a transaction without steps alone, perhaps in an older state. A get
+            // makes it linearizable.
+            txn.failure = vec![Step::range(Range::one(shared.keys.never()))];
         for _ in self.batch.ranges() {
+        false
             for kv in next()? {
                 in_ranges.push(shared.keys.to_record(&kv.key).ok_or_else(|| garbled(DOING))?);
             }

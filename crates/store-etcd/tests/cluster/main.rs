@@ -9,5 +9,6 @@ mod conformance;
 mod counting;
 mod members;
 mod opening;
+mod outcomes;
 mod server;
 mod trips;
