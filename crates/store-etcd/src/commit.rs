@@ -21,15 +21,16 @@ use rand::RngExt as _;
 use store::feed::compact;
 use store::{
     Assumptions, Batch, Before, CounterChange, CounterKey, DecidedBatch, Guard, Key, Plan,
-    StoreError, Verdict, Write, counter_changes,
+    StoreError, StoreErrorKind, Verdict, Write, counter_changes,
 };
 use tokio::time::{Instant, sleep};
 
 use crate::counters::{Cells, CounterWrites, change_known, unchanged};
-use crate::error::{garbled, unavailable};
+use crate::error::{FULL_REMEDY, garbled, unavailable};
 use crate::limits::{BYTES_WITH_QUESTIONS, TXN_ITEMS};
 use crate::rpc::{Compare, KeyValue, Range, Step, StepAnswer, TXN, Txn, TxnAnswer};
 use crate::shared::Shared;
+use crate::watching::last_change;
 
 /// Limit of the transactions of one batch whose conditions do not hold.
 const TRIES: u32 = 16;
@@ -144,9 +145,31 @@ async fn send(shared: &Shared, txn: &Txn) -> Result<TxnAnswer, StoreError> {
     if txn.success.is_empty() {
         return shared.members.ask(TXN, txn, DOING).await;
     }
+    let seen = shared.seen();
     let answer = shared.members.commit(txn, DOING).await;
     shared.observe(&answer);
-    answer
+    match answer {
+        Err(error) if error.kind() == StoreErrorKind::Full => {
+            Err(settle_full(shared, txn, seen, error).await)
+        }
+        Ok(_) | Err(_) => answer,
+    }
+}
+
+/// Finds out if a transaction was applied to which a member answered that it has no room. A member
+/// refuses such a transaction before it proposes it, or while the alarm is on. But the transaction
+/// that brings the alarm about is applied, with the same answer. It was not applied if the revision
+/// of the store, or of the feed's key, is not later than one that was `seen` before it was sent.
+async fn settle_full(shared: &Shared, txn: &Txn, seen: i64, error: StoreError) -> StoreError {
+    if let Ok((changed, revision)) = last_change(shared).await {
+        shared.saw(revision);
+        let feed = Some(shared.keys.feed());
+        let has_entry = txn.success.iter().any(|step| step.put_key() == feed.as_ref());
+        if revision <= seen || (has_entry && changed <= seen) {
+            return error;
+        }
+    }
+    StoreError::because(StoreErrorKind::Unknown, DOING, FULL_REMEDY)
 }
 
 fn changes_counters(plan: &Plan) -> bool {
@@ -296,7 +319,14 @@ impl<'a> Questions<'a> {
         let bytes: usize = self.plans.iter().map(Plan::bytes).sum();
         if bytes <= BYTES_WITH_QUESTIONS {
             txn.failure = self.steps(shared);
+            return true;
         }
+        if txn.success.is_empty() {
+            // A member decides a transaction without steps alone, perhaps in an older state. A get
+            // makes it linearizable.
+            txn.failure = vec![Step::range(Range::one(shared.keys.never()))];
+        }
+        false
     }
 
     /// Asks in a transaction of its own.
@@ -319,14 +349,7 @@ impl<'a> Questions<'a> {
             records.push(next()?.into_iter().next());
         }
         let mut in_ranges = Vec::new();
-            return true;
-        }
-        if txn.success.is_empty() {
-            // A member decides a transaction without steps alone, perhaps in an older state. A get
-            // makes it linearizable.
-            txn.failure = vec![Step::range(Range::one(shared.keys.never()))];
         for _ in self.batch.ranges() {
-        false
             for kv in next()? {
                 in_ranges.push(shared.keys.to_record(&kv.key).ok_or_else(|| garbled(DOING))?);
             }

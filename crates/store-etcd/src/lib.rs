@@ -42,6 +42,7 @@ mod walk;
 mod watching;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -107,6 +108,7 @@ impl EtcdStore {
             guesses: Guesses::new(options.targets_remembered),
             feed: Feed::new(id),
             shortage: Shortage::default(),
+            seen: AtomicI64::new(0),
             quota: address.quota,
             tasks: TaskTracker::new(),
             this: this.clone(),

@@ -294,6 +294,14 @@ impl Step {
         Step { kind: Some(StepKind::Put(Put { key, value })) }
     }
 
+    /// Returns the key that the step puts.
+    pub(crate) fn put_key(&self) -> Option<&Bytes> {
+        match &self.kind {
+            Some(StepKind::Put(put)) => Some(&put.key),
+            Some(StepKind::Range(_) | StepKind::Delete(_)) | None => None,
+        }
+    }
+
     /// Deletes `start..end`, or the key `start` if the end is empty.
     pub(crate) fn delete(key: Bytes, end: Bytes) -> Step {
         Step { kind: Some(StepKind::Delete(DeleteRange { key, end })) }

@@ -1,6 +1,7 @@
 //! The parts of an open store that calls in flight need.
 
 use std::sync::Weak;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use store::{Shortage, StoreError, StoreErrorKind};
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) guesses: Guesses,
     pub(crate) feed: Feed,
     pub(crate) shortage: Shortage,
+    /// The latest revision of which an answer has told.
+    pub(crate) seen: AtomicI64,
     /// Bytes that the database of a member may have.
     pub(crate) quota: u64,
     /// Tasks that run to their end, also if their callers go away.
@@ -47,8 +50,21 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Notices from the outcome of a commit if the database is full.
+    /// Returns the latest revision of which an answer has told.
+    pub(crate) fn seen(&self) -> i64 {
+        self.seen.load(Ordering::SeqCst)
+    }
+
+    /// Notices the revision of an answer.
+    pub(crate) fn saw(&self, revision: i64) {
+        self.seen.fetch_max(revision, Ordering::SeqCst);
+    }
+
+    /// Notices from the outcome of a commit the revision, and if the database is full.
     pub(crate) fn observe(&self, outcome: &Result<TxnAnswer, StoreError>) {
+        if let Ok(answer) = outcome {
+            self.saw(answer.revision());
+        }
         match outcome {
             Ok(answer) if answer.succeeded => self.shortage.set(None),
             Err(error) if error.kind() == StoreErrorKind::Full => {

@@ -35,7 +35,7 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(2);
 const DOING: &str = "reading the change feed from etcd";
 
 /// Returns the revision of the last change of the feed's key, and the revision of the store.
-async fn last_change(shared: &Shared) -> Result<(i64, i64), StoreError> {
+pub(crate) async fn last_change(shared: &Shared) -> Result<(i64, i64), StoreError> {
     let range = Range { keys_only: true, ..Range::one(shared.keys.feed()) };
     let answer: RangeAnswer = shared.members.ask(RANGE, &range, DOING).await?;
     let changed = answer.kvs.first().map_or(0, |kv| kv.mod_revision);

@@ -1,10 +1,53 @@
 //! Outcomes of calls at members that are full, that have lost their majority, or that stop.
 
-use databases::EtcdCluster;
+use databases::{Database, Engine, EtcdCluster};
+use futures::future::join_all;
 use store::{Guard, MetaStore, Plan, StoreErrorKind, Value};
 
-use crate::calls::{key, put, write};
+use crate::calls::{commit, key, plan, put, record, write};
 use crate::server;
+
+/// A member applies the transaction that exceeds its quota, and says that it has no room.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_a_full_member_has_applied_is_not_reported_as_refused() {
+    if !server::can_start() {
+        return;
+    }
+    let mut member = Database::start(Engine::Etcd);
+    member.kill();
+    member.set(&["--quota-backend-bytes=8388608"]);
+    member.restart();
+    let store = server::open(&member.fresh("volume")).await;
+    let long = "x".repeat(20_000);
+    let (mut full, mut unknown) = (Vec::new(), Vec::new());
+    for round in 0..200_u64 {
+        let names: Vec<String> = (0..32).map(|it| format!("{round}-{it}")).collect();
+        let outcomes =
+            join_all(names.iter().map(|name| commit(&store, plan([], [put(key(1, name), &long)]))))
+                .await;
+        for (name, outcome) in names.into_iter().zip(outcomes) {
+            match outcome.map_err(|error| error.kind()) {
+                Ok(committed) => assert!(committed),
+                Err(StoreErrorKind::Full) => full.push(name),
+                Err(StoreErrorKind::Unknown) => unknown.push(name),
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        if full.len() >= 64 {
+            break;
+        }
+    }
+    assert!(full.len() >= 64, "the member is full");
+    assert!(store.shortage().is_some(), "the store says that it has no room");
+    let mut applied = 0;
+    for name in &unknown {
+        applied += usize::from(record(&store, key(1, name)).await.is_some());
+    }
+    eprintln!("{} full, {} unknown, of which {applied} were applied", full.len(), unknown.len());
+    for name in &full {
+        assert_eq!(record(&store, key(1, name)).await, None, "{name} was committed");
+    }
+}
 
 /// The verdicts of a large batch without writes come from the cluster, not from one member.
 #[tokio::test(flavor = "multi_thread")]
