@@ -8,7 +8,7 @@
 //! For example, if the machine of the leader stops, reads go on after a second at another member,
 //! and a commit in flight has an unknown outcome after [`COMMIT_DEADLINE`].
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ const TRYING: Duration = Duration::from_secs(3);
 /// connection can be made.
 const UNREACHABLE: Duration = Duration::from_millis(500);
 
+/// The same, if there is one member only.
+const SOLE_UNREACHABLE: Duration = Duration::from_millis(25);
+
 /// Pause before a request is sent again to members that have all failed.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -80,6 +83,10 @@ const HAS_LEADER: &str = "hasleader";
 struct Member {
     url: String,
     channel: Channel,
+    /// False after the connection has failed, until the member answers again. A commit is sent on a
+    /// proven connection only. Otherwise a connection that ends at once would leave the outcome of
+    /// the commit unknown.
+    is_proven: AtomicBool,
 }
 
 /// The members of one cluster, with a channel to each.
@@ -113,7 +120,8 @@ impl Members {
                 Some(tls) => endpoint.tls_config(tls.clone()).map_err(failed)?,
                 None => endpoint,
             };
-            Ok(Member { url: url.clone(), channel: endpoint.connect_lazy() })
+            let (url, channel) = (url.clone(), endpoint.connect_lazy());
+            Ok(Member { url, channel, is_proven: AtomicBool::new(false) })
         };
         Ok(Members {
             list: address.members.iter().map(member).collect::<Result<_, StoreError>>()?,
@@ -151,9 +159,36 @@ impl Members {
         Ok(())
     }
 
+    /// Sends a request to one member, and remembers if the connection works.
+    async fn send<Q, A>(&self, index: usize, path: &'static str, message: &Q) -> Result<A, Status>
+    where
+        Q: Message + Clone + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
+        let answer = self.send_with_token(index, path, message).await;
+        let is_proven = answer.as_ref().err().is_none_or(error::is_of_member);
+        self.list[index].is_proven.store(is_proven, Ordering::SeqCst);
+        answer
+    }
+
+    /// Makes sure that a member answers, if its connection has failed before.
+    async fn prove(&self, index: usize) -> Result<(), Status> {
+        if self.list[index].is_proven.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let asked = self.send::<_, StatusAnswer>(index, STATUS, &StatusRequest {});
+        let late = |_| Status::deadline_exceeded(format!("no answer in {STATUS_DEADLINE:?}"));
+        timeout(STATUS_DEADLINE, asked).await.map_err(late)?.map(drop)
+    }
+
     /// Sends a request to one member. If the member wants a new token, gets one and sends the
     /// request again: the member has refused it before it did anything.
-    async fn send<Q, A>(&self, index: usize, path: &'static str, message: &Q) -> Result<A, Status>
+    async fn send_with_token<Q, A>(
+        &self,
+        index: usize,
+        path: &'static str,
+        message: &Q,
+    ) -> Result<A, Status>
     where
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
@@ -215,7 +250,7 @@ impl Members {
         let mut failure = None;
         loop {
             if tries.is_empty() && failure.is_some() {
-                if begun.elapsed() > failure.as_ref().map_or(TRYING, trying) {
+                if begun.elapsed() > failure.as_ref().map_or(TRYING, |it| self.trying(it)) {
                     return Err(failure.unwrap_or_else(|| Status::unavailable("no member")));
                 }
                 if started >= count {
@@ -252,8 +287,18 @@ impl Members {
         let deadline = if self.list.len() > 1 { COMMIT_DEADLINE } else { SOLE_COMMIT_DEADLINE };
         loop {
             let chosen = self.chosen();
+            if let Err(status) = self.prove(chosen).await {
+                self.choose(chosen).await;
+                if begun.elapsed() > self.trying(&status) {
+                    // The transaction was not sent.
+                    return Err(error::of(&status, doing, Effect::None));
+                }
+                sleep(PAUSE).await;
+                continue;
+            }
             self.requests.fetch_add(1, Ordering::Relaxed);
             let Ok(answer) = timeout(deadline, self.send(chosen, TXN, txn)).await else {
+                self.list[chosen].is_proven.store(false, Ordering::SeqCst);
                 self.choose(chosen).await;
                 let late = format!("no answer of {} in {deadline:?}", self.list[chosen].url);
                 return Err(StoreError::because(StoreErrorKind::Unknown, doing, late));
@@ -268,7 +313,7 @@ impl Members {
             let is_definite = error::kind(&status, Effect::Commits) == StoreErrorKind::Unavailable;
             if !is_definite
                 || !error::may_be_elsewhere(&status)
-                || begun.elapsed() > trying(&status)
+                || begun.elapsed() > self.trying(&status)
             {
                 return Err(error::of(&status, doing, Effect::Commits));
             }
@@ -356,9 +401,13 @@ impl Members {
     pub(crate) fn forget_token(&self) {
         *self.token.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
-}
 
-/// Returns the time after which a request that fails in this way is not sent again.
-fn trying(status: &Status) -> Duration {
-    if error::is_of_member(status) { TRYING } else { UNREACHABLE }
+    /// Returns the time after which a request that fails in this way is not sent again.
+    fn trying(&self, status: &Status) -> Duration {
+        match self.list.len() {
+            _ if error::is_of_member(status) => TRYING,
+            1 => SOLE_UNREACHABLE,
+            _ => UNREACHABLE,
+        }
+    }
 }
