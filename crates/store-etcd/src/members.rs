@@ -247,21 +247,17 @@ impl Members {
         let (begun, first, count) = (Instant::now(), self.chosen(), self.list.len());
         let mut started = 0;
         let mut tries = FuturesUnordered::new();
-        let mut failure = None;
-        loop {
-            if tries.is_empty() && failure.is_some() {
-                if begun.elapsed() > failure.as_ref().map_or(TRYING, |it| self.trying(it)) {
-                    return Err(failure.unwrap_or_else(|| Status::unavailable("no member")));
-                }
-                if started >= count {
-                    sleep(PAUSE).await;
-                }
+        let attempt = async |index: usize, is_again: bool| {
+            if is_again {
+                sleep(PAUSE).await;
             }
-            if tries.is_empty() || started < count {
-                let index = (first + started) % count;
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            (index, self.send(index, path, message).await)
+        };
+        loop {
+            if started < count {
+                tries.push(attempt((first + started) % count, false));
                 started += 1;
-                self.requests.fetch_add(1, Ordering::Relaxed);
-                tries.push(async move { (index, self.send(index, path, message).await) });
             }
             let wait = if started < count { HEDGE } else { READ_DEADLINE };
             match timeout(wait, tries.next()).await {
@@ -271,8 +267,14 @@ impl Members {
                     }
                     return Ok(answer);
                 }
-                Ok(Some((_, Err(status)))) if error::may_be_elsewhere(&status) => {
-                    failure = Some(status);
+                Ok(Some((index, Err(status)))) if error::may_be_elsewhere(&status) => {
+                    // Asked again while another one may never answer: an election makes a member
+                    // that runs refuse the reads of its time.
+                    if started >= count && begun.elapsed() <= self.trying(&status) {
+                        tries.push(attempt(index, true));
+                    } else if started >= count && tries.is_empty() {
+                        return Err(status);
+                    }
                 }
                 Ok(Some((_, Err(status)))) => return Err(status),
                 // The next member is asked too, while this one may still answer.

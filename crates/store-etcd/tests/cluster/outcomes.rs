@@ -1,8 +1,12 @@
 //! Outcomes of calls at members that are full, that have lost their majority, or that stop.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use databases::{Database, Engine, EtcdCluster};
 use futures::future::join_all;
-use store::{Guard, MetaStore, Plan, StoreErrorKind, Value};
+use store::{Guard, MetaStore, Plan, Read, ReadResult, StoreErrorKind, Value};
+use tokio_util::task::TaskTracker;
 
 use crate::calls::{commit, key, plan, put, record, write};
 use crate::server;
@@ -73,4 +77,43 @@ async fn guards_are_not_decided_by_a_member_without_a_majority() {
     others().for_each(|index| cluster.freeze(index, false));
     let error = decided.expect_err("one member cannot know");
     assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+}
+
+/// A read in flight at a leader that stops is answered as soon as there is another leader, also if
+/// the other members have failed once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_asks_the_other_members_again_while_one_does_not_answer() {
+    if !server::can_start() {
+        return;
+    }
+    let cluster = EtcdCluster::start();
+    let store = Arc::new(server::open_patiently(&cluster.fresh("volume")).await);
+    write(&*store, [put(key(1, "a"), "x")]).await;
+    let leader = cluster.leader();
+    let other = (leader + 2) % 3;
+    cluster.freeze(leader, true);
+    cluster.freeze(other, true);
+    let tracker = TaskTracker::new();
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tracker.spawn(async move {
+                let begun = Instant::now();
+                let reads = [Read::Record { key: key(1, "a"), follow: None }];
+                (store.read(&reads).await, begun.elapsed())
+            })
+        })
+        .collect();
+    // The member that runs has no majority. It refuses the reads when there is a leader.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    cluster.freeze(other, false);
+    let (next, _) = cluster.next_leader(leader);
+    assert_ne!(next, leader, "there is another leader");
+    for task in tasks {
+        let (answer, time) = task.await.expect("the read ends");
+        eprintln!("{time:?}");
+        let found = answer.expect("an answer of the next leader").remove(0);
+        assert!(matches!(found, ReadResult::Record(Some(_))), "{found:?}");
+    }
+    cluster.freeze(leader, false);
 }
