@@ -22,11 +22,13 @@ const NO_SPACE: &str = "etcdserver: mvcc: database space exceeded";
 
 /// Beginnings of messages of a member that has not proposed a transaction to its cluster: nothing
 /// was changed.
-const DEFINITE: [&str; 9] = [
+const DEFINITE: [&str; 11] = [
     NO_SPACE,
     "etcdserver: too many operations in txn request",
     "etcdserver: request is too large",
     "etcdserver: too many requests",
+    "grpc: received message larger than max",
+    "etcdserver: rpc not supported for learner",
     "etcdserver: no leader",
     "etcdserver: permission denied",
     "etcdserver: invalid auth token",
