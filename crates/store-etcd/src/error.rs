@@ -4,6 +4,7 @@
 //! outcome unknown.
 
 use std::error::Error as _;
+use std::sync::Arc;
 
 use store::{StoreError, StoreErrorKind};
 use tonic::{Code, ConnectError, Status};
@@ -26,9 +27,9 @@ const DEFINITE: [&str; 11] = [
     NO_SPACE,
     "etcdserver: too many operations in txn request",
     "etcdserver: request is too large",
-    "etcdserver: too many requests",
     "grpc: received message larger than max",
     "etcdserver: rpc not supported for learner",
+    "etcdserver: too many requests",
     "etcdserver: no leader",
     "etcdserver: permission denied",
     "etcdserver: invalid auth token",
@@ -48,11 +49,25 @@ const IN_FUTURE: &str = "etcdserver: mvcc: required revision is a future revisio
 pub(crate) const FULL_REMEDY: &str = "etcd has no room: compact, defragment, and disarm the alarm (etcdctl compact, defrag, alarm \
      disarm), or raise --quota-backend-bytes";
 
-/// Returns true if no connection to the member could be made, so that it has not got the request.
+/// The cause of an error of a request for a token: the request that needs it was not sent.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no token")]
+struct NoToken;
+
+/// Marks an error of a request for a token.
+pub(crate) fn without_token(mut status: Status) -> Status {
+    if !is_unsent(&status) {
+        status.set_source(Arc::new(NoToken));
+    }
+    status
+}
+
+/// Returns true if the member has not got the request, because no connection to it could be made or
+/// because it gave no token.
 pub(crate) fn is_unsent(status: &Status) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {
-        if error.is::<ConnectError>() {
+        if error.is::<ConnectError>() || error.is::<NoToken>() {
             return true;
         }
         cause = error.source();

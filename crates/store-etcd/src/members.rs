@@ -60,6 +60,9 @@ const COMMIT_DEADLINE: Duration = Duration::from_secs(3);
 /// Limit of the time of a commit, if there is one member only.
 const SOLE_COMMIT_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Limit of the time in which a member gives a token.
+const TOKEN_DEADLINE: Duration = Duration::from_secs(2);
+
 /// Limit of the time in which members answer the question for their state.
 const STATUS_DEADLINE: Duration = Duration::from_secs(1);
 
@@ -97,6 +100,8 @@ pub(crate) struct Members {
     chosen: AtomicUsize,
     credentials: Option<Credentials>,
     token: RwLock<Option<MetadataValue<Ascii>>>,
+    /// Held by the request that gets a token, so that many refused requests get one.
+    authenticating: Mutex<()>,
     /// Held by the task that chooses a member, so that many failed requests choose once.
     choosing: Mutex<()>,
     /// Number of requests of calls, without checks of members and watches.
@@ -128,6 +133,7 @@ impl Members {
             chosen: AtomicUsize::new(0),
             credentials: address.credentials.clone(),
             token: RwLock::default(),
+            authenticating: Mutex::default(),
             choosing: Mutex::default(),
             requests: AtomicU64::new(0),
         })
@@ -146,15 +152,30 @@ impl Members {
         self.token.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Gets a token from one member.
-    async fn authenticate(&self, index: usize, user: &Credentials) -> Result<(), Status> {
+    /// Gets a token from one member, unless another request has replaced the token that was
+    /// `refused` meanwhile. An error says that the request that needs the token was not sent.
+    async fn authenticate(
+        &self,
+        index: usize,
+        user: &Credentials,
+        refused: Option<MetadataValue<Ascii>>,
+    ) -> Result<(), Status> {
+        let _authenticating = self.authenticating.lock().await;
+        if self.token() != refused {
+            return Ok(());
+        }
         let request =
             AuthenticateRequest { name: user.name.clone(), password: user.password.clone() };
         let channel = self.list[index].channel.clone();
-        let answer: AuthenticateAnswer =
-            rpc::call(channel, AUTHENTICATE, Request::new(request)).await?;
+        let asked = rpc::call(channel, AUTHENTICATE, Request::new(request));
+        let late = |_| Status::deadline_exceeded(format!("no token in {TOKEN_DEADLINE:?}"));
+        let answer = timeout(TOKEN_DEADLINE, asked).await.map_err(late).flatten();
+        let answer: AuthenticateAnswer = answer.map_err(error::without_token)?;
         let token = MetadataValue::try_from(answer.token);
-        let token = token.map_err(|_| Status::internal("the token is no header"))?;
+        let token = token.map_err(|_| Status::internal("the token is no header"));
+        let mut token = token.map_err(error::without_token)?;
+        // Otherwise the text of this value for debugging would have the token.
+        token.set_sensitive(true);
         *self.token.write().unwrap_or_else(PoisonError::into_inner) = Some(token);
         Ok(())
     }
@@ -202,12 +223,13 @@ impl Members {
         };
         let channel = &self.list[index].channel;
         if let (Some(user), None) = (&self.credentials, self.token()) {
-            self.authenticate(index, user).await?;
+            self.authenticate(index, user, None).await?;
         }
+        let sent = self.token();
         let answer = rpc::call(channel.clone(), path, request()).await;
         match (answer, &self.credentials) {
             (Err(status), Some(user)) if error::wants_token(&status) => {
-                self.authenticate(index, user).await?;
+                self.authenticate(index, user, sent).await?;
                 rpc::call(channel.clone(), path, request()).await
             }
             (answer, _) => answer,
@@ -389,7 +411,7 @@ impl Members {
     ) -> Result<tonic::Streaming<WatchAnswer>, Status> {
         let index = self.chosen();
         if let (Some(user), None) = (&self.credentials, self.token()) {
-            self.authenticate(index, user).await?;
+            self.authenticate(index, user, None).await?;
         }
         let mut request = Request::new(requests);
         if let Some(token) = self.token() {

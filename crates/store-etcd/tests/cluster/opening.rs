@@ -1,11 +1,14 @@
 //! Members and URLs that are refused, users, and TLS.
 
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
 use databases::{Database, Engine};
 use store::StoreErrorKind;
 use store_etcd::{EtcdOptions, EtcdStore};
 use tempfile::TempDir;
 
-use crate::calls::{key, put, record, write};
+use crate::calls::{commit, key, plan, put, record, write};
 use crate::server;
 
 async fn refused(url: &str) -> store::StoreError {
@@ -82,6 +85,39 @@ async fn a_user_needs_a_password_and_a_role() {
         assert!(text.contains(word), "{url}: {text}");
         assert!(!text.contains("p/w"), "{text}");
     }
+}
+
+/// A commit that was not sent because the member gave no token has not happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_password_refuses_commits_and_is_in_no_text() {
+    if !server::can_start() {
+        return;
+    }
+    let member = Database::start(Engine::Etcd);
+    for command in [
+        &["user", "add", "root:hush"][..],
+        &["user", "grant-role", "root", "root"],
+        &["auth", "enable"],
+    ] {
+        member.etcdctl(command);
+    }
+    let store = server::open(&format!("etcd://root:hush@{}/volume", member.address())).await;
+    write(&store, [put(key(1, "a"), "x")]).await;
+    let text = format!("{store:?}");
+    assert!(text.contains("token: RwLock") && text.contains("Sensitive"), "{text}");
+    assert!(!text.contains("hush"), "{text}");
+    member.etcdctl(&["--user=root:hush", "user", "add", "other:x"]);
+    member.etcdctl(&["--user=root:hush", "user", "grant-role", "other", "root"]);
+    let mut change = Command::new("etcdctl");
+    change.env("ETCDCTL_API", "3").arg(format!("--endpoints={}", member.address()));
+    change.args(["--user=other:x", "user", "passwd", "root", "--interactive=false"]);
+    let mut change = change.stdin(Stdio::piped()).spawn().expect("etcdctl starts");
+    change.stdin.take().expect("a pipe").write_all(b"quiet\n").expect("a password");
+    assert!(change.wait().expect("etcdctl ends").success());
+    let refused = commit(&store, plan([], [put(key(1, "b"), "x")])).await;
+    let error = refused.expect_err("the password is wrong");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("password"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
