@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) guesses: Guesses,
     pub(crate) feed: Feed,
     pub(crate) shortage: Shortage,
-    /// The latest revision of which an answer has told.
+    /// The latest revision that an answer had.
     pub(crate) seen: AtomicI64,
     /// Bytes that the database of a member may have.
     pub(crate) quota: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns the latest revision of which an answer has told.
+    /// Returns the latest revision that an answer had.
     pub(crate) fn seen(&self) -> i64 {
         self.seen.load(Ordering::SeqCst)
     }
