@@ -20,7 +20,7 @@
 //!
 //! # Durability
 //! Strict: an acknowledged commit is synced by a majority of the members. A member with
-//! `--unsafe-no-fsync` cannot be told from others.
+//! `--unsafe-no-fsync` looks like any other.
 //!
 //! This crate knows keys, values and integers, and not their meaning.
 

@@ -12,8 +12,12 @@ use tokio_util::task::TaskTracker;
 use crate::calls::{counter, key, number, plan, put, record, write};
 use crate::server;
 
-/// The longest time without an acknowledged commit that a lost leader may cost.
+/// The longest time without an acknowledged commit that a lost leader may cost, on a machine that
+/// runs nothing else.
 const GAP_MAX: Duration = Duration::from_secs(5);
+
+/// The same for one lost leader beside all other tests, which share two cores.
+const BUSY_GAP_MAX: Duration = Duration::from_secs(30);
 
 /// The load of one task: it creates one record after the other and adds to a counter, and settles
 /// each unknown outcome by a read.
@@ -138,7 +142,8 @@ async fn lose_leaders(fault: Fault, rounds: usize) {
             assert_eq!(entries.len() as u64, acknowledged, "records of {partition}");
         }
     }
-    assert!(load.gap() < GAP_MAX, "{fault:?}: a gap of {:?}", load.gap());
+    let limit = if rounds > 1 { GAP_MAX } else { BUSY_GAP_MAX };
+    assert!(load.gap() < limit, "{fault:?}: a gap of {:?}", load.gap());
 }
 
 /// Lost leaders of one test: one in a plain run.

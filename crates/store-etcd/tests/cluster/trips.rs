@@ -1,6 +1,6 @@
 //! The number of round trips of each call.
 
-use store::{Follow, Guard, MetaStore, Read, Verdict, Write};
+use store::{Changes, Follow, Guard, MetaStore, Read, Verdict, Write};
 use store_etcd::EtcdStore;
 
 use crate::calls::{counter, key, plan, put, write};
@@ -8,7 +8,14 @@ use crate::server;
 
 async fn opened() -> Option<EtcdStore> {
     let url = server::fresh(&server::given()?);
-    Some(server::open(&url).await)
+    let store = server::open(&url).await;
+    // The watch sends a request when it opens. After this it is open.
+    let Changes::Notified { next, .. } = store.changes(None).await.expect("a position") else {
+        panic!("there cannot be a gap")
+    };
+    write(&store, [put(key(7, "first"), "x")]).await;
+    store.changes(Some(&next)).await.expect("answered");
+    Some(store)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,7 +18,16 @@ use crate::{counter, key, number, plan, point, put, record, write};
 /// The bar for a failover, from the fault to the first commit at the new master.
 const FAILOVER_MAX: Duration = Duration::from_secs(30);
 
+/// Number of times in which a store is opened: on a busy machine a Sentinel may answer too late.
+const OPENINGS: u32 = 10;
+
 async fn open(url: &str) -> RedisStore {
+    for _ in 1..OPENINGS {
+        match RedisStore::open(url, relaxed()).await {
+            Err(error) if error.to_string().contains("timed out") => {}
+            opened => return opened.unwrap_or_else(|error| panic!("{url}: {error}")),
+        }
+    }
     RedisStore::open(url, relaxed()).await.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
