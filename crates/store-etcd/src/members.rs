@@ -268,6 +268,7 @@ impl Members {
     {
         let (begun, first, count) = (Instant::now(), self.chosen(), self.list.len());
         let mut started = 0;
+        let mut have_failed = vec![false; count];
         let mut tries = FuturesUnordered::new();
         let attempt = async |index: usize, is_again: bool| {
             if is_again {
@@ -290,9 +291,11 @@ impl Members {
                     return Ok(answer);
                 }
                 Ok(Some((index, Err(status)))) if error::may_be_elsewhere(&status) => {
+                    have_failed[index] = true;
                     // Asked again while another one may never answer: an election makes a member
                     // that runs refuse the reads of its time.
-                    if started >= count && begun.elapsed() <= self.trying(&status) {
+                    let one_hangs = have_failed.contains(&false);
+                    if started >= count && (one_hangs || begun.elapsed() <= self.trying(&status)) {
                         tries.push(attempt(index, true));
                     } else if started >= count && tries.is_empty() {
                         return Err(status);
