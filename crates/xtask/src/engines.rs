@@ -101,7 +101,9 @@ pub(crate) fn missing_cluster_packages(engines: &[Engine]) -> Vec<&'static str> 
 fn cluster_packages(server: databases::Engine) -> &'static [&'static str] {
     match server {
         databases::Engine::Postgres => &["patroni", "python3-etcd", "etcd-server", "etcd-client"],
-        databases::Engine::Mysql | databases::Engine::Etcd => &[],
+        databases::Engine::Mysql => &[],
+        // For `etcdctl`. The server is in a package of its own.
+        databases::Engine::Etcd => &["etcd-client"],
         databases::Engine::Redis => &["redis-sentinel"],
     }
 }
