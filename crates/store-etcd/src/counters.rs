@@ -4,7 +4,7 @@
 //! counter had one key, two gateways that add to it would refuse each other. So each open store, an
 //! *instance*, has a cell of its own for each counter to which it adds, and the counter is the sum
 //! of its cells. A counter that is raised to maxima has cells with maxima. A counter has cells of
-//! one of these kinds only; both kinds may stand beside a *base*, which no instance owns.
+//! one of these kinds only; both kinds may have a *base* beside them, which no instance owns.
 //!
 //! This process remembers the cells that it has written, so it can put a new number under the
 //! condition that the cell has not changed. It changes only when some process *folds* the counter:
@@ -78,7 +78,7 @@ impl Cells {
     }
 }
 
-/// Adds a cell to the total of the cells before it, which stand in the order of their kinds. A
+/// Adds a cell to the total of the cells before it, in the order of their kinds. A
 /// counter without cells is 0.
 pub(crate) fn add(total: i64, kind: CellKind, number: i64) -> i64 {
     match kind {

@@ -19,7 +19,7 @@ pub(crate) fn page_limit(limit: u32) -> i64 {
     i64::from(limit.clamp(1, LIMITS.range_records))
 }
 
-/// Adds up cells, which stand in the order of their counters. Returns each counter with its value,
+/// Adds up cells, in the order of their counters. Returns each counter with its value,
 /// and the number of cells.
 pub(crate) fn totals(
     shared: &Shared,
@@ -59,7 +59,7 @@ pub(crate) async fn records(
     Ok(Page { records, resume })
 }
 
-/// Returns a page of the counters of a space. The cells of one counter may stand on two pages of
+/// Returns a page of the counters of a space. The cells of one counter may be on two pages of
 /// etcd, so a counter that may go on is left to the next page.
 pub(crate) async fn counters(
     shared: &Shared,

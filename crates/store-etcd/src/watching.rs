@@ -87,7 +87,7 @@ pub(crate) async fn changes(
     };
     match entries {
         Some(entries) => {
-            // Each entry stands alone: its first key shares no bytes with the entry before.
+            // The first key of an entry shares no bytes with the entry before, so entries can be joined.
             let keys = entries.into_iter().flat_map(Entries::new);
             decode(keys, feed.position(last))
         }

@@ -216,7 +216,7 @@ impl Connector {
     pub(crate) async fn connect_and_ask(&self, role: Role) -> Result<(Link, Settings), StoreError> {
         if let Some(endpoint) = self.trusted() {
             let asked = Box::pin(self.ask(endpoint, role, HEAD_START)).await;
-            // If this fails, the search tells why, for all hosts.
+            // If this fails, the search reports the reason of each host.
             if let Ok(found) = Box::pin(self.conclude(vec![asked])).await {
                 return Ok(found);
             }

@@ -181,7 +181,7 @@ impl Connector {
     pub(crate) async fn connect(&self, idle: Idle) -> Result<PgConnection, StoreError> {
         if let Some(endpoint) = self.trusted() {
             let asked = Box::pin(ask(endpoint, idle, HEAD_START)).await;
-            // If this fails, the search tells why, for all hosts.
+            // If this fails, the search reports the reason of each host.
             if let Ok(connection) = Box::pin(self.conclude(vec![asked])).await {
                 return Ok(connection);
             }
