@@ -6,12 +6,13 @@
 //!
 //! Parameters: `cacert`, the path of a PEM file with the authorities of the members' certificates,
 //! by default those of the system; `cert` and `key`, PEM files with the certificate and the key of
-//! this client; `quota`, the members' `--quota-backend-bytes` as a number of bytes, so that the log
-//! warns before the database is full (default 2 GiB, as etcd's).
+//! this client; `quota`, the members' `--quota-backend-bytes`, such as `8GiB`, so that the log warns
+//! before the database is full (default 2 GiB, as etcd's).
 
 use std::fmt;
 use std::fs;
 
+use bytesize::ByteSize;
 use percent_encoding::percent_decode_str;
 use store::{HostList, StoreError, StoreErrorKind};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
@@ -43,7 +44,6 @@ impl fmt::Debug for Credentials {
 }
 
 /// The parts of a URL.
-#[derive(Debug)]
 pub(crate) struct Address {
     /// The URL of each member as gRPC takes it, `http://HOST:PORT` or `https://HOST:PORT`.
     pub(crate) members: Vec<String>,
@@ -52,6 +52,14 @@ pub(crate) struct Address {
     pub(crate) tls: Option<ClientTlsConfig>,
     /// Bytes that the database of a member may have.
     pub(crate) quota: u64,
+}
+
+/// Leaves out the key of the client's certificate, which the settings of TLS would print.
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = f.debug_struct("Address");
+        parts.field("members", &self.members).field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Parses a URL. Errors contain no password and no value of a parameter except paths.
@@ -77,8 +85,8 @@ pub(crate) fn parse(url: &str) -> Result<Address, StoreError> {
             "cert" => cert = Some(value.into_owned()),
             "key" => key = Some(value.into_owned()),
             "quota" => {
-                let number = value.parse().ok().filter(|&bytes| bytes > 0);
-                quota = number.ok_or_else(|| wrong("quota is not a number of bytes"))?;
+                let size = value.parse::<ByteSize>().ok().filter(|size| size.as_u64() > 0);
+                quota = size.ok_or_else(|| wrong("quota is not a size such as 8GiB"))?.as_u64();
             }
             _ => return Err(wrong("it has a parameter that is not known")),
         }

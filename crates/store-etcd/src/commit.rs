@@ -25,8 +25,9 @@ use store::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::counters::{Cells, CounterWrites, change_known, unchanged};
+use crate::counters::{CELLS_MAX, Cells, CounterWrites, change_known, unchanged};
 use crate::error::{FULL_REMEDY, garbled, unavailable};
+use crate::feed::with_mark;
 use crate::limits::{BYTES_WITH_QUESTIONS, TXN_ITEMS};
 use crate::rpc::{Compare, KeyValue, Range, Step, StepAnswer, TXN, Txn, TxnAnswer};
 use crate::shared::Shared;
@@ -165,7 +166,7 @@ async fn settle_full(shared: &Shared, txn: &Txn, seen: i64, error: StoreError) -
         shared.saw(revision);
         let feed = Some(shared.keys.feed());
         let has_entry = txn.success.iter().any(|step| step.put_key() == feed.as_ref());
-        if revision <= seen || (has_entry && changed <= seen) {
+        if revision <= seen || (has_entry && changed.revision <= seen) {
             return error;
         }
     }
@@ -202,7 +203,7 @@ fn assumed(shared: &Shared, decided: &DecidedBatch<'_>) -> Option<(Txn, CounterW
     compare.extend(ranges.map(|(start, end)| Compare::empty(keys.records(start, end))));
     compare.append(&mut writes.compare);
     let records = decided.writes().map(|(key, _, value)| (key, value));
-    let success = success(shared, records, &mut writes, decided.entry());
+    let success = success(shared, records, &mut writes, &decided.entry());
     Some((Txn { compare, success, failure: Vec::new() }, writes))
 }
 
@@ -248,7 +249,10 @@ fn known(
             }
             continue;
         };
-        let needs_value = questions.valued.contains(counter) || cells.other_than(*change);
+        // Cells that processes have left behind are folded on this occasion.
+        let needs_value = questions.valued.contains(counter)
+            || cells.other_than(*change)
+            || cells.len() > CELLS_MAX;
         if needs_value || !shared.cells.change(keys, counter, *change, &mut writes) {
             let at = (cells, found.revision);
             change_known(keys, counter, *change, at, &mut writes);
@@ -261,7 +265,7 @@ fn known(
     }
     compare.append(&mut writes.compare);
     let entry = compact::entry(committed());
-    let success = success(shared, batch.written_records(), &mut writes, entry);
+    let success = success(shared, batch.written_records(), &mut writes, &entry);
     (Txn { compare, success, failure: Vec::new() }, writes)
 }
 
@@ -270,7 +274,7 @@ fn success<'a>(
     shared: &Shared,
     records: impl Iterator<Item = (&'a Key, Option<&'a Bytes>)>,
     writes: &mut CounterWrites,
-    entry: Bytes,
+    entry: &[u8],
 ) -> Vec<Step> {
     let keys = &shared.keys;
     let record = |(key, value): (&Key, Option<&Bytes>)| match value {
@@ -280,7 +284,7 @@ fn success<'a>(
     let mut steps: Vec<Step> = records.map(record).collect();
     steps.append(&mut writes.steps);
     if !entry.is_empty() {
-        steps.push(Step::put(keys.feed(), entry));
+        steps.push(Step::put(keys.feed(), with_mark(entry)));
     }
     steps
 }

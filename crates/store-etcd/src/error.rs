@@ -54,6 +54,30 @@ pub(crate) const FULL_REMEDY: &str = "etcd has no room: compact, defragment, and
 #[error("there is no token")]
 struct NoToken;
 
+/// The cause of the error of a request that a member of another cluster has answered.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the member is of the cluster {found:x}, and this process began with the cluster {known:x}: if \
+     the cluster was restored, start this process again, and if not, add the member to its cluster"
+)]
+pub(crate) struct OtherCluster {
+    pub(crate) found: u64,
+    pub(crate) known: u64,
+}
+
+/// Returns the error of a request that a member of another cluster has answered. In the own cluster the
+/// request has not happened.
+pub(crate) fn of_other_cluster(cause: OtherCluster) -> Status {
+    let mut status = Status::failed_precondition("the answer is of another cluster");
+    status.set_source(Arc::new(cause));
+    status
+}
+
+/// Returns true if a member of another cluster has answered.
+pub(crate) fn is_of_other_cluster(status: &Status) -> bool {
+    status.source().is_some_and(<dyn std::error::Error>::is::<OtherCluster>)
+}
+
 /// Marks an error of a request for a token.
 pub(crate) fn without_token(mut status: Status) -> Status {
     if !is_unsent(&status) {
@@ -87,6 +111,9 @@ pub(crate) fn wants_token(status: &Status) -> bool {
 
 /// Returns true if another member may answer a request that failed in this way.
 pub(crate) fn may_be_elsewhere(status: &Status) -> bool {
+    if is_of_other_cluster(status) {
+        return true;
+    }
     match status.code() {
         Code::Unavailable
         | Code::Cancelled
@@ -119,7 +146,9 @@ pub(crate) fn kind(status: &Status, effect: Effect) -> StoreErrorKind {
     if message.starts_with(NO_SPACE) {
         return StoreErrorKind::Full;
     }
-    let definite = is_unsent(status) || DEFINITE.iter().any(|text| message.starts_with(text));
+    let definite = is_unsent(status)
+        || is_of_other_cluster(status)
+        || DEFINITE.iter().any(|text| message.starts_with(text));
     match effect {
         Effect::Commits if !definite => StoreErrorKind::Unknown,
         Effect::Commits | Effect::None => StoreErrorKind::Unavailable,

@@ -4,6 +4,10 @@
 //! the value. etcd keeps the history of a key until it is compacted, and a watch returns it in
 //! order. A task of each open store (`watching`) watches the key and keeps the latest entries here.
 //!
+//! A cluster that is restored from a backup gives the revisions after the backup a second time. So
+//! each entry begins with a random number, its mark, and a reader's position has the mark of the last
+//! entry that it got. If the entry at that revision has another mark, the reader gets a gap.
+//!
 //! For example, after 5,000 commits the entries of the last 4,096 are here, and a reader that is
 //! further behind gets a gap.
 
@@ -15,7 +19,7 @@ use store::Position;
 use store::feed::FEED_BATCHES;
 use tokio::sync::{Notify, watch};
 
-use crate::rpc::WatchAnswer;
+use crate::rpc::{KeyValue, WatchAnswer};
 
 /// Length of the id of a store, in bytes.
 pub(crate) const ID_BYTES: usize = 8;
@@ -27,47 +31,87 @@ const ENTRIES_MAX: usize = 2 * FEED_BATCHES;
 /// [`FEED_BATCHES`] remain.
 const ENTRY_BYTES: usize = 16 << 20;
 
+/// Length of the mark of an entry, in bytes.
+const MARK_BYTES: usize = 8;
+
+/// One entry of one history of the feed's key: its revision and its mark. Both are 0 before the first
+/// entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EntryId {
+    pub(crate) revision: i64,
+    mark: u64,
+}
+
+/// Returns the value of the feed's key for a new entry.
+pub(crate) fn with_mark(entry: &[u8]) -> Bytes {
+    let mut value = BytesMut::with_capacity(MARK_BYTES + entry.len());
+    value.put_u64(rand::random());
+    value.extend_from_slice(entry);
+    value.freeze()
+}
+
+/// Parses a state of the feed's key.
+fn parse(kv: &KeyValue) -> (EntryId, Bytes) {
+    let mut value = &*kv.value;
+    match value.try_get_u64() {
+        Ok(mark) => (EntryId { revision: kv.mod_revision, mark }, Bytes::copy_from_slice(value)),
+        // A deletion, which no process of ours makes, has no value: the entry for any change.
+        Err(_) => (EntryId { revision: kv.mod_revision, mark: 0 }, Bytes::from_static(&[0, 0])),
+    }
+}
+
+impl EntryId {
+    /// Returns the entry of a state of the feed's key.
+    pub(crate) fn of(kv: &KeyValue) -> EntryId {
+        parse(kv).0
+    }
+}
+
 /// The latest entries of the feed.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
-    entries: VecDeque<(i64, Bytes)>,
+    entries: VecDeque<(EntryId, Bytes)>,
     bytes: usize,
-    /// The oldest revision since which all entries are here.
-    first: i64,
-    /// The revision up to which the watch has delivered entries.
-    pub(crate) last: i64,
+    /// The entry after which all entries are here.
+    first: EntryId,
+    /// The last entry that the watch has delivered.
+    pub(crate) last: EntryId,
 }
 
 impl Ring {
-    /// Forgets everything. Entries after this revision follow.
-    fn begin(&mut self, revision: i64) {
-        *self = Ring { first: revision, last: revision, ..Ring::default() };
+    /// Forgets everything. Entries after this one follow.
+    fn begin(&mut self, id: EntryId) {
+        *self = Ring { first: id, last: id, ..Ring::default() };
     }
 
-    fn push(&mut self, revision: i64, entry: Bytes) {
+    fn push(&mut self, id: EntryId, entry: Bytes) {
         // A watch that was opened again may repeat an entry.
-        if revision <= self.last {
+        if id.revision <= self.last.revision {
             return;
         }
-        self.last = revision;
+        self.last = id;
         self.bytes += entry.len();
-        self.entries.push_back((revision, entry));
+        self.entries.push_back((id, entry));
         while self.entries.len() > ENTRIES_MAX
             || (self.entries.len() > FEED_BATCHES && self.bytes > ENTRY_BYTES)
         {
-            if let Some((revision, entry)) = self.entries.pop_front() {
+            if let Some((id, entry)) = self.entries.pop_front() {
                 self.bytes -= entry.len();
-                self.first = revision;
+                self.first = id;
             }
         }
     }
 
-    /// Returns the entries after a revision; `None` if some were dropped.
-    pub(crate) fn after(&self, revision: i64) -> Option<Vec<Bytes>> {
-        if revision < self.first {
-            return None;
-        }
-        let begin = self.entries.partition_point(|(at, _)| *at <= revision);
+    /// Returns the entries after one; `None` if some were dropped, or if that one is of another
+    /// history.
+    pub(crate) fn after(&self, since: EntryId) -> Option<Vec<Bytes>> {
+        let begin = if since == self.first {
+            0
+        } else {
+            let at = self.entries.partition_point(|(id, _)| id.revision < since.revision);
+            self.entries.get(at).filter(|(id, _)| *id == since)?;
+            at + 1
+        };
         Some(self.entries.range(begin..).map(|(_, entry)| entry.clone()).collect())
     }
 }
@@ -94,35 +138,36 @@ impl Feed {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn position(&self, revision: i64) -> Position {
-        let mut bytes = BytesMut::with_capacity(ID_BYTES + 8);
+    /// Returns the position after an entry.
+    pub(crate) fn position(&self, id: EntryId) -> Position {
+        let mut bytes = BytesMut::with_capacity(ID_BYTES + 8 + MARK_BYTES);
         bytes.extend_from_slice(&self.id);
-        bytes.put_i64(revision);
+        bytes.put_i64(id.revision);
+        bytes.put_u64(id.mark);
         Position(bytes.freeze())
     }
 
-    /// Returns the revision of a position; `None` if it is a position of another store.
-    pub(crate) fn revision(&self, position: &Position) -> Option<i64> {
+    /// Returns the entry of a position; `None` if it is a position of another store.
+    pub(crate) fn entry_of(&self, position: &Position) -> Option<EntryId> {
         let mut rest = position.0.strip_prefix(&self.id[..])?;
-        let revision = rest.try_get_i64().ok()?;
-        rest.is_empty().then_some(revision)
+        let id = EntryId { revision: rest.try_get_i64().ok()?, mark: rest.try_get_u64().ok()? };
+        rest.is_empty().then_some(id)
     }
 
-    /// Begins with the entries after a revision.
-    pub(crate) fn begin(&self, revision: i64) {
-        self.ring().begin(revision);
-        self.delivered.send_replace(revision);
+    /// Begins with the entries after one.
+    pub(crate) fn begin(&self, id: EntryId) {
+        self.ring().begin(id);
+        self.delivered.send_replace(id.revision);
     }
 
     /// Takes an answer of the watch. Returns false if the watch has ended.
     pub(crate) fn take(&self, answer: WatchAnswer) -> bool {
         let mut ring = self.ring();
         for kv in answer.events.into_iter().filter_map(|event| event.kv) {
-            // A deletion, which no process of ours makes, has no value: the mark for any change.
-            let entry = if kv.value.is_empty() { Bytes::from_static(&[0, 0]) } else { kv.value };
-            ring.push(kv.mod_revision, Bytes::copy_from_slice(&entry));
+            let (id, entry) = parse(&kv);
+            ring.push(id, entry);
         }
-        let last = ring.last;
+        let last = ring.last.revision;
         drop(ring);
         self.delivered.send_replace(last);
         !answer.canceled

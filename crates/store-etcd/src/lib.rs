@@ -11,7 +11,7 @@
 //! # URLs
 //! `etcd://USER:PASSWORD@HOST:PORT,HOST:PORT/NAME`, or `etcds://` for TLS. NAME is the beginning of
 //! all keys, by default `ashlar`. Parameters: `cacert`, `cert` and `key` (paths of PEM files) and
-//! `quota` (the members' `--quota-backend-bytes`, for warnings).
+//! `quota` (the members' `--quota-backend-bytes`, such as `8GiB`, for warnings).
 //!
 //! # Members
 //! The members must run with `--max-txn-ops=8448 --max-request-bytes=10485760`, and in a version

@@ -9,7 +9,7 @@
 //! and a commit in flight has an unknown outcome after [`COMMIT_DEADLINE`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -24,9 +24,9 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
 use crate::address::{Address, Credentials};
-use crate::error::{self, Effect};
+use crate::error::{self, Effect, OtherCluster};
 use crate::rpc::{
-    self, AUTHENTICATE, AuthenticateAnswer, AuthenticateRequest, STATUS, StatusAnswer,
+    self, AUTHENTICATE, Answer, AuthenticateAnswer, AuthenticateRequest, STATUS, StatusAnswer,
     StatusRequest, TXN, Txn, TxnAnswer, WatchAnswer, WatchRequest,
 };
 
@@ -106,6 +106,9 @@ pub(crate) struct Members {
     choosing: Mutex<()>,
     /// Number of requests of calls, without checks of members and watches.
     requests: AtomicU64,
+    /// The id of the cluster, from the first answer. A member that has lost its data and came up as a
+    /// cluster of its own has another one.
+    cluster: OnceLock<u64>,
 }
 
 impl Members {
@@ -136,6 +139,7 @@ impl Members {
             authenticating: Mutex::default(),
             choosing: Mutex::default(),
             requests: AtomicU64::new(0),
+            cluster: OnceLock::new(),
         })
     }
 
@@ -184,12 +188,25 @@ impl Members {
     async fn send<Q, A>(&self, index: usize, path: &'static str, message: &Q) -> Result<A, Status>
     where
         Q: Message + Clone + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
+        A: Answer,
     {
         let answer = self.send_with_token(index, path, message).await;
+        let answer = answer.and_then(|answer| self.check_cluster(answer));
         let is_proven = answer.as_ref().err().is_none_or(error::is_of_member);
         self.list[index].is_proven.store(is_proven, Ordering::SeqCst);
         answer
+    }
+
+    /// Refuses the answer of a member of another cluster.
+    fn check_cluster<A: Answer>(&self, answer: A) -> Result<A, Status> {
+        let Some(found) = answer.header().map(|header| header.cluster_id) else {
+            return Ok(answer);
+        };
+        let known = *self.cluster.get_or_init(|| found);
+        if found == known {
+            return Ok(answer);
+        }
+        Err(error::of_other_cluster(OtherCluster { found, known }))
     }
 
     /// Makes sure that a member answers, if its connection has failed before.
@@ -212,7 +229,7 @@ impl Members {
     ) -> Result<A, Status>
     where
         Q: Message + Clone + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
+        A: Answer,
     {
         let request = || {
             let mut request = Request::new(message.clone());
@@ -245,7 +262,7 @@ impl Members {
     ) -> Result<A, StoreError>
     where
         Q: Message + Clone + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
+        A: Answer,
     {
         let asked = self.try_ask(path, message).await;
         asked.map_err(|status| error::of(&status, doing, Effect::None))
@@ -255,7 +272,7 @@ impl Members {
     pub(crate) async fn try_ask<Q, A>(&self, path: &'static str, message: &Q) -> Result<A, Status>
     where
         Q: Message + Clone + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
+        A: Answer,
     {
         let late = |_| Status::deadline_exceeded(format!("no answer within {READ_DEADLINE:?}"));
         timeout(READ_DEADLINE, self.ask_each(path, message)).await.map_err(late)?
@@ -264,7 +281,7 @@ impl Members {
     async fn ask_each<Q, A>(&self, path: &'static str, message: &Q) -> Result<A, Status>
     where
         Q: Message + Clone + Send + Sync + 'static,
-        A: Message + Default + Send + Sync + 'static,
+        A: Answer,
     {
         let (begun, first, count) = (Instant::now(), self.chosen(), self.list.len());
         let mut started = 0;
@@ -392,17 +409,22 @@ impl Members {
         }
     }
 
-    /// Chooses the leader, or the first member that knows a leader. Returns false if there is none.
+    /// Chooses the leader, or the first member that knows a leader. Returns false if there is none. A
+    /// member that has not noticed the election of another leader has an earlier term.
     pub(crate) fn choose_by(&self, statuses: &[(&str, Result<StatusAnswer, Status>)]) -> bool {
-        let known = |(index, (_, status)): (usize, &(&str, Result<StatusAnswer, Status>))| {
-            let status = status.as_ref().ok().filter(|status| status.leader != 0)?;
-            let is_leader = status.header.is_some_and(|it| it.member_id == status.leader);
-            Some((index, is_leader))
-        };
-        let known: Vec<(usize, bool)> = statuses.iter().enumerate().filter_map(known).collect();
-        let leader = known.iter().find(|(_, is_leader)| *is_leader).or(known.first());
+        let mut leader: Option<(usize, Option<u64>)> = None;
+        for (index, (_, status)) in statuses.iter().enumerate() {
+            let Some(status) = status.as_ref().ok().filter(|status| status.leader != 0) else {
+                continue;
+            };
+            let header = status.header.filter(|header| header.member_id == status.leader);
+            let term = header.map(|header| header.raft_term);
+            if leader.is_none_or(|(_, latest)| term > latest) {
+                leader = Some((index, term));
+            }
+        }
         if let Some((index, _)) = leader {
-            self.chosen.store(*index, Ordering::SeqCst);
+            self.chosen.store(index, Ordering::SeqCst);
         }
         leader.is_some()
     }

@@ -17,12 +17,15 @@ use store::{
 };
 
 use crate::counters::{CELLS_MAX, Cells, CounterWrites, change_known};
-use crate::error::garbled;
+use crate::error::{Effect, garbled, is_compacted, of, unavailable};
 use crate::rpc::{KeyValue, Range, Step, TXN, Txn, TxnAnswer};
 use crate::shared::Shared;
 
 /// Number of targets in one request. More targets go in several requests at the same time.
 const TARGETS: usize = 512;
+
+/// Limit of the tries of a read whose revision is compacted before its second request.
+const TRIES: u32 = 4;
 
 const DOING: &str = "reading from etcd";
 
@@ -71,6 +74,17 @@ pub(crate) async fn read(shared: &Shared, reads: &[Read]) -> Result<Vec<ReadResu
     if reads.is_empty() {
         return Ok(Vec::new());
     }
+    for _ in 0..TRIES {
+        if let Some(results) = try_read(shared, reads).await? {
+            return Ok(results);
+        }
+    }
+    Err(unavailable("reading from etcd: its history was compacted between two requests each time"))
+}
+
+/// Answers all questions from one revision. Returns `None` if that revision was compacted before the
+/// targets were read.
+async fn try_read(shared: &Shared, reads: &[Read]) -> Result<Option<Vec<ReadResult>>, StoreError> {
     let guesses: Vec<Option<Key>> = reads.iter().map(|read| guess(shared, read)).collect();
     let mut steps: Vec<Step> = reads.iter().map(|read| question(shared, read)).collect();
     let targets = guesses.iter().flatten().map(|key| Range::one(shared.keys.record(key)));
@@ -85,9 +99,11 @@ pub(crate) async fn read(shared: &Shared, reads: &[Read]) -> Result<Vec<ReadResu
         targets.insert(key, answers.record()?);
     }
     let missing = missing(&halves, &targets);
-    fetch(shared, missing, answers.revision, &mut targets).await?;
+    if !fetch(shared, missing, answers.revision, &mut targets).await? {
+        return Ok(None);
+    }
     let both = reads.iter().zip(halves);
-    Ok(both.map(|(read, half)| whole(shared, read, half, &targets)).collect())
+    Ok(Some(both.map(|(read, half)| whole(shared, read, half, &targets)).collect()))
 }
 
 async fn ask(shared: &Shared, steps: Vec<Step>) -> Result<Answers, StoreError> {
@@ -139,7 +155,7 @@ fn half(shared: &Shared, read: &Read, answers: &mut Answers) -> Result<Half, Sto
         Read::Counter(counter) => {
             let cells = Cells::parse(&shared.keys, answers.next()?)?;
             if cells.len() > CELLS_MAX {
-                shared.fold_later(counter.clone(), cells.clone(), answers.revision);
+                shared.fold_later(vec![(counter.clone(), cells.clone())], answers.revision);
             }
             Half::Counter(cells.total())
         }
@@ -159,25 +175,33 @@ fn missing(halves: &[Half], targets: &Targets) -> Vec<Key> {
     keys
 }
 
-/// Asks for targets at a revision.
+/// Asks for targets at a revision. Returns false if it was compacted.
 async fn fetch(
     shared: &Shared,
     missing: Vec<Key>,
     revision: i64,
     targets: &mut Targets,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let ask_some = async |keys: &[Key]| {
         let get = |key: &Key| {
             let range = Range::one(shared.keys.record(key));
             Step::range(Range { revision, serializable: true, ..range })
         };
-        let mut answers = ask(shared, keys.iter().map(get).collect()).await?;
+        let success = keys.iter().map(get).collect();
+        let txn = Txn { compare: Vec::new(), success, failure: Vec::new() };
+        let asked: Result<TxnAnswer, _> = shared.members.try_ask(TXN, &txn).await;
+        let mut answers = match asked {
+            Ok(answer) => Answers::of(answer)?,
+            Err(status) if is_compacted(&status) => return Ok(None),
+            Err(status) => return Err(of(&status, DOING, Effect::None)),
+        };
         let pair = |key: &Key| Ok((key.clone(), answers.record()?));
-        keys.iter().map(pair).collect::<Result<Vec<_>, StoreError>>()
+        keys.iter().map(pair).collect::<Result<Vec<_>, StoreError>>().map(Some)
     };
     let found = try_join_all(missing.chunks(TARGETS).map(ask_some)).await?;
+    let Some(found) = found.into_iter().collect::<Option<Vec<_>>>() else { return Ok(false) };
     targets.extend(found.into_iter().flatten());
-    Ok(())
+    Ok(true)
 }
 
 fn whole(shared: &Shared, read: &Read, half: Half, targets: &Targets) -> ReadResult {
@@ -213,26 +237,34 @@ fn unshared(value: &Bytes) -> Bytes {
 }
 
 impl Shared {
-    /// Folds a counter that has many cells, unless another counter is being folded. If a cell has
-    /// changed since the revision, nothing happens.
-    fn fold_later(&self, counter: CounterKey, cells: Cells, revision: i64) {
-        let Some(shared) = self.this.upgrade() else { return };
+    /// Folds counters that have many cells, unless others are being folded. A counter whose cells have
+    /// changed since the revision is left alone.
+    pub(crate) fn fold_later(&self, counters: Vec<(CounterKey, Cells)>, revision: i64) {
+        let Some(shared) = self.this.upgrade().filter(|_| !counters.is_empty()) else { return };
         self.tasks.spawn(async move {
             let Ok(_folding) = shared.folding.try_lock() else { return };
-            let mut writes = CounterWrites::default();
-            let none = CounterChange::By { add: 0, floor: None };
-            let at = (&cells, revision);
-            change_known(&shared.keys, &counter, none, at, &mut writes);
-            let (compare, success) =
-                (std::mem::take(&mut writes.compare), std::mem::take(&mut writes.steps));
-            let txn = Txn { compare, success, failure: Vec::new() };
-            let answer = shared.members.commit(&txn, "folding a counter").await;
-            match answer {
-                Ok(answer) if answer.succeeded => shared.cells.committed(writes, answer.revision()),
-                // Another process has changed or folded it.
-                Ok(_) => {}
-                Err(error) => tracing::debug!(%error, "folding a counter"),
+            for (counter, cells) in counters {
+                if shared.closed.is_cancelled() {
+                    return;
+                }
+                shared.fold(&counter, &cells, revision).await;
             }
         });
+    }
+
+    async fn fold(&self, counter: &CounterKey, cells: &Cells, revision: i64) {
+        let mut writes = CounterWrites::default();
+        let none = CounterChange::By { add: 0, floor: None };
+        change_known(&self.keys, counter, none, (cells, revision), &mut writes);
+        let (compare, success) =
+            (std::mem::take(&mut writes.compare), std::mem::take(&mut writes.steps));
+        let txn = Txn { compare, success, failure: Vec::new() };
+        let answer = self.members.commit(&txn, "folding a counter").await;
+        match answer {
+            Ok(answer) if answer.succeeded => self.cells.committed(writes, answer.revision()),
+            // Another process has changed or folded it.
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "folding a counter"),
+        }
     }
 }

@@ -24,13 +24,42 @@ pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
-/// The revision of the store at an answer, and the member that answered.
+/// The revision of the store at an answer, the member that answered, and its cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct Header {
+    #[prost(uint64, tag = "1")]
+    pub(crate) cluster_id: u64,
     #[prost(uint64, tag = "2")]
     pub(crate) member_id: u64,
     #[prost(int64, tag = "3")]
     pub(crate) revision: i64,
+    /// The number of the term of the leader. Each election begins a new term.
+    #[prost(uint64, tag = "4")]
+    pub(crate) raft_term: u64,
+}
+
+/// An answer that has a header.
+pub(crate) trait Answer: Message + Default + Send + Sync + 'static {
+    /// Returns the header; `None` if the member sent none.
+    fn header(&self) -> Option<Header>;
+}
+
+impl Answer for RangeAnswer {
+    fn header(&self) -> Option<Header> {
+        self.header
+    }
+}
+
+impl Answer for TxnAnswer {
+    fn header(&self) -> Option<Header> {
+        self.header
+    }
+}
+
+impl Answer for StatusAnswer {
+    fn header(&self) -> Option<Header> {
+        self.header
+    }
 }
 
 /// A key with its value. The revisions are those of its creation and of its last change.

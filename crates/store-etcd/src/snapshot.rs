@@ -16,7 +16,7 @@ use crate::error::{Effect, garbled, is_compacted, of};
 use crate::keys::after;
 use crate::rpc::{KeyValue, RANGE, Range, RangeAnswer};
 use crate::shared::Shared;
-use crate::walk::{page_limit, totals};
+use crate::walk::{WholeCounters, page_limit};
 
 const DOING: &str = "reading a snapshot from etcd";
 
@@ -86,20 +86,13 @@ impl Snapshot for EtcdSnapshot {
         loop {
             let kvs = self.page((self.cell.clone(), end.clone()), limit).await?;
             let Some(last) = kvs.last() else { return Ok(Vec::new()) };
-            let is_full = i64::try_from(kvs.len()).is_ok_and(|count| count >= limit);
-            let mut next = after(&last.key);
-            let mut found = totals(&self.shared, &kvs)?;
-            if is_full {
-                // The cells of the last counter may go on, so it is left to the next page.
-                if found.len() < 2 {
-                    limit = limit.saturating_mul(2);
-                    continue;
-                }
-                let (_, _, cells) = found.pop().ok_or_else(|| garbled(DOING))?;
-                next = kvs.get(kvs.len() - cells).map_or(next, |kv| kv.key.clone());
-            }
-            self.cell = next;
-            let counters = found.into_iter().map(|(counter, total, _)| (counter, total));
+            let after = after(&last.key);
+            let Some(found) = WholeCounters::of(&self.shared.keys, kvs, limit)? else {
+                limit = limit.saturating_mul(2);
+                continue;
+            };
+            self.cell = found.next.unwrap_or(after);
+            let counters = found.counters.into_iter().map(|(key, cells)| (key, cells.total()));
             let counters: Vec<_> = counters.filter(|(_, total)| *total != 0).collect();
             // An empty page would be the end.
             if !counters.is_empty() {

@@ -5,9 +5,9 @@
 use bytes::Bytes;
 use store::{CounterKey, CounterPage, Page, Space, StoreError};
 
-use crate::counters::{add, number};
+use crate::counters::{CELLS_MAX, Cells};
 use crate::error::garbled;
-use crate::keys::after;
+use crate::keys::{Keys, after};
 use crate::limits::LIMITS;
 use crate::rpc::{KeyValue, RANGE, Range, RangeAnswer};
 use crate::shared::Shared;
@@ -19,25 +19,41 @@ pub(crate) fn page_limit(limit: u32) -> i64 {
     i64::from(limit.clamp(1, LIMITS.range_records))
 }
 
-/// Adds up cells, in the order of their counters. Returns each counter with its value,
-/// and the number of cells.
-pub(crate) fn totals(
-    shared: &Shared,
-    cells: &[KeyValue],
-) -> Result<Vec<(CounterKey, i64, usize)>, StoreError> {
-    let mut totals: Vec<(CounterKey, i64, usize)> = Vec::new();
-    for cell in cells {
-        let (counter, kind) = shared.keys.to_cell(&cell.key).ok_or_else(|| garbled(DOING))?;
-        let number = number(&cell.value)?;
-        match totals.last_mut().filter(|(last, ..)| *last == counter) {
-            Some((_, total, count)) => {
-                *total = add(*total, kind, number);
-                *count += 1;
+/// The counters of a page of cells.
+pub(crate) struct WholeCounters {
+    /// Each counter with all of its cells, in the order of keys.
+    pub(crate) counters: Vec<(CounterKey, Cells)>,
+    /// The first cell of the next page; `None` if this page is the last.
+    pub(crate) next: Option<Bytes>,
+}
+
+impl WholeCounters {
+    /// Groups a page of at most `limit` cells by counters. The last counter of a full page is left to
+    /// the next page, because its cells may go on. Returns `None` if that is the only one: the page
+    /// must be larger.
+    pub(crate) fn of(
+        keys: &Keys,
+        page: Vec<KeyValue>,
+        limit: i64,
+    ) -> Result<Option<WholeCounters>, StoreError> {
+        let is_full = i64::try_from(page.len()).is_ok_and(|count| count >= limit);
+        let mut groups: Vec<(CounterKey, Vec<KeyValue>)> = Vec::new();
+        for cell in page {
+            let (counter, _) = keys.to_cell(&cell.key).ok_or_else(|| garbled(DOING))?;
+            match groups.last_mut().filter(|(last, _)| *last == counter) {
+                Some((_, cells)) => cells.push(cell),
+                None => groups.push((counter, vec![cell])),
             }
-            None => totals.push((counter, add(0, kind, number), 1)),
         }
+        let last = if is_full { groups.pop() } else { None };
+        if last.is_some() && groups.is_empty() {
+            return Ok(None);
+        }
+        let next = last.and_then(|(_, cells)| Some(cells.first()?.key.clone()));
+        let parse = |(counter, cells)| Ok((counter, Cells::parse(keys, cells)?));
+        let counters = groups.into_iter().map(parse).collect::<Result<_, StoreError>>()?;
+        Ok(Some(WholeCounters { counters, next }))
     }
-    Ok(totals)
 }
 
 /// Returns a page of the records of a space.
@@ -49,7 +65,7 @@ pub(crate) async fn records(
 ) -> Result<Page, StoreError> {
     let limit = page_limit(limit);
     let (start, end) = shared.keys.space(space);
-    let kvs = page(shared, (resume.unwrap_or(start), end), limit).await?;
+    let (kvs, _) = page(shared, (resume.unwrap_or(start), end), limit).await?;
     let resume = next(&kvs, limit);
     let pair = |kv: KeyValue| {
         let key = shared.keys.to_record(&kv.key).ok_or_else(|| garbled(DOING))?;
@@ -59,8 +75,7 @@ pub(crate) async fn records(
     Ok(Page { records, resume })
 }
 
-/// Returns a page of the counters of a space. The cells of one counter may be on two pages of
-/// etcd, so a counter that may go on is left to the next page.
+/// Returns a page of the counters of a space. Folds counters that have many cells.
 pub(crate) async fn counters(
     shared: &Shared,
     space: Space,
@@ -70,33 +85,29 @@ pub(crate) async fn counters(
     let (start, end) = shared.keys.cells_of_space(space);
     let start = resume.unwrap_or(start);
     let mut limit = page_limit(limit);
-    loop {
-        let kvs = page(shared, (start.clone(), end.clone()), limit).await?;
-        let is_last = next(&kvs, limit).is_none();
-        let mut totals = totals(shared, &kvs)?;
-        let mut resume = None;
-        if !is_last {
-            if totals.len() < 2 {
-                // One counter has more cells than the page has room.
-                limit = limit.saturating_mul(2);
-                continue;
-            }
-            let (_, _, cells) = totals.pop().ok_or_else(|| garbled(DOING))?;
-            resume = kvs.get(kvs.len() - cells).map(|kv| kv.key.clone());
+    let (found, revision) = loop {
+        let (kvs, revision) = page(shared, (start.clone(), end.clone()), limit).await?;
+        if let Some(found) = WholeCounters::of(&shared.keys, kvs, limit)? {
+            break (found, revision);
         }
-        let counters = totals.into_iter().map(|(counter, total, _)| (counter, total)).collect();
-        return Ok(CounterPage { counters, resume });
-    }
+        limit = limit.saturating_mul(2);
+    };
+    let have_many = found.counters.iter().filter(|(_, cells)| cells.len() > CELLS_MAX);
+    shared.fold_later(have_many.cloned().collect(), revision);
+    let counters =
+        found.counters.into_iter().map(|(counter, cells)| (counter, cells.total())).collect();
+    Ok(CounterPage { counters, resume: found.next })
 }
 
+/// Returns keys and values, and the revision of the store.
 async fn page(
     shared: &Shared,
     bounds: (Bytes, Bytes),
     limit: i64,
-) -> Result<Vec<KeyValue>, StoreError> {
+) -> Result<(Vec<KeyValue>, i64), StoreError> {
     let range = Range::between(bounds, limit);
     let answer: RangeAnswer = shared.members.ask(RANGE, &range, DOING).await?;
-    Ok(answer.kvs)
+    Ok((answer.kvs, answer.header.map_or(0, |header| header.revision)))
 }
 
 /// Returns the key at which the next page begins; `None` if this page is the last.

@@ -10,13 +10,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use store::feed::compact::Entries;
 use store::feed::decode;
 use store::{Changes, Position, StoreError, StoreErrorKind};
 use tokio::time::{sleep, timeout};
 
-use crate::error::{is_compacted, reason, unavailable, wants_token};
+use crate::error::{Effect, is_compacted, of, reason, unavailable, wants_token};
+use crate::feed::EntryId;
 use crate::rpc::{RANGE, Range, RangeAnswer, WatchCreate, WatchRequest};
 use crate::shared::Shared;
 
@@ -34,26 +35,57 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(2);
 
 const DOING: &str = "reading the change feed from etcd";
 
-/// Returns the revision of the last change of the feed's key, and the revision of the store.
-pub(crate) async fn last_change(shared: &Shared) -> Result<(i64, i64), StoreError> {
-    let range = Range { keys_only: true, ..Range::one(shared.keys.feed()) };
+/// Returns the last entry of the feed, and the revision of the store.
+pub(crate) async fn last_change(shared: &Shared) -> Result<(EntryId, i64), StoreError> {
+    let range = Range::one(shared.keys.feed());
     let answer: RangeAnswer = shared.members.ask(RANGE, &range, DOING).await?;
-    let changed = answer.kvs.first().map_or(0, |kv| kv.mod_revision);
+    let changed = answer.kvs.first().map(EntryId::of).unwrap_or_default();
     Ok((changed, answer.header.map_or(0, |header| header.revision)))
 }
 
-/// Returns the revision of the last change of the feed's key. If the watch has delivered a later
-/// one, the store was restored to an earlier state: the feed begins anew.
-async fn checked_change(shared: &Shared) -> Result<i64, StoreError> {
+/// Returns the last entry of the feed. If the watch has delivered a later one, or another one at the
+/// same revision, the cluster was restored to an earlier state: the feed begins anew.
+async fn checked_change(shared: &Shared) -> Result<EntryId, StoreError> {
     // Read first: the watch may deliver another change during the question.
     let delivered = shared.feed.ring().last;
-    let (changed, revision) = last_change(shared).await?;
-    if changed < delivered {
-        tracing::warn!(revision, delivered, "etcd was restored to an earlier revision");
-        shared.feed.begin(changed);
+    let (changed, _) = last_change(shared).await?;
+    let is_same_revision = changed.revision == delivered.revision;
+    if changed.revision < delivered.revision || (is_same_revision && changed != delivered) {
+        begin_anew(shared, changed);
         shared.feed.again.notify_one();
     }
     Ok(changed)
+}
+
+fn begin_anew(shared: &Shared, changed: EntryId) {
+    tracing::warn!(
+        revision = changed.revision,
+        delivered = shared.feed.ring().last.revision,
+        "etcd was restored to an earlier revision, or has compacted changes that were not read"
+    );
+    shared.feed.begin(changed);
+}
+
+/// Checks that the cluster still has the last entry that the watch has delivered. If it does not, it
+/// was restored to an earlier state and has written as many revisions again: the feed begins anew.
+async fn check_history(shared: &Shared) -> Result<(), StoreError> {
+    let last = shared.feed.ring().last;
+    if last.revision == 0 {
+        return Ok(());
+    }
+    let range = Range { revision: last.revision, ..Range::one(shared.keys.feed()) };
+    let asked: Result<RangeAnswer, _> = shared.members.try_ask(RANGE, &range).await;
+    let found = match asked {
+        Ok(answer) => answer.kvs.first().map(EntryId::of).unwrap_or_default(),
+        // If the last entry is still this one, no entry was lost.
+        Err(status) if is_compacted(&status) => last_change(shared).await?.0,
+        Err(status) => return Err(of(&status, DOING, Effect::None)),
+    };
+    if found == last {
+        return Ok(());
+    }
+    begin_anew(shared, last_change(shared).await?.0);
+    Err(unavailable(format!("{DOING}: its history is another one")))
 }
 
 /// Begins the feed at the present revision.
@@ -73,17 +105,18 @@ pub(crate) async fn changes(
     let Some(since) = since else {
         return Ok(Changes::Notified { keys: Vec::new(), next: feed.position(changed) });
     };
-    let Some(since) = feed.revision(since).filter(|since| *since <= changed) else {
-        // Another store, or one that was restored to an earlier state.
-        return Ok(Changes::Gap { next: feed.position(changed) });
-    };
-    if since == changed {
+    let since = feed.entry_of(since);
+    if since == Some(changed) {
         return Ok(Changes::Notified { keys: Vec::new(), next: feed.position(changed) });
     }
-    deliver(shared, changed).await?;
+    let Some(since) = since.filter(|since| since.revision < changed.revision) else {
+        // A position of another store, or of this one before it was restored to an earlier state.
+        return Ok(Changes::Gap { next: feed.position(changed) });
+    };
+    deliver(shared, changed.revision).await?;
     let (entries, last) = {
         let ring = feed.ring();
-        (ring.after(since), ring.last.max(changed))
+        (ring.after(since), ring.last)
     };
     match entries {
         Some(entries) => {
@@ -112,9 +145,12 @@ async fn deliver(shared: &Shared, revision: i64) -> Result<(), StoreError> {
 
 /// Watches the feed until the store closes.
 pub(crate) async fn follow(shared: Arc<Shared>) {
+    let mut is_again = false;
     loop {
+        // An order to open the watch again that came before this one is carried out by it.
+        let _: Option<()> = shared.feed.again.notified().now_or_never();
         let watching = async {
-            if let Err(error) = watch_once(&shared).await {
+            if let Err(error) = watch_once(&shared, is_again).await {
                 tracing::debug!(%error, "watching the change feed");
             }
         };
@@ -123,6 +159,7 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
             () = watching => {}
             () = shared.feed.again.notified() => {}
         }
+        is_again = true;
         tokio::select! {
             () = shared.closed.cancelled() => return,
             () = sleep(PAUSE) => {}
@@ -130,10 +167,10 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
     }
 }
 
-/// Opens one watch, and takes entries until it ends.
-async fn watch_once(shared: &Shared) -> Result<(), StoreError> {
+/// Opens one watch, and takes entries until it ends. If it is not the first one, checks the history.
+async fn watch_once(shared: &Shared, is_again: bool) -> Result<(), StoreError> {
     checked_change(shared).await?;
-    let start_revision = shared.feed.ring().last + 1;
+    let start_revision = shared.feed.ring().last.revision + 1;
     let create = WatchCreate { key: shared.keys.feed(), start_revision };
     let first = WatchRequest { create: Some(create) };
     // The member ends the watch if the stream of requests ends.
@@ -147,6 +184,10 @@ async fn watch_once(shared: &Shared) -> Result<(), StoreError> {
     };
     let opened = opened.map_err(|_| unavailable(format!("{DOING}: opening the watch")))?;
     let mut answers = opened.map_err(|status| ended(&status))?;
+    // Only now: the cluster may be restored before the watch is open, but not while it is.
+    if is_again {
+        check_history(shared).await?;
+    }
     loop {
         let answer = match answers.message().await {
             Ok(Some(answer)) => answer,

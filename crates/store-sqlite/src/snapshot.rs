@@ -11,6 +11,8 @@ use async_trait::async_trait;
 use sqlx::Connection;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use store::{CounterKey, Key, Snapshot, StoreError, StoreErrorKind, Value};
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
 
 use crate::error::{self, while_doing};
 use crate::limits::LIMITS;
@@ -31,11 +33,14 @@ pub(crate) struct Snapshots {
     path: PathBuf,
     /// The connections of the snapshots that exist; `None` after the store was closed.
     living: Mutex<Option<Vec<Weak<Held>>>>,
+    /// The tasks that close the connections of dropped snapshots.
+    closing: TaskTracker,
 }
 
 impl Snapshots {
     pub(crate) fn new(path: &Path) -> Snapshots {
-        Snapshots { path: path.to_owned(), living: Mutex::new(Some(Vec::new())) }
+        let living = Mutex::new(Some(Vec::new()));
+        Snapshots { path: path.to_owned(), living, closing: TaskTracker::new() }
     }
 
     /// Takes a snapshot of the current state.
@@ -56,7 +61,8 @@ impl Snapshots {
         begun.map_err(|failure| while_doing(doing)(failure.error))?;
         *place = Some(connection);
         drop(place);
-        Ok(SqliteSnapshot { held, record: Vec::new(), counter: Vec::new() })
+        let closing = self.closing.clone();
+        Ok(SqliteSnapshot { held, closing, record: Vec::new(), counter: Vec::new() })
     }
 
     fn register(&self, held: &Arc<Held>) -> Result<(), StoreError> {
@@ -71,16 +77,23 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Waits for the pages that are being read and ends all snapshots.
+    /// Waits for the pages that are being read, ends all snapshots, and waits until the connections of
+    /// dropped snapshots are closed.
     pub(crate) async fn close(&self) {
         let living = self.living.lock().unwrap_or_else(PoisonError::into_inner).take();
         for held in living.into_iter().flatten().filter_map(|held| held.upgrade()) {
-            if let Some(connection) = held.lock().await.take()
-                && let Err(error) = connection.close().await
-            {
-                tracing::warn!(%error, "a snapshot of the metadata store did not close");
+            if let Some(connection) = held.lock().await.take() {
+                close(connection).await;
             }
         }
+        self.closing.close();
+        self.closing.wait().await;
+    }
+}
+
+async fn close(connection: SqliteConnection) {
+    if let Err(error) = connection.close().await {
+        tracing::warn!(%error, "a snapshot of the metadata store did not close");
     }
 }
 
@@ -88,6 +101,7 @@ impl Snapshots {
 #[derive(Debug)]
 pub(crate) struct SqliteSnapshot {
     held: Arc<Held>,
+    closing: TaskTracker,
     /// The key of the last record that was read; empty at the beginning.
     record: Vec<u8>,
     /// The key of the last counter that was read; empty at the beginning.
@@ -116,6 +130,18 @@ impl SqliteSnapshot {
         let answers = answers.map_err(|failure| while_doing(doing)(failure.error))?;
         *place = Some(connection);
         Ok(answers.into_iter().flatten().collect())
+    }
+}
+
+/// A connection that is dropped is closed by its thread at some later time. If that is after the writer
+/// closed, SQLite leaves its log beside the file. So a task closes the connection, and the store waits
+/// for the task.
+impl Drop for SqliteSnapshot {
+    fn drop(&mut self) {
+        let connection = self.held.try_lock().ok().and_then(|mut place| place.take());
+        if let (Some(connection), Ok(runtime)) = (connection, Handle::try_current()) {
+            runtime.spawn(self.closing.track_future(close(connection)));
+        }
     }
 }
 

@@ -13,10 +13,10 @@ fn a_url_names_members_and_a_store() {
 
 #[test]
 fn user_and_password_are_decoded_and_not_shown() {
-    let address = parse("etcd://a%40b:p%2Fw@h/?quota=17").expect("a URL");
+    let address = parse("etcd://a%40b:p%2Fw@h/?quota=8GiB").expect("a URL");
     let credentials = address.credentials.as_ref().expect("credentials");
     assert_eq!((&*credentials.name, &*credentials.password), ("a@b", "p/w"));
-    assert_eq!(address.quota, 17);
+    assert_eq!(address.quota, 8 << 30);
     assert!(!format!("{address:?}").contains("p/w"));
 }
 

@@ -109,6 +109,26 @@ async fn a_reader_folds_a_counter_with_many_cells() {
     assert_eq!(number(&reader, counter(1)).await, 48);
 }
 
+/// Nobody reads most counters alone: walks and changes that need their values fold them too.
+#[tokio::test(flavor = "multi_thread")]
+async fn walks_and_bounded_changes_fold_counters_with_many_cells() {
+    let Some((url, stores)) = stores(12, EtcdOptions::default()).await else { return };
+    for store in &stores {
+        write(store, [Write::Add(counter(1), 3), Write::Add(counter(2), 1)]).await;
+    }
+    assert_eq!(server::cells(&url), 24);
+    let bounded = plan([Guard::AtMost(counter(2), 50)], [Write::Add(counter(2), 1)]);
+    assert!(commit(&stores[0], bounded).await.expect("decided"));
+    assert_eq!(server::cells(&url), 13, "the base of one, and the cells of the other");
+    let begun = Instant::now();
+    while server::cells(&url) > 2 {
+        let page = stores[0].walk_counters(Space(b'n'), None, 100).await.expect("a page");
+        assert_eq!(page.counters, [(counter(1), 36), (counter(2), 13)]);
+        assert!(begun.elapsed() < Duration::from_secs(10), "{} cells", server::cells(&url));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// A page of a walk may end between the cells of one counter.
 #[tokio::test(flavor = "multi_thread")]
 async fn walks_and_snapshots_add_up_the_cells_of_each_counter() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use databases::{Database, Engine, EtcdCluster};
+use proxy::Proxy;
 use store::{Changes, Guard, MetaStore, Read, StoreErrorKind, Verdict, Write};
 use store_etcd::{EtcdOptions, EtcdStore};
 use tokio_util::task::TaskTracker;
@@ -266,4 +267,71 @@ async fn a_restored_store_answers_a_gap() {
     let changes = store.changes(Some(&next)).await.expect("an answer");
     let Changes::Notified { keys, .. } = changes else { panic!("{changes:?}") };
     assert!(keys.contains(&key(3, "a")), "{keys:?}");
+}
+
+/// The same if other processes have written as many revisions again before this one looks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_store_that_has_caught_up_answers_a_gap() {
+    if !server::can_start() {
+        return;
+    }
+    let mut member = Database::start(Engine::Etcd);
+    let url = member.fresh("volume");
+    let (writer, store) = (Arc::new(server::open(&url).await), server::open(&url).await);
+    write(&*writer, [put(key(1, "a"), "x")]).await;
+    let past = member.remember();
+    write(&*writer, [put(key(1, "lost"), "x")]).await;
+    let Changes::Notified { next, .. } = store.changes(None).await.expect("a position") else {
+        panic!("there cannot be a gap")
+    };
+    let changes = store.changes(Some(&next)).await.expect("an answer");
+    assert!(matches!(changes, Changes::Notified { .. }), "{changes:?}");
+    member.kill();
+    let tracker = TaskTracker::new();
+    let write_again = |number: u64| {
+        let writer = Arc::clone(&writer);
+        tracker.spawn(async move {
+            let plan = [plan([], [put(key(2, &number.to_string()), "x")])];
+            while writer.commit(&plan).await.is_err() {}
+        })
+    };
+    let tasks: Vec<_> = (0..6).map(write_again).collect();
+    member.restore(&past);
+    for task in tasks {
+        task.await.expect("the load ends");
+    }
+    assert_eq!(record(&store, key(1, "lost")).await, None, "it is restored");
+    let changes = store.changes(Some(&next)).await.expect("an answer");
+    let Changes::Gap { next } = changes else { panic!("a missed change: {changes:?}") };
+    write(&*writer, [put(key(3, "a"), "x")]).await;
+    let Changes::Gap { next } = store.changes(Some(&next)).await.expect("an answer") else {
+        return;
+    };
+    write(&*writer, [put(key(3, "b"), "x")]).await;
+    let changes = store.changes(Some(&next)).await.expect("an answer");
+    let Changes::Notified { keys, .. } = changes else { panic!("{changes:?}") };
+    assert!(keys.contains(&key(3, "b")), "{keys:?}");
+}
+
+/// A member that has lost its data may come up as a cluster of its own, which is empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answers_of_another_cluster_are_refused() {
+    if !server::can_start() {
+        return;
+    }
+    let (member, other) = (Database::start(Engine::Etcd), Database::start(Engine::Etcd));
+    let proxy = Proxy::start(member.address()).expect("a proxy");
+    let store = server::open(&format!("etcd://{}/volume", proxy.address())).await;
+    write(&store, [put(key(1, "a"), "x")]).await;
+    proxy.move_to(other.address());
+    let error = store.read(&[Read::Record { key: key(1, "a"), follow: None }]).await;
+    let error = error.expect_err("a member of another cluster");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("this process began with the cluster"), "{error}");
+    let created = plan([Guard::Absent(key(1, "b"))], [put(key(1, "b"), "x")]);
+    let error = store.commit(&[created]).await.expect_err("a member of another cluster");
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+    proxy.move_to(member.address());
+    assert_eq!(record(&store, key(1, "a")).await.as_deref(), Some(&b"x"[..]));
+    assert_eq!(record(&store, key(1, "b")).await, None);
 }

@@ -172,3 +172,14 @@ async fn tls_verifies_the_members_and_this_client() {
         assert!(error.to_string().contains(why), "{url}: {error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_of_different_clusters_are_refused() {
+    if !server::can_start() {
+        return;
+    }
+    let (one, other) = (Database::start(Engine::Etcd), Database::start(Engine::Etcd));
+    let error = refused(&format!("etcd://{},{}/volume", one.address(), other.address())).await;
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    assert!(error.to_string().contains("add the member to its cluster"), "{error}");
+}

@@ -13,12 +13,12 @@ fn no_name_selects_all_engines() {
 fn crates_whose_server_is_absent_are_left_out() {
     assert!(crates_without_servers(&Engine::ALL).is_empty());
     assert_eq!(
-        crates_without_servers(&[Engine::Postgres, Engine::Mysql, Engine::Redis]),
+        crates_without_servers(&[Engine::Postgres, Engine::Mysql, Engine::Redis, Engine::Etcd]),
         ["store-sqlite"]
     );
     assert_eq!(
         crates_without_servers(&[Engine::Sqlite, Engine::Redis]),
-        ["store-postgres", "store-mysql", "databases"]
+        ["store-postgres", "store-mysql", "store-etcd", "databases"]
     );
 }
 

@@ -27,6 +27,8 @@ fn every_engine_has_cells_with_minio_over_both_schemes() {
             "mysql-https",
             "redis-http",
             "redis-https",
+            "etcd-http",
+            "etcd-https",
         ]
     );
     for cell in &cells {
