@@ -25,7 +25,7 @@ use store::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::counters::{CELLS_MAX, Cells, CounterWrites, change_known, unchanged};
+use crate::counters::{Cells, CounterWrites, change_known, unchanged};
 use crate::error::{FULL_REMEDY, garbled, unavailable};
 use crate::feed::with_mark;
 use crate::limits::{BYTES_WITH_QUESTIONS, TXN_ITEMS};
@@ -249,10 +249,7 @@ fn known(
             }
             continue;
         };
-        // Cells that processes have left behind are folded on this occasion.
-        let needs_value = questions.valued.contains(counter)
-            || cells.other_than(*change)
-            || cells.len() > CELLS_MAX;
+        let needs_value = questions.valued.contains(counter) || cells.other_than(*change);
         if needs_value || !shared.cells.change(keys, counter, *change, &mut writes) {
             let at = (cells, found.revision);
             change_known(keys, counter, *change, at, &mut writes);

@@ -65,8 +65,8 @@ pub(crate) struct OtherCluster {
     pub(crate) known: u64,
 }
 
-/// Returns the error of a request that a member of another cluster has answered. In the own cluster the
-/// request has not happened.
+/// Returns the error of a request that a member of another cluster has answered. A commit has an unknown
+/// outcome: if the cluster was restored, it has happened.
 pub(crate) fn of_other_cluster(cause: OtherCluster) -> Status {
     let mut status = Status::failed_precondition("the answer is of another cluster");
     status.set_source(Arc::new(cause));
@@ -146,9 +146,7 @@ pub(crate) fn kind(status: &Status, effect: Effect) -> StoreErrorKind {
     if message.starts_with(NO_SPACE) {
         return StoreErrorKind::Full;
     }
-    let definite = is_unsent(status)
-        || is_of_other_cluster(status)
-        || DEFINITE.iter().any(|text| message.starts_with(text));
+    let definite = is_unsent(status) || DEFINITE.iter().any(|text| message.starts_with(text));
     match effect {
         Effect::Commits if !definite => StoreErrorKind::Unknown,
         Effect::Commits | Effect::None => StoreErrorKind::Unavailable,

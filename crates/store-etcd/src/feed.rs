@@ -76,12 +76,16 @@ pub(crate) struct Ring {
     first: EntryId,
     /// The last entry that the watch has delivered.
     pub(crate) last: EntryId,
+    /// The number of times that the ring has begun. A watch that was opened for an earlier beginning
+    /// must not add to it.
+    pub(crate) beginnings: u64,
 }
 
 impl Ring {
     /// Forgets everything. Entries after this one follow.
     fn begin(&mut self, id: EntryId) {
-        *self = Ring { first: id, last: id, ..Ring::default() };
+        let beginnings = self.beginnings + 1;
+        *self = Ring { first: id, last: id, beginnings, ..Ring::default() };
     }
 
     fn push(&mut self, id: EntryId, entry: Bytes) {
@@ -156,20 +160,33 @@ impl Feed {
 
     /// Begins with the entries after one.
     pub(crate) fn begin(&self, id: EntryId) {
-        self.ring().begin(id);
+        let mut ring = self.ring();
+        ring.begin(id);
         self.delivered.send_replace(id.revision);
     }
 
-    /// Takes an answer of the watch. Returns false if the watch has ended.
-    pub(crate) fn take(&self, answer: WatchAnswer) -> bool {
+    /// The same, if this is still the last entry that the watch has delivered.
+    pub(crate) fn begin_after(&self, delivered: EntryId, id: EntryId) {
         let mut ring = self.ring();
+        if ring.last == delivered {
+            ring.begin(id);
+            self.delivered.send_replace(id.revision);
+        }
+    }
+
+    /// Takes an answer of a watch that was opened after so many beginnings. Returns false if the watch
+    /// has ended, or if the ring has begun anew since.
+    pub(crate) fn take(&self, beginnings: u64, answer: WatchAnswer) -> bool {
+        let mut ring = self.ring();
+        if ring.beginnings != beginnings {
+            return false;
+        }
         for kv in answer.events.into_iter().filter_map(|event| event.kv) {
             let (id, entry) = parse(&kv);
             ring.push(id, entry);
         }
-        let last = ring.last.revision;
-        drop(ring);
-        self.delivered.send_replace(last);
+        // Under the lock: otherwise a beginning between the two would be undone here.
+        self.delivered.send_replace(ring.last.revision);
         !answer.canceled
     }
 }

@@ -198,7 +198,7 @@ impl Members {
     }
 
     /// Refuses the answer of a member of another cluster.
-    fn check_cluster<A: Answer>(&self, answer: A) -> Result<A, Status> {
+    pub(crate) fn check_cluster<A: Answer>(&self, answer: A) -> Result<A, Status> {
         let Some(found) = answer.header().map(|header| header.cluster_id) else {
             return Ok(answer);
         };

@@ -56,6 +56,12 @@ impl Answer for TxnAnswer {
     }
 }
 
+impl Answer for WatchAnswer {
+    fn header(&self) -> Option<Header> {
+        self.header
+    }
+}
+
 impl Answer for StatusAnswer {
     fn header(&self) -> Option<Header> {
         self.header
@@ -223,6 +229,8 @@ pub(crate) struct WatchCreate {
 
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct WatchAnswer {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<Header>,
     #[prost(bool, tag = "4")]
     pub(crate) canceled: bool,
     /// The oldest revision that is kept, if the member canceled because it has dropped changes.

@@ -23,7 +23,8 @@ pub(crate) fn page_limit(limit: u32) -> i64 {
 pub(crate) struct WholeCounters {
     /// Each counter with all of its cells, in the order of keys.
     pub(crate) counters: Vec<(CounterKey, Cells)>,
-    /// The first cell of the next page; `None` if this page is the last.
+    /// The key at which the next page begins: the first one of the cells of a counter. `None` if this
+    /// page is the last.
     pub(crate) next: Option<Bytes>,
 }
 
@@ -49,7 +50,8 @@ impl WholeCounters {
         if last.is_some() && groups.is_empty() {
             return Ok(None);
         }
-        let next = last.and_then(|(_, cells)| Some(cells.first()?.key.clone()));
+        // A cell that is written between two pages may come before the cells of this page.
+        let next = last.map(|(counter, _)| keys.cells(&counter).0);
         let parse = |(counter, cells)| Ok((counter, Cells::parse(keys, cells)?));
         let counters = groups.into_iter().map(parse).collect::<Result<_, StoreError>>()?;
         Ok(Some(WholeCounters { counters, next }))
@@ -115,3 +117,6 @@ fn next(kvs: &[KeyValue], limit: i64) -> Option<Bytes> {
     let is_full = i64::try_from(kvs.len()).is_ok_and(|count| count >= limit);
     kvs.last().filter(|_| is_full).map(|kv| after(&kv.key))
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,25 +51,24 @@ async fn checked_change(shared: &Shared) -> Result<EntryId, StoreError> {
     let (changed, _) = last_change(shared).await?;
     let is_same_revision = changed.revision == delivered.revision;
     if changed.revision < delivered.revision || (is_same_revision && changed != delivered) {
-        begin_anew(shared, changed);
+        begin_anew(shared, delivered, changed);
         shared.feed.again.notify_one();
     }
     Ok(changed)
 }
 
-fn begin_anew(shared: &Shared, changed: EntryId) {
+fn begin_anew(shared: &Shared, delivered: EntryId, changed: EntryId) {
     tracing::warn!(
         revision = changed.revision,
-        delivered = shared.feed.ring().last.revision,
+        delivered = delivered.revision,
         "etcd was restored to an earlier revision, or has compacted changes that were not read"
     );
-    shared.feed.begin(changed);
+    shared.feed.begin_after(delivered, changed);
 }
 
 /// Checks that the cluster still has the last entry that the watch has delivered. If it does not, it
 /// was restored to an earlier state and has written as many revisions again: the feed begins anew.
-async fn check_history(shared: &Shared) -> Result<(), StoreError> {
-    let last = shared.feed.ring().last;
+async fn check_history(shared: &Shared, last: EntryId) -> Result<(), StoreError> {
     if last.revision == 0 {
         return Ok(());
     }
@@ -84,7 +83,7 @@ async fn check_history(shared: &Shared) -> Result<(), StoreError> {
     if found == last {
         return Ok(());
     }
-    begin_anew(shared, last_change(shared).await?.0);
+    begin_anew(shared, last, last_change(shared).await?.0);
     Err(unavailable(format!("{DOING}: its history is another one")))
 }
 
@@ -116,7 +115,8 @@ pub(crate) async fn changes(
     deliver(shared, changed.revision).await?;
     let (entries, last) = {
         let ring = feed.ring();
-        (ring.after(since), ring.last)
+        // Without this entry the ring has begun anew after the question.
+        (ring.after(changed).and_then(|_| ring.after(since)), ring.last)
     };
     match entries {
         Some(entries) => {
@@ -124,7 +124,7 @@ pub(crate) async fn changes(
             let keys = entries.into_iter().flat_map(Entries::new);
             decode(keys, feed.position(last))
         }
-        None => Ok(Changes::Gap { next: feed.position(last) }),
+        None => Ok(Changes::Gap { next: feed.position(changed) }),
     }
 }
 
@@ -170,7 +170,11 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
 /// Opens one watch, and takes entries until it ends. If it is not the first one, checks the history.
 async fn watch_once(shared: &Shared, is_again: bool) -> Result<(), StoreError> {
     checked_change(shared).await?;
-    let start_revision = shared.feed.ring().last.revision + 1;
+    let (last, beginnings) = {
+        let ring = shared.feed.ring();
+        (ring.last, ring.beginnings)
+    };
+    let start_revision = last.revision + 1;
     let create = WatchCreate { key: shared.keys.feed(), start_revision };
     let first = WatchRequest { create: Some(create) };
     // The member ends the watch if the stream of requests ends.
@@ -186,7 +190,7 @@ async fn watch_once(shared: &Shared, is_again: bool) -> Result<(), StoreError> {
     let mut answers = opened.map_err(|status| ended(&status))?;
     // Only now: the cluster may be restored before the watch is open, but not while it is.
     if is_again {
-        check_history(shared).await?;
+        check_history(shared, last).await?;
     }
     loop {
         let answer = match answers.message().await {
@@ -195,9 +199,10 @@ async fn watch_once(shared: &Shared, is_again: bool) -> Result<(), StoreError> {
             Err(status) if is_compacted(&status) => return begin(shared).await,
             Err(status) => return Err(ended(&status)),
         };
+        let answer = shared.members.check_cluster(answer).map_err(|status| ended(&status))?;
         let is_compacted = answer.compact_revision != 0;
         let reason = answer.cancel_reason.clone();
-        if !shared.feed.take(answer) {
+        if !shared.feed.take(beginnings, answer) {
             if is_compacted {
                 // The entries between are lost, so readers get a gap.
                 return begin(shared).await;
@@ -205,7 +210,7 @@ async fn watch_once(shared: &Shared, is_again: bool) -> Result<(), StoreError> {
             if reason.contains("auth") || reason.contains("permission") {
                 shared.members.forget_token();
             }
-            return Err(unavailable(format!("{DOING}: the watch was canceled: {reason}")));
+            return Err(unavailable(format!("{DOING}: the watch has ended: {reason}")));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Redis Sentinel: finds the present master, and notices that it has changed.
 //!
 //! Sentinels watch a master and its replicas, and make a replica the master if the old one fails.
-//! This process asks all Sentinels of the URL at the same time; [`agreement`](crate::agreement) says
+//! This process asks all Sentinels of the URL at the same time; [`crate::agreement`] says
 //! which master their answers name. It asks before it makes a connection, and about each second
 //! while calls are made.
 //!

@@ -109,11 +109,31 @@ impl Cluster {
     /// If the cluster was not healed since the last call, if no node takes over in time, or if the
     /// old primary runs meanwhile.
     pub fn fail_over(&mut self, fault: Fault) -> FailOver {
+        self.fail_over_by(fault, |nodes| nodes.disturb(fault))
+    }
+
+    /// Lets a standby take over that lacks what `write` writes: stops the standbys, calls `write`, kills
+    /// the primary, and lets the standbys continue. A primary that waits for a standby acknowledges no
+    /// write meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// Like [`Cluster::fail_over`].
+    pub fn fail_over_behind(&mut self, write: impl FnOnce()) -> FailOver {
+        self.fail_over_by(Fault::Kill, |nodes| {
+            nodes.freeze_standbys(true);
+            write();
+            nodes.disturb(Fault::Kill);
+            nodes.freeze_standbys(false);
+        })
+    }
+
+    fn fail_over_by(&mut self, fault: Fault, disturb: impl FnOnce(&mut dyn Nodes)) -> FailOver {
         assert_eq!(self.failed, None, "heal it first");
         let old = self.nodes.primary();
         let (from, before) = (self.nodes.address(old), self.nodes.period(old));
         let began = Instant::now();
-        self.nodes.disturb(fault);
+        disturb(&mut *self.nodes);
         self.failed = Some(old);
         self.nodes.await_takeover();
         let took = began.elapsed();

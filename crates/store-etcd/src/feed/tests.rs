@@ -3,7 +3,7 @@ use store::Position;
 use store::feed::FEED_BATCHES;
 
 use super::{ENTRIES_MAX, EntryId, Feed, Ring, parse, with_mark};
-use crate::rpc::KeyValue;
+use crate::rpc::{Event, KeyValue, WatchAnswer};
 
 fn entry(bytes: usize) -> Bytes {
     Bytes::from(vec![1; bytes])
@@ -77,4 +77,25 @@ fn a_position_of_another_store_is_not_parsed() {
     assert_eq!(mine.entry_of(&other.position(id(77))), None);
     assert_eq!(mine.entry_of(&Position(Bytes::new())), None);
     assert_eq!(mine.entry_of(&Position(Bytes::from_static(&[1; 25]))), None);
+}
+
+#[test]
+fn a_watch_of_an_earlier_beginning_adds_nothing() {
+    let feed = Feed::new([1; 8]);
+    let event = |revision| {
+        let kv =
+            KeyValue { mod_revision: revision, value: with_mark(b"keys"), ..Default::default() };
+        let events = vec![Event { kind: 0, kv: Some(kv) }];
+        WatchAnswer { events, ..Default::default() }
+    };
+    feed.begin(id(5));
+    let beginnings = feed.ring().beginnings;
+    assert!(feed.take(beginnings, event(6)));
+    let delivered = feed.ring().last;
+    feed.begin_after(id(5), id(2));
+    assert_eq!(feed.ring().last, delivered, "the watch has delivered another entry since");
+    feed.begin_after(delivered, id(3));
+    assert!(!feed.take(beginnings, event(7)));
+    assert_eq!(feed.ring().last, id(3));
+    assert_eq!(*feed.delivered.borrow(), 3);
 }

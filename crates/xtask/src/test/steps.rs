@@ -43,7 +43,7 @@ pub(crate) struct Options {
     /// "rust". May be given several times.
     ///
     /// Client suites run in cells. The cells folder-http and minio-http have SQLite as engine, with
-    /// blocks in a folder or in MinIO. The cells postgres-http, mysql-http and redis-http have
+    /// blocks in a folder or in MinIO. The cells postgres-http, mysql-http, redis-http and etcd-http have
     /// blocks in MinIO. Each cell also exists with https.
     #[arg(long, value_name = "NAME")]
     pub(super) only: Vec<String>,

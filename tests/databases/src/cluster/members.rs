@@ -48,6 +48,11 @@ impl Nodes for Members {
         }
     }
 
+    fn freeze_standbys(&self, frozen: bool) {
+        let members = 0..self.cluster.members().len();
+        members.filter(|it| *it != self.leader).for_each(|it| self.cluster.freeze(it, frozen));
+    }
+
     fn await_takeover(&mut self) {
         (self.leader, _) = self.cluster.next_leader(self.leader);
     }

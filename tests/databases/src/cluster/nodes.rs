@@ -39,6 +39,9 @@ pub(crate) trait Nodes: fmt::Debug + Send {
     /// Ends or stops all processes of the primary.
     fn disturb(&mut self, fault: Fault);
 
+    /// Stops all processes of the standbys, or lets them continue.
+    fn freeze_standbys(&self, frozen: bool);
+
     /// Waits until another node is the primary and accepts commands.
     fn await_takeover(&mut self);
 

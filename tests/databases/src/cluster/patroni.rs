@@ -308,6 +308,12 @@ impl Nodes for Patroni {
         }
     }
 
+    fn freeze_standbys(&self, frozen: bool) {
+        let signal = if frozen { Signal::STOP } else { Signal::CONT };
+        let nodes = self.nodes.iter().enumerate();
+        nodes.filter(|(it, _)| *it != self.primary).for_each(|(_, node)| node.signal(signal));
+    }
+
     fn await_takeover(&mut self) {
         let old = self.primary;
         let mut promoted = None;

@@ -192,6 +192,10 @@ impl Nodes for Replicated {
         }
     }
 
+    fn freeze_standbys(&self, frozen: bool) {
+        self.others(self.primary).for_each(|it| self.servers[it].freeze(frozen));
+    }
+
     fn await_takeover(&mut self) {
         let replicas: Vec<usize> = self.others(self.primary).collect();
         let mut best = None;

@@ -205,6 +205,11 @@ impl Nodes for Sentinel {
         }
     }
 
+    fn freeze_standbys(&self, frozen: bool) {
+        let servers = self.servers.iter().enumerate();
+        servers.filter(|(it, _)| *it != self.primary).for_each(|(_, it)| it.freeze(frozen));
+    }
+
     fn await_takeover(&mut self) {
         let old = self.servers[self.primary].address();
         let mut promoted = None;

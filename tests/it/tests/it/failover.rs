@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use databases::Fault;
 
-use crate::fleet::{Engine, Fleet, on_the_drawn_server};
+use crate::fleet::{Engine, Fleet, clients, on_the_drawn_server};
 use crate::mounted::can_mount;
 use crate::scale;
-use scene::{Outcome, Scene};
+use crate::servers::wait_for;
+use scene::{ENDED, NOTICED, Outcome, SESSION_ENDED, Scene};
 
 on_the_drawn_server!(acknowledged_writes_survive_a_failover);
 
@@ -67,4 +68,31 @@ fn acknowledged_writes_survive_a_failover(engine: Engine) {
         engine.name(),
         scale::fail_overs()
     );
+}
+
+/// A gateway whose acknowledged writes are lost ends and says so, and the volume is consistent without
+/// them.
+#[test]
+fn writes_that_redis_loses_are_reported() {
+    let Some((mut fleet, mut cluster)) = Fleet::over_cluster(Engine::Redis) else { return };
+    fleet.first = fleet.first.environment("ASHLAR_METADATA_DURABILITY", "relaxed");
+    let mut gateways = fleet.start();
+    let [one, other] = clients(&gateways);
+    one.put("/box", b"").expect(200);
+    one.put("/box/kept", b"kept").expect(200);
+    let done = cluster.fail_over_behind(|| drop(other.put("/box/lost", b"lost").expect(200)));
+    eprintln!("{done}");
+    let writer = &mut gateways[1];
+    assert!(wait_for(NOTICED, || writer.child.ended().is_some()), "it serves on: {}", writer.log());
+    let status = writer.child.ended().expect("it has ended");
+    assert_eq!(status.code(), Some(SESSION_ENDED), "{}", writer.log());
+    assert!(writer.log().contains(ENDED), "{}", writer.log());
+    cluster.heal();
+    drop(gateways);
+    let again = fleet.first.start();
+    assert_eq!(again.client.get("/box/kept").expect(200).body, b"kept");
+    // Without a loss this would not be a test.
+    again.client.get("/box/lost").expect(404);
+    again.stop();
+    fleet.check_consistency();
 }

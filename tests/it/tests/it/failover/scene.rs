@@ -24,13 +24,16 @@ const RECOVERY: Duration = Duration::from_secs(90);
 
 /// The time limit until a gateway notices a loss and ends: some heartbeats, and more on a busy
 /// machine.
-const NOTICED: Duration = Duration::from_secs(30);
+pub(super) const NOTICED: Duration = Duration::from_secs(30);
 
 /// The time in which responses from before the fault arrive.
 const IN_FLIGHT: Duration = Duration::from_millis(500);
 
+/// The words by which a gateway says that its session was ended.
+pub(super) const ENDED: &str = "its session was ended";
+
 /// The exit code of a gateway whose session was ended.
-const SESSION_ENDED: i32 = 75;
+pub(super) const SESSION_ENDED: i32 = 75;
 
 /// The result of a failover.
 #[derive(Debug)]
@@ -171,7 +174,7 @@ impl Scene {
         let (status, log) =
             statuses.into_iter().zip(logs).find_map(|(status, log)| Some((status?, log)))?;
         assert_eq!(status.code(), Some(SESSION_ENDED), "it ends otherwise:\n{log}");
-        let said = log.lines().find(|line| line.contains("its session was ended"));
+        let said = log.lines().find(|line| line.contains(ENDED));
         Some(said.unwrap_or_else(|| panic!("it does not say why:\n{log}")).to_owned())
     }
 
