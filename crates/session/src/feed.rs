@@ -33,6 +33,7 @@ use crate::lock_notices::LockNotices;
 use crate::meters::Meters;
 use crate::peers::Peers;
 use crate::records::{self, RecordCache};
+use crate::state::SessionState;
 use crate::times::FEED_INTERVAL;
 use crate::watch::Watches;
 
@@ -115,6 +116,7 @@ fn cached_keys(plan: &Plan) -> impl Iterator<Item = &Key> {
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) store: Arc<dyn MetaStore>,
+    pub(crate) state: Arc<SessionState>,
     pub(crate) records: Arc<RecordCache>,
     pub(crate) peers: Peers,
     pub(crate) self_writes: Arc<SelfWrites>,
@@ -171,6 +173,7 @@ impl Listener {
                     // A store that comes back may have lost commits that it had acknowledged, for
                     // example those of a session's record.
                     self.peers.assume_unknown_peers();
+                    self.state.suspect_loss();
                     failing = true;
                 }
             }
@@ -212,6 +215,7 @@ impl Listener {
                 warn!("gap in the change feed: all cached records are dropped");
                 self.position = next;
                 self.peers.assume_unknown_peers();
+                self.state.suspect_loss();
                 self.sessions.notify_one();
                 self.self_writes.clear();
                 self.records.clear();

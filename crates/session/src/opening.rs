@@ -20,7 +20,6 @@ use crate::holds::Holds;
 use crate::inode_allocator::InodeAllocator;
 use crate::leases::Leases;
 use crate::lock_notices::LockNotices;
-use crate::meters::Meters;
 use crate::options::SessionOptions;
 use crate::peers::{self, Peers};
 use crate::random_bits::RandomBits;
@@ -110,20 +109,20 @@ impl Session {
         let Resumed { started, slots, holds, reuses_session } = resumed;
         let (state, epochs) =
             (Arc::new(SessionState::new(started.nonce)), Epochs::new(started.epoch));
-        let (tasks, meters) = (Tasks::new(), Arc::<Meters>::default());
-        let watches = Arc::<Watches>::default();
+        let (tasks, meters, watches) = (Tasks::new(), Arc::default(), Arc::<Watches>::default());
         let records = RecordCache::new(options.record_cache_bytes, options.authoritative_reads);
         // All parts use the store behind the record cache, so that none of them can miss what
         // another one has learned.
         let leases = Leases::new(&records, &watches);
         let cached = CachedStore::new(store, Arc::clone(&records), Arc::clone(&leases));
         let store: Arc<dyn MetaStore> = Arc::new(cached);
-        let [closing, gone] = std::array::from_fn(|_| CancellationToken::new());
+        let [closing, gone] = [(); 2].map(|()| CancellationToken::new());
+        let slots = IdempotencySlots::resumed(started.nonce, options.ledger.clone(), slots);
         let context = CommitContext {
             store: Arc::clone(&store),
             limits: store.limits(),
             state: Arc::clone(&state),
-            slots: IdempotencySlots::new(started.nonce, options.ledger.clone()).with_settled(slots),
+            slots: Arc::clone(&slots),
             records: Arc::clone(&records),
             leases: Arc::clone(&leases),
             self_writes: Arc::default(),
@@ -140,7 +139,7 @@ impl Session {
             InodeAllocator::new(started.nonce, &committer, &epochs, &store, tasks.clone());
         let heartbeat = Heartbeat::new(
             &store,
-            &state,
+            (&state, &slots),
             &epochs,
             &leases,
             options.heartbeat_interval,
@@ -189,6 +188,7 @@ impl Session {
     fn listener(&self, position: store::Position) -> Listener {
         Listener {
             store: Arc::clone(&self.store),
+            state: Arc::clone(&self.state),
             records: Arc::clone(&self.records),
             peers: Peers::new(self.state.nonce, &self.leases),
             self_writes: self.committer.self_writes(),

@@ -81,26 +81,23 @@ pub(crate) enum SlotState {
 }
 
 impl IdempotencySlots {
-    /// Creates the idempotency slots of a new session. With a `ledger`, the number of slots is
-    /// written to it for the next process.
-    pub(crate) fn new(session: Nonce, ledger: Option<Arc<Ledger>>) -> IdempotencySlots {
+    /// Creates the idempotency slots of a session, which carry no plan. `records` are the current records
+    /// of the slots from number 0 on, if the session was begun by an earlier process. With a `ledger`, the
+    /// number of slots is written to it for the next process.
+    pub(crate) fn resumed(
+        session: Nonce,
+        ledger: Option<Arc<Ledger>>,
+        records: Vec<(SlotRecord, Value)>,
+    ) -> Arc<IdempotencySlots> {
         let permits = Arc::new(Semaphore::new(usize::from(SLOTS_MAX)));
-        IdempotencySlots { session, permits, pool: Mutex::default(), ledger }
-    }
-
-    /// Takes over the idempotency slots of a session that this process resumes, numbered from 0,
-    /// with their current records. None of them carries a plan.
-    pub(crate) fn with_settled(self, records: Vec<(SlotRecord, Value)>) -> IdempotencySlots {
-        {
-            let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-            for (SlotRecord { count, .. }, record) in records {
-                let (number, record) = (pool.created, Some(record));
-                let key = key::idempotency_slot(self.session, number);
-                pool.free.push(Slot { number, key, count, record });
-                pool.created += 1;
-            }
+        let mut pool = FreeSlots::default();
+        for (SlotRecord { count, .. }, record) in records {
+            let (number, record) = (pool.created, Some(record));
+            let key = key::idempotency_slot(session, number);
+            pool.free.push(Slot { number, key, count, record });
+            pool.created += 1;
         }
-        self
+        Arc::new(IdempotencySlots { session, permits, pool: Mutex::new(pool), ledger })
     }
 
     /// Takes a slot for a plan; `None` if all slots carry plans.
@@ -113,6 +110,31 @@ impl IdempotencySlots {
     pub(crate) async fn take(&self) -> TakenSlot {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         self.taken(permit.expect("the semaphore is never closed"))
+    }
+
+    /// Takes up to `limit` slots that carry no plan, the last used ones first, so that their records can
+    /// be checked.
+    pub(crate) fn take_idle(&self, limit: usize) -> Vec<TakenSlot> {
+        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = Vec::new();
+        while taken.len() < limit
+            && let Some(slot) = pool.free.pop()
+        {
+            // There is a permit for each slot that carries no plan.
+            let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+                pool.free.push(slot);
+                break;
+            };
+            taken.push(TakenSlot { slot, permit });
+        }
+        taken
+    }
+
+    /// Returns slots that [`IdempotencySlots::take_idle`] has taken.
+    pub(crate) fn give_back(&self, idle: Vec<TakenSlot>) {
+        for taken in idle.into_iter().rev() {
+            self.settle(taken, SlotState::Unmoved);
+        }
     }
 
     fn taken(&self, permit: OwnedSemaphorePermit) -> TakenSlot {

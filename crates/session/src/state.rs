@@ -9,8 +9,11 @@
 //!   gone.
 //! - If the store lost its last commits, the next beat is refused, because the beat before it is
 //!   not there.
+//! - If the store lost only commits after the last beat, the next beat is refused too: after a gap in
+//!   the change feed, or a failure to read it, the beat also guards the idempotency slots that carry no
+//!   plan.
 //!
-//! In both cases the session becomes *fenced* and stops acknowledging.
+//! In each case the session becomes *fenced* and stops acknowledging.
 //!
 //! ```text
 //! begun -> live -> closed    its own process deletes the records
@@ -48,14 +51,16 @@ pub(crate) struct SessionState {
     fenced: AtomicBool,
     /// True if the volume had other sessions when this one last read them.
     has_peers: AtomicBool,
+    /// True if the store may have lost commits since a beat has last guarded the slots.
+    may_have_lost: AtomicBool,
     /// Cancelled when the session has ended: closed, handed over or fenced.
     pub ended: CancellationToken,
 }
 
 impl SessionState {
     pub(crate) fn new(nonce: Nonce) -> SessionState {
-        let [fenced, has_peers] = [false; 2].map(AtomicBool::new);
-        SessionState { nonce, fenced, has_peers, ended: CancellationToken::new() }
+        let [fenced, has_peers, may_have_lost] = [false; 3].map(AtomicBool::new);
+        SessionState { nonce, fenced, has_peers, may_have_lost, ended: CancellationToken::new() }
     }
 
     pub(crate) fn key(&self) -> Key {
@@ -85,6 +90,16 @@ impl SessionState {
     /// heartbeat interval ago.
     pub(crate) fn has_peers(&self) -> bool {
         self.has_peers.load(Ordering::Relaxed)
+    }
+
+    /// Notices that the store may have lost commits of this session, for example in a failover.
+    pub(crate) fn suspect_loss(&self) {
+        self.may_have_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns true if the store may have lost commits, and forgets it.
+    fn take_suspicion(&self) -> bool {
+        self.may_have_lost.swap(false, Ordering::SeqCst)
     }
 
     pub(crate) fn is_fenced(&self) -> bool {

@@ -169,7 +169,7 @@ pub(crate) struct CommitContext {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) limits: Limits,
     pub(crate) state: Arc<SessionState>,
-    pub(crate) slots: IdempotencySlots,
+    pub(crate) slots: Arc<IdempotencySlots>,
     pub(crate) records: Arc<RecordCache>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) self_writes: Arc<SelfWrites>,

@@ -1,7 +1,7 @@
 use super::*;
 
-fn slots() -> IdempotencySlots {
-    IdempotencySlots::new(Nonce([3; Nonce::BYTES]), None)
+fn slots() -> Arc<IdempotencySlots> {
+    IdempotencySlots::resumed(Nonce([3; Nonce::BYTES]), None, Vec::new())
 }
 
 #[test]
@@ -38,4 +38,21 @@ fn lost_slots_are_never_used_again() {
     }
     assert!(slots.try_take().is_none());
     assert_eq!(slots.keys().len(), usize::from(SLOTS_MAX));
+}
+
+#[test]
+fn idle_slots_are_taken_for_a_check_and_given_back() {
+    let slots = slots();
+    let [first, second] = [slots.try_take().unwrap(), slots.try_take().unwrap()];
+    let in_flight = slots.try_take().unwrap();
+    slots.settle(second, SlotState::Committed);
+    slots.settle(first, SlotState::Aborted);
+    let idle = slots.take_idle(10);
+    let numbers = |taken: &[TakenSlot]| taken.iter().map(|it| it.step().0).collect::<Vec<_>>();
+    assert_eq!(numbers(&idle), [0, 1], "the last used one is the first, and none with a plan");
+    let guards: Vec<Guard> = idle.iter().map(TakenSlot::guard).collect();
+    assert!(guards.iter().all(|guard| matches!(guard, Guard::Equals(..))), "{guards:?}");
+    slots.give_back(idle);
+    assert_eq!(numbers(&slots.take_idle(1)), [0]);
+    drop(in_flight);
 }

@@ -18,6 +18,7 @@ use super::start::commit_once;
 use super::{ObservedSession, SessionState, entries, fence, value};
 use crate::epoch::Epochs;
 use crate::leases::Leases;
+use crate::slots::{IdempotencySlots, TakenSlot};
 use crate::times::{COMMIT_DEADLINE, META_READ_DEADLINE};
 
 /// Pause before an extra beat, which is sent when the passed epoch grows. Readers that end within
@@ -29,6 +30,7 @@ const BEAT_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Heartbeat {
     store: Arc<dyn MetaStore>,
     state: Arc<SessionState>,
+    slots: Arc<IdempotencySlots>,
     epochs: Arc<Epochs>,
     interval: Duration,
     silence: Duration,
@@ -46,6 +48,13 @@ pub(crate) struct Heartbeat {
 /// is cut.
 const READS_BYTES_MAX: usize = 240;
 
+/// The reason of fencing if a slot is not as this session wrote it.
+const LOST_SLOT: &str = "the store has lost acknowledged commits of this session";
+
+/// Limit of the slots that a beat guards, after the store may have lost commits. The last used ones
+/// come first. A loss in any other slot is found by its next plan.
+const SLOTS_CHECKED_MAX: usize = 256;
+
 /// Limit of `unconfirmed`. Each failed try adds one, so more than this means that the store has
 /// failed for a long time.
 const UNCONFIRMED_MAX: usize = 64;
@@ -55,7 +64,7 @@ impl Heartbeat {
     /// other sessions after `silence` without a beat.
     pub(crate) fn new(
         store: &Arc<dyn MetaStore>,
-        state: &Arc<SessionState>,
+        (state, slots): (&Arc<SessionState>, &Arc<IdempotencySlots>),
         epochs: &Arc<Epochs>,
         leases: &Arc<Leases>,
         interval: Duration,
@@ -65,6 +74,7 @@ impl Heartbeat {
         Heartbeat {
             store: Arc::clone(store),
             state: Arc::clone(state),
+            slots: Arc::clone(slots),
             epochs: Arc::clone(epochs),
             leases: Arc::clone(leases),
             interval,
@@ -160,12 +170,19 @@ impl Heartbeat {
         let reads = bounded(self.leases.reads_from().to_string());
         let beat = HeartbeatRecord { count, passed: self.epochs.passed(), reads };
         let value = beat.encode(&key);
-        let plan = Plan {
-            guards: vec![self.state.guard(), Guard::Equals(key.clone(), self.beat.1.clone())],
-            writes: vec![Write::Put(key, value.clone())],
-        };
-        let plans = [plan];
-        let Ok(answer) = timeout(COMMIT_DEADLINE, self.store.commit(&plans)).await else {
+        let mut guards = vec![self.state.guard(), Guard::Equals(key.clone(), self.beat.1.clone())];
+        let is_suspected = self.state.take_suspicion();
+        let limit = if is_suspected { SLOTS_CHECKED_MAX } else { 0 };
+        let idle = self.slots.take_idle(limit);
+        guards.extend(idle.iter().map(TakenSlot::guard));
+        let plans = [Plan { guards, writes: vec![Write::Put(key, value.clone())] }];
+        let answer = timeout(COMMIT_DEADLINE, self.store.commit(&plans)).await;
+        self.slots.give_back(idle);
+        if is_suspected && !matches!(&answer, Ok(Ok(verdicts)) if verdicts == &[Verdict::Committed])
+        {
+            self.state.suspect_loss();
+        }
+        let Ok(answer) = answer else {
             self.keep_unconfirmed(beat, value);
             warn!("a heartbeat was not written in time");
             return;
@@ -189,6 +206,7 @@ impl Heartbeat {
                         .fence("the store holds another heartbeat than this session wrote"),
                 }
             }
+            Ok(Some(Verdict::Refused { guard, .. })) if guard > 1 => self.state.fence(LOST_SLOT),
             Ok(_) => self.state.fence("the session's record is gone"),
             Err(error) => {
                 if error.kind() == StoreErrorKind::Unknown {

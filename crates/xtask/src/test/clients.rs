@@ -109,7 +109,7 @@ const FILES_ON_ONE_ENGINE: [&str; 8] = [
 /// The files that a plain run takes over http only. Over https, boto3 signs bodies and links
 /// differently, and the other files send each kind of them. The long files of the console's suite
 /// are here too: the rest of it uses each part of the console that depends on the scheme.
-const FILES_OVER_HTTP: [&str; 13] = [
+const FILES_OVER_HTTP: [&str; 14] = [
     "test_boto3_conditions.py",
     "test_boto3_customer_keys.py",
     "test_boto3_encrypted_copies.py",
@@ -121,6 +121,7 @@ const FILES_OVER_HTTP: [&str; 13] = [
     "test_boto3_version_lists.py",
     "test_boto3_versions.py",
     "test_boto3_web_identity.py",
+    "test_console_guards.py",
     "test_console_journeys.py",
     "test_console_openid.py",
 ];

@@ -37,8 +37,7 @@ impl Day {
     }
 }
 
-/// Returns the engine that follows `drawn` in `engines`. Tests of `tests/it` that exist for each
-/// engine run on the drawn engine and on this one, so in five days they run twice on each.
+/// Returns the engine that follows `drawn` in `engines`.
 pub(super) fn next(drawn: Engine, engines: &[Engine]) -> Engine {
     let place = engines.iter().position(|engine| *engine == drawn).unwrap_or_default();
     engines[(place + 1) % engines.len()]

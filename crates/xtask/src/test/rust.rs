@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::steps::{Run, StepOutcome};
-use super::{draw, scratch, summary};
+use super::{scratch, summary};
 use crate::engines::{self, Databases, Engine};
 use crate::servers::{ACCESS_KEY, SECRET_KEY};
 
@@ -45,8 +45,7 @@ impl Run<'_> {
             command.arg("--tests");
         }
         if self.is_plain() {
-            let next = draw::next(self.drawn, &engines);
-            command.env("ASHLAR_TEST_EACH", format!("{},{}", self.drawn.name(), next.name()));
+            command.env("ASHLAR_TEST_EACH", self.drawn.name());
         }
         for name in engines::crates_without_servers(&engines) {
             // Cargo warns about excluded packages that do not exist.
