@@ -112,19 +112,19 @@ impl Cluster {
         self.fail_over_by(fault, |nodes| nodes.disturb(fault))
     }
 
-    /// Lets a standby take over that lacks what `write` writes: stops the standbys, calls `write`, kills
-    /// the primary, and lets the standbys continue. A primary that waits for a standby acknowledges no
-    /// write meanwhile.
+    /// Lets a standby take over that lacks what `write` writes: keeps the standbys from following, calls
+    /// `write`, and kills the primary. A primary that waits for a standby acknowledges no write
+    /// meanwhile.
     ///
     /// # Panics
     ///
     /// Like [`Cluster::fail_over`].
     pub fn fail_over_behind(&mut self, write: impl FnOnce()) -> FailOver {
         self.fail_over_by(Fault::Kill, |nodes| {
-            nodes.freeze_standbys(true);
+            nodes.hold_back_standbys(true);
             write();
             nodes.disturb(Fault::Kill);
-            nodes.freeze_standbys(false);
+            nodes.hold_back_standbys(false);
         })
     }
 

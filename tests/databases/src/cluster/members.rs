@@ -48,9 +48,9 @@ impl Nodes for Members {
         }
     }
 
-    fn freeze_standbys(&self, frozen: bool) {
+    fn hold_back_standbys(&mut self, held: bool) {
         let members = 0..self.cluster.members().len();
-        members.filter(|it| *it != self.leader).for_each(|it| self.cluster.freeze(it, frozen));
+        members.filter(|it| *it != self.leader).for_each(|it| self.cluster.freeze(it, held));
     }
 
     fn await_takeover(&mut self) {

@@ -39,8 +39,8 @@ pub(crate) trait Nodes: fmt::Debug + Send {
     /// Ends or stops all processes of the primary.
     fn disturb(&mut self, fault: Fault);
 
-    /// Stops all processes of the standbys, or lets them continue.
-    fn freeze_standbys(&self, frozen: bool);
+    /// Keeps the standbys from getting further writes, or lets them follow again.
+    fn hold_back_standbys(&mut self, held: bool);
 
     /// Waits until another node is the primary and accepts commands.
     fn await_takeover(&mut self);

@@ -308,8 +308,8 @@ impl Nodes for Patroni {
         }
     }
 
-    fn freeze_standbys(&self, frozen: bool) {
-        let signal = if frozen { Signal::STOP } else { Signal::CONT };
+    fn hold_back_standbys(&mut self, held: bool) {
+        let signal = if held { Signal::STOP } else { Signal::CONT };
         let nodes = self.nodes.iter().enumerate();
         nodes.filter(|(it, _)| *it != self.primary).for_each(|(_, node)| node.signal(signal));
     }

@@ -192,8 +192,8 @@ impl Nodes for Replicated {
         }
     }
 
-    fn freeze_standbys(&self, frozen: bool) {
-        self.others(self.primary).for_each(|it| self.servers[it].freeze(frozen));
+    fn hold_back_standbys(&mut self, held: bool) {
+        self.others(self.primary).for_each(|it| self.servers[it].freeze(held));
     }
 
     fn await_takeover(&mut self) {

@@ -128,6 +128,11 @@ fn fact(server: SocketAddr, name: &str) -> Option<String> {
     lines.find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned()))
 }
 
+/// Gives a command to a server. Returns true if the server has carried it out.
+fn is_done(server: SocketAddr, command: &str) -> bool {
+    ask(server, command).is_some_and(|answer| answer.starts_with(b"+OK"))
+}
+
 impl Sentinel {
     pub(crate) fn start() -> Sentinel {
         let primary = Database::start_with(Engine::Redis, &SETTINGS);
@@ -205,9 +210,23 @@ impl Nodes for Sentinel {
         }
     }
 
-    fn freeze_standbys(&self, frozen: bool) {
-        let servers = self.servers.iter().enumerate();
-        servers.filter(|(it, _)| *it != self.primary).for_each(|(_, it)| it.freeze(frozen));
+    fn hold_back_standbys(&mut self, held: bool) {
+        // A stopped replica would read later what the primary has sent it. A replica with a wrong
+        // password gets nothing, and the primary goes on without replicas.
+        if held {
+            assert!(is_done(self.address(self.primary), "CONFIG SET min-replicas-to-write 0"));
+        }
+        let password = if held { "wrong" } else { "''" };
+        let primary = self.address(self.primary);
+        let standbys = self.servers.iter().map(Database::address).filter(|it| *it != primary);
+        for standby in standbys {
+            assert!(is_done(standby, &format!("CONFIG SET masterauth {password}")));
+            if held {
+                ask(standby, "CLIENT KILL TYPE master").expect("an answer");
+                let is_down = || fact(standby, "master_link_status").as_deref() == Some("down");
+                wait_until("the replica has lost the primary", is_down, String::new);
+            }
+        }
     }
 
     fn await_takeover(&mut self) {
