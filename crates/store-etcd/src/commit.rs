@@ -34,7 +34,7 @@ use crate::shared::Shared;
 use crate::watching::last_change;
 
 /// Limit of the transactions of one batch whose conditions do not hold.
-const TRIES: u32 = 16;
+const TRIES: u32 = 32;
 
 /// Time since the first try after which a batch is not tried again.
 const TRYING: Duration = Duration::from_secs(8);
@@ -108,6 +108,8 @@ async fn commit_known(
             let part = rand::rng().random_range(0.2..=1.0);
             sleep(pause.mul_f64(part)).await;
             pause = (2 * pause).min(PAUSE_MAX);
+            // After a pause, the answer of the last try is old.
+            snapshot = None;
         }
         let found = match snapshot.take() {
             Some(found) => found,
