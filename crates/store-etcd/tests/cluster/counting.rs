@@ -109,7 +109,7 @@ async fn a_reader_folds_a_counter_with_many_cells() {
     assert_eq!(number(&reader, counter(1)).await, 48);
 }
 
-/// Nobody reads most counters alone, so walks and changes that need the value fold them too.
+/// Most counters are never read alone. So walks, and changes that need the value, fold them too.
 #[tokio::test(flavor = "multi_thread")]
 async fn walks_and_bounded_changes_fold_counters_with_many_cells() {
     let Some((url, stores)) = stores(12, EtcdOptions::default()).await else { return };
