@@ -52,18 +52,16 @@ pub(crate) fn with_mark(entry: &[u8]) -> Bytes {
 
 /// Parses a state of the feed's key.
 fn parse(kv: &KeyValue) -> (EntryId, Bytes) {
-    let mut value = &*kv.value;
-    match value.try_get_u64() {
-        Ok(mark) => (EntryId { revision: kv.mod_revision, mark }, Bytes::copy_from_slice(value)),
-        // A deletion, which no process of ours makes, has no value: the entry for any change.
-        Err(_) => (EntryId { revision: kv.mod_revision, mark: 0 }, Bytes::from_static(&[0, 0])),
-    }
+    // A deletion, which no process of ours makes, has no value: the entry for any change.
+    let entry = kv.value.get(MARK_BYTES..).unwrap_or(&[0, 0]);
+    (EntryId::of(kv), Bytes::copy_from_slice(entry))
 }
 
 impl EntryId {
-    /// Returns the entry of a state of the feed's key.
+    /// Returns the entry of a state of the feed's key. A value without a mark has the mark 0.
     pub(crate) fn of(kv: &KeyValue) -> EntryId {
-        parse(kv).0
+        let mark = (&*kv.value).try_get_u64().unwrap_or(0);
+        EntryId { revision: kv.mod_revision, mark }
     }
 }
 
