@@ -202,7 +202,7 @@ options! {
         adopt_blocks: bool = "ASHLAR_ADOPT_BLOCKS",
         /// The length in seconds of a day of lifecycle rules. Values other than 86400 are for tests
         /// of rules [default: 86400]
-        #[arg(value_name = "SECONDS")]
+        #[arg(value_name = "SECONDS", alias = "lifecycle-day")]
         lifecycle_day_seconds: u64 = "ASHLAR_LIFECYCLE_DAY_SECONDS",
     }
 
