@@ -13,7 +13,11 @@
 //! | later | not begun | begin |
 //! | later | begun or done | wait: a process whose clock is ahead has begun a pass after it |
 //! | earlier | done | wait for tomorrow |
-//! | earlier | not begun, or begun and replaced | begin |
+//! | earlier, and that pass is not complete | not done | continue that pass; the own one follows |
+//! | earlier, and that pass is complete | not begun, or begun and replaced | begin |
+//!
+//! A pass over many keys can take longer than a day. If each day began a new pass, no pass would
+//! reach the last keys.
 //!
 //! For each clock there is at most one pass a day, and one more for each start of a process. The
 //! recorded day decides only when a pass begins. Each page compares dates with the clock of the
@@ -67,7 +71,7 @@ pub(crate) enum Decision {
     Wait,
 }
 
-/// The progress of the last pass over a bucket that has the day of this process's own clock.
+/// The progress of the last pass over a bucket that this process knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     configs_version: u64,
@@ -75,8 +79,8 @@ struct Known {
     is_done: bool,
 }
 
-/// The last known pass over each bucket, by the inode number of the bucket. Each has the day of
-/// this process's own clock: the process has begun it or found it in the bucket's record.
+/// The last known pass over each bucket, by the inode number of the bucket. The process has begun
+/// it, continued it, or found it in the bucket's record with the day of its own clock.
 #[derive(Debug, Default)]
 pub(crate) struct KnownPasses(Mutex<HashMap<Ino, Known>>);
 
@@ -106,22 +110,32 @@ impl KnownPasses {
             };
         }
         let known = self.of(bucket, own);
-        // See the table of this module: the first branch has its rows for later days, the second
+        // See the table of this module: the first branch has its rows for later days, the others
         // those for earlier days.
-        let waits = if noted.day > own.day {
-            noted.day <= own.day_max || known.is_some()
-        } else {
-            known.is_some_and(|known| known.is_done)
-        };
-        if waits { Decision::Wait } else { Decision::Begin }
+        if noted.day > own.day {
+            let waits = noted.day <= own.day_max || known.is_some();
+            return if waits { Decision::Wait } else { Decision::Begin };
+        }
+        if known.is_some_and(|known| known.is_done) {
+            return Decision::Wait;
+        }
+        match noted.position {
+            PassPosition::KeysAfter(_) => Decision::Continue(noted.clone()),
+            PassPosition::Finished => Decision::Begin,
+        }
     }
 
-    /// Remembers the progress of a pass over `bucket` that has the day of this process's own clock.
-    /// Replaces the pass that was known before.
+    /// Remembers the progress of a pass over `bucket` that this process has begun, continued or
+    /// found with its own day. Replaces the pass that was known before, unless that is of a later
+    /// day and of the same rules: the process then continues the pass of an earlier day.
     pub(crate) fn note(&self, bucket: Ino, pass: &LifecyclePass) {
         let is_done = pass.position == PassPosition::Finished;
-        let known = Known { configs_version: pass.configs_version, day: pass.day, is_done };
-        self.lock().insert(bucket, known);
+        let new = Known { configs_version: pass.configs_version, day: pass.day, is_done };
+        let mut passes = self.lock();
+        let known = passes.entry(bucket).or_insert(new);
+        if known.configs_version != new.configs_version || known.day <= new.day {
+            *known = new;
+        }
     }
 
     /// Forgets the known passes of other days than `day`, the number of a day since 1970. So those

@@ -225,9 +225,44 @@ impl ReadPreconditions {
         ReadPreconditions::with_prefix(fields, "x-amz-copy-source-")
     }
 
-    /// Parses the preconditions on the source of a rename, `x-amz-rename-source-if-…`.
+    /// Parses the preconditions on the source of a rename, `x-amz-rename-source-if-…`. Fails as
+    /// [`ReadPreconditions::parse_for_target`].
     pub fn parse_for_rename(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
-        ReadPreconditions::with_prefix(fields, "x-amz-rename-source-")
+        ReadPreconditions::for_change(fields, "x-amz-rename-source-")
+    }
+
+    /// Parses the preconditions of a rename on the object that it replaces.
+    ///
+    /// Fails with `NotImplemented` for an `If-None-Match` that is neither `*` nor a list of entity
+    /// tags, such as `"*"` in quotes, and for a date that is empty or malformed. An empty `If-Match`
+    /// matches no object.
+    pub fn parse_for_target(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
+        ReadPreconditions::for_change(fields, "")
+    }
+
+    /// Parses the preconditions on an object that the request changes. A precondition that cannot be
+    /// understood is refused, because the request would otherwise be unconditional.
+    fn for_change(fields: Fields<'_>, prefix: &str) -> Result<ReadPreconditions, Fault> {
+        let mut conditions = ReadPreconditions::with_prefix(fields, prefix)?;
+        let is_sent = |name: &str| fields.is_sent(&format!("{prefix}{name}"));
+        let refused = |name: &str| {
+            Err(Fault::new(Code::NotImplemented).with("Header", format!("{prefix}{name}")))
+        };
+        if conditions.if_match.is_none() && is_sent("if-match") {
+            conditions.if_match = Some(ETagList::Tags(Vec::new()));
+        }
+        if let Some(ETagList::Tags(tags)) = &conditions.if_none_match
+            && !are_valid_tags(tags)
+        {
+            return refused("if-none-match");
+        }
+        if conditions.if_modified_since.is_none() && is_sent("if-modified-since") {
+            return refused("if-modified-since");
+        }
+        if conditions.if_unmodified_since.is_none() && is_sent("if-unmodified-since") {
+            return refused("if-unmodified-since");
+        }
+        Ok(conditions)
     }
 
     fn with_prefix(fields: Fields<'_>, prefix: &str) -> Result<ReadPreconditions, Fault> {

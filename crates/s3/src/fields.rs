@@ -130,7 +130,7 @@ fn join<'a>(
 fn is_empty_significant(name: &str) -> bool {
     name.starts_with("x-amz-meta-")
         || is_checksum(name)
-        || is_of_encryption(name)
+        || is_of_customer_key(name)
         || [
             "x-amz-copy-source",
             "x-amz-rename-source",
@@ -141,10 +141,10 @@ fn is_empty_significant(name: &str) -> bool {
         .contains(&name)
 }
 
-/// Returns true if the header is about server-side encryption. A program that sends one asks for
-/// encryption, even if its value was never set, and S3 refuses the empty value.
-fn is_of_encryption(name: &str) -> bool {
-    ["x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption"]
+/// Returns true if the header belongs to a key of the client for SSE-C. A program that sends one
+/// has a key, and its object must not be stored without it.
+fn is_of_customer_key(name: &str) -> bool {
+    ["x-amz-server-side-encryption-customer-", "x-amz-copy-source-server-side-encryption-"]
         .iter()
         .any(|prefix| name.starts_with(prefix))
 }

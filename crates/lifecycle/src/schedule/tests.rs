@@ -121,3 +121,38 @@ fn a_process_waits_if_the_record_has_newer_rules() {
     assert_eq!(passes.decide(BUCKET, Some(&noted), own(1)), Decision::Wait);
     assert_eq!(passes.decide(BUCKET, Some(&noted), own(3)), Decision::Begin);
 }
+
+#[test]
+fn a_pass_that_takes_longer_than_a_day_reaches_its_end() {
+    const PAGES: u8 = 100;
+    for processes in [1, 2] {
+        let known: Vec<_> = (0..processes).map(|_| KnownPasses::default()).collect();
+        let (mut record, mut ends): (Option<LifecyclePass>, Vec<i64>) = (None, Vec::new());
+        // One page an hour: a pass takes more than four days.
+        for hour in 0..24 * 20 {
+            let passes = &known[usize::try_from(hour).unwrap() % processes];
+            let own = OwnPass::at(Timestamp(hour * HOUR), DAY, 1);
+            let mut pass = match passes.decide(BUCKET, record.as_ref(), own) {
+                Decision::Wait => continue,
+                Decision::Continue(pass) => pass,
+                Decision::Begin => {
+                    let position = PassPosition::KeysAfter(None);
+                    LifecyclePass { configs_version: 1, day: own.day, position }
+                }
+            };
+            pass.position = match pass.position {
+                PassPosition::KeysAfter(None) => PassPosition::KeysAfter(Some(vec![1])),
+                PassPosition::KeysAfter(Some(key)) if key[0] < PAGES => {
+                    PassPosition::KeysAfter(Some(vec![key[0] + 1]))
+                }
+                PassPosition::KeysAfter(Some(_)) | PassPosition::Finished => PassPosition::Finished,
+            };
+            if pass.position == PassPosition::Finished {
+                ends.push(hour);
+            }
+            passes.note(BUCKET, &pass);
+            record = Some(pass);
+        }
+        assert!(ends.len() >= 4, "{processes} processes: {ends:?}");
+    }
+}

@@ -15,7 +15,7 @@ use crate::acl::AclPermission;
 use crate::conditions::{ETagList, ReadPreconditions, WritePrecondition};
 use crate::name::CopySource;
 use crate::object_lock::{self, LockMode};
-use crate::request::{Fields, PostObject, Query, WRITE_OFFSET};
+use crate::request::{Fields, PostObject, Query, append_at};
 use crate::tagging::TagSet;
 
 /// The values that a request gives to the condition keys of policies, such as `s3:prefix`, for one
@@ -183,7 +183,7 @@ impl RequestFacts {
         query: &Query,
         fields: Fields<'_>,
     ) -> RequestFacts {
-        let appends = fields.get(WRITE_OFFSET).ok().flatten().is_some_and(|offset| offset != "0");
+        let appends = append_at(fields).ok().flatten().is_some_and(|offset| offset > 0);
         let mut facts = RequestFacts::default();
         // An append keeps the properties of the object, so these headers have an effect only if the
         // request creates the object.
@@ -211,7 +211,7 @@ impl RequestFacts {
                 WritePrecondition::from_entity_tags(fields).unwrap_or_default().into();
         }
         if operation == Operation::RenameObject {
-            facts.condition = ReadPreconditions::parse(fields).unwrap_or_default().into();
+            facts.condition = ReadPreconditions::parse_for_target(fields).unwrap_or_default().into();
         }
         if operation.copies() {
             let source = fields.get("x-amz-copy-source").ok().flatten();

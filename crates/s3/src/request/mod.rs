@@ -34,6 +34,7 @@ pub use post::PostObject;
 pub use read::{GetObject, GetObjectAttributes, ObjectAttribute};
 pub use rename::RenameObject;
 pub use token::ContinuationToken;
+pub(crate) use write::append_at;
 pub use write::{CopyLabels, CopyObject, Directive, PutObject};
 
 pub use crate::fields::Fields;

@@ -51,7 +51,7 @@ impl RenameObject {
         Ok(RenameObject {
             source,
             source_conditions: ReadPreconditions::parse_for_rename(fields)?,
-            target_conditions: ReadPreconditions::parse(fields)?,
+            target_conditions: ReadPreconditions::parse_for_target(fields)?,
             token: token(fields)?,
         })
     }

@@ -48,7 +48,7 @@ impl PutObject {
 
 /// Parses `x-amz-write-offset-bytes`, the header that makes a `PutObject` append to an object of
 /// this size. Fails with `InvalidArgument`.
-fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
+pub(crate) fn append_at(fields: Fields<'_>) -> Result<Option<u64>, Fault> {
     let name = WRITE_OFFSET;
     let Some(text) = fields.get(name)? else { return Ok(None) };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());

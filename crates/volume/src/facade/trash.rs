@@ -106,13 +106,16 @@ impl Volume {
     /// The time at which an object was deleted or replaced is the writer's, whose clock may be
     /// wrong. So an item counts as lost when a pass first saw it, or earlier by at most `day`, the
     /// time between two passes. No item is deleted by the first pass that sees it.
+    ///
+    /// If the metadata store is full, items stay unmarked until a later pass, and due items are
+    /// deleted all the same, because that frees space.
     pub async fn expire_trash(
         &self,
         bucket: NamedBucket<'_>,
         (stays, day): (Duration, Duration),
         now: Timestamp,
     ) -> Result<u64, VolumeError> {
-        let (mut after, mut removed) = (None, 0);
+        let (mut after, mut removed, mut is_full) = (None, 0, false);
         let [stays, day] =
             [stays, day].map(|time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
         loop {
@@ -131,10 +134,15 @@ impl Volume {
                     Some(_) => {}
                 }
             }
-            for items in new.chunks(ITEMS_SEEN_MAX) {
-                self.session.run(&MarkTrashSeen { bucket, items, at: now }).await?;
-            }
+            // Before the marks, which need space in the store.
             removed += self.remove_trashed(bucket, due).await?;
+            for items in new.chunks(ITEMS_SEEN_MAX).take_while(|_| !is_full) {
+                match self.session.run(&MarkTrashSeen { bucket, items, at: now }).await {
+                    Ok(()) => {}
+                    Err(VolumeError::Full(_)) => is_full = true,
+                    Err(error) => return Err(error),
+                }
+            }
             if is_last {
                 return Ok(removed);
             }
