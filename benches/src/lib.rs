@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 use block::{BlockRef, Sealer};
 use bytes::Bytes;
-use namespace::{Env, Hints, NoHints, Overlap, Path, Publish, Run, WriteCondition};
+use namespace::{Env, Hints, NoHints, Path, Publish, Run, WriteCondition};
 use record::{
     Attributes, BlockId, Content, Dentry, File, Ino, Inode, InodeBody, Nonce, Origin, Slice,
     SortKey, Tag, Timestamp, key,
@@ -110,7 +110,6 @@ fn plan_publish() -> Case {
             fresh: &[Ino(5_001), Ino(5_002)],
             inode: &inode,
             condition: &WriteCondition::None,
-            overlap: Overlap::Allow,
             assumptions: &[],
             writes: &[],
         };

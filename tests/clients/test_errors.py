@@ -62,8 +62,6 @@ UNPROVOKED = {
     "ConditionalRequestConflict": "only while others write the same key without a pause",
     "ExpiredToken": "only after fifteen minutes, the shortest life of a session",
     "BucketAlreadyOwnedByYou": "only outside of us-east-1, where it is no error",
-    "ObjectParentIsFile": "only in a bucket that refuses overlapping keys, and no command makes one",
-    "ExistingObjectIsDirectory": "as ObjectParentIsFile",
     "IdempotencyParameterMismatch": "only after a rename was done: test_boto3_changes",
     "ExpiredTokenException": "only where an issuer is known: test_boto3_web_identity",
     "IDPCommunicationError": "as ExpiredTokenException",

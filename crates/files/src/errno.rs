@@ -33,11 +33,7 @@ pub(crate) fn errno(error: &VolumeError) -> Errno {
 fn of_namespace(error: FsError) -> Errno {
     match error {
         FsError::NoSuchKey | FsError::NoSuchBucket => Errno::NOENT,
-        FsError::NameExists
-        | FsError::BucketExists
-        | FsError::OverlapsFile
-        | FsError::OverlapsDirectory
-        | FsError::AttributeExists => Errno::EXIST,
+        FsError::NameExists | FsError::BucketExists | FsError::AttributeExists => Errno::EXIST,
         FsError::NotADirectory => Errno::NOTDIR,
         FsError::IsADirectory => Errno::ISDIR,
         FsError::DirectoryNotEmpty

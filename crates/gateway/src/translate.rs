@@ -465,8 +465,6 @@ fn fs_fault(error: FsError) -> Fault {
         ),
         FsError::QuotaExceeded => Code::QuotaExceeded.into(),
         FsError::PreconditionFailed => failed("If-Match"),
-        FsError::OverlapsFile => Code::ObjectParentIsFile.into(),
-        FsError::OverlapsDirectory => Code::ExistingObjectIsDirectory.into(),
         FsError::NoSuchUpload => Code::NoSuchUpload.into(),
         FsError::InvalidPart(_) => Code::InvalidPart.into(),
         FsError::TooManyTransmissions => Fault::because(

@@ -75,14 +75,6 @@ pub enum FsError {
     /// A condition of the request does not hold.
     #[error("a condition does not hold")]
     PreconditionFailed,
-    /// The bucket refuses overlapping keys, such as `a` and `a/b`, and a component of the key is a
-    /// file. For example, a PUT to `a/b` while `a` is an object.
-    #[error("a key above this one exists")]
-    OverlapsFile,
-    /// The bucket refuses overlapping keys, such as `a` and `a/b`, and the key is a directory. For
-    /// example, a PUT to `a` while `a/b` is an object.
-    #[error("a key below this one exists")]
-    OverlapsDirectory,
     /// There is no such multipart upload, or it is not open any more.
     #[error("no such upload")]
     NoSuchUpload,

@@ -91,9 +91,8 @@ pub use node::{
     VERSIONED_LINKS_MAX, Whiteout, WriteContent, XattrChange, fork_inode, without_rights,
 };
 pub use object::{
-    CheckedObject, DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Overlap, Publish,
-    Published, RemoveCondition, SetObject, TagMatch, WriteCondition, self_contained,
-    staged_inline_mark,
+    CheckedObject, DIRECTORY_MODE, FILE_MODE, ObjectChange, ObjectCondition, Publish, Published,
+    RemoveCondition, SetObject, TagMatch, WriteCondition, self_contained, staged_inline_mark,
 };
 pub use packs::add_pack_shares;
 pub use path::{DIRECTORIES_MAX, NamedBucket, Path};

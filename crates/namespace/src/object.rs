@@ -143,24 +143,12 @@ impl WriteCondition {
     }
 }
 
-/// The rule for a key that is a prefix of another key, such as `a` and `a/b`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overlap {
-    /// Both keys may exist, as in S3.
-    #[default]
-    Allow,
-    /// Only one of them may exist, as on a disk. The operation fails with `OverlapsFile` or
-    /// `OverlapsDirectory`.
-    Refuse,
-}
-
 /// Publishes a file under a key, atomically, and replaces the object that had the key. From this
 /// commit on the object exists. Its blocks must be durable before.
 ///
 /// One round trip if the directories above the key are cached, and the key is free or cached. Fails
 /// with `PreconditionFailed` or `NoSuchKey` if `condition` does not hold at commit, with
-/// `OverlapsFile` or `OverlapsDirectory` if `overlap` refuses the key, with `QuotaExceeded`, and
-/// with the error of an assumption that does not hold.
+/// `QuotaExceeded`, and with the error of an assumption that does not hold.
 #[derive(Clone, Debug)]
 pub struct Publish<'a> {
     /// The key that the file gets.
@@ -174,8 +162,6 @@ pub struct Publish<'a> {
     pub inode: &'a Inode,
     /// The condition on the object that is replaced.
     pub condition: &'a WriteCondition,
-    /// The rule for overlapping keys.
-    pub overlap: Overlap,
     /// Further records that must be unchanged: the source of a copy, or the upload that is
     /// completed.
     pub assumptions: &'a [Assumption],
@@ -208,9 +194,6 @@ impl Planner for Publish<'_> {
         // checks the guess without a round trip.
         let chain = path::chain(view, self.path.bucket(), directories, Unknown::GuessAbsent)?;
         chain.guards().for_each(|guard| self.guard(&mut plan, guard));
-        if self.overlap == Overlap::Refuse {
-            self.refuse_overlap(view, &chain, &mut plan)?;
-        }
 
         let file = &self.inode.attributes;
         // The new directories come before the file, because the dentry of the file needs the number
@@ -329,32 +312,6 @@ impl Publish<'_> {
         }
         self.guard(plan, old.guard());
         Ok(Some(old))
-    }
-
-    /// Fails with `OverlapsFile` if a component of the path is a file, and with `OverlapsDirectory`
-    /// if the key itself is a directory. Guards that this stays so.
-    pub(crate) fn refuse_overlap(
-        &self,
-        view: &mut View<'_>,
-        chain: &Chain,
-        plan: &mut Plan,
-    ) -> Result<(), Halt> {
-        let parents = std::iter::once(&chain.bucket).chain(&chain.directories);
-        for (parent, name) in parents.zip(&self.path.directories) {
-            let file = key::dentry(parent.dentry.ino, SortKey::file(name).as_bytes());
-            if view.guess(&file, None).is_some() {
-                return Err(FsError::OverlapsFile.into());
-            }
-            plan.guards.push(Guard::Absent(file));
-        }
-        if chain.missing.is_none() && !self.path.name.is_empty() {
-            let twin = key::dentry(chain.deepest(), SortKey::directory(&self.path.name).as_bytes());
-            if view.guess(&twin, None).is_some() {
-                return Err(FsError::OverlapsDirectory.into());
-            }
-            plan.guards.push(Guard::Absent(twin));
-        }
-        Ok(())
     }
 }
 

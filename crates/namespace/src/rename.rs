@@ -16,7 +16,7 @@ use store::{CounterKey, Guard, Key, Plan, Write};
 
 use crate::inode_state::{Change, admit};
 use crate::lookup::{File, find};
-use crate::object::{ObjectCondition, Overlap, Publish, WriteCondition, make_directories};
+use crate::object::{ObjectCondition, Publish, WriteCondition, make_directories};
 use crate::path::{self, Bound, Chain, Path, Unknown};
 use crate::remove::{Branch, Tree};
 use crate::run::{Env, Planner, Step};
@@ -43,8 +43,6 @@ pub struct RenameKey<'a> {
     pub source: &'a ObjectCondition,
     /// The condition on the object that has the new key, if there is one.
     pub target: &'a ObjectCondition,
-    /// The rule for overlapping keys.
-    pub overlap: Overlap,
     /// Identifies the request, so that its repetition does nothing. `None` if the client gave no
     /// token.
     pub token: Option<RenameToken>,
@@ -179,13 +177,9 @@ impl RenameKey<'_> {
             fresh: self.fresh,
             inode: &inode,
             condition: &WriteCondition::None,
-            overlap: self.overlap,
             assumptions: &[],
             writes: &[],
         };
-        if self.overlap == Overlap::Refuse {
-            publish.refuse_overlap(view, chain, plan)?;
-        }
         self.check_target(view, chain, plan)?;
         let parent =
             make_directories(self.to, self.fresh, &inode.attributes, view, chain, env, plan)?;

@@ -19,8 +19,6 @@ use crate::object_lock::RetentionDefault;
 pub struct Bucket {
     /// The account that created the bucket. It owns the bucket permanently.
     pub owner: AccountId,
-    /// True to refuse an object with the key `a/b` if an object has the key `a`, and vice versa.
-    pub refuse_overlap: bool,
     /// True if new objects get random entity tags, and not MD5 digests, which cost time.
     pub opaque_tags: bool,
     /// The rule for the owner of objects that other accounts write. `None` means that the writer
@@ -99,9 +97,8 @@ record!(
     Bucket,
     1,
     |this, to| {
-        let flags = u8::from(this.refuse_overlap) | u8::from(this.opaque_tags) << 1;
         to.varint(this.owner.0)
-            .u8(flags)
+            .u8(u8::from(this.opaque_tags))
             .u8(this.ownership.map_or(0, |ownership| ownership as u8))
             // A block with all switches off differs from a block that was never set: S3 returns an
             // error for the latter.
@@ -114,7 +111,7 @@ record!(
         let owner = AccountId::read(&mut from)?;
         // Unknown flags mean damage, because a newer release would use a new format.
         let flags = from.u8("flags")?;
-        if flags > 3 {
+        if flags > 1 {
             return Err(DecodeError::Field("flags"));
         }
         let ownership = match from.u8("ownership")? {
@@ -133,8 +130,7 @@ record!(
         };
         Bucket {
             owner,
-            refuse_overlap: flags & 1 != 0,
-            opaque_tags: flags & 2 != 0,
+            opaque_tags: flags & 1 != 0,
             ownership,
             public_access,
             configs_version: from.varint("configurations")?,

@@ -72,7 +72,6 @@ codes! {
     ConditionalRequestConflict = CONFLICT, "The conditional request cannot succeed due to a conflicting operation against this resource.";
     EntityTooLarge = BAD_REQUEST, "Your proposed upload exceeds the maximum allowed object size.";
     EntityTooSmall = BAD_REQUEST, "Your proposed upload is smaller than the minimum allowed size";
-    ExistingObjectIsDirectory = CONFLICT, "Existing Object is a directory.";
     ExpiredToken = BAD_REQUEST, "The provided token has expired.";
     IllegalVersioningConfigurationException = BAD_REQUEST, "The versioning configuration specified in the request is invalid.";
     IdempotencyParameterMismatch = BAD_REQUEST, "Parameters on this idempotent request are inconsistent with parameters used in previous request(s).";
@@ -124,7 +123,6 @@ codes! {
     NoSuchWebsiteConfiguration = NOT_FOUND, "The specified bucket does not have a website configuration";
     NotImplemented = NOT_IMPLEMENTED, "A header you provided implies functionality that is not implemented.";
     ObjectLockConfigurationNotFoundError = NOT_FOUND, "Object Lock configuration does not exist for this bucket.";
-    ObjectParentIsFile = CONFLICT, "Object parent already exists as a file.";
     OwnershipControlsNotFoundError = NOT_FOUND, "The bucket ownership controls were not found.";
     PreconditionFailed = PRECONDITION_FAILED, "At least one of the pre-conditions you specified did not hold.";
     QuotaExceeded = FORBIDDEN, "The quota of the bucket is exceeded.";

@@ -39,9 +39,7 @@ use std::sync::Arc;
 use block::{BlockStore, MemoryBlocks};
 use bytes::Bytes;
 use content::{ContentWriter, StagedContent};
-use namespace::{
-    FoundObject, Lookup, MakeBucket, Overlap, Path, Publish, Published, WriteCondition,
-};
+use namespace::{FoundObject, Lookup, MakeBucket, Path, Publish, Published, WriteCondition};
 use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Nonce, Tag, Timestamp};
 use store::MetaStore;
 
@@ -131,7 +129,6 @@ async fn publish_staged(
         fresh: &inos[1..],
         inode: &inode,
         condition,
-        overlap: Overlap::Allow,
         assumptions: &[],
         writes: &[],
     };

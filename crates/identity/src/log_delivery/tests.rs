@@ -14,7 +14,6 @@ const TLS: &str = r#"{"Effect":"Deny","Principal":"*","Action":"s3:*",
 fn rules(statements: &str) -> BucketRules {
     let settings = Bucket {
         owner: AccountId::MAIN,
-        refuse_overlap: false,
         opaque_tags: false,
         ownership: Some(ObjectOwnership::BucketOwnerEnforced),
         public_access: None,

@@ -439,7 +439,6 @@ fn an_object_with_a_superseded_hard_link_is_renamed_once_its_versions_are_detach
         fresh: &[],
         source: &namespace::ObjectCondition::default(),
         target: &namespace::ObjectCondition::default(),
-        overlap: namespace::Overlap::Allow,
         token: None,
     };
     assert_eq!(world.run(&rename), Err(FsError::NotCurrent));

@@ -10,9 +10,8 @@ use futures::executor::block_on;
 use namespace::{
     AttributeChange, Branch, Env, FILE_MODE, FindName, FindNode, FoundNode, FsError, Hints,
     LinkNode, ListEntry, ListQuery, ListStart, MakeBucket, MakeNode, NewNode, Next, NoHints,
-    NodeName, Overlap, Path, Planner, Publish, ReadNames, Removal, Remove, RemoveDirectory,
-    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, Run, SetAttributes, WalkStep,
-    WriteCondition,
+    NodeName, Path, Planner, Publish, ReadNames, Removal, Remove, RemoveDirectory, RemoveName,
+    RemovedName, RenameMode, RenameNode, Renamed, Run, SetAttributes, WalkStep, WriteCondition,
 };
 use record::{
     Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Kind, Nonce, SpecialKind, Tag,
@@ -374,8 +373,8 @@ pub(crate) fn publish<'a>(
     fresh: &'a [Ino],
     inode: &'a Inode,
 ) -> Publish<'a> {
-    let (condition, overlap) = (&WriteCondition::None, Overlap::Allow);
-    Publish { path, ino, fresh, inode, condition, overlap, assumptions: &[], writes: &[] }
+    let condition = &WriteCondition::None;
+    Publish { path, ino, fresh, inode, condition, assumptions: &[], writes: &[] }
 }
 
 /// Keys to remove, by directory.

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use futures::executor::block_on;
 use namespace::{
     AbortUpload, Assumption, Branch, CreateUpload, DeleteBucket, Env, FsError, Halt, Hints, Lookup,
-    MakeBucket, Next, ObjectChange, ObjectCondition, Overlap, Path, Planner, Publish, PutPart,
-    Removal, Remove, RenameKey, Run, SetBucketConfig, SetObject, Step, TagMatch, UploadName, View,
+    MakeBucket, Next, ObjectChange, ObjectCondition, Path, Planner, Publish, PutPart, Removal,
+    Remove, RenameKey, Run, SetBucketConfig, SetObject, Step, TagMatch, UploadName, View,
     WriteCondition, end_upload,
 };
 use record::{
@@ -29,7 +29,6 @@ pub(crate) enum Act {
         object: &'static [u8],
         n: u8,
         condition: WriteCondition,
-        overlap: Overlap,
     },
     Remove {
         directory: &'static [u8],
@@ -60,15 +59,11 @@ pub(crate) enum Act {
 }
 
 pub(crate) fn put(object: &'static [u8], n: u8) -> Act {
-    Act::Put { object, n, condition: WriteCondition::None, overlap: Overlap::Allow }
+    Act::Put { object, n, condition: WriteCondition::None }
 }
 
 pub(crate) fn put_if(object: &'static [u8], n: u8, condition: WriteCondition) -> Act {
-    Act::Put { object, n, condition, overlap: Overlap::Allow }
-}
-
-pub(crate) fn put_alone(object: &'static [u8], n: u8) -> Act {
-    Act::Put { object, n, condition: WriteCondition::None, overlap: Overlap::Refuse }
+    Act::Put { object, n, condition }
 }
 
 pub(crate) fn if_match(n: u8) -> WriteCondition {
@@ -231,7 +226,6 @@ impl Prepared {
             fresh: &self.fresh,
             source,
             target,
-            overlap: Overlap::Allow,
             token: None,
         }
     }
@@ -241,12 +235,12 @@ impl Prepared {
         let env = self.env;
         let name = UploadName { bucket: b"b", object: &self.object(), id: ID };
         match &self.act {
-            Act::Put { condition, overlap, .. } => {
-                let publish = self.publish(condition, *overlap);
+            Act::Put { condition, .. } => {
+                let publish = self.publish(condition);
                 body(&mut Steps::new(&publish, env, hints))
             }
             Act::Complete(_) | Act::Copy(..) => {
-                let publish = self.publish(&WriteCondition::None, Overlap::Allow);
+                let publish = self.publish(&WriteCondition::None);
                 body(&mut Steps::new(&publish, env, hints))
             }
             Act::Remove { .. } | Act::RemoveAll(_) => {
@@ -312,14 +306,13 @@ impl Prepared {
         [object, self.path.name.clone()].concat()
     }
 
-    fn publish<'a>(&'a self, condition: &'a WriteCondition, overlap: Overlap) -> Publish<'a> {
+    fn publish<'a>(&'a self, condition: &'a WriteCondition) -> Publish<'a> {
         Publish {
             path: &self.path,
             ino: self.ino,
             fresh: &self.fresh,
             inode: &self.inode,
             condition,
-            overlap,
             assumptions: &self.assumptions,
             writes: &self.writes,
         }

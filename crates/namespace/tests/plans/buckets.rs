@@ -4,7 +4,7 @@ use namespace::{
     BucketChange, DeleteBucket, FindBucket, FindBucketConfig, FindBucketConfigs, FsError,
     MakeBucket, ReadBuckets, SetBucket, SetBucketConfig,
 };
-use record::{AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, key};
+use record::{AccountId, Bucket, BucketConfig, BucketConfigKind, Ino, ObjectOwnership, key};
 use store::{Key, Write};
 
 use crate::acts::ID;
@@ -20,7 +20,8 @@ fn names(world: &World, prefix: &[u8], after: Option<&[u8]>, limit: u32) -> Vec<
 #[test]
 fn bucket_is_created_once_and_found() {
     let world = World::empty();
-    let settings = Bucket { owner: AccountId::MAIN, refuse_overlap: true, ..Bucket::default() };
+    let ownership = Some(ObjectOwnership::ObjectWriter);
+    let settings = Bucket { owner: AccountId::MAIN, ownership, ..Bucket::default() };
     let ino = world.ino();
     let make = MakeBucket {
         name: b"one",

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use futures::executor::block_on;
 use namespace::{
     Branch, DIRECTORIES_MAX, DIRECTORY_ITEMS, Hints, ListQuery, ListStart, Listing, Lookup, Next,
-    NoHints, Overlap, PAGE_RANGES_MAX, Planner, Publish, REMOVAL_ITEMS, Removal, Remove, Run,
-    WalkStep, WriteCondition,
+    NoHints, PAGE_RANGES_MAX, Planner, Publish, REMOVAL_ITEMS, Removal, Remove, Run, WalkStep,
+    WriteCondition,
 };
 use record::Ino;
 use store::{MetaStore as _, Plan, Verdict};
@@ -150,7 +150,6 @@ fn put_into_an_uncached_deep_directory_is_refused_once() {
         fresh: &fresh,
         inode: &file(9),
         condition: &WriteCondition::None,
-        overlap: Overlap::Allow,
         assumptions: &[],
         writes: &[],
     };

@@ -7,7 +7,7 @@ use record::Ino;
 use store::{Key, MemoryStore, Value};
 
 use crate::acts::{
-    Act, Actor, Prepared, if_match, put, put_alone, put_if, remove, remove_all, remove_if, rename,
+    Act, Actor, Prepared, if_match, put, put_if, remove, remove_all, remove_if, rename,
 };
 use crate::audit::audit;
 use crate::memory::Stale;
@@ -129,8 +129,7 @@ fn acts() -> Vec<Act> {
         put_if(b"a/b/x", 13, if_match(1)),
         put(b"a/b/", 15),
         put(b"a/c", 16),
-        put_alone(b"a/b", 17),
-        put_alone(b"a/b/x", 18),
+        put(b"a/b", 17),
         remove(b"a/b/", &[b"x"]),
         remove(b"a/b/", &[b"y"]),
         remove(b"a/b/", &[b"x", b"y", b""]),

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use namespace::{FsError, ListQuery, NoHints, Overlap, TagMatch, WriteCondition};
+use namespace::{FsError, ListQuery, NoHints, TagMatch, WriteCondition};
 use proptest::prelude::*;
 use record::Ino;
 use store::{Key, Value};
@@ -51,7 +51,6 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(WriteCondition::IfAbsent),
         1 => (1_u8..4).prop_map(|n| WriteCondition::IfNoneMatch(vec![tag(n)])),
     ];
-    let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Allow, Overlap::Refuse]);
     let directory = prop::sample::select(DIRECTORIES.to_vec());
     let chosen = || prop::collection::vec((any::<bool>(), condition()), 3);
     let removal = (directory, chosen());
@@ -60,9 +59,8 @@ fn act() -> impl Strategy<Value = Act> {
         prop::collection::vec(chosen(), DIRECTORIES.len()),
     );
     prop_oneof![
-        6 => (object(), 1_u8..4, condition_of_put, overlap).prop_map(
-            |(object, n, condition, overlap)| Act::Put { object, n, condition, overlap }
-        ),
+        6 => (object(), 1_u8..4, condition_of_put)
+            .prop_map(|(object, n, condition)| Act::Put { object, n, condition }),
         6 => removal.prop_map(|((directory, names), chosen)| {
             Act::Remove { directory, names: some(names, chosen) }
         }),
@@ -91,21 +89,6 @@ fn act() -> impl Strategy<Value = Act> {
 struct Model(BTreeMap<Vec<u8>, u8>);
 
 impl Model {
-    fn below(&self, directory: &[u8]) -> bool {
-        let deeper = |key: &Vec<u8>| key.starts_with(directory);
-        self.0.keys().any(deeper) || b"m/n/".starts_with(directory)
-    }
-
-    fn overlaps(&self, object: &[u8]) -> Option<FsError> {
-        let mut above = (0..object.len()).filter(|at| object[*at] == b'/').map(|at| &object[..at]);
-        // The object `a/` in directory `a` does not overlap with the directory.
-        if above.any(|above| self.0.contains_key(above)) {
-            return Some(FsError::OverlapsFile);
-        }
-        let twin = [object, b"/"].concat();
-        (!object.ends_with(b"/") && self.below(&twin)).then_some(FsError::OverlapsDirectory)
-    }
-
     fn check(&self, object: &[u8], condition: Option<&TagMatch>) -> Result<bool, FsError> {
         match (self.0.get(object), condition) {
             (found, None) => Ok(found.is_some()),
@@ -118,26 +101,20 @@ impl Model {
     /// Applies an operation to the model. Returns the expected beginning of its answer.
     fn act(&mut self, act: &Act) -> String {
         match act {
-            Act::Put { object, n, condition, overlap } => {
-                let verdict = match (overlap, condition) {
-                    (Overlap::Refuse, _) if self.overlaps(object).is_some() => {
-                        Err(self.overlaps(object).expect("just seen"))
-                    }
-                    (_, WriteCondition::IfAbsent) if self.0.contains_key(*object) => {
+            Act::Put { object, n, condition } => {
+                let verdict = match condition {
+                    WriteCondition::IfAbsent if self.0.contains_key(*object) => {
                         Err(FsError::PreconditionFailed)
                     }
-                    (_, WriteCondition::IfNoneMatch(tags))
+                    WriteCondition::IfNoneMatch(tags)
                         if self.0.get(*object).is_some_and(|n| tags.contains(&tag(*n))) =>
                     {
                         Err(FsError::PreconditionFailed)
                     }
-                    (
-                        _,
-                        WriteCondition::None
-                        | WriteCondition::IfAbsent
-                        | WriteCondition::IfNoneMatch(_),
-                    ) => Ok(()),
-                    (_, WriteCondition::IfMatch(tags)) => self.check(object, Some(tags)).map(drop),
+                    WriteCondition::None
+                    | WriteCondition::IfAbsent
+                    | WriteCondition::IfNoneMatch(_) => Ok(()),
+                    WriteCondition::IfMatch(tags) => self.check(object, Some(tags)).map(drop),
                 };
                 if verdict.is_ok() {
                     self.0.insert(object.to_vec(), *n);

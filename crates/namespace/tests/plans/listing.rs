@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use futures::executor::block_on;
 use namespace::{
-    Hints, ListEntry, ListQuery, ListStart, Next, NoHints, Overlap, Publish, Run, WalkStep,
-    WriteCondition,
+    Hints, ListEntry, ListQuery, ListStart, Next, NoHints, Publish, Run, WalkStep, WriteCondition,
 };
 use proptest::prelude::*;
 use record::{Content, InlineBytes, Ino, Inode, InodeBody, key};
@@ -64,7 +63,6 @@ pub(crate) fn put_inode(world: &World, object: &[u8], inode: &Inode) {
         fresh: &fresh,
         inode,
         condition: &WriteCondition::None,
-        overlap: Overlap::Allow,
         assumptions: &[],
         writes: &[],
     };

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use namespace::{
     Assumption, Branch, FsError, Hints, Lookup, NamedBucket, NoHints, ObjectChange,
-    ObjectCondition, Overlap, Path, Publish, Published, Removal, Remove, RenameKey, SetObject,
-    TagMatch, WriteCondition,
+    ObjectCondition, Path, Publish, Published, Removal, Remove, RenameKey, SetObject, TagMatch,
+    WriteCondition,
 };
 use record::{Attributes, Ino, Inode, RenameToken, Tag, key};
 use store::{Key, Value, Write};
@@ -20,7 +20,6 @@ fn publish(
     object: &[u8],
     n: u8,
     condition: &WriteCondition,
-    overlap: Overlap,
 ) -> (Result<Published, FsError>, Cost) {
     let path = path(object);
     let fresh: Vec<Ino> = path.directories.iter().map(|_| world.ino()).collect();
@@ -30,7 +29,6 @@ fn publish(
         fresh: &fresh,
         inode: &file(n),
         condition,
-        overlap,
         assumptions: &[],
         writes: &[],
     };
@@ -41,7 +39,7 @@ fn publish(
 
 /// Puts an object. Returns whether it replaced one, and the cost.
 fn put(world: &World, warm: bool, object: &[u8], n: u8) -> (bool, Cost) {
-    let (answer, cost) = publish(world, warm, object, n, &WriteCondition::None, Overlap::Allow);
+    let (answer, cost) = publish(world, warm, object, n, &WriteCondition::None);
     (answer.expect("a PUT").replaced.is_some(), cost)
 }
 
@@ -95,7 +93,7 @@ fn deep_path_is_not_contention() {
 fn write_condition_is_decided_at_commit() {
     let world = World::new();
     let run = |warm, object: &[u8], n, condition: WriteCondition| {
-        let (answer, cost) = publish(&world, warm, object, n, &condition, Overlap::Allow);
+        let (answer, cost) = publish(&world, warm, object, n, &condition);
         (answer.map(|published| published.replaced.is_some()), cost)
     };
     let any = WriteCondition::IfMatch(TagMatch::Any);
@@ -148,9 +146,9 @@ fn condition_and_guard_apply_to_the_same_object() {
         let mut bound = world.state().records.into_iter();
         bound.find(|(key, _)| key.suffix() == b"x").expect("an object")
     };
-    let (_, _) = publish(&world, true, b"x", 1, &WriteCondition::None, Overlap::Allow);
+    let (_, _) = publish(&world, true, b"x", 1, &WriteCondition::None);
     let (key, first) = slot(&world);
-    let (_, _) = publish(&world, true, b"x", 2, &WriteCondition::None, Overlap::Allow);
+    let (_, _) = publish(&world, true, b"x", 2, &WriteCondition::None);
     let (_, second) = slot(&world);
     assert_ne!(first, second);
     let moved = Moved { memory: &world.memory, key, says: [first, second], asked: Cell::default() };
@@ -166,42 +164,15 @@ fn refused_put_writes_nothing() {
     let world = World::new();
     put(&world, true, b"a/x", 1);
     let before = world.state();
-    for (object, condition, overlap) in [
-        (&b"a/x"[..], WriteCondition::IfAbsent, Overlap::Allow),
-        (b"a/x", if_match(2), Overlap::Allow),
-        (b"b/c/d", if_match(2), Overlap::Allow),
-        (b"a/x/y", WriteCondition::None, Overlap::Refuse),
-        (b"a", WriteCondition::None, Overlap::Refuse),
-    ] {
+    for (object, condition) in
+        [(&b"a/x"[..], WriteCondition::IfAbsent), (b"a/x", if_match(2)), (b"b/c/d", if_match(2))]
+    {
         for warm in [false, true] {
-            let (answer, _) = publish(&world, warm, object, 9, &condition, overlap);
+            let (answer, _) = publish(&world, warm, object, 9, &condition);
             assert!(answer.is_err(), "{object:?}");
             assert_eq!(world.state(), before, "{object:?}");
         }
     }
-}
-
-#[test]
-fn overlaps_are_refused_if_the_bucket_refuses_them() {
-    let world = World::new();
-    put(&world, true, b"a/b/c", 1);
-    let alone = |warm, object: &[u8]| {
-        let none = WriteCondition::None;
-        publish(&world, warm, object, 2, &none, Overlap::Refuse).0.map(|_| ())
-    };
-    for warm in [false, true] {
-        assert_eq!(alone(warm, b"a"), Err(FsError::OverlapsDirectory));
-        assert_eq!(alone(warm, b"a/b"), Err(FsError::OverlapsDirectory));
-        assert_eq!(alone(warm, b"a/b/c/d"), Err(FsError::OverlapsFile));
-        assert_eq!(alone(warm, b"a/b/c/d/e"), Err(FsError::OverlapsFile));
-        assert_eq!(alone(warm, b"a/b/c/"), Err(FsError::OverlapsFile));
-        assert_eq!(alone(warm, b"a/b/c"), Ok(()), "over itself");
-        assert_eq!(alone(warm, b"a/b/"), Ok(()), "a marker beside what is in its directory");
-    }
-    let none = WriteCondition::None;
-    let (answer, spent) = publish(&world, true, b"a/b/d", 1, &none, Overlap::Refuse);
-    assert!(answer.is_ok());
-    assert_eq!(spent, cost(0, 1), "what is guessed absent costs nothing");
 }
 
 #[test]
@@ -321,7 +292,6 @@ fn copy_onto_itself_takes_one_commit() {
         fresh: &[world.ino()],
         inode: &found.inode,
         condition: &WriteCondition::None,
-        overlap: Overlap::Allow,
         assumptions: &assumptions,
         writes: &[],
     };
@@ -349,7 +319,6 @@ fn records_of_a_number_leased_twice_are_not_overwritten() {
             fresh,
             inode: &file(9),
             condition: &WriteCondition::None,
-            overlap: Overlap::Allow,
             assumptions: &[],
             writes,
         };
@@ -385,15 +354,8 @@ fn rename_takes_one_commit_if_both_names_are_cached() {
         let (from, to) = (path(from), path(to));
         let fresh: Vec<Ino> = to.directories.iter().map(|_| world.ino()).collect();
         let none = ObjectCondition::default();
-        let rename = RenameKey {
-            from: &from,
-            to: &to,
-            fresh: &fresh,
-            source: &none,
-            target: &none,
-            overlap: Overlap::Allow,
-            token,
-        };
+        let rename =
+            RenameKey { from: &from, to: &to, fresh: &fresh, source: &none, target: &none, token };
         let (answer, cost) = if warm { world.warm(&rename) } else { world.cold(&rename) };
         world.audit();
         (answer.map(|renamed| renamed.replaced.is_some()), cost)
@@ -438,7 +400,6 @@ fn rename_beyond_the_plan_limit_fails_with_too_deep() {
             fresh: &fresh,
             source: &none,
             target: &none,
-            overlap: Overlap::Allow,
             token: Some(RenameToken([3; 16])),
         };
         world.cold(&rename).0.map(|renamed| renamed.replaced)
@@ -466,15 +427,8 @@ fn bucket_recreated_under_the_name_is_not_found() {
     let other = named(Some(Ino(9_999)));
     let none = ObjectCondition::default();
     let (from, to) = (Path::new(other, b"x"), Path::new(other, b"y"));
-    let rename = RenameKey {
-        from: &from,
-        to: &to,
-        fresh: &[],
-        source: &none,
-        target: &none,
-        overlap: Overlap::Allow,
-        token: None,
-    };
+    let rename =
+        RenameKey { from: &from, to: &to, fresh: &[], source: &none, target: &none, token: None };
     let absent = FsError::NoSuchBucket;
     assert_eq!(world.warm(&Lookup { path: &from, version: None }).0.map(drop), Err(absent));
     assert_eq!(world.warm(&rename).0.map(drop), Err(absent));
@@ -492,7 +446,6 @@ fn bucket_recreated_under_the_name_is_not_found() {
         fresh: &[],
         inode: &inode,
         condition: &condition,
-        overlap: Overlap::Allow,
         assumptions: &[],
         writes: &[],
     };

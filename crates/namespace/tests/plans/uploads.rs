@@ -1,9 +1,9 @@
 //! Uploads: creating, adding parts, completing, aborting and listing; and staging.
 
 use namespace::{
-    AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListUploads, Overlap, Publish,
-    PutPart, ReadParts, Stage, TRANSMISSIONS_MAX, Unstage, UploadName, UploadsAfter,
-    WriteCondition, end_upload,
+    AbortUpload, Assumption, CreateUpload, FindUpload, FsError, ListUploads, Publish, PutPart,
+    ReadParts, Stage, TRANSMISSIONS_MAX, Unstage, UploadName, UploadsAfter, WriteCondition,
+    end_upload,
 };
 use record::{Ino, Part, Timestamp, Upload, UploadState, key};
 use store::Write;
@@ -47,7 +47,6 @@ fn complete(world: &World, object: &[u8], seen: &Assumption) -> (Result<(), FsEr
         fresh: &fresh,
         inode: &file(5),
         condition: &WriteCondition::None,
-        overlap: Overlap::Allow,
         assumptions: std::slice::from_ref(seen),
         writes: &writes,
     };

@@ -119,11 +119,10 @@ pub(crate) fn bucket() -> impl Strategy<Value = Bucket> {
     let public = prop::option::of(any::<(bool, bool, bool, bool)>());
     let settings = (ownership, public, default_encryption());
     (account(), any::<(bool, bool, u64)>(), settings).prop_map(
-        |(owner, (refuse_overlap, opaque_tags, configs_version), (ownership, public, mode))| {
+        |(owner, (has_retention, opaque_tags, configs_version), (ownership, public, mode))| {
             Bucket {
                 default_encryption: mode,
                 owner,
-                refuse_overlap,
                 opaque_tags,
                 ownership,
                 public_access: public.map(|(a, b, c, d)| PublicAccessBlock {
@@ -133,7 +132,7 @@ pub(crate) fn bucket() -> impl Strategy<Value = Bucket> {
                     restrict_public_buckets: d,
                 }),
                 configs_version,
-                default_retention: refuse_overlap.then_some(RetentionDefault {
+                default_retention: has_retention.then_some(RetentionDefault {
                     mode: if opaque_tags {
                         RetentionMode::Compliance
                     } else {

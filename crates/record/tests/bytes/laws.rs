@@ -75,14 +75,14 @@ proptest! {
         acl in acl(),
     ) {
         let (id, uid, gid) = ids;
-        let (refuse_overlap, opaque_tags) = flags;
+        let (first, second) = flags;
         let volume = VolumeRecord {
             id,
             made: at,
             format: uid,
             generation: a,
             block_bytes: gid,
-            marked: refuse_overlap,
+            marked: first,
         };
         round_trips(&key, &volume);
         round_trips(&key, &Sequence(a));
@@ -118,45 +118,44 @@ proptest! {
             progress: tags.iter().map(|(name, _)| (name.clone(), a)).collect(),
             message: one.clone(),
             lines: policies.clone(),
-            has_more_lines: opaque_tags,
+            has_more_lines: second,
         };
         round_trips(&key, &job);
-        let wrapping = if opaque_tags {
+        let wrapping = if second {
             RingWrapping::Kms(one.clone())
         } else {
             RingWrapping::Master(KeyFingerprint(a.to_be_bytes()))
         };
         let wrapped = sealed_secret.clone();
-        let state = if refuse_overlap { RingKeyState::Closed } else { RingKeyState::Usable };
+        let state = if first { RingKeyState::Closed } else { RingKeyState::Usable };
         round_trips(&key, &RingKeyRecord { made: at, wrapping, wrapped, state });
         let volume_key = Some(RingNumber(uid.min(gid))).filter(|number| number.0 != 0);
-        let state = RingState { highest: uid.max(gid), volume_key, everything: refuse_overlap, rewraps: uid };
+        let state = RingState { highest: uid.max(gid), volume_key, everything: first, rewraps: uid };
         round_trips(&key, &state);
         let (from, to) = (KeyFingerprint(a.to_be_bytes()), KeyFingerprint(b.to_be_bytes()));
         round_trips(&key, &RewrapRecord { began: at, from, to, done: a });
         round_trips(&key, &HeartbeatRecord { count: a, passed: b, reads: one.clone() });
         round_trips(&key, &record::Hold { since: at, what: record::HoldScope::File });
         let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));
-        let kind = if opaque_tags { RangeLockKind::Shared } else { RangeLockKind::Exclusive };
-        let lock =
-            RangeLock { start: a, last: b, kind, owner: b, pid: gid, flock: refuse_overlap };
+        let kind = if second { RangeLockKind::Shared } else { RangeLockKind::Exclusive };
+        let lock = RangeLock { start: a, last: b, kind, owner: b, pid: gid, flock: first };
         let written = Written { by, count: a };
         round_trips(&key, &FileLocks { written, held: vec![HeldLock { session, lock }; 3] });
         let place = LockPlace::Records { sharers: vec![session, by] };
         round_trips(&key, &LockKeeping { written, place });
         let place = LockPlace::Memory { granter: session, asked: vec![by] };
         round_trips(&key, &LockKeeping { written, place });
-        round_trips(&key, &SlotRecord { count: a, aborted: refuse_overlap });
+        round_trips(&key, &SlotRecord { count: a, aborted: first });
         round_trips(&key, &record::Mark);
         let account = AccountId(a % AccountId::END);
-        let group = Group { enabled: opaque_tags, members: policies.clone(), policies: vec![one.clone()] };
+        let group = Group { enabled: second, members: policies.clone(), policies: vec![one.clone()] };
         round_trips(&key, &group);
         round_trips(&key, &LastUse { at });
-        let kind = if opaque_tags { UserKind::Key } else { UserKind::Token { actions: policies.clone() } };
+        let kind = if second { UserKind::Key } else { UserKind::Token { actions: policies.clone() } };
         let user = User {
-            enabled: opaque_tags, uid, gid, umask: uid ^ gid, kind, made: at,
+            enabled: second, uid, gid, umask: uid ^ gid, kind, made: at,
             keys: policies.clone(), groups: vec![one.clone()], description: one.clone(), policies,
-            parent: refuse_overlap.then(|| one.clone()), expires: opaque_tags.then_some(at),
+            parent: first.then(|| one.clone()), expires: second.then_some(at),
             ..User::new(account, sealed_secret)
         };
         round_trips(&key, &user);

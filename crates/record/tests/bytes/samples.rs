@@ -451,7 +451,6 @@ fn volume() -> Vec<Sample> {
     };
     let bucket = Bucket {
         owner: AccountId(123_456_789_012),
-        refuse_overlap: false,
         opaque_tags: true,
         ownership: Some(ObjectOwnership::ObjectWriter),
         public_access: Some(PublicAccessBlock {

@@ -126,7 +126,6 @@ impl Volume {
             fresh: &inos[1..],
             inode: &inode,
             condition: &condition,
-            overlap: self.overlap(path.bucket()),
             assumptions: &assumptions,
             writes: staged.writes(),
         };

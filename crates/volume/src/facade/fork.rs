@@ -161,7 +161,6 @@ impl Volume {
         configs.retain(|(kind, _)| *kind == BucketConfigKind::Encryption);
         let settings = Bucket {
             owner: found.settings.owner,
-            refuse_overlap: found.settings.refuse_overlap,
             opaque_tags: found.settings.opaque_tags,
             ownership: found.settings.ownership,
             public_access: found.settings.public_access,

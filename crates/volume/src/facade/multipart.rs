@@ -435,7 +435,6 @@ impl Volume {
             fresh: &inos[1..],
             inode: &inode,
             condition: &wanted.condition,
-            overlap: self.overlap(path.bucket()),
             assumptions: &[assumption],
             writes: &with,
         };

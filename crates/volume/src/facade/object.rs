@@ -255,7 +255,6 @@ impl Volume {
             fresh: &inos[1..],
             inode: &inode,
             condition: &condition,
-            overlap: self.overlap(path.bucket()),
             assumptions: &[],
             writes: staged.writes(),
         };
@@ -355,15 +354,5 @@ impl Volume {
     pub(super) async fn fresh<const N: usize>(&self) -> Result<[Ino; N], VolumeError> {
         let inos = self.session.allocate_inodes(N).await?;
         Ok(std::array::from_fn(|index| inos[index]))
-    }
-
-    /// Returns whether the bucket refuses keys that overlap (`a` and `a/b`), by a cached record. If
-    /// none is cached, overlap is allowed.
-    pub(super) fn overlap(&self, bucket: NamedBucket<'_>) -> namespace::Overlap {
-        let operation = namespace::FindBucket { name: bucket.name };
-        match self.session.plan_from_hints(&operation) {
-            Some(found) if found.settings.refuse_overlap => namespace::Overlap::Refuse,
-            _ => namespace::Overlap::Allow,
-        }
     }
 }

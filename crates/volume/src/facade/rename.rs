@@ -47,7 +47,6 @@ impl Volume {
             fresh: &fresh,
             source: &conditions.source,
             target: &conditions.target,
-            overlap: self.overlap(bucket),
             token,
         };
         let expected = conditions.expected;

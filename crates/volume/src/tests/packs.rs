@@ -8,7 +8,7 @@ use block::{BlockStore, MemoryBlocks, SUB_BLOCK_BYTES, Sealer};
 use cache::{Cache, CacheOptions};
 use content::REMEMBERED_BYTES_MAX;
 use faulty::{Fault, Faulty};
-use namespace::{Overlap, Path, Publish, WriteCondition, add_pack_shares};
+use namespace::{Path, Publish, WriteCondition, add_pack_shares};
 use record::key::{self, space};
 use record::{BlockId, Content, Ino, Mark, PartTag, Slice, Tag};
 use session::{COMMIT_DEADLINE, ReaderGuard, SESSION_SILENCE};
@@ -75,7 +75,6 @@ pub(crate) async fn publish_member(volume: &Volume, laid: &Laid, name: &str) {
         fresh: &[],
         inode: &inode,
         condition: &WriteCondition::None,
-        overlap: Overlap::Allow,
         assumptions: &[],
         writes: &add_pack_shares(&[slice], ino),
     };

@@ -4,8 +4,7 @@ use block::{MemoryBlocks, UncachedReader};
 use content::{BlockIds, ByteBudget, Deadlines, Pins, SizeAndLoad, StagedInline, Staging};
 use faulty::Faulty;
 use namespace::{
-    Branch, Lookup, MakeBucket, Overlap, Path, Publish, Removal, Remove, WriteCondition,
-    add_pack_shares,
+    Branch, Lookup, MakeBucket, Path, Publish, Removal, Remove, WriteCondition, add_pack_shares,
 };
 use record::{Attributes, Bucket, Content, File, Ino, Inode, InodeBody, Slice, Tag, Timestamp};
 use session::{Session, SessionOptions};
@@ -77,7 +76,6 @@ async fn publish(upkeep: &Upkeep, name: &str, ino: Ino, slice: Slice) {
         fresh: &[],
         inode: &inode,
         condition: &WriteCondition::None,
-        overlap: Overlap::Allow,
         assumptions: &[],
         writes: &add_pack_shares(&[slice], ino),
     };
