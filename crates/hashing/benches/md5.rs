@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use hashing::{HashingPool, Job, Md5, Patience, Ways};
+use hashing::{HashingPool, Job, Md5, Patience};
 use md5::Digest as _;
 
 const MIB: usize = 1 << 20;
@@ -40,13 +40,11 @@ fn alone() {
         md5.update(&message);
         black_box(md5.finish());
     });
-    let ways = Ways::timed();
-    println!("{ways:?}");
     for messages in [1, 2, 3, 4, 6, 8, 12, 16] {
         let job = Job { md5: Md5::new(), pieces: vec![message.clone()] };
         let jobs = vec![job; messages];
         best(&format!("{messages} messages"), messages * message.len(), || {
-            black_box(Job::run_all(ways, jobs.clone()));
+            black_box(Job::run_all(jobs.clone()));
         });
     }
 }

@@ -30,6 +30,50 @@ pub(crate) trait Words: Copy {
     fn plus_selected(self, mask: Self, one: Self, other: Self) -> Self;
 }
 
+impl Words for u32 {
+    #[inline(always)]
+    fn plus(self, other: u32) -> u32 {
+        self.wrapping_add(other)
+    }
+
+    #[inline(always)]
+    fn plus_constant(self, constant: u32) -> u32 {
+        self.wrapping_add(constant)
+    }
+
+    #[inline(always)]
+    fn rotate_left<const BITS: u32>(self) -> u32 {
+        self.rotate_left(BITS)
+    }
+
+    #[inline(always)]
+    fn and(self, other: u32) -> u32 {
+        self & other
+    }
+
+    #[inline(always)]
+    fn or(self, other: u32) -> u32 {
+        self | other
+    }
+
+    #[inline(always)]
+    fn xor(self, other: u32) -> u32 {
+        self ^ other
+    }
+
+    #[inline(always)]
+    fn not(self) -> u32 {
+        !self
+    }
+
+    /// First adds `other & !mask`, which does not depend on the result of the previous step, and
+    /// then `one & mask`, which does. This order shortens the dependency chain.
+    #[inline(always)]
+    fn plus_selected(self, mask: u32, one: u32, other: u32) -> u32 {
+        self.wrapping_add(other & !mask).wrapping_add(one & mask)
+    }
+}
+
 /// The size in bytes of a block, the unit in which MD5 processes a message.
 pub(crate) const BLOCK_BYTES: usize = 64;
 
@@ -159,4 +203,17 @@ pub(crate) fn compress<W: Words>(state: [W; 4], w: &[W; 16], k: &Constants) -> [
     let s = four::<I, W, 6, 10, 15, 21>(s, [w[8], w[15], w[6], w[13]], k[14]);
     let s = four::<I, W, 6, 10, 15, 21>(s, [w[4], w[11], w[2], w[9]], k[15]);
     [s[0].plus(state[0]), s[1].plus(state[1]), s[2].plus(state[2]), s[3].plus(state[3])]
+}
+
+/// Hashes the next complete blocks of one message in ordinary registers, and updates its MD5 state.
+pub(crate) fn compress_run(state: &mut Md5State, run: &[Block]) {
+    let constants = constants();
+    for block in run {
+        let (words, _) = block.as_chunks();
+        let words = std::array::from_fn(
+            #[inline(always)]
+            |index| u32::from_le_bytes(words[index]),
+        );
+        *state = compress(*state, &words, constants);
+    }
 }

@@ -8,11 +8,11 @@
 //! decides this.
 
 use bytes::Bytes;
+use fearless_simd::Level;
 
 use crate::compress::{BLOCK_BYTES, Block, Md5State};
 use crate::md5::Md5;
-use crate::vectors::COLUMNS_MAX;
-use crate::ways::Ways;
+use crate::vectors::{COLUMNS_MAX, in_vectors};
 
 /// The largest number of blocks of each message in one step, that is, one call that hashes all
 /// columns together. Other jobs can take free columns after each step.
@@ -35,10 +35,9 @@ impl Job {
         self.pieces.iter().map(Bytes::len).sum()
     }
 
-    /// Hashes all jobs on the calling thread, up to [`COLUMNS_MAX`] in parallel. `ways` selects the
-    /// faster implementation for few messages. Returns the running MD5 after the last piece of each
-    /// job, in the order of the jobs.
-    pub fn run_all(ways: Ways, jobs: Vec<Job>) -> Vec<Md5> {
+    /// Hashes all jobs on the calling thread, up to [`COLUMNS_MAX`] in parallel. Returns the
+    /// running MD5 after the last piece of each job, in the order of the jobs.
+    pub fn run_all(jobs: Vec<Job>) -> Vec<Md5> {
         let mut results = vec![Md5::default(); jobs.len()];
         let mut coming = jobs.into_iter().zip(&mut results);
         let mut columns = Vec::with_capacity(COLUMNS_MAX);
@@ -54,7 +53,7 @@ impl Job {
             for (md5, result) in columns.extract_if(.., |it| it.is_done()).map(Column::into_md5) {
                 *result = md5;
             }
-            step(ways, &mut columns);
+            step(&mut columns);
         }
     }
 
@@ -128,7 +127,7 @@ impl<T> Column<T> {
 /// Hashes the same number of blocks of each job: as many complete blocks as the shortest current
 /// piece has, at most [`STEP_BLOCKS`]. No job in `columns` is done, and there are at most
 /// [`COLUMNS_MAX`].
-pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
+pub(crate) fn step<T>(columns: &mut [Column<T>]) {
     debug_assert!(columns.len() <= COLUMNS_MAX, "there are no more columns");
     // Each column must advance by the same number of blocks.
     let least = columns.iter().map(|column| column.blocks().len()).min().unwrap_or_default();
@@ -140,7 +139,7 @@ pub(crate) fn step<T>(ways: Ways, columns: &mut [Column<T>]) {
         states[place] = column.md5.state();
         runs[place] = &column.blocks()[..blocks];
     }
-    ways.md5(&mut states[..used], &runs[..used]);
+    in_vectors(Level::new(), &mut states[..used], &runs[..used]);
     for (column, state) in columns.iter_mut().zip(states) {
         column.skip(blocks, state);
     }

@@ -2,9 +2,8 @@
 //!
 //! The ETag of an object is an MD5, and the MD5 of one message cannot be computed in parallel. The
 //! MD5s of different messages can: up to sixteen in the columns of vector registers, at hardly more
-//! cost than one message, or up to three interleaved in ordinary registers, if this is faster on
-//! the processor. For example, sixteen clients that upload at the same time share one worker
-//! thread.
+//! cost than one message. For example, sixteen clients that upload at the same time share one
+//! worker thread.
 //!
 //! [`CrcCombiner`] computes the CRC of a message from the CRCs of its pieces, which costs far less
 //! than another read of the message. For example, the CRC of a multipart object follows from its
@@ -16,14 +15,12 @@
 
 mod compress;
 mod crc;
-mod interleaved;
 mod job;
 mod md5;
 mod pool;
 #[cfg(test)]
 mod tests;
 mod vectors;
-mod ways;
 
 pub use crc::{Crc, CrcCombiner};
 pub use job::Job;
@@ -33,4 +30,3 @@ pub use pool::{
     QUEUED_BYTES_MAX, QUEUED_JOBS_MAX,
 };
 pub use vectors::COLUMNS_MAX;
-pub use ways::Ways;

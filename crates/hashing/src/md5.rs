@@ -4,8 +4,7 @@
 
 use std::fmt;
 
-use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
-use crate::interleaved::interleaved;
+use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State, compress_run};
 
 /// A running MD5 of one message, whose bytes arrive in pieces.
 ///
@@ -39,11 +38,11 @@ impl Md5 {
                 return;
             }
             let block = self.rest;
-            self.compress(&[block]);
+            compress_run(&mut self.state, &[block]);
             bytes = others;
         }
         let (blocks, rest) = bytes.as_chunks();
-        self.compress(blocks);
+        compress_run(&mut self.state, blocks);
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
@@ -64,10 +63,6 @@ impl Md5 {
             *bytes = word.to_le_bytes();
         }
         sum
-    }
-
-    fn compress(&mut self, blocks: &[Block]) {
-        interleaved(std::slice::from_mut(&mut self.state), &[blocks]);
     }
 
     /// Returns the number of bytes after the last complete block: 0 to 63. They are stored and not

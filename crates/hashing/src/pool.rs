@@ -27,7 +27,6 @@ use futures::channel::oneshot;
 use crate::job::{Column, Job, step};
 use crate::md5::Md5;
 use crate::vectors::COLUMNS_MAX;
-use crate::ways::Ways;
 
 /// The number of processors of the machine for each worker, that is, for each hashing thread.
 /// Hashing is about a third of the CPU time of large uploads.
@@ -239,7 +238,6 @@ struct Worker(Arc<SharedQueue>);
 
 impl Worker {
     fn run(self) {
-        let ways = Ways::timed();
         let mut columns = Vec::with_capacity(COLUMNS_MAX);
         loop {
             // A worker with jobs in progress does not wait for more jobs: its own would make no
@@ -256,7 +254,7 @@ impl Worker {
                 // The send fails if the caller has dropped the future, which cancels the job.
                 let _ = answer.send(md5);
             }
-            step(ways, &mut columns);
+            step(&mut columns);
         }
     }
 }

@@ -5,11 +5,9 @@ use proptest::prelude::*;
 
 use crate::Job;
 use crate::compress::{BLOCK_BYTES, Block, INITIAL, Md5State};
-use crate::interleaved::{INTERLEAVED_MAX, interleaved};
 use crate::job::{Column, step};
 use crate::md5::Md5;
 use crate::vectors::{COLUMNS_MAX, in_vectors};
-use crate::ways::Ways;
 
 /// Returns the MD5 that the `md-5` crate computes.
 pub(crate) fn reference(message: &[u8]) -> [u8; 16] {
@@ -33,12 +31,6 @@ fn levels() -> Vec<Level> {
     #[cfg(target_arch = "x86_64")]
     levels.extend(best.as_avx2().map(Level::Avx2));
     levels
-}
-
-/// All kinds of vectors, and ordinary registers in place of each for a few messages.
-fn all_ways() -> Vec<Ways> {
-    let ways = |level| [false, true].map(|registers| Ways::given(level, registers));
-    levels().into_iter().flat_map(ways).collect()
 }
 
 fn cut(message: &[u8], cuts: &[usize]) -> Vec<Bytes> {
@@ -77,18 +69,18 @@ fn messages_of_each_length_are_padded_correctly() {
     }
 }
 
-/// Hashes several messages in one way, and each by itself with the reference.
-fn compare(columns: usize, name: &str, way: impl FnOnce(&mut [Md5State], &[&[Block]])) {
+/// Hashes several messages together, and each by itself with the reference.
+fn compare(columns: usize, level: Level) {
     const BLOCKS: usize = 9;
     let messages: Vec<Vec<u8>> =
         (0..columns).map(|number| message(number, BLOCKS * BLOCK_BYTES)).collect();
     let runs: Vec<&[Block]> = messages.iter().map(|message| message.as_chunks().0).collect();
     let mut states = vec![INITIAL; columns];
-    way(&mut states, &runs);
+    in_vectors(level, &mut states, &runs);
     for (state, message) in states.into_iter().zip(&messages) {
         let mut md5 = Md5::new();
         md5.skip(BLOCKS, state);
-        assert_eq!(md5.finish(), reference(message), "{name}, {columns} columns");
+        assert_eq!(md5.finish(), reference(message), "{level:?}, {columns} columns");
     }
 }
 
@@ -96,24 +88,8 @@ fn compare(columns: usize, name: &str, way: impl FnOnce(&mut [Md5State], &[&[Blo
 fn each_number_of_columns_equals_the_reference_on_each_kind_of_vectors() {
     for level in levels() {
         for columns in 1..=COLUMNS_MAX {
-            let name = format!("{level:?}");
-            compare(columns, &name, |states, runs| in_vectors(level, states, runs));
+            compare(columns, level);
         }
-    }
-}
-
-#[test]
-fn interleaved_messages_equal_the_reference() {
-    for columns in 1..=INTERLEAVED_MAX {
-        compare(columns, "interleaved", interleaved);
-    }
-}
-
-#[test]
-fn the_faster_implementation_equals_the_reference() {
-    let ways = Ways::timed();
-    for columns in 1..=COLUMNS_MAX {
-        compare(columns, "timed", |states, runs| ways.md5(states, runs));
     }
 }
 
@@ -121,12 +97,9 @@ fn the_faster_implementation_equals_the_reference() {
 fn columns_take_as_many_blocks_as_the_shortest_run() {
     let messages = [message(1, 5 * BLOCK_BYTES), message(2, 3 * BLOCK_BYTES)];
     let runs: Vec<&[Block]> = messages.iter().map(|message| message.as_chunks().0).collect();
-    for level in [None, Some(Level::new())] {
+    for level in levels() {
         let mut states: Vec<Md5State> = vec![INITIAL; 2];
-        match level {
-            None => interleaved(&mut states, &runs),
-            Some(level) => in_vectors(level, &mut states, &runs),
-        }
+        in_vectors(level, &mut states, &runs);
         for (state, message) in states.into_iter().zip(&messages) {
             let mut md5 = Md5::new();
             md5.skip(3, state);
@@ -140,7 +113,7 @@ fn results_of_more_jobs_than_columns_keep_their_order() {
     let messages: Vec<Vec<u8>> =
         (0..3 * COLUMNS_MAX).map(|number| message(number, 50_000 - 997 * number)).collect();
     let job = |message: &Vec<u8>| Job { md5: Md5::new(), pieces: cut(message, &[5_000, 64, 1]) };
-    let sums = Job::run_all(Ways::timed(), messages.iter().map(job).collect());
+    let sums = Job::run_all(messages.iter().map(job).collect());
     let sums: Vec<_> = sums.into_iter().map(Md5::finish).collect();
     let expected: Vec<_> = messages.iter().map(|message| reference(message)).collect();
     assert_eq!(sums, expected);
@@ -169,7 +142,6 @@ proptest! {
             1..40,
         ),
         width in 1_usize..=COLUMNS_MAX,
-        ways in prop::sample::select(all_ways()),
     ) {
         let mut columns: Vec<Column<(usize, [u8; 16])>> = Vec::new();
         let mut results = Vec::new();
@@ -191,7 +163,7 @@ proptest! {
             for _ in 0..steps.max(1) {
                 let done = columns.extract_if(.., |column| column.is_done());
                 results.extend(done.map(Column::into_md5));
-                step(ways, &mut columns);
+                step(&mut columns);
             }
             if columns.is_empty() && coming.len() == 0 {
                 break;

@@ -3,16 +3,11 @@
 //! A call hashes the same number of blocks of each message; `job` combines messages of different
 //! lengths. The kind of vectors is detected at run time. For example, with AVX-512 one register has
 //! a word of sixteen messages.
-#![expect(
-    clippy::inline_always,
-    reason = "only code that is inlined into a function with a CPU feature uses its instructions"
-)]
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, u8x16, u8x32, u8x64, u32x4, u32x8, u32x16};
 
-use crate::compress::{Block, Md5State, Words, compress, constants};
-use crate::interleaved::{INTERLEAVED_MAX, interleaved};
+use crate::compress::{Block, Md5State, Words, compress, compress_run, constants};
 
 /// The largest number of messages that are hashed side by side.
 pub const COLUMNS_MAX: usize = 16;
@@ -26,19 +21,16 @@ pub const COLUMNS_MAX: usize = 16;
 /// Each kind of vectors has the two numbers of columns that are worth their code: 4 and 16 for
 /// AVX-512, 8 and 16 for AVX2, 4 and 8 for narrow vectors. For the larger number, AVX2 and narrow
 /// vectors take two registers per word, which fill the time in which an addition waits for the one
-/// before. More numbers would add seconds to each compilation. For a few messages
-/// [`Ways`](crate::ways::Ways) can choose ordinary registers instead.
+/// before. More numbers would add seconds to each compilation. One message takes ordinary
+/// registers.
 pub(crate) fn in_vectors(level: Level, states: &mut [Md5State], runs: &[&[Block]]) {
+    if let ([state], [run]) = (&mut *states, runs) {
+        return compress_run(state, run);
+    }
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = level.as_avx512() {
-        return match (&mut *states, runs) {
-            ([state], [run]) => simd.vectorize(
-                #[inline(always)]
-                || alone_in_vectors(simd, state, run),
-            ),
-            (_, [] | [_, _] | [_, _, _] | [_, _, _, _]) => {
-                call(states, runs, |states, runs| four(simd, states, runs));
-            }
+        return match runs.len() {
+            0..=4 => call(states, runs, |states, runs| four(simd, states, runs)),
             _ => call(states, runs, |states, runs| sixteen(simd, states, runs)),
         };
     } else if let Some(simd) = level.as_avx2() {
@@ -74,13 +66,7 @@ fn narrow(level: Level, states: &mut [Md5State], runs: &[&[Block]], blocks: usiz
             call(states, runs, |states, runs| four(simd, states, runs));
         }
         Some(simd) => call(states, runs, |states, runs| eight(simd, states, runs)),
-        None => {
-            for (states, runs) in
-                states.chunks_mut(INTERLEAVED_MAX).zip(runs.chunks(INTERLEAVED_MAX))
-            {
-                interleaved(states, runs);
-            }
-        }
+        None => states.iter_mut().zip(runs).for_each(|(state, run)| compress_run(state, run)),
     }
 }
 
@@ -98,24 +84,6 @@ fn call<const COLUMNS: usize>(
     for (state, after) in states.iter_mut().zip(all) {
         *state = after;
     }
-}
-
-#[inline(always)]
-fn alone_in_vectors<S: Simd>(simd: S, state: &mut Md5State, blocks: &[Block]) {
-    let constants = constants();
-    let mut vectors: [u32x4<S>; 4] = state.map(
-        #[inline(always)]
-        |word| u32x4::splat(simd, word),
-    );
-    for block in blocks {
-        let (words, _) = block.as_chunks::<4>();
-        let words: [u32x4<S>; 16] = std::array::from_fn(
-            #[inline(always)]
-            |index| u32x4::splat(simd, u32::from_le_bytes(words[index])),
-        );
-        vectors = compress(vectors, &words, constants);
-    }
-    *state = vectors.map(|vector| vector.as_slice()[0]);
 }
 
 macro_rules! in_columns {
