@@ -128,7 +128,7 @@ impl Volume {
                 // is seen anew.
                 match item.seen.filter(|seen| *seen <= now) {
                     None => new.push((key, item.id)),
-                    Some(seen) if item.lost(seen, day).0.saturating_add(stays) < now.0 => {
+                    Some(seen) if item.lost(seen, day, now).0.saturating_add(stays) < now.0 => {
                         due.push((key, item));
                     }
                     Some(_) => {}
@@ -175,9 +175,14 @@ impl Volume {
 
 impl Trashed {
     /// Returns the time from which an item's days in the trash count, if a pass first saw it at
-    /// `seen`: the writer's time, but not later than `seen`, and not earlier than it by more than
-    /// `day` nanoseconds.
-    fn lost(&self, seen: Timestamp, day: i64) -> Timestamp {
-        self.since.clamp(Timestamp(seen.0.saturating_sub(day)), seen)
+    /// `seen`, and the time is `now`. That is the writer's time, but not earlier than `seen` by more
+    /// than `day` nanoseconds.
+    ///
+    /// If the writer's time is later than `seen`, one of the two clocks is wrong: that of the writer
+    /// was fast, or that of the gateway which saw the item was slow. The later time counts, so that a
+    /// slow clock ends no item's days early. A time that is still to come was certainly wrong.
+    fn lost(&self, seen: Timestamp, day: i64, now: Timestamp) -> Timestamp {
+        let written = if self.since <= now { self.since } else { seen };
+        written.max(Timestamp(seen.0.saturating_sub(day)))
     }
 }

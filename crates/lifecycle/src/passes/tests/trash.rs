@@ -54,6 +54,12 @@ async fn trash_days_do_not_depend_on_the_clock_of_the_writer() {
 }
 
 #[tokio::test]
+async fn a_pass_with_a_slow_clock_does_not_end_trash_days_early() {
+    // A gateway whose clock shows day 20 marks the item as seen on that day.
+    assert_eq!(gone_at(100, Some(20)).await, 108);
+}
+
+#[tokio::test]
 async fn a_pass_with_a_fast_clock_does_not_change_trash_days() {
     assert_eq!(gone_at(100, Some(500)).await, 108);
 }
