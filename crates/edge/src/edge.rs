@@ -104,6 +104,9 @@ impl<S: Service> Edge<S> {
         let (caller, version) = (from.caller(&head.headers), head.version);
         let context = self.service.begin(&mut head, id, caller);
         let expects_continue = head.headers.contains_key(header::EXPECT);
+        // hyper sends no `100 Continue` for an empty body. botocore then takes the answer for that of
+        // its next request on the connection, which has no entity tag. So the connection ends.
+        let waits_in_vain = expects_continue && upload.has_ended();
         // In this order: refusals need neither a slot nor the body. Health checks need no slot
         // either, because a full queue must not make the process look dead.
         let mut slot = None;
@@ -141,6 +144,7 @@ impl<S: Service> Edge<S> {
         // body.
         let read = match admission {
             Admission::Refused(_) => false,
+            Admission::Granted if waits_in_vain => false,
             Admission::Granted if slot.is_none() => upload.read_to_end(expects_continue).await,
             // With a slot there is no wait for the client, which would delay other requests: only
             // bytes that have arrived are read.

@@ -118,6 +118,19 @@ async fn a_client_that_expects_100_continue_gets_none_for_an_unread_body() {
     assert_eq!(connection.read().await.body, "hello");
 }
 
+#[tokio::test]
+async fn a_client_that_expects_100_continue_for_an_empty_body_gets_the_end_of_the_connection() {
+    let harness = Harness::start(Options::default()).await;
+    for line in ["PUT /ok", "PUT /echo"] {
+        let mut connection = harness.connect().await;
+        let head = "Host: x\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n";
+        connection.send(&format!("{line} HTTP/1.1\r\n{head}")).await;
+        let said = connection.read().await;
+        assert_eq!((said.status, said.header("connection").as_deref()), (200, Some("close")));
+        assert!(connection.is_closed().await);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_without_a_slot_gets_slow_down() {
     let harness = Harness::start(Options { requests_max: 1, ..Options::default() }).await;

@@ -211,7 +211,8 @@ impl RequestFacts {
                 WritePrecondition::from_entity_tags(fields).unwrap_or_default().into();
         }
         if operation == Operation::RenameObject {
-            facts.condition = ReadPreconditions::parse_for_target(fields).unwrap_or_default().into();
+            facts.condition =
+                ReadPreconditions::parse_for_target(fields).unwrap_or_default().into();
         }
         if operation.copies() {
             let source = fields.get("x-amz-copy-source").ok().flatten();
