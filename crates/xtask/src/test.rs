@@ -155,10 +155,17 @@ impl Steps<'_> {
     fn everything(&mut self) -> Result<()> {
         let wanted = self.wanted();
         let engines = wanted.engines(self.run);
-        // Downloads wait for the network, so they run while the build uses the cores.
+        // Downloads wait for the network, so they run while the build uses the cores. The rules of
+        // `tidy` are checked by one thread, so they run beside the build, too.
         let installed = self.side_by_side(
             |steps| if steps.run.builds() { steps.checks(&wanted) } else { Ok(()) },
-            |steps| steps.install(&wanted, &engines),
+            |steps| {
+                let installed = steps.install(&wanted, &engines);
+                if steps.run.builds() {
+                    steps.tidy()?;
+                }
+                installed
+            },
         )?;
         if self.finished.iter().any(|step| step.name == "build" && step.mark == Mark::Failed) {
             // A binary of an older build may exist, and its results would be wrong for this one.
@@ -309,7 +316,19 @@ impl Steps<'_> {
         }
     }
 
-    /// Runs the steps that need no service, and the build.
+    /// Checks the rules of the project.
+    fn tidy(&mut self) -> Result<()> {
+        self.wanted_step("tidy", |run| {
+            let report = tidy::check(run.workspace)?;
+            Ok(StepOutcome {
+                remark: report.to_string(),
+                failed: !report.errors.is_empty(),
+                ..StepOutcome::default()
+            })
+        })
+    }
+
+    /// Runs the other steps that need no service, and the build.
     fn checks(&mut self, wanted: &Wanted) -> Result<()> {
         let cargo = |words: &'static [&'static str]| {
             move |run: &Run<'_>| {
@@ -319,14 +338,6 @@ impl Steps<'_> {
             }
         };
         self.wanted_step("fmt", cargo(&["fmt", "--all", "--check", "--", "--color=never"]))?;
-        self.wanted_step("tidy", |run| {
-            let report = tidy::check(run.workspace)?;
-            Ok(StepOutcome {
-                remark: report.to_string(),
-                failed: !report.errors.is_empty(),
-                ..StepOutcome::default()
-            })
-        })?;
         self.wanted_step("planted patches", planted::check)?;
         self.deny()?;
         if self.run.wants("build") || self.run.wants("clippy") || !wanted.is_empty() {
