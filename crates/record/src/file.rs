@@ -150,7 +150,7 @@ impl File {
         matches!(self.encryption, Some(Encryption::Customer(_)))
     }
 
-    /// A file with its first content, one name, and no metadata.
+    /// Returns a file with its first content, one name, and no metadata.
     pub const fn new(size: u64, tag: Tag, content: Content) -> File {
         File {
             size,
@@ -181,7 +181,7 @@ impl File {
         if self.sparse { self.content.bytes() } else { self.size }
     }
 
-    /// The number of the storage class; `None` for `STANDARD`.
+    /// Returns the number of the storage class; `None` for `STANDARD`.
     fn class(&self) -> Option<u8> {
         self.object.header(Header::StorageClass).and_then(class_number)
     }

@@ -209,7 +209,7 @@ pub struct Hold {
     /// The time at which the hold was written.
     pub since: Timestamp,
     /// The protected content: the current one, or earlier ones, too.
-    pub what: HoldScope,
+    pub scope: HoldScope,
 }
 
 /// The content of a file that a session protects from deletion.
@@ -225,16 +225,16 @@ record!(
     Hold,
     1,
     |this, to| {
-        to.signed(this.since.0).u8(this.what as u8);
+        to.signed(this.since.0).u8(this.scope as u8);
     },
     |from| {
         let since = Timestamp(from.signed("since")?);
-        let what = match from.u8("what")? {
+        let scope = match from.u8("scope")? {
             0 => HoldScope::File,
             1 => HoldScope::Versions,
-            _ => return Err(DecodeError::Field("what")),
+            _ => return Err(DecodeError::Field("scope")),
         };
-        Hold { since, what }
+        Hold { since, scope }
     }
 );
 

@@ -56,7 +56,7 @@ impl Session {
         for long_readers in long_readers.chunks(HOLDS_AT_ONCE) {
             let since = self.now();
             let record = |long_readers: &LongReaders| {
-                let hold = Hold { since, what: long_readers.what };
+                let hold = Hold { since, scope: long_readers.scope };
                 hold.encode(&key::hold(long_readers.ino, self.nonce()))
             };
             let records: Vec<Value> = long_readers.iter().map(record).collect();
@@ -85,7 +85,7 @@ impl Session {
     /// again later.
     async fn weaken_hold(&self, ino: Ino, record: Value) {
         let key = key::hold(ino, self.nonce());
-        let weaker = Hold { since: self.now(), what: HoldScope::File }.encode(&key);
+        let weaker = Hold { since: self.now(), scope: HoldScope::File }.encode(&key);
         let guards = vec![Guard::Equals(key.clone(), record)];
         let writes = vec![Write::Put(key, weaker.clone())];
         match self.commit_plan(Plan { guards, writes }).await {
@@ -122,8 +122,8 @@ impl Session {
         scan::walk(&*self.store, space::HOLD, |key, value| {
             let (ino, session) = (Ino(key.partition()), scan::nonce_of(&key)?);
             // A hold that cannot be decoded protects everything.
-            let what = Hold::decode(&key, &value).map_or(HoldScope::Versions, |hold| hold.what);
-            holds.push((key, (ino, what), session));
+            let scope = Hold::decode(&key, &value).map_or(HoldScope::Versions, |hold| hold.scope);
+            holds.push((key, (ino, scope), session));
             Ok(())
         })
         .await?;
@@ -143,9 +143,9 @@ impl Session {
                 self.commit_plan(Plan { guards, writes: vec![Write::Delete(key)] }).await;
         }
         let mut held: HashMap<Ino, HoldScope> = HashMap::new();
-        for (_, (ino, what), _) in living {
-            let strongest = held.entry(ino).or_insert(what);
-            *strongest = what.max(*strongest);
+        for (_, (ino, scope), _) in living {
+            let strongest = held.entry(ino).or_insert(scope);
+            *strongest = scope.max(*strongest);
         }
         Ok(held)
     }

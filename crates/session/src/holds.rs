@@ -31,7 +31,7 @@ use crate::times::HOLD_AFTER;
 #[derive(Debug)]
 pub struct ReadPin {
     ino: Ino,
-    what: HoldScope,
+    scope: HoldScope,
     began: Instant,
     /// The pinned epoch; `None` once a hold record protects the file instead.
     epoch: Mutex<Option<ReaderGuard>>,
@@ -41,11 +41,11 @@ pub struct ReadPin {
 }
 
 impl ReadPin {
-    /// Protects the blocks of file `ino`, which was found while `epoch` was pinned. `what` is the
+    /// Protects the blocks of file `ino`, which was found while `epoch` was pinned. `scope` is the
     /// content that a hold record must protect when it takes the place of the epoch.
-    pub fn new(ino: Ino, what: HoldScope, epoch: ReaderGuard) -> Arc<ReadPin> {
+    pub fn new(ino: Ino, scope: HoldScope, epoch: ReaderGuard) -> Arc<ReadPin> {
         let (began, epoch) = (Instant::now(), Mutex::new(Some(epoch)));
-        Arc::new(ReadPin { ino, what, began, epoch, watched: OnceLock::new() })
+        Arc::new(ReadPin { ino, scope, began, epoch, watched: OnceLock::new() })
     }
 
     fn epoch(&self) -> MutexGuard<'_, Option<ReaderGuard>> {
@@ -64,7 +64,7 @@ impl Drop for ReadPin {
     fn drop(&mut self) {
         let Some((holds, number)) = self.watched.take() else { return };
         let held = self.epoch().is_none();
-        holds.ended(number, held.then_some((self.ino, self.what)));
+        holds.ended(number, held.then_some((self.ino, self.scope)));
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct LongReaders {
     pub(crate) ino: Ino,
     /// The content that the file's hold must protect: enough for these readers and for those that
     /// rely on its existing hold.
-    pub(crate) what: HoldScope,
+    pub(crate) scope: HoldScope,
     pins: Vec<Arc<ReadPin>>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct ActiveHold {
     /// current content.
     version_readers: u64,
     /// The content of the file that the hold protects.
-    what: HoldScope,
+    scope: HoldScope,
     /// The hold's record as it was last written.
     record: Value,
 }
@@ -127,8 +127,8 @@ impl Holds {
     /// Takes over the holds (records that keep files' blocks) of a session that this process
     /// resumes: for each file the scope and the record. No reader relies on them yet.
     pub(crate) fn inherited(holds: HashMap<Ino, (HoldScope, Value)>) -> Arc<Holds> {
-        let active = |(ino, (what, record))| {
-            (ino, ActiveHold { readers: 0, version_readers: 0, what, record })
+        let active = |(ino, (scope, record))| {
+            (ino, ActiveHold { readers: 0, version_readers: 0, scope, record })
         };
         let held = holds.into_iter().map(active).collect();
         Arc::new(Holds {
@@ -142,12 +142,12 @@ impl Holds {
     /// that epoch before, so the epoch alone would not protect the file.
     pub(crate) fn rely_on_hold(&self, pin: &ReadPin) {
         let mut readers = self.readers();
-        let held = readers.held.get_mut(&pin.ino).filter(|held| held.what >= pin.what);
+        let held = readers.held.get_mut(&pin.ino).filter(|held| held.scope >= pin.scope);
         if let Some(held) = held
             && let Some(epoch) = pin.epoch().take()
         {
             held.readers += 1;
-            held.version_readers += u64::from(pin.what == HoldScope::Versions);
+            held.version_readers += u64::from(pin.scope == HoldScope::Versions);
             drop(readers);
             drop(epoch);
         }
@@ -188,16 +188,16 @@ impl Holds {
     fn ended(&self, number: u64, held: Option<(Ino, HoldScope)>) {
         let mut readers = self.readers();
         readers.watched.remove(&number);
-        let Some((ino, what)) = held else { return };
+        let Some((ino, scope)) = held else { return };
         let Some(held) = readers.held.get_mut(&ino) else { return };
         held.readers -= 1;
-        held.version_readers -= u64::from(what == HoldScope::Versions);
+        held.version_readers -= u64::from(scope == HoldScope::Versions);
         if held.readers == 0
             && let Some(held) = readers.held.remove(&ino)
         {
             readers.released.insert(ino, held.record);
             self.released.notify_one();
-        } else if what == HoldScope::Versions {
+        } else if scope == HoldScope::Versions {
             self.released.notify_one();
         }
     }
@@ -207,7 +207,7 @@ impl Holds {
     pub(crate) fn overly_strong(&self) -> Vec<(Ino, Value)> {
         let readers = self.readers();
         let is_overly_strong =
-            |held: &ActiveHold| held.what == HoldScope::Versions && held.version_readers == 0;
+            |held: &ActiveHold| held.scope == HoldScope::Versions && held.version_readers == 0;
         readers
             .held
             .iter()
@@ -220,7 +220,7 @@ impl Holds {
     /// its new record.
     pub(crate) fn weakened(&self, ino: Ino, record: Value) {
         if let Some(held) = self.readers().held.get_mut(&ino) {
-            (held.what, held.record) = (HoldScope::File, record);
+            (held.scope, held.record) = (HoldScope::File, record);
         }
     }
 
@@ -235,9 +235,9 @@ impl Holds {
         }
         let readers = self.readers();
         let with_need = |(ino, pins): (Ino, Vec<Arc<ReadPin>>)| {
-            let held = readers.held.get(&ino).map(|held| held.what);
-            let what = pins.iter().map(|pin| pin.what).chain(held).max();
-            LongReaders { ino, what: what.unwrap_or(HoldScope::Versions), pins }
+            let held = readers.held.get(&ino).map(|held| held.scope);
+            let scope = pins.iter().map(|pin| pin.scope).chain(held).max();
+            LongReaders { ino, scope: scope.unwrap_or(HoldScope::Versions), pins }
         };
         long_readers.into_iter().map(with_need).collect()
     }
@@ -245,17 +245,17 @@ impl Holds {
     /// Records that a hold with this record was committed for the long readers of one file, and
     /// releases the epochs that they pin.
     pub(crate) fn taken(&self, long_readers: &LongReaders, record: &Value) {
-        let LongReaders { ino, what, pins } = long_readers;
-        let (ino, what) = (*ino, *what);
+        let LongReaders { ino, scope, pins } = long_readers;
+        let (ino, scope) = (*ino, *scope);
         {
             let mut readers = self.readers();
             let new =
-                || ActiveHold { readers: 0, version_readers: 0, what, record: record.clone() };
+                || ActiveHold { readers: 0, version_readers: 0, scope, record: record.clone() };
             let held = readers.held.entry(ino).or_insert_with(new);
             held.readers += pins.len() as u64;
-            let version_readers = pins.iter().filter(|pin| pin.what == HoldScope::Versions);
+            let version_readers = pins.iter().filter(|pin| pin.scope == HoldScope::Versions);
             held.version_readers += version_readers.count() as u64;
-            held.what = what;
+            held.scope = scope;
             held.record = record.clone();
         }
         for pin in pins {

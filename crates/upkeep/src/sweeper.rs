@@ -12,7 +12,8 @@
 //! *Trigger*: [`SWEEP_DELAY`] after the start of this process; about as long after another session
 //! has begun or ended; else every [`SWEEP_INTERVAL`]. *Limits*: a sweep deletes at most
 //! [`SWEEP_SHARE_PERCENT`] of the blocks that it listed, or [`SWEEP_BLOCKS_ALWAYS`] blocks if that
-//! is more. If more are unreferenced, it deletes none and logs a warning. A scan that is incomplete deletes nothing.
+//! is more. If more are unreferenced, it deletes none and logs a warning. If a scan is incomplete,
+//! the sweep deletes nothing.
 //!
 //! For example, a gateway is killed after it put 300 blocks of an upload. Its session is fenced,
 //! and the next sweep of another gateway finds these 300 blocks without a reference and deletes
@@ -244,7 +245,7 @@ impl Upkeep {
     async fn hold_replaced_pages(&self, keep: bool) -> Result<(), VolumeError> {
         let at = key::hold(REPLACED_PAGES, self.session.nonce());
         let write = if keep {
-            let hold = Hold { since: self.session.now(), what: HoldScope::Versions };
+            let hold = Hold { since: self.session.now(), scope: HoldScope::Versions };
             Write::Put(at.clone(), hold.encode(&at))
         } else {
             Write::Delete(at)
@@ -373,7 +374,7 @@ impl Upkeep {
                 percent = options.share_percent,
                 "more blocks are unreferenced than a sweep may delete; none was deleted; check \
                  that the metadata store and the blocks belong together, then run gc with \
-                 --share-max"
+                 --delete-percent-max"
             );
             return Ok(());
         }
@@ -381,7 +382,9 @@ impl Upkeep {
             let deleting = self.blocks.delete(block);
             match tokio::time::timeout(self.staging.deadlines.block, deleting).await {
                 Ok(deleted) => deleted.map_err(VolumeError::from),
-                Err(_late) => Err(VolumeError::Unavailable(format!("deleting block {block}"))),
+                Err(_late) => Err(VolumeError::Unavailable(format!(
+                    "the block store did not delete block {block} in time"
+                ))),
             }
         });
         let mut deleting = deleting.buffer_unordered(DELETES_AT_ONCE);
@@ -481,7 +484,7 @@ impl Upkeep {
     }
 
     /// Removes the last records of ended sessions: their idempotency slots, which prove if a plan
-    /// was committed, and the records that they were ended by another session.
+    /// was committed, and their fence records.
     async fn forget_sessions(&self, ended: &BTreeSet<Nonce>) -> Result<(), VolumeError> {
         for session in ended {
             let mut keys = self.slots_of(*session).await?;
@@ -546,11 +549,11 @@ fn next_swept_record(
 
 /// Sweeps after the start, after the end of each session, and every [`SWEEP_INTERVAL`], until the
 /// volume is closed.
-pub(crate) async fn run_sweeper(volume: Weak<Upkeep>, ended: Arc<Notify>) {
+pub(crate) async fn run_sweeper(upkeep: Weak<Upkeep>, ended: Arc<Notify>) {
     let (mut wait, mut retry) = (SWEEP_DELAY, SWEEP_RETRY);
     let options = SweepOptions { scope: SweepScope::Due, ..SweepOptions::default() };
     loop {
-        let Some(alive) = volume.upgrade() else { return };
+        let Some(alive) = upkeep.upgrade() else { return };
         let closing = alive.session.closing().clone();
         // The first byte of the session's nonce spreads the gateways over the span.
         let spread = SPREAD * u32::from(alive.session.nonce().0[0]) / u32::from(u8::MAX);
@@ -563,7 +566,7 @@ pub(crate) async fn run_sweeper(volume: Weak<Upkeep>, ended: Arc<Notify>) {
                 () = tokio::time::sleep(SWEEP_DELAY + spread) => {}
             }
         }
-        let Some(alive) = volume.upgrade() else { return };
+        let Some(alive) = upkeep.upgrade() else { return };
         if closing.is_cancelled() || alive.session.is_fenced() {
             return;
         }

@@ -135,7 +135,7 @@ proptest! {
         let (from, to) = (KeyFingerprint(a.to_be_bytes()), KeyFingerprint(b.to_be_bytes()));
         round_trips(&key, &RewrapRecord { began: at, from, to, done: a });
         round_trips(&key, &HeartbeatRecord { count: a, passed: b, reads: one.clone() });
-        round_trips(&key, &record::Hold { since: at, what: record::HoldScope::File });
+        round_trips(&key, &record::Hold { since: at, scope: record::HoldScope::File });
         let (session, by) = (Nonce([uid.to_le_bytes()[0]; 10]), Nonce([1; 10]));
         let kind = if second { RangeLockKind::Shared } else { RangeLockKind::Exclusive };
         let lock = RangeLock { start: a, last: b, kind, owner: b, pid: gid, flock: first };

@@ -394,7 +394,7 @@ fn sessions() -> Vec<Sample> {
     vec![
         sample("session", key::session(NONCE), &session),
         sample("job", key::job(1_800_000_000_000), &job),
-        sample("hold", key::hold(INO, NONCE), &Hold { since: NOW, what: HoldScope::Versions }),
+        sample("hold", key::hold(INO, NONCE), &Hold { since: NOW, scope: HoldScope::Versions }),
         sample("heartbeat", key::heartbeat(NONCE), &beat),
         sample(
             "idempotency-slot",

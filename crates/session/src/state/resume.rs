@@ -84,8 +84,8 @@ pub(crate) async fn resume(
     let mut holds = HashMap::new();
     scan::walk(store, space::HOLD, |key, value| {
         if scan::nonce_of(&key)? == nonce {
-            let what = Hold::decode(&key, &value).map_or(HoldScope::Versions, |hold| hold.what);
-            holds.insert(Ino(key.partition()), (what, value));
+            let scope = Hold::decode(&key, &value).map_or(HoldScope::Versions, |hold| hold.scope);
+            holds.insert(Ino(key.partition()), (scope, value));
         }
         Ok(())
     })

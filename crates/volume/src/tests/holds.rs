@@ -304,7 +304,7 @@ async fn a_late_hold_is_removed_with_the_one_it_replaced() {
     let page = store.walk(space::HOLD, None, 10).await.unwrap();
     let [(at, _)] = &page.records[..] else { panic!("one hold") };
     let late =
-        Write::Put(at.clone(), Hold { since: Timestamp(1), what: HoldScope::Versions }.encode(at));
+        Write::Put(at.clone(), Hold { since: Timestamp(1), scope: HoldScope::Versions }.encode(at));
     store.commit_now(&[Plan { guards: Vec::new(), writes: vec![late] }]).await;
     let refused = volume.counters().session.refused;
     drop(stream);
@@ -347,7 +347,7 @@ async fn a_lost_epoch_is_not_used_again() {
 async fn held(store: &Faulty) -> HoldScope {
     let page = store.walk(space::HOLD, None, 10).await.unwrap();
     let [(at, value)] = &page.records[..] else { panic!("one hold") };
-    Hold::decode(at, value).unwrap().what
+    Hold::decode(at, value).unwrap().scope
 }
 
 #[tokio::test(start_paused = true)]
