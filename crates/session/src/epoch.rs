@@ -2,9 +2,9 @@
 //!
 //! A reader pins the current epoch with a [`ReaderGuard`] before it reads a record that names
 //! blocks. The reaper increases the volume's epoch, and deletes blocks of removed files only when
-//! every session has *passed* the old epoch: no reader of the session pins an older one. The
-//! current epoch of this process is the last one that its heartbeat has read. It may lag behind the
-//! volume's, which delays a deletion and never permits one.
+//! every session has *passed* the old epoch: no reader of the session pins the old epoch or an
+//! older one. The current epoch of this process is the last one that its heartbeat has read. It may
+//! lag behind the volume's, which delays a deletion and never permits one.
 //!
 //! For example, a GET that began in epoch 7 keeps all blocks that were freed in epoch 7 or later. A
 //! pin therefore delays every deletion of the volume, so pins must be short. A long reader gets a

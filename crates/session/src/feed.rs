@@ -40,8 +40,8 @@ use crate::watch::Watches;
 /// The spaces whose changes are reported as changes of access.
 const ACCESS_SPACES: [Space; 4] = [space::ACCOUNT, space::USER, space::POLICY, space::RING];
 
-/// Most keys of this session's own writes for which the notification by the change feed is still to
-/// come.
+/// The limit of keys in [`SelfWrites`]: this session wrote them, and the feed has not reported
+/// them.
 const SELF_WRITES_MAX: usize = 65_536;
 
 /// The writes of this session that the feed has not reported yet.

@@ -1,4 +1,7 @@
 //! The lessor: gives leases, and gives notice of its batches to the sessions that hold them.
+//!
+//! For example, before this session sends a batch that writes a dentry, each lessee drops its copy
+//! of the dentry and acknowledges the notice.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -26,8 +29,8 @@ pub(super) const UNKNOWN_KEYS_MAX: usize = 65_536;
 
 impl State {
     /// Gives a lease to a peer, or extends it. Gives none if too many sessions hold one, or if the
-    /// peer asks but did not acknowledge a notice within the last [`SILENCE_DURATION`]: each batch
-    /// would wait for it.
+    /// peer let a notice pass without an acknowledgement within the last [`SILENCE_DURATION`]: each
+    /// batch would wait for it.
     pub(super) fn grant(&mut self, nonce: Nonce, number: u64, outlives_link: bool) {
         let holds =
             |(other, peer): (&Nonce, &super::Peer)| *other != nonce && !peer.given.is_over();
@@ -73,7 +76,7 @@ impl State {
                 return;
             }
             peer.given.promised_until = None;
-            // Batches that leave now have no notice.
+            // The peer gets no notice of batches that are sent from now on.
             peer.given.is_stale = true;
         }
         for batch in self.batches.values_mut() {
@@ -157,8 +160,8 @@ impl State {
         }
     }
 
-    /// Takes the news that the outcome of the plan in a slot is known. Returns the numbers of the
-    /// batches that have no other plan with an unknown outcome.
+    /// Removes a slot from the batches with an unknown outcome, because the outcome of its plan is
+    /// known. Returns the numbers of the batches that have no other plan with an unknown outcome.
     fn slot_settled(&mut self, slot: &Key) -> Vec<u64> {
         let settled = |(number, batch): (&u64, &mut Batch)| {
             (batch.unsettled.remove(slot) && batch.unsettled.is_empty()).then_some(*number)

@@ -132,7 +132,7 @@ impl Listings {
         self.kept.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed(&self) -> RwLockWriteGuard<'_, Kept> {
+    fn kept_mut(&self) -> RwLockWriteGuard<'_, Kept> {
         self.kept.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,13 +193,14 @@ impl Listings {
             _ => false,
         };
         {
-            // Most batches concern no listing, and then pages are answered meanwhile.
+            // Most batches concern no listing. The check needs only the read lock, so reads of
+            // pages do not wait.
             let kept = self.kept();
             if !keys.iter().any(|key| concerns(&kept, key)) {
                 return;
             }
         }
-        let mut kept = self.changed();
+        let mut kept = self.kept_mut();
         for key in keys {
             match key.space() {
                 space::DENTRY => kept.register(key, self.bytes_max / LISTING_SHARE),
@@ -221,7 +222,7 @@ impl Listings {
             (listed, head.filter(|head| head.first_bytes().is_some()).cloned())
         };
         let generation = page.generation;
-        let mut kept = self.changed();
+        let mut kept = self.kept_mut();
         kept.learn_page(page, self.bytes_max / LISTING_SHARE, listed);
         kept.evict_to(self.bytes_max, Some(generation));
     }
@@ -231,7 +232,7 @@ impl Listings {
     pub(super) fn removed(&self, key: &Key) {
         if key.space() == space::DENTRY && self.kept().listings.contains_key(&Ino(key.partition()))
         {
-            self.changed().remove_name(key);
+            self.kept_mut().remove_name(key);
         }
     }
 
@@ -239,7 +240,7 @@ impl Listings {
     pub(super) fn forget(&self, key: &Key) {
         let ino = Ino(key.partition());
         if key.space() == space::DENTRY || key.space() == space::INODE {
-            let mut kept = self.changed();
+            let mut kept = self.kept_mut();
             kept.remove(ino);
             if key.space() == space::INODE {
                 kept.heads.remove(&ino);
@@ -249,7 +250,7 @@ impl Listings {
 
     /// Drops all listings.
     pub(super) fn clear(&self) {
-        *self.changed() = Kept::default();
+        *self.kept_mut() = Kept::default();
     }
 
     /// Returns the approximate bytes in use, and the number of heads.
@@ -369,8 +370,8 @@ impl Kept {
         }
     }
 
-    /// Evicts listings beyond `bytes_max`. One that has answered a read in its turn gets another turn,
-    /// unless it does not belong to `generation`, if that is given.
+    /// Evicts listings beyond `bytes_max`. A listing that has answered a read in its turn gets
+    /// another turn. If `generation` is given, only a listing of this generation does.
     fn evict_to(&mut self, bytes_max: u64, generation: Option<Generation>) {
         while self.bytes > bytes_max {
             let Some((turn, ino)) = self.turns.pop_first() else { return };
