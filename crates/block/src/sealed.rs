@@ -45,7 +45,7 @@ pub const CHECKSUM_BYTES: u32 = 4;
 const MAGIC: [u8; 4] = *b"ASHB";
 const FORMAT: u8 = 1;
 const CODEC_NONE: u8 = 0;
-/// The bytes of the header that its checksum covers.
+/// The number of header bytes that the header's checksum covers.
 const HEADER_BODY_BYTES: usize = 28;
 /// The size in bytes of a full sub-block with its checksum.
 pub(crate) const SEALED_SUB_BLOCK_BYTES: u64 = SUB_BLOCK_BYTES as u64 + CHECKSUM_BYTES as u64;
@@ -72,8 +72,8 @@ pub struct VerifiedSubBlock {
     pub pieces: Vec<Bytes>,
 }
 
-/// Shorter pieces of content, in bytes, are copied together, so that no small piece keeps a much
-/// larger buffer alive, and a block has few pieces.
+/// The minimum length of a piece, in bytes, that is not copied. Shorter pieces are copied together,
+/// so that no small piece keeps a much larger buffer alive, and a block has few pieces.
 const PIECE_BYTES_MIN: usize = 16 << 10;
 
 /// A block with its header and checksums, ready to be stored.
@@ -90,7 +90,7 @@ pub struct SealedBlock {
 }
 
 impl SealedBlock {
-    /// The block's id.
+    /// Returns the block's id.
     pub fn id(&self) -> BlockId {
         self.id
     }
@@ -100,7 +100,7 @@ impl SealedBlock {
         self.length
     }
 
-    /// CRC-32C of the content.
+    /// Returns the CRC-32C of the content.
     pub fn crc32c(&self) -> u32 {
         self.crc32c
     }
@@ -215,7 +215,7 @@ impl Sealer {
         Sealer { ring: Some(ring), ..self }
     }
 
-    /// The block's id.
+    /// Returns the block's id.
     pub fn id(&self) -> BlockId {
         self.id
     }

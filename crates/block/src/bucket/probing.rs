@@ -1,7 +1,8 @@
-//! Probes of a bucket: its abilities are found out by trying.
+//! Probes of a bucket: the program writes, reads and lists objects to determine the features of the
+//! bucket.
 //!
-//! Each probe writes a small object, which shows that the bucket exists and that the keys give
-//! access, and lists. The first probe also writes a *block* as real ones are, of 256 KiB with its
+//! Each probe writes a small object and lists the prefix: the bucket must exist, and the keys must
+//! give access. The first probe also writes a *block* as real ones are, of 256 KiB with its
 //! checksums in its metadata, and reads bytes and checksums back in two ranges. Later probes do so
 //! at most every ten seconds. If the bytes come back changed or not at all, the bucket is unusable.
 //! If the checksums do not come back, or the bucket refuses them, no block is written bare until a
@@ -47,8 +48,8 @@ const BLOCK_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 const PROBING: Doing = Doing::Other("probing the block bucket");
 
 impl BucketBlocks {
-    /// Checks the bucket's abilities by trying: see the top of this file. The parts of the check
-    /// run concurrently, because readiness checks have little time.
+    /// Determines the features of the bucket: see the top of this file. The parts of the check run
+    /// concurrently, because readiness checks have little time.
     pub(super) async fn run_probe(&self) -> Result<(), BlockError> {
         let (small, block) = futures::join!(self.probe_small_object(), self.probe_block_if_due());
         // Without the MD5 of a small object there is none of a block either.
@@ -95,9 +96,9 @@ impl BucketBlocks {
         Ok(reports)
     }
 
-    /// Writes a block and reads it back, if that is due. The first time it must succeed. Later, a
-    /// bucket that is too busy is not pressed, and the earlier result remains valid: the small
-    /// object shows if the bucket answers at all.
+    /// Writes a block and reads it back, if that is due. The first time it must succeed. If the
+    /// bucket does not answer a later probe in time, the probe is skipped and the earlier result
+    /// remains valid: the small object shows if the bucket answers at all.
     async fn probe_block_if_due(&self) -> Result<(), BlockError> {
         if !self.findings.block_is_due() {
             return Ok(());
@@ -107,12 +108,12 @@ impl BucketBlocks {
         }
         match tokio::time::timeout(BLOCK_PROBE_TIMEOUT, self.probe_bare_block()).await {
             Ok(Err(error)) if error.kind() == BlockErrorKind::Unavailable => {
-                debug!(%error, "a block was not tried");
+                debug!(%error, "the bucket did not answer the probe of a block");
                 Ok(())
             }
             Ok(tried) => tried,
             Err(_late) => {
-                debug!("a block was not tried in time");
+                debug!("the probe of a block timed out");
                 Ok(())
             }
         }
@@ -129,7 +130,7 @@ impl BucketBlocks {
             Ok(answer) => return Err(self.unexpected_reply(PROBING, &answer)),
             // Find out if only the metadata is refused, or every object.
             Err(error) if error.kind() == BlockErrorKind::Refused => {
-                debug!(%error, "a block with its checksums beside it is refused");
+                debug!(%error, "the bucket refuses a block with its checksums in the metadata");
                 return self.probe_sealed_block(&block).await;
             }
             Err(error) => return Err(error),

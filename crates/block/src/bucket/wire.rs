@@ -2,8 +2,8 @@
 //!
 //! A hyper connection is a future that must be polled. No task does that here: the request that
 //! waits for a response polls the connection, which saves two wake-ups and a queue for each piece.
-//! Therefore dropping a wire closes its connection with everything under way on it. And an idle
-//! connection that the other side has closed is noticed only at its next use.
+//! Therefore dropping a wire closes its connection and abandons its request. If the other side
+//! closes an idle connection, the next user notices it.
 //!
 //! For example, a reader that abandons a GET in the middle drops the wire, and the bucket's
 //! remaining bytes are discarded with the connection. The module knows nothing about buckets.
@@ -171,8 +171,8 @@ impl LineState {
     async fn drive<F: Future>(&mut self, waiting: F) -> F::Output {
         let mut waiting = pin!(waiting);
         poll_fn(|context| {
-            if let Poll::Ready(brought) = waiting.as_mut().poll(context) {
-                return Poll::Ready(brought);
+            if let Poll::Ready(output) = waiting.as_mut().poll(context) {
+                return Poll::Ready(output);
             }
             self.advance(context);
             waiting.as_mut().poll(context)

@@ -1,6 +1,7 @@
 //! The sealed bytes of a secret block, decrypted unit by unit as its object arrives.
 //!
-//! **Memory.** One unit of 64 KiB and one frame of the store, whatever the length of the range.
+//! **Memory.** A stream holds one unit of 64 KiB and one frame of the store. For example, a range
+//! of 16 MiB needs no more memory than one of 64 KiB.
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -82,7 +83,7 @@ pub(super) struct Decrypted {
     skip: u64,
     /// The bytes of the range that have not been returned.
     left: u64,
-    /// The error of a unit that arrived damaged and was not asked for with `next`.
+    /// The error of a damaged unit that `arrived` read. The next call of `next` returns it.
     failed: Option<BlockError>,
 }
 
@@ -93,7 +94,8 @@ impl Decrypted {
         Decrypted { raw, units, first: Some(first), skip, left: length, failed: None }
     }
 
-    /// Decrypts a unit, and returns the part of it that is in the range.
+    /// Decrypts a unit and returns all of its sealed bytes. Fails with `Corrupt` if the unit is
+    /// damaged.
     fn open(&self, index: u32, mut unit: BytesMut) -> Result<BytesMut, BlockError> {
         self.units.open(index, &mut unit).map_err(|why| {
             BlockError::with_cause(BlockErrorKind::Corrupt, self.units.decrypting(), why)
@@ -142,7 +144,7 @@ impl ByteSource for Decrypted {
         let (index, unit) = self.raw.arrived()?;
         match self.open(index, unit) {
             Ok(unit) => Some(self.cut(unit)).filter(|part| !part.is_empty()),
-            // This call has no errors, so the next one fails.
+            // `arrived` cannot return an error, so `next` returns it.
             Err(error) => {
                 self.failed = Some(error);
                 None
