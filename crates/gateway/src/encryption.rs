@@ -102,8 +102,9 @@ pub(crate) fn mode(encryption: &Encryption) -> EncryptionMode {
     }
 }
 
-/// Returns the headers of an answer about an object in this mode. `md5` is the MD5 of the client's key
-/// in base64, if the request has the key; the headers of SSE-C repeat it.
+/// Returns the headers of an answer about an object in this mode. `md5` is the MD5 of the client's
+/// key in base64, if the request has the key; the headers of SSE-C repeat it. Returns `None` for
+/// SSE-C without `md5`.
 pub(crate) fn applied<'a>(
     encryption: &'a Encryption,
     md5: Option<&'a str>,
@@ -160,7 +161,8 @@ pub(crate) fn check_append(
 /// Returns the mode in which a part is written. The request repeats the key of the client with which
 /// the upload began, if it has one.
 ///
-/// Fails with `InvalidRequest` for a missing or another key, or another mode.
+/// Fails with `InvalidRequest` for a missing or another key, or another mode, and with
+/// `InvalidArgument` for a key of the client without TLS.
 pub(crate) fn of_part(
     call: &Call<'_>,
     requested: Option<&RequestedEncryption>,
@@ -187,7 +189,8 @@ pub(crate) fn check_completion(
 /// Returns true if a request may see the checksums of an upload's parts: if the upload has no key of
 /// the client, or the request has it.
 ///
-/// Fails with `InvalidRequest` for another key than that of the upload.
+/// Fails with `InvalidRequest` for another key than that of the upload, and with `InvalidArgument`
+/// for one without TLS.
 pub(crate) fn opens_upload(
     call: &Call<'_>,
     key: Option<&CustomerKey>,

@@ -38,8 +38,9 @@ const _: () = assert!(2 * LAST_USES_MAX < Limits::LEAST.plan_items);
 /// Adds a further key or token to the user `user.parent`, or a token of the operator without a
 /// parent. The account and the owner of files are those of the parent.
 ///
-/// Fails with `UserExists` if the access key exists, with `NoSuchUser` or `NotUser` for the parent,
-/// and with `TooMany`.
+/// Fails with `UserExists` if the access key exists, with `NoSuchUser` if the parent does not
+/// exist, with `NotUser` if the parent is a key, and with `TooMany` if the parent has the maximum
+/// number of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct AddKey<'a> {
     /// The name of the new access key or token.

@@ -1,9 +1,9 @@
 //! Jobs: long work that operators start, with a record that shows its progress.
 //!
-//! The invariant: the session in the record of a job is the only one that writes progress, and a job
-//! that has ended never runs again. A job whose session has ended was interrupted, whatever its
-//! record says. For example, [`StopJob`] marks a running job, and the session that does the work
-//! learns of it when it reports progress with [`ReportJob`].
+//! The invariant: the session in the record of a job is the only one that writes progress, and a
+//! job that has ended never runs again. If the session of a running job has ended, the job was
+//! interrupted, even if its record says that it runs. For example, [`StopJob`] marks a running job,
+//! and the session that does the work learns of it when it reports progress with [`ReportJob`].
 
 use record::{DecodeError, JobKind, JobRecord, JobState, Nonce, key};
 use store::{Guard, Plan, Value, Write};
@@ -106,7 +106,8 @@ fn exclude_each_other(one: &JobRecord, other: &JobRecord) -> bool {
         }
 }
 
-/// Adds a job and returns its number. Fails with `TooMany` and `Runs`.
+/// Adds a job and returns its number. Fails with `Runs` if a job that excludes this one is running,
+/// and with `TooMany` if [`JOBS_RUNNING_MAX`] jobs run.
 #[derive(Clone, Copy, Debug)]
 pub struct StartJob<'a> {
     /// The new job.
@@ -207,7 +208,8 @@ impl Planner for ReportJob<'_> {
     }
 }
 
-/// Asks a running job to stop. Fails with `NoSuchJob` and `HasEnded`, also if it was interrupted.
+/// Asks a running job to stop. Fails with `NoSuchJob`, and with `HasEnded` if the job has ended or
+/// was interrupted.
 #[derive(Clone, Copy, Debug)]
 pub struct StopJob {
     /// The number of the job.
@@ -223,8 +225,8 @@ impl Planner for StopJob {
             return Ok(Step::Done(Err(JobError::NoSuchJob)));
         };
         let job = decode(&at, &found, JobRecord::decode)?;
-        let lives = view.record(&key::session(job.session))?.is_some();
-        if job.state.has_ended() || !lives {
+        let is_alive = view.record(&key::session(job.session))?.is_some();
+        if job.state.has_ended() || !is_alive {
             return Ok(Step::Done(Err(JobError::HasEnded)));
         }
         let job = JobRecord { state: JobState::Stopping, changed: env.now, ..job };
@@ -233,7 +235,8 @@ impl Planner for StopJob {
     }
 }
 
-/// Removes the record of a job that does not run. Fails with `NoSuchJob` and `IsRunning`.
+/// Removes the record of a job that does not run. Fails with `NoSuchJob`, and with `IsRunning` if
+/// the job runs.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveJob {
     /// The number of the job.

@@ -192,14 +192,14 @@ impl Planner for BeginLocking {
             // If all other sharers have ended, no other lock counts. This session then uses its
             // memory, which needs no round trips.
             Some(LockPlace::Records { mut sharers }) => {
-                let is_one = sharers.contains(&own);
+                let is_sharer = sharers.contains(&own);
                 sharers.retain(|session| *session != own);
                 let mut sharers = alive_sessions(view, &sharers, &mut plan)?;
                 if sharers.is_empty() {
                     let place = LockPlace::Memory { granter: own, asked: Vec::new() };
                     return answer(&mut plan, place, LockUse::InMemory);
                 }
-                if is_one {
+                if is_sharer {
                     return Ok(Step::Done(LockUse::InRecords));
                 }
                 if sharers.len() >= LOCK_SHARERS_MAX {

@@ -172,8 +172,8 @@ impl RemoveVersion<'_> {
         Ok(())
     }
 
-    /// The plan that removes the current version. The next older version becomes the current one;
-    /// if there is none, the name is removed, and the directories that become empty.
+    /// Returns the plan that removes the current version. The next older version becomes the
+    /// current one; if there is none, the name is removed, and the directories that become empty.
     fn remove_current(
         &self,
         view: &mut View<'_>,

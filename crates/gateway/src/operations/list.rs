@@ -258,10 +258,10 @@ fn version_entry(
     key: String,
     version: VersionRef,
     is_latest: bool,
-    what: &ListedAs,
+    listed_as: &ListedAs,
 ) -> Result<VersionEntry, Fault> {
     let version = translate::version_text(version);
-    let (last_modified, content, class, writer) = match what {
+    let (last_modified, content, class, writer) = match listed_as {
         ListedAs::Marker(made) => (time(*made), None, None, None),
         ListedAs::Object(inode) => {
             let (size, tag) = volume::size_and_tag(inode);
@@ -271,7 +271,7 @@ fn version_entry(
             (time(inode.attributes.changed), Some((etag(&tag), size)), class, writer)
         }
     };
-    let checksum = match what {
+    let checksum = match listed_as {
         ListedAs::Marker(_) => None,
         ListedAs::Object(inode) => shown_checksum(inode),
     };
