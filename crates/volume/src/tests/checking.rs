@@ -22,7 +22,7 @@ async fn check(store: &Arc<Faulty>, blocks: &Arc<MemoryBlocks>) -> Report {
     fsck(store.clone(), blocks.clone(), &NoProgress).await.unwrap()
 }
 
-/// A volume with something of each kind.
+/// Returns a volume with files, copies, uploads and configurations of each kind.
 async fn furnished() -> (Arc<Faulty>, Arc<MemoryBlocks>, MaintainedVolume, Ino) {
     let (store, blocks) = (Faulty::new(), Arc::new(MemoryBlocks::new()));
     let options = VolumeOptions { block_bytes: 1_024, ..VolumeOptions::default() };
@@ -87,13 +87,13 @@ async fn a_healthy_volume_has_no_findings_at_any_stage() {
     assert_eq!((report.counts.files, report.counts.blocks), (0, 0), "and nothing is left");
 }
 
-/// Breaks a furnished volume and checks it.
-async fn broken(damage: impl AsyncFnOnce(&Faulty, &MemoryBlocks, Ino)) -> Vec<Finding> {
-    broken_once(false, damage).await
+/// Damages a furnished volume and checks it.
+async fn findings_after(damage: impl AsyncFnOnce(&Faulty, &MemoryBlocks, Ino)) -> Vec<Finding> {
+    findings_after_reaping(false, damage).await
 }
 
-/// Breaks a furnished volume, which the reaper has been over if it is said so, and checks it.
-async fn broken_once(
+/// Damages a furnished volume and checks it. If `reaped`, the reaper runs before the damage.
+async fn findings_after_reaping(
     reaped: bool,
     damage: impl AsyncFnOnce(&Faulty, &MemoryBlocks, Ino),
 ) -> Vec<Finding> {
@@ -128,43 +128,43 @@ async fn bound(store: &Faulty, bucket: Ino, name: &[u8]) -> (Key, Ino) {
 
 #[tokio::test(start_paused = true)]
 async fn damaged_records_are_found() {
-    let flipped = broken(async |store, _, _| {
+    let flipped = findings_after(async |store, _, _| {
         let (key, value) = first(store, space::UPLOAD).await;
         let mut bytes = value.to_vec();
         bytes[3] ^= 1;
         write(store, Write::Put(key, Bytes::from(bytes))).await;
     });
     assert!(flipped.await.iter().any(|f| matches!(f, Finding::Undecodable(..))));
-    let lost_inode = broken(async |store, _, bucket| {
+    let lost_inode = findings_after(async |store, _, bucket| {
         let (_, ino) = bound(store, bucket, b"inline").await;
         write(store, Write::Delete(key::inode(ino))).await;
     });
     assert!(lost_inode.await.iter().any(|f| matches!(f, Finding::Dangling(..))));
-    let lost_name = broken(async |store, _, bucket| {
+    let lost_name = findings_after(async |store, _, bucket| {
         let (name, _) = bound(store, bucket, b"inline").await;
         write(store, Write::Delete(name)).await;
     });
     let lost_name = lost_name.await;
     assert!(lost_name.iter().any(|f| matches!(f, Finding::Nameless(_))));
     assert_eq!(lost_name.iter().filter(|f| matches!(f, Finding::Counter { .. })).count(), 2);
-    let second_name = broken(async |store, _, bucket| {
+    let second_name = findings_after(async |store, _, bucket| {
         let (_, ino) = bound(store, bucket, b"inline").await;
         let key = key::dentry(bucket, b"second");
         write(store, Write::Put(key.clone(), Dentry::file(ino).encode(&key))).await;
     });
     assert!(second_name.await.iter().any(|f| matches!(f, Finding::Links { found: 2, .. })));
-    let wrong_length = broken(async |store, _, bucket| {
+    let wrong_length = findings_after(async |store, _, bucket| {
         let (name, ino) = bound(store, bucket, b"inline").await;
         let dentry = Dentry { self_contained: Some(1_000_000), ..Dentry::file(ino) };
         write(store, Write::Put(name.clone(), dentry.encode(&name))).await;
     });
     assert!(matches!(wrong_length.await[..], [Finding::NotSelfContained(..)]));
-    let lost_page = broken(async |store, _, _| {
+    let lost_page = findings_after(async |store, _, _| {
         let (page, _) = first(store, space::MAP).await;
         write(store, Write::Delete(page)).await;
     });
     assert!(lost_page.await.iter().any(|f| matches!(f, Finding::MissingPage(..))));
-    let settings = broken(async |store, _, bucket| {
+    let settings = findings_after(async |store, _, bucket| {
         write(store, Write::Delete(key::bucket(bucket))).await;
     });
     assert!(settings.await.iter().any(|f| matches!(f, Finding::Bucket(_))));
@@ -173,23 +173,23 @@ async fn damaged_records_are_found() {
 #[tokio::test(start_paused = true)]
 async fn damaged_configurations_of_buckets_are_found() {
     let tags = BucketConfig::of_tags(&[]);
-    let kept = broken(async |store, _, bucket| {
+    let kept = findings_after(async |store, _, bucket| {
         let key = key::bucket_config(bucket, BucketConfigKind::Tags);
         assert!(get(store, &key).await.is_some(), "the volume has one");
     });
     assert_eq!(kept.await, []);
     let key = key::bucket_config(Ino(999_999), BucketConfigKind::Tags);
-    let stray = broken(async |store, _, _| {
+    let stray = findings_after(async |store, _, _| {
         write(store, Write::Put(key.clone(), tags.encode(&key))).await;
     });
     assert_eq!(stray.await, [Finding::StrayBucketConfig(key)]);
-    let wrong = broken(async |store, _, bucket| {
+    let wrong = findings_after(async |store, _, bucket| {
         let key = key::bucket_config(bucket, BucketConfigKind::Tags);
         let none = BucketConfig { bytes: Bytes::from_static(b"\x05tags") };
         write(store, Write::Put(key.clone(), none.encode(&key))).await;
     });
     assert!(matches!(&wrong.await[..], [Finding::Undecodable(..)]));
-    let newer = broken(async |store, _, bucket| {
+    let newer = findings_after(async |store, _, bucket| {
         let key = Key::new(space::BUCKET_CONFIG, bucket.0, &[u8::MAX]);
         write(store, Write::Put(key.clone(), tags.encode(&key))).await;
     });
@@ -198,26 +198,26 @@ async fn damaged_configurations_of_buckets_are_found() {
 
 #[tokio::test(start_paused = true)]
 async fn damaged_ownership_is_found() {
-    let unshared = broken(async |store, _, _| {
+    let unshared = findings_after(async |store, _, _| {
         let (share, _) = first(store, space::SHARE).await;
         write(store, Write::Delete(share)).await;
     });
     assert!(unshared.await.iter().any(|f| matches!(f, Finding::Unshared(..))));
-    let stray = broken(async |store, _, _| {
+    let stray = findings_after(async |store, _, _| {
         let key = key::share(BlockId([7; 16]), Ino(5));
         write(store, Write::Put(key.clone(), Mark.encode(&key))).await;
     });
     assert_eq!(stray.await, [Finding::StrayShare(BlockId([7; 16]), Ino(5))]);
-    let upload = broken(async |store, _, _| {
+    let upload = findings_after(async |store, _, _| {
         let (orphan, _) = first(store, space::ORPHAN).await;
         write(store, Write::Delete(orphan)).await;
     });
     assert!(upload.await.iter().any(|f| matches!(f, Finding::StrayUpload(_))));
-    let counter = broken(async |store, _, bucket| {
+    let counter = findings_after(async |store, _, bucket| {
         write(store, Write::Add(key::counter(bucket, CounterKind::Bytes), 1)).await;
     });
     assert!(matches!(counter.await[..], [Finding::Counter { what: "bytes", .. }]));
-    let token = broken(async |store, _, _| {
+    let token = findings_after(async |store, _, _| {
         let key = key::fenced(Nonce([4; 10]));
         write(store, Write::Put(key.clone(), Mark.encode(&key))).await;
         let key = key::heartbeat(Nonce([5; 10]));
@@ -230,12 +230,12 @@ async fn damaged_ownership_is_found() {
 
 #[tokio::test(start_paused = true)]
 async fn damaged_records_of_ended_uploads_are_found() {
-    let forgotten = broken_once(true, async |store, _, _| {
+    let forgotten = findings_after_reaping(true, async |store, _, _| {
         let (expiry, _) = first(store, space::EXPIRY).await;
         write(store, Write::Delete(expiry)).await;
     });
     assert!(matches!(forgotten.await[..], [Finding::StrayUpload(_)]));
-    let nameless = broken_once(true, async |store, _, _| {
+    let nameless = findings_after_reaping(true, async |store, _, _| {
         let (key, value) = first(store, space::EXPIRY).await;
         let Expiry { upload } = Expiry::decode(&key, &value).unwrap();
         write(store, Write::Delete(Key::from_bytes(upload))).await;
@@ -245,19 +245,19 @@ async fn damaged_records_of_ended_uploads_are_found() {
 
 #[tokio::test(start_paused = true)]
 async fn damaged_blocks_are_found() {
-    let missing = broken(async |_, blocks, _| {
+    let missing = findings_after(async |_, blocks, _| {
         let session = blocks.sessions().await.unwrap()[0];
         let page = blocks.list(session, None).await.unwrap();
         blocks.delete(page.blocks[0].0).await.unwrap();
     });
     assert!(matches!(missing.await[..], [Finding::MissingBlock(..)]));
-    let leaked = broken(async |_, blocks, _| {
+    let leaked = findings_after(async |_, blocks, _| {
         let mut sealer = Sealer::new(BlockId::new(Nonce([9; 10]), 1), 10);
         sealer.push_copy(b"leaked");
         blocks.put(&sealer.finish()).await.unwrap();
     });
     assert_eq!(leaked.await, [Finding::Leaked(BlockId::new(Nonce([9; 10]), 1))]);
-    let short = broken(async |_, blocks, _| {
+    let short = findings_after(async |_, blocks, _| {
         let session = blocks.sessions().await.unwrap()[0];
         let id = blocks.list(session, None).await.unwrap().blocks[0].0;
         blocks.delete(id).await.unwrap();

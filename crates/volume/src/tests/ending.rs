@@ -24,12 +24,12 @@ use crate::{
 const MANY: usize = 30_100;
 
 /// Time after which the feed has reported the writes of other gateways.
-const TOLD: Duration = Duration::from_secs(1);
+const FEED_LATENCY: Duration = Duration::from_secs(1);
 
 /// Duration of each metadata read.
 const READ: Duration = Duration::from_millis(20);
 
-/// So many numbers of files that never were.
+/// Returns `count` unused inode numbers.
 async fn numbers(volume: &Volume, count: usize) -> Vec<Ino> {
     let mut inos = Vec::new();
     while inos.len() < count {
@@ -40,18 +40,18 @@ async fn numbers(volume: &Volume, count: usize) -> Vec<Ino> {
     inos
 }
 
-/// Orphans of files that are gone already.
+/// Writes `count` orphan records of files that do not exist.
 async fn stray_orphans(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
     for ino in numbers(volume, count).await {
         let at = key::orphan(ino);
         let put = Write::Put(at.clone(), Orphan::File { bucket }.encode(&at));
         store.commit_now(&[Plan { guards: Vec::new(), writes: vec![put] }]).await;
     }
-    tokio::time::sleep(TOLD).await;
+    tokio::time::sleep(FEED_LATENCY).await;
 }
 
-/// Uploads that were completed just now, and whose parts a file took over: as a release wrote them
-/// that kept their orphans until they no longer answered, too.
+/// Writes `count` uploads that were completed now, with the orphan records that an earlier release
+/// kept until they expired.
 async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
     for (n, ino) in numbers(volume, count).await.into_iter().enumerate() {
         let state = UploadState::Done {
@@ -80,7 +80,7 @@ async fn completed(volume: &Volume, store: &Faulty, bucket: Ino, count: usize) {
         let writes = end_upload(&at, &upload);
         store.commit_now(&[Plan { guards: Vec::new(), writes }]).await;
     }
-    tokio::time::sleep(TOLD).await;
+    tokio::time::sleep(FEED_LATENCY).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,7 @@ async fn a_bucket_ends_after_its_last_orphan() {
     assert_eq!(bytes_of(&*store, bucket).await, 0, "and nothing was taken from it after that");
 }
 
-/// Completes an upload of one part; answers with what would complete it again.
+/// Completes an upload of one part. Returns the entity tag of the object.
 async fn complete(volume: &Arc<Volume>, id: UploadId) -> Result<Tag, VolumeError> {
     let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
     let wanted =
@@ -173,7 +173,7 @@ async fn a_completed_upload_answers_until_it_expires() {
     assert_eq!(report.findings, []);
     let kept = i64::try_from(UPLOAD_RESULT_KEPT.as_nanos()).unwrap();
     for now in [1_000_000 + kept, 0] {
-        // The time of the clock before does not matter.
+        // A clock that goes back changes nothing.
         clock.set(Timestamp(now));
         assert_eq!(volume.upkeep.reap_now().await.unwrap().orphans, 0);
         assert_eq!(complete(&volume, id).await.unwrap(), Tag::Multipart([3; 16], 1));
@@ -258,7 +258,7 @@ async fn a_concurrent_complete_returns_the_first_result() {
         .copy_part("b", b"whole", id, 1, &ObjectMode::default(), &source, 0..150_000, None)
         .await
         .unwrap();
-    tokio::time::sleep(TOLD).await;
+    tokio::time::sleep(FEED_LATENCY).await;
     let parts = [CompletePart { number: 1, tag: copied.part.tag.tag(), sums: Vec::new() }];
     let none = WriteCondition::None;
     let whole = || CompleteUpload { parts: &parts, object_size: None, condition: none.clone() };

@@ -157,7 +157,8 @@ async fn a_reader_on_another_gateway_delays_the_reaper() {
     assert_eq!(count_blocks(&blocks).await, 4);
     let pieces: Vec<Bytes> = stream.try_collect().await.unwrap();
     assert_eq!(pieces.concat(), vec![5; 200_000]);
-    // It was held for longer than most, and the hold goes a moment after the reader.
+    // The reader held the file long enough for a hold, which is removed a moment after the reader
+    // ends.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let reaped = tokio::time::timeout(Duration::from_mins(2), reaping.upkeep.reap_now()).await;
     assert_eq!(reaped.unwrap().unwrap().blocks, 4);

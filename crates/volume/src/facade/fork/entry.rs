@@ -368,7 +368,8 @@ fn unchanged(key: &Key, value: &store::Value) -> Assumption {
     Assumption { key: key.clone(), value: value.clone(), otherwise: FsError::SourceChanged }
 }
 
-/// Records the inode numbers of those directories of the new bucket that exist now.
+/// Sets the inode number of each directory in `targets`, which the commit created or found. Counts
+/// the created ones in `fork.directories`.
 fn note_inos(fork: &Fork, targets: &[&Target], inos: &[Ino]) {
     for (target, ino) in targets.iter().zip(inos) {
         target.set_ino(*ino, &fork.directories);
