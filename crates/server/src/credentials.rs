@@ -59,7 +59,7 @@ pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
         if error.kind() == io::ErrorKind::AlreadyExists {
             problem.remedy("it is a file: give a directory with --data-dir")
         } else {
-            problem.remedy("give a directory that this user can write with --data-dir")
+            problem.remedy("give with --data-dir a directory that this user can write")
         }
     })?;
     private::folder(path, |name| OURS.contains(&name) || name.starts_with("meta.db"))
@@ -134,7 +134,8 @@ fn kept_root(path: &Path) -> Result<Root, Problem> {
 
 /// Returns the master key from the environment or its file, or `None` if there is neither.
 ///
-/// With the old master key, if the settings have one, it also opens what that one has sealed.
+/// If the settings name an old master key, the result also decrypts secrets that the old key
+/// encrypted. Fails if there is an old key and no new one.
 pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
     let known = new_master_key(settings)?;
     let Some(path) = &settings.old_master_key_file else { return Ok(known) };
@@ -175,8 +176,8 @@ fn new_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Proble
 
 /// Returns the text of the master key in the environment or in a credential of the service manager.
 fn given_master_key() -> Result<Option<Secret>, Problem> {
-    // Without `secret`, because that would read `ASHLAR_MASTER_KEY_FILE`, which is an option with a
-    // default.
+    // Not `environment::secret`, because it would read `ASHLAR_MASTER_KEY_FILE`, which is an option
+    // with a default.
     match variable("ASHLAR_MASTER_KEY")? {
         Some(given) => Ok(Some(Secret::new(given))),
         None => credential("ASHLAR_MASTER_KEY"),
@@ -193,15 +194,15 @@ pub(crate) fn master_key_of_mount(settings: &VolumeSettings) -> Result<Option<Ma
     known_master_key(settings)
 }
 
-/// Creates a master key in its file. Fails if `users` is true, that is, if the volume has access
-/// keys already: their secrets are encrypted with another key, and a new key could not decrypt
-/// them.
+/// Creates a master key in its file. Fails if `has_users` is true, that is, if the volume has
+/// access keys already: their secrets are encrypted with another key, and a new key could not
+/// decrypt them.
 pub(crate) fn fresh_master_key(
     settings: &VolumeSettings,
-    users: bool,
+    has_users: bool,
 ) -> Result<MasterKey, Problem> {
     let path = &settings.master_key_file;
-    if users {
+    if has_users {
         let wrong = "this volume has users, and the key that encrypts their secrets is missing";
         let doing = format!("use the master key in {}", path.display());
         return Err(Problem::new(doing, wrong).remedy(
@@ -236,7 +237,8 @@ fn read_or_create(
         Problem::new(format!("store a secret in {}", path.display()), error)
             .remedy("this user must be able to read the file and to write its directory")
     };
-    // Permissions first: an open secret is closed, or refused, before it is used.
+    // Checked first: if other users can read the file, their permissions are removed, or the call
+    // fails, before the secret is used.
     private::secret(path)?;
     match fs::read_to_string(path) {
         Ok(text) => return Ok((text, false)),

@@ -103,7 +103,7 @@ async fn a_server_without_a_response_meets_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_list_with_the_same_token_again_ends() {
+async fn a_list_that_repeats_its_token_fails() {
     let body = r#"{"items": [1], "next": "a"}"#;
     let server = fixed(response(200, body), None).await;
     let api = endpoint(&format!("http://127.0.0.1:{}", server.port), None).expect("a URL");

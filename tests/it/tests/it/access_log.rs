@@ -299,7 +299,7 @@ fn the_address_is_the_one_that_a_trusted_proxy_names() {
 }
 
 #[test]
-fn the_other_format_has_one_line_for_each_request() {
+fn the_s3_format_has_one_line_for_each_request() {
     let (_folder, logged) = logged(&["--access-log-format", "s3"]);
     logged.client.put("/box", b"").expect(200);
     let agent = "evil\" 200 - \"x";

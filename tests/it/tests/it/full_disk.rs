@@ -96,7 +96,7 @@ fn put_until_full(client: &Client, name: &str, size: usize) -> usize {
 }
 
 #[track_caller]
-fn is_whole(client: &Client, name: &str, number: usize, size: usize) {
+fn check_content(client: &Client, name: &str, number: usize, size: usize) {
     let found = client.get(&format!("/box/{name}-{number}")).expect(200).body;
     assert!(found == bytes(number as u64, size), "{name}-{number} has other bytes");
 }
@@ -157,7 +157,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
         .expect("answered")
         .expect(200);
     for number in 0..count {
-        is_whole(client, "large", number, MEGABYTE);
+        check_content(client, "large", number, MEGABYTE);
     }
     // Clients that keep trying to put do not keep others from deleting.
     std::thread::scope(|scope| {
@@ -182,7 +182,7 @@ fn a_full_disk_is_emptied_through_s3_and_takes_objects_again() {
     disk.fill();
     let gateway = setup.start();
     for number in count / 2..count {
-        is_whole(&gateway.client, "large", number, MEGABYTE);
+        check_content(&gateway.client, "large", number, MEGABYTE);
         gateway.client.delete(&format!("/box/large-{number}")).expect(204);
     }
     takes_objects_again(&gateway, "more", MEGABYTE);
@@ -216,7 +216,7 @@ fn a_full_metadata_disk_is_emptied_through_s3() {
     let status = gateway.admin_page("/status");
     assert!(status.contains(r#""session": "ok""#), "{status}");
     for number in 0..count {
-        is_whole(client, "small", number, SMALL);
+        check_content(client, "small", number, SMALL);
         client.delete(&format!("/box/small-{number}")).expect(204);
     }
     // The space comes from free pages inside the database file.
