@@ -2,7 +2,8 @@
 //!
 //! A response holds a request's slot while the service still reads its body, for example of a large
 //! GET, or a memory permit if it is completely in memory. When the body is dropped, the request is
-//! recorded in metrics and the access log.
+//! recorded in metrics and the access log. For example, if a client disconnects in the middle of a
+//! GET, hyper drops the body, and the record has the bytes that were sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ pub(crate) struct RequestRecord {
 /// permission to be in flight, or a permit for memory.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPermits {
-    /// The request's slot, while the service still reads the body of the response from the stores.
+    /// The request's slot: held while the service still reads the body from the stores, and for a
+    /// body in memory that got no memory permit.
     pub(super) slot: Option<Arc<RequestSlot>>,
     /// Or else the permit for the memory of a body that is completely in memory.
     pub(crate) _memory: Option<OwnedSemaphorePermit>,

@@ -1,7 +1,7 @@
 //! The frame of all pages: head, menu, title and content.
 //!
 //! The menu has the entries that the person may use. For example, a user without administrative
-//! actions sees the buckets and the own access.
+//! actions sees only `Buckets` and `My access`.
 
 use adminapi::ApiError;
 use http::StatusCode;

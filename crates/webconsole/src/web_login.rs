@@ -183,7 +183,8 @@ fn check_method(head: &Parts) -> Result<(), ApiError> {
     Err(ApiError::bad_request("The login at an issuer has the method GET."))
 }
 
-/// Names the remedy for a ticket that does not fit into a cookie.
+/// Adds the remedy to the error `PackedPolicyTooLarge`: the ticket does not fit into a cookie.
+/// Returns other errors unchanged.
 fn too_large(error: ApiError) -> ApiError {
     if error.code != "PackedPolicyTooLarge" {
         return error;

@@ -1,4 +1,5 @@
-//! The writer: elements nest as closures, so an open element is always closed.
+//! The writer: elements nest as closures, so an open element is always closed. For example,
+//! `writer.text("Key", "a&b")` writes `<Key>a&amp;b</Key>`.
 
 use std::fmt::Write as _;
 
@@ -71,7 +72,7 @@ fn push_number(out: &mut String, number: u64) {
     out.push_str(std::str::from_utf8(&text[first..]).unwrap_or_default());
 }
 
-/// The digits of the largest number.
+/// The number of decimal digits of `u64::MAX`.
 const DIGITS_MAX: usize = 20;
 
 /// The beginning of each document.

@@ -1,4 +1,5 @@
-//! Jobs: the list, the forms that start one, and the page of a job.
+//! Jobs: the list, the forms that start one, and the page of a job. For example, "Start a check"
+//! starts a job of the kind `fsck` and shows its page.
 
 use adminapi::ApiError;
 use adminapi::page::PageQuery;
