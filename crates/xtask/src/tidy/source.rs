@@ -69,15 +69,15 @@ pub(super) fn violations(text: &str, package: &str, is_test: bool) -> Vec<Findin
                 pure: PURE.contains(&package) && !is_test,
                 env: MAY_USE_ENV.contains(&package) || is_test,
                 lazy: matches!(package, "server" | "xtask") || is_test,
-                of_http: match package {
+                forbidden_http: match package {
                     _ if is_test => &[],
                     "identity" => &CONNECTIONS,
                     _ if BELOW_VIEWS.contains(&package) => &HTTP,
                     _ => &[],
                 },
-                lone_volume: (!MAY_OPEN_VOLUME.contains(&package) && !is_test)
+                volume_open_error: (!MAY_OPEN_VOLUME.contains(&package) && !is_test)
                     .then_some("a process opens a volume with its upkeep: MaintainedVolume"),
-                unprinted: if package == "admin" && !is_test { &PRINTING } else { &[] },
+                forbidden_printing: if package == "admin" && !is_test { &PRINTING } else { &[] },
             };
             rules.walk(tokens, &mut found);
         }
@@ -97,11 +97,11 @@ struct Rules<'a> {
     /// True if lazy globals are allowed.
     lazy: bool,
     /// Names that are forbidden because they are crates of HTTP.
-    of_http: &'static [&'static str],
+    forbidden_http: &'static [&'static str],
     /// The error of a call of `Volume::open`; `None` allows it.
-    lone_volume: Option<&'static str>,
+    volume_open_error: Option<&'static str>,
     /// Names that are forbidden because they print.
-    unprinted: &'static [&'static str],
+    forbidden_printing: &'static [&'static str],
 }
 
 impl Rules<'_> {
@@ -142,10 +142,10 @@ impl Rules<'_> {
                     if let Some(package) = self.task_locals_of.filter(|_| name == "task_local") {
                         check_task_locals(package, &mut tokens, found);
                     }
-                    if self.unprinted.contains(&name.as_str()) {
+                    if self.forbidden_printing.contains(&name.as_str()) {
                         found.push((line, "admin must not print".to_owned()));
                     }
-                    if self.of_http.contains(&name.as_str()) {
+                    if self.forbidden_http.contains(&name.as_str()) {
                         found.push((line, format!("a crate below all views does not use {name}")));
                     }
                     // A type is an error in a static only. A field of this type is no global value.
@@ -180,9 +180,9 @@ impl Rules<'_> {
             found.push((line, format!("a pure crate does not use {of}::{used}")));
         }
         if !self.env && of == "std" && used == "env" {
-            found.push((line, "only server reads the environment".to_owned()));
+            found.push((line, "only server, xtask and tests read the environment".to_owned()));
         }
-        if let Some(error) = self.lone_volume.filter(|_| of == "Volume" && used == "open") {
+        if let Some(error) = self.volume_open_error.filter(|_| of == "Volume" && used == "open") {
             found.push((line, error.to_owned()));
         }
     }
