@@ -337,7 +337,7 @@ impl Files {
     }
 
     /// Returns the attributes of a node as programs see them: dirty data and pending changes
-    /// included.
+    /// included. If no handle of the node is open, also notes the attributes of a directory.
     pub(crate) async fn visible_stat(&self, node: &FoundNode) -> NodeStat {
         self.with_access_time(match self.open.get(node.ino) {
             Some(file) => file.attributes(Some(node)).await,

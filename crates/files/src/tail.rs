@@ -21,9 +21,9 @@ pub(crate) struct AppendedTail {
 }
 
 impl AppendedTail {
-    /// Returns the position at which the tail is committed, if the committed file has `found_size`
-    /// bytes: its end, or a later position if other bytes in `extents`, which the same flush
-    /// commits, end after that.
+    /// Returns the offset at which the tail is committed. It is the maximum of `found_size` (the
+    /// size of the committed file), `floor`, and the end of those `extents` of the same flush that
+    /// begin before the tail.
     pub(crate) fn place(&self, found_size: u64, extents: &FrozenExtents) -> u64 {
         let before = extents.iter().take_while(|(at, _)| *at < self.start);
         let end = before.map(|(at, bytes)| (at + bytes.len() as u64).min(self.start)).max();

@@ -488,9 +488,10 @@ impl Keeper {
         }
     }
 
-    /// Takes the program of a request for the next worker, while no worker serves. Returns true if
-    /// it is taken. Refuses the request if another one is not finished: after a worker that failed
-    /// during a handover, the program of that request starts next, and its sender waits.
+    /// While no worker serves, chooses the program of the request for the next worker and returns
+    /// true. If an earlier request is not finished, refuses this one and returns false. For
+    /// example, if a worker failed during a handover, the program of the earlier request starts
+    /// next, and its sender still waits.
     fn replace_between_workers(&mut self, request: ReplaceRequest) -> bool {
         if self.replacing.is_some() {
             request.refuse(NOT_NOW);

@@ -32,8 +32,9 @@ use crate::recent_nodes::RecentNodes;
 /// The time for which the notice of a peer waits for the locks of directories.
 const DIRECTORY_PATIENCE: Duration = Duration::from_millis(5);
 
-/// The time after which no answer is in the kernel's caches that was given before. It is shorter than
-/// the promise of the peer that waits.
+/// After this time the kernel's caches have no answer that was given before the wait. It is shorter
+/// than `session::LEASE_PROMISE`, after which the waiting peer continues without an
+/// acknowledgement.
 const EXPIRED_AFTER: Duration = Duration::from_millis(700);
 
 /// An offset that keeps the pages of a node.
@@ -147,7 +148,8 @@ impl NodeWatch for Notices {
     }
 }
 
-/// Waits until the kernel has dropped names, or all names. Returns false if it may still have one.
+/// Waits until the kernel has dropped the queued names. After [`DIRECTORY_PATIENCE`], makes it drop
+/// all names. Returns false if the kernel may still have one.
 async fn drops_names(names: Processed, notifier: &Notifier) -> bool {
     let processed = tokio::time::timeout(DIRECTORY_PATIENCE, names).await;
     // A kernel before 6.16 has no epochs. Then the peer waits until the names have expired.
