@@ -181,7 +181,7 @@ impl Writer {
                     let _ = self.write();
                 }
             }
-            // The caller of both may have given up, so a failed answer is ignored.
+            // The sender of either message may have given up, so a failed answer is ignored.
             Message::Reopen(answer) => {
                 let _ = answer.send(self.reopen());
             }

@@ -184,8 +184,8 @@ async fn delete(staging: Arc<Staging>, ids: BTreeSet<BlockId>, uncertain: BTreeS
             }
             Err(error) => {
                 staging.traffic.left_behind.add(1);
-                let again = staging.late.note(id);
-                warn!(block = %id, again, %error, "deleting a staged block failed");
+                let will_retry = staging.late.note(id);
+                warn!(block = %id, will_retry, %error, "deleting a staged block failed");
             }
         })
         .await;

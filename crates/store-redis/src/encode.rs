@@ -106,8 +106,9 @@ type Named<'a> = (&'a Key, Vec<u8>, &'a [u8]);
 #[derive(Debug)]
 pub(crate) struct EncodedBatch<'a> {
     prefix: &'a [u8],
-    /// All arguments, concatenated, and the end of each.
+    /// The arguments, concatenated.
     bytes: Vec<u8>,
+    /// The end offset of each argument in `bytes`.
     ends: Vec<usize>,
     operations: Vec<u8>,
     delivery: Delivery,
