@@ -66,7 +66,10 @@ struct Snapshot {
     counters: Vec<Cells>,
 }
 
-/// Decides plans, and commits those whose guards hold.
+/// Decides plans, and commits those whose guards hold. Returns the verdicts.
+///
+/// Fails with `Unavailable` if other processes change the records in each of [`TRIES`] tries, with
+/// `Full` if etcd has no space, and with `Unknown` if the outcome is not known.
 pub(crate) async fn commit(shared: &Shared, plans: &[Plan]) -> Result<Vec<Verdict>, StoreError> {
     // Two transactions that put the same cell would refuse each other.
     let _turn =
@@ -159,10 +162,14 @@ async fn send(shared: &Shared, txn: &Txn) -> Result<TxnAnswer, StoreError> {
     }
 }
 
-/// Finds out if a transaction was applied to which a member answered that it has no room. A member
-/// refuses such a transaction before it proposes it, or while the alarm is on. But the transaction
-/// that brings the alarm about is applied, with the same answer. It was not applied if the revision
-/// of the store, or of the feed's key, is not later than one that was `seen` before it was sent.
+/// Returns the error of a transaction to which a member answered `error`: that it has no space.
+/// Returns `error` if the transaction was certainly not applied, and otherwise an error of the kind
+/// `Unknown`.
+///
+/// A member refuses such a transaction before it proposes it, or while the alarm is on. But the
+/// transaction that raises the alarm is applied, with the same answer. A transaction was not
+/// applied if the revision of the store, or of the feed's key, is not later than one that was
+/// `seen` before it was sent.
 async fn settle_full(shared: &Shared, txn: &Txn, seen: i64, error: StoreError) -> StoreError {
     if let Ok((changed, revision)) = last_change(shared).await {
         shared.saw(revision);
@@ -332,7 +339,7 @@ impl<'a> Questions<'a> {
         false
     }
 
-    /// Asks in a transaction of its own.
+    /// Sends the questions in a transaction of their own, which writes nothing.
     async fn ask(&self, shared: &Shared) -> Result<Snapshot, StoreError> {
         let txn = Txn { compare: Vec::new(), success: self.steps(shared), failure: Vec::new() };
         let answer = shared.members.ask(TXN, &txn, DOING).await?;

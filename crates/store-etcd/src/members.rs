@@ -2,8 +2,8 @@
 //!
 //! Requests go to the *chosen* member, which is the leader if it answers. A read that the chosen
 //! member does not answer within [`HEDGE`] is also sent to the others, and the first answer counts.
-//! A commit is sent once: only if no connection could be made, or if the member says that its
-//! cluster has no leader, it is sent again, because it has not happened then.
+//! A commit is sent again only if it certainly has not happened: no connection could be made, or
+//! the member says that its cluster has no leader.
 //!
 //! For example, if the machine of the leader stops, reads go on after a second at another member,
 //! and a commit in flight has an unknown outcome after [`COMMIT_DEADLINE`].
@@ -47,7 +47,7 @@ const TRYING: Duration = Duration::from_secs(3);
 /// connection can be made.
 const UNREACHABLE: Duration = Duration::from_millis(500);
 
-/// The same, if there is one member only.
+/// As [`UNREACHABLE`], if the cluster has one member only.
 const SOLE_UNREACHABLE: Duration = Duration::from_millis(25);
 
 /// Pause before a request is sent again to members that have all failed.
@@ -66,7 +66,7 @@ const TOKEN_DEADLINE: Duration = Duration::from_secs(2);
 /// Limit of the time in which members answer the question for their state.
 const STATUS_DEADLINE: Duration = Duration::from_secs(1);
 
-/// The same, while a failed request waits for the choice of another member.
+/// As [`STATUS_DEADLINE`], while a failed request waits for the choice of another member.
 const CHOICE_DEADLINE: Duration = Duration::from_millis(300);
 
 /// Interval of the pings on a connection. Members close a connection that pings more often than
@@ -197,7 +197,8 @@ impl Members {
         answer
     }
 
-    /// Refuses the answer of a member of another cluster.
+    /// Returns the answer. Fails if it comes from a member of another cluster than the first
+    /// answer.
     pub(crate) fn check_cluster<A: Answer>(&self, answer: A) -> Result<A, Status> {
         let Some(found) = answer.header().map(|header| header.cluster_id) else {
             return Ok(answer);
@@ -268,7 +269,7 @@ impl Members {
         asked.map_err(|status| error::of(&status, doing, Effect::None))
     }
 
-    /// The same with the member's own error.
+    /// As [`Members::ask`], but returns the member's own error.
     pub(crate) async fn try_ask<Q, A>(&self, path: &'static str, message: &Q) -> Result<A, Status>
     where
         Q: Message + Clone + Send + Sync + 'static,
@@ -380,8 +381,8 @@ impl Members {
         join_all((0..self.list.len()).map(ask)).await
     }
 
-    /// Sends a question to each member that answers. Returns the first error, with the member's
-    /// URL.
+    /// Sends a question to each member, one after the other. Ignores members that do not answer.
+    /// Fails with the first other error, and the URL of its member.
     pub(crate) async fn ask_all(&self, txn: &Txn) -> Result<(), (String, Status)> {
         for (index, member) in self.list.iter().enumerate() {
             let asked = timeout(READ_DEADLINE, self.send::<_, TxnAnswer>(index, TXN, txn)).await;

@@ -2,7 +2,7 @@
 //!
 //! For example, `mysql://u:p@h1,h2:3307/ashlar?ssl-mode=VERIFY_CA&ssl-ca=/etc/ca.pem` names two
 //! hosts, whose certificates must be of that authority. If a name leads to several addresses, each
-//! of them is asked for itself, because they may be different servers.
+//! of them is asked on its own, because they may be different servers.
 //!
 //! No error contains a part of the URL, which has a password in it.
 
@@ -15,7 +15,7 @@ use store::{HostList, StoreError, StoreErrorKind};
 use tokio::net::lookup_host;
 use url::Url;
 
-/// Largest number of addresses of one name that are asked.
+/// The limit of the addresses of one name that are asked.
 const ADDRESSES_MAX: usize = 16;
 
 /// The parameter with which the operator confirms that all gateways of the volume use one node of a
@@ -61,6 +61,10 @@ pub(crate) struct Endpoint {
 }
 
 impl Address {
+    /// Parses a URL.
+    ///
+    /// Fails with `Unavailable` and the reason if the URL is malformed, has an unknown parameter or
+    /// value, names no database, or has parameters that contradict its list of hosts.
     pub(crate) fn parse(url: &str) -> Result<Address, StoreError> {
         let list = HostList::parse(url).map_err(|error| wrong(&error.to_string()))?;
         let first = list.first();

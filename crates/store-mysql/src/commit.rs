@@ -91,6 +91,9 @@ enum TryError {
 
 /// Decides the plans, in order, in one transaction, which commits those whose guards hold. Tries
 /// again after contention with other transactions.
+///
+/// Fails with `Unavailable` if the contention does not end within [`TRIES`] tries and
+/// [`RETRY_DEADLINE`], and with `Unknown` if COMMIT may have run and was not answered.
 pub(crate) async fn commit(
     pool: &ConnectionPool,
     plans: &[Plan],

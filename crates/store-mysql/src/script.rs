@@ -178,7 +178,7 @@ async fn exchange(
     Ok(())
 }
 
-/// Writes bytes as a hexadecimal literal.
+/// Appends bytes as a hexadecimal literal.
 pub(crate) fn push_bytes(text: &mut String, bytes: &[u8]) {
     text.reserve(2 * bytes.len() + 3);
     text.push_str("x'");
@@ -190,10 +190,10 @@ pub(crate) fn push_bytes(text: &mut String, bytes: &[u8]) {
     text.push('\'');
 }
 
-/// Writes any other text. The text is not quoted, so it must not come from a client.
-pub(crate) fn push(text: &mut String, what: impl std::fmt::Display) {
+/// Appends any other text. The text is not quoted, so it must not come from a client.
+pub(crate) fn push(text: &mut String, value: impl std::fmt::Display) {
     // Writing to a string does not fail.
-    let _ = write!(text, "{what}");
+    let _ = write!(text, "{value}");
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use crate::connect::{Connector, Idle, close_gracefully};
 use crate::error::{closed, unavailable};
 
-/// How long a call waits for a connection.
+/// The limit of the time that a call waits for a connection.
 const PERMIT_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A connection that was idle for this long is tested before a call uses it, since the server may
@@ -41,10 +41,13 @@ pub(crate) struct Connections {
     size: u32,
 }
 
+/// A connection that no call uses.
 #[derive(Debug)]
 struct Resting {
     connection: PgConnection,
+    /// The generation of the connection, as in [`Lent::broke`].
     age: u64,
+    /// The time at which the last call returned the connection.
     since: Instant,
 }
 
@@ -102,8 +105,9 @@ impl Connections {
     }
 
     /// Waits until fewer calls than the pool has connections are in progress, then returns a
-    /// connection that works. Fails with `Unavailable` after two seconds, or if the server cannot
-    /// be reached.
+    /// connection that works. Fails with `Unavailable` if all connections stay busy for
+    /// [`PERMIT_DEADLINE`], or if the pool is closed; otherwise with the error of
+    /// [`Connector::connect`].
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, StoreError> {
         let late = |_| {
             let size = self.size;

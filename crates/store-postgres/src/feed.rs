@@ -124,14 +124,19 @@ fn read_position(position: &Position) -> Option<(String, Seen)> {
     Some((identity, Seen::parse(seen)?))
 }
 
-/// The answer of the statement that reads the feed: the present position, and the entries after the
-/// reader's one.
+/// The answer of the statement that reads the feed.
 struct FeedState {
+    /// The identity of the store.
     identity: String,
+    /// The snapshot of the statement.
     now: Seen,
+    /// The number of the newest transaction that has an entry, or that was trimmed.
     newest: Option<u64>,
+    /// True if the entries have more than [`ANSWER_BYTES_MAX`] bytes.
     too_much: bool,
+    /// The entries after the position of the reader, concatenated.
     entries: Option<Bytes>,
+    /// True if entries after the position of the reader were trimmed.
     gap: bool,
 }
 
@@ -152,6 +157,11 @@ impl FeedState {
     }
 }
 
+/// Returns the entries after the position `since`, or a gap. Without a position it returns the
+/// present position.
+///
+/// Fails with `Malformed` if `since` is not a position of this engine, and with the error of the
+/// statement.
 pub(crate) async fn changes(
     connections: &Connections,
     since: Option<&Position>,
@@ -183,7 +193,7 @@ pub(crate) async fn trim(connections: &Connections) {
     // The statement is idempotent, so it may be repeated after a broken connection.
     let trimmed = fetch(connections, "trimming the change feed", || sqlx::query(TRIM).bind(kept));
     if let Err(error) = trimmed.await {
-        tracing::debug!(%error, "the change feed stays long until the next time");
+        tracing::debug!(%error, "cannot trim the change feed; it stays long until the next trim");
         return;
     }
     let reused = fetch(connections, "clearing the change feed", || sqlx::query(CLEAR));

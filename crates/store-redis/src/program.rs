@@ -97,7 +97,7 @@ impl<'a> Program<'a> {
         program
     }
 
-    /// Adds keys of one container, of which the script fetches the same part.
+    /// Adds a group: keys of one container that the script fetches with one command.
     fn group(&mut self, group: &[(Fetch, &'a [u8], &'a Key)]) {
         let Some((fetch, container, _)) = group.first() else { return };
         let container = self.container(container);

@@ -83,7 +83,8 @@ fn piece(plan: &Plan) -> Bytes {
 /// Decodes the entries of all batches since a position of the feed, in order. `next` becomes the
 /// position for the reader's next call.
 ///
-/// # Errors [`StoreErrorKind::Corrupt`] if an entry is not a sequence of encoded keys.
+/// # Errors
+/// [`StoreErrorKind::Corrupt`] if an entry is not a sequence of encoded keys.
 pub fn decode(
     entries: impl IntoIterator<Item = Bytes>,
     next: Position,

@@ -260,7 +260,7 @@ pub async fn a_follow_returns_at_most_the_requested_bytes(store: &dyn MetaStore)
     }
 }
 
-/// The same for ranges, alone and with other questions.
+/// As [`a_follow_returns_at_most_the_requested_bytes`], for ranges, alone and with other questions.
 pub async fn ranges_cut_targets_to_the_requested_bytes(store: &dyn MetaStore) {
     let targets = plant_targets(store).await;
     for most in BOUNDS {
