@@ -7,10 +7,11 @@
 //! and a survey, which finds the candidates that other gateways or earlier processes have left. Each
 //! runs in a task of its own, so that a long compaction does not delay bodies in records.
 //!
-//! All share the [step]: it copies the bytes of a [batch] into one new block, compares them with the
-//! bytes that were read, puts the block, and lets each file name the copy by a plan of its own.
-//! For example, a step takes five sparse packs from the queue, copies 6 MiB of live bytes, and
-//! changes the inodes of 80 files. The reaper deletes the old packs when their readers have ended.
+//! All share the [step]: it copies the bytes of a [batch] into one new block, compares them with
+//! the bytes that were read, puts the block, and makes each file reference the copy by a plan of
+//! its own. For example, a step takes five sparse packs from the queue, copies 6 MiB of live bytes,
+//! and changes the inodes of 80 files. The reaper deletes the old packs when their readers have
+//! ended.
 //!
 //! **Invariant.** At every instant a file references the old bytes or their copy in a durable
 //! block, and both are the same. The bytes are verified by the old block's checksums when they are
@@ -54,7 +55,7 @@ pub use step::{Moves, RelocationStep};
 /// The delay of the first survey after the start.
 pub const SURVEY_DELAY: Duration = Duration::from_mins(1);
 
-/// The interval of surveys: looks at the records of all candidates.
+/// The interval of surveys. A survey reads the records of all candidates.
 const SURVEY_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The limit of bytes of blocks that the relocator reads and writes per second, averaged over a
@@ -86,7 +87,8 @@ impl Upkeep {
     /// record into a block.
     ///
     /// # Errors
-    /// If a store cannot be reached. Bodies that were destaged before stay destaged.
+    /// Fails if a store cannot be reached, or if the volume is closed meanwhile. Bodies that were
+    /// destaged before stay destaged.
     pub async fn destage_now(&self) -> Result<Moves, VolumeError> {
         let (mut all, until) = (Moves::default(), Instant::now());
         while let Some(own) = self.destage_some(until).await? {
@@ -100,7 +102,8 @@ impl Upkeep {
     /// less than half is live into a new pack. The reaper removes the old packs afterwards.
     ///
     /// # Errors
-    /// If a store cannot be reached. Packs that were rewritten before stay rewritten.
+    /// Fails if a store cannot be reached, or if the volume is closed meanwhile. Packs that were
+    /// rewritten before stay rewritten.
     pub async fn repack_now(&self) -> Result<Moves, VolumeError> {
         let mut all = self.survey_all(Policy::Repack).await?;
         for _ in 0..REPACK_ROUNDS_MAX {
@@ -127,7 +130,8 @@ impl Upkeep {
     /// have mostly hidden. The reaper removes the old blocks afterwards.
     ///
     /// # Errors
-    /// If a store cannot be reached. Bytes that were moved before stay moved.
+    /// Fails if a store cannot be reached, or if the volume is closed meanwhile. Bytes that were
+    /// moved before stay moved.
     pub async fn compact_now(&self) -> Result<Moves, VolumeError> {
         let mut all = Moves::default();
         for _ in 0..COMPACT_ROUNDS_MAX {
@@ -286,11 +290,11 @@ async fn wait(upkeep: &Upkeep, time: Duration) {
 
 /// Moves the content of a policy's candidates when they are due, and surveys all records, until the
 /// volume is closed.
-pub(crate) async fn run_relocator(volume: Weak<Upkeep>, policy: Policy) {
+pub(crate) async fn run_relocator(upkeep: Weak<Upkeep>, policy: Policy) {
     let began = Instant::now();
     let mut survey = Survey { due: began + SURVEY_DELAY, began, resume: None };
     loop {
-        let Some(alive) = volume.upgrade() else { return };
+        let Some(alive) = upkeep.upgrade() else { return };
         let closing = alive.session.closing().clone();
         let (due, earlier) = (alive.next_due(policy), alive.earlier(policy));
         drop(alive);
@@ -300,7 +304,7 @@ pub(crate) async fn run_relocator(volume: Weak<Upkeep>, policy: Policy) {
             // Bodies come in the order in which they are due, so only the first one ends the wait.
             () = earlier.notified(), if due.is_none() || policy != Policy::Destage => continue,
         }
-        let Some(alive) = volume.upgrade() else { return };
+        let Some(alive) = upkeep.upgrade() else { return };
         if closing.is_cancelled() || alive.session.is_fenced() {
             return;
         }

@@ -47,8 +47,8 @@ const PAGES_PER_PLAN: usize = 256;
 /// The most orphans (lists of hidden blocks) of one file that one plan processes.
 const ORPHANS_PER_PLAN: usize = 64;
 
-/// The most times that a pass reads an owner again because the owner was written to before the plan
-/// was committed.
+/// The most times that a pass reads owners of one group again because they were written to before
+/// their plans were committed.
 const RELOADS_MAX: u32 = 16;
 
 /// The blocks that are listed as hidden in a file, and those of them that the file still
@@ -146,8 +146,9 @@ impl Upkeep {
                 if changed.is_empty() || reloads == RELOADS_MAX {
                     continue;
                 }
-                // These owners were written to in between. They are read again, but no reader has
-                // to be awaited again: the first look was before the epoch moved on.
+                // These owners were written to in between. They are read again, but the pass need
+                // not wait for readers again: the references were first read before the epoch was
+                // incremented.
                 reloads += 1;
                 let inos: Vec<Ino> = changed.iter().map(|owner| owner.ino).collect();
                 for Owner { ino, still, steps, .. } in changed {
@@ -257,9 +258,9 @@ impl Upkeep {
         &self,
         mut owners: Vec<Owner>,
     ) -> Result<(u64, Vec<Owner>, Vec<Owner>), VolumeError> {
-        let room = self.session.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
+        let capacity = self.session.limits().plan_items.saturating_sub(16) / ITEMS_PER_BLOCK;
         let steps: Vec<Vec<HiddenStep>> =
-            owners.iter_mut().map(|owner| owner.next_steps(room.max(1))).collect();
+            owners.iter_mut().map(|owner| owner.next_steps(capacity.max(1))).collect();
         let blocks: Vec<Vec<HiddenBlock>> = steps.iter().map(|steps| blocks_of(steps)).collect();
         let (mut references, mut plans) = (Vec::new(), Vec::new());
         for (owner, blocks) in owners.iter().zip(&blocks) {
@@ -389,12 +390,12 @@ impl Owner {
 /// each: the blocks first, then the pages.
 fn steps(dead: &Dead, plan_items: usize) -> Vec<HiddenStep> {
     let Orphan::Hidden { owner, blocks, pages } = &dead.orphan else { return Vec::new() };
-    let room = (plan_items.saturating_sub(16) / ITEMS_PER_BLOCK).max(1);
+    let capacity = (plan_items.saturating_sub(16) / ITEMS_PER_BLOCK).max(1);
     let (mut blocks, mut pages) = (blocks.as_slice(), pages.as_slice());
     let (mut steps, mut before) = (Vec::new(), dead.value.clone());
     loop {
-        let (these, later) = blocks.split_at(BLOCKS_PER_PLAN.min(room).min(blocks.len()));
-        let most = if later.is_empty() { room - these.len() } else { 0 };
+        let (these, later) = blocks.split_at(BLOCKS_PER_PLAN.min(capacity).min(blocks.len()));
+        let most = if later.is_empty() { capacity - these.len() } else { 0 };
         let (replaced, others) = pages.split_at(PAGES_PER_PLAN.min(most).min(pages.len()));
         (blocks, pages) = (later, others);
         let done = blocks.is_empty() && pages.is_empty();

@@ -2,8 +2,8 @@
 //! copied or forked by reference.
 //!
 //! All owners whose content maps are in their records move together, so that the copy is shared as
-//! the origin was. For example, a fork shares a block of 16 MiB with its origin, and both name the
-//! one new block afterwards. An owner with a content map in pages moves by itself; see
+//! the origin was. For example, a fork shares a block of 16 MiB with its origin, and both reference
+//! the one new block afterwards. An owner with a content map in pages moves by itself; see
 //! [`super`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::relocate::packs::{OWNERS_MAX, PackOwner, Source};
 use crate::relocate::protect::protection;
 use crate::upkeep::Upkeep;
 
-/// Owners that one step reads.
+/// The most owners that one step reads.
 const OWNERS_AT_ONCE: u32 = 1_024;
 const _: () = assert!(OWNERS_AT_ONCE <= OWNERS_MAX);
 
@@ -105,7 +105,7 @@ impl Upkeep {
 
 impl Gathered {
     /// Adds the live bytes of a block. Returns false if they do not fit, or if an owner is already
-    /// here with an older record. A single block always fits.
+    /// in the batch with an older record. A single block always fits.
     fn add(&mut self, source: Source, pack_bytes: u32) -> bool {
         let bytes = self.bytes.saturating_add(source.bytes);
         let owners = self.batch.owners.len() + source.owners.len();
