@@ -119,9 +119,9 @@ impl Admin {
     /// Creates a further key of the user `parent`.
     ///
     /// # Errors
-    /// [`AdminError::Name`], [`AdminError::UserExists`], [`AdminError::NoSuchUser`] and
-    /// [`AdminError::NotUser`] for the parent, [`AdminError::TooMany`], and if the store refuses the
-    /// change.
+    /// [`AdminError::Name`] for a wrong name, secret or description, [`AdminError::UserExists`] if
+    /// the name is taken, [`AdminError::NoSuchUser`] and [`AdminError::NotUser`] for the parent,
+    /// [`AdminError::TooMany`], [`AdminError::Random`], and if the store refuses the change.
     pub async fn add_key(
         &self,
         parent: &str,
@@ -170,7 +170,8 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::NoSuchUser`], also for a token, [`AdminError::Name`] for a secret that
-    /// [`check_secret`] refuses, [`AdminError::Changed`], and if the store refuses the change.
+    /// [`check_secret`] refuses, [`AdminError::Changed`], [`AdminError::Random`], and if the store
+    /// refuses the change.
     pub async fn set_secret(
         &self,
         access_key: &str,
@@ -200,11 +201,12 @@ impl Admin {
     }
 
     /// Creates a key with a random name and a random secret in place of a user's own access key or
-    /// of a further key. The new key has the expiry of the old one. The old key is accepted for `old_expires_in` from now, or until its earlier
-    /// expiry.
+    /// of a further key. The new key has the expiry of the old one. The old key is accepted for
+    /// `old_expires_in` from now, or until its earlier expiry.
     ///
     /// # Errors
-    /// [`AdminError::NoSuchUser`], [`AdminError::TooMany`], and if the store refuses the change.
+    /// [`AdminError::NoSuchUser`], also for a token, [`AdminError::TooMany`],
+    /// [`AdminError::Random`], and if the store refuses the change.
     pub async fn rotate_key(
         &self,
         access_key: &str,
@@ -235,8 +237,8 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::Name`] for the actions and the description, [`AdminError::NoSuchUser`] and
-    /// [`AdminError::NotUser`] for the parent, [`AdminError::TooMany`], and if the store refuses the
-    /// change.
+    /// [`AdminError::NotUser`] for the parent, [`AdminError::TooMany`], [`AdminError::Random`], and
+    /// if the store refuses the change.
     pub async fn add_token(
         &self,
         new: &NewToken<'_>,
@@ -282,7 +284,7 @@ impl Admin {
     }
 }
 
-/// Checks a description: at most 256 bytes without control characters.
+/// Checks a description: at most [`DESCRIPTION_BYTES_MAX`] bytes without control characters.
 fn check_description(text: &str) -> Result<(), NameError> {
     if text.len() > DESCRIPTION_BYTES_MAX || text.chars().any(char::is_control) {
         let limit = DESCRIPTION_BYTES_MAX;

@@ -99,10 +99,11 @@ fn with_key(
 }
 
 /// Adds a new key in place of an old one, and gives the old one an expiry. An earlier expiry of the
-/// old key remains. The new key has the parent, the description and the kind of the old one, or the
-/// old key itself as its parent if that is a user.
+/// old key remains. The new key has the parent, the description, the kind and the expiry of the old
+/// one. If the old key is a user, it is the parent of the new one.
 ///
-/// Fails with `NoSuchUser`, `UserExists` if the new name is taken, and `TooMany`.
+/// Fails with `NoSuchUser` if the old key or its parent does not exist, with `UserExists` if the
+/// new name is taken, and with `TooMany` if the parent has the maximum number of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct RotateKey<'a> {
     /// The name of the old key.

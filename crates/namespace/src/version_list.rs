@@ -58,8 +58,10 @@ pub struct VersionsPage {
     pub versions: Vec<ListedVersion>,
 }
 
-/// Lists noncurrent versions. One round trip. If the page starts after a version, one more, because
-/// that version may be the current one.
+/// Lists noncurrent versions. It takes one round trip, and one more if the page starts after a
+/// version, because that version may be the current one.
+///
+/// Fails with `NoSuchBucket`.
 #[derive(Clone, Debug)]
 pub struct ReadVersions<'a> {
     /// The bucket to list.
@@ -135,8 +137,8 @@ impl Planner for ReadVersions<'_> {
 }
 
 impl ReadVersions<'_> {
-    /// The first record key of the page. `current` is the current version of the key in which the
-    /// page starts.
+    /// Returns the first record key of the page. `current` is the current version of the key in
+    /// which the page starts.
     fn start(
         &self,
         view: &mut View<'_>,
@@ -169,7 +171,8 @@ impl ReadVersions<'_> {
         Ok(after(&key::version(bucket, object, id)))
     }
 
-    /// The current version of the key in which the page starts, if it starts after a version.
+    /// Returns the current version of the key in which the page starts. Returns `None` if the page
+    /// does not start after a version, or lists a trash.
     fn current(&self, view: &mut View<'_>) -> Result<Option<VersionRef>, Halt> {
         let (VersionsFrom::Version(object, _), NoncurrentKind::Versions) = (self.from, self.kind)
         else {

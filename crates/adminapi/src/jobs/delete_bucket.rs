@@ -1,9 +1,12 @@
 //! The job `delete-bucket`: deletes a bucket with its objects, versions, uploads and trash.
 //!
 //! Each deletion is a request of S3 in the name of the user who started the job. So an object lock
-//! keeps its object, and the bucket with it. Objects that other clients create meanwhile are deleted,
-//! too, until the bucket is gone. A new bucket of the same name is another bucket: the job names the
-//! inode number in each request, and stops at `NoSuchBucket`.
+//! keeps its object, and the bucket with it. Objects that other clients create meanwhile are
+//! deleted, too, until the bucket is gone. A new bucket of the same name is another bucket: the job
+//! names the inode number in each request, and stops at `NoSuchBucket`.
+//!
+//! For example, if a legal hold protects one version, the job deletes all others and fails with the
+//! key of this version.
 
 use std::sync::Arc;
 
@@ -43,13 +46,18 @@ pub(crate) struct BucketDeletion {
 }
 
 impl BucketDeletion {
-    /// Returns a request on the bucket, with one parameter without a value.
+    /// Returns a request on the bucket, with `parameter` in the query if it is given. The parameter
+    /// has no value.
     fn call<'a>(&'a self, method: Method, parameter: Option<&'a str>) -> S3Call<'a> {
         let call = S3Call::on_bucket(method, &self.bucket, parameter);
         S3Call { expected: Some(self.expected), ..call }
     }
 }
 
+/// Deletes the content of the bucket, and then the bucket, in at most [`ATTEMPTS_MAX`] attempts.
+///
+/// Fails with a sentence if a request is refused, or if other clients create objects in the bucket
+/// during each attempt.
 pub(super) async fn run(
     parts: &JobParts,
     work: &BucketDeletion,

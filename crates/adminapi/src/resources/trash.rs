@@ -67,7 +67,8 @@ impl AdminApi {
     /// Returns the setting of the trash of a bucket.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:GetBucketTrash` on the bucket, `NoSuchBucket`.
+    /// `InvalidBucketName`, `AccessDenied` without `admin:GetBucketTrash` on the bucket,
+    /// `NoSuchBucket`.
     pub async fn trash(&self, actor: &Actor<'_>, bucket: &str) -> Result<TrashJson, ApiError> {
         actor.require_on(AdminAction::GetBucketTrash, &BucketName::parse(bucket)?)?;
         Ok(TrashJson { days: self.admin.trash_days(bucket).await? })
@@ -76,8 +77,9 @@ impl AdminApi {
     /// Gives a bucket a trash, changes its days, or removes it. A trash that is not empty stays.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:SetBucketTrash` on the bucket, `NoSuchBucket`, `InvalidState`,
-    /// `Changed`.
+    /// `InvalidBucketName`, `AccessDenied` without `admin:SetBucketTrash` on the bucket,
+    /// `BadRequest` for 0 days, `NoSuchBucket`, `InvalidState` if the bucket keeps versions or the
+    /// removed trash is not empty, `Changed`.
     pub async fn put_trash(
         &self,
         actor: &Actor<'_>,
@@ -104,8 +106,8 @@ impl AdminApi {
     /// Returns a page of the items in the trash of a bucket: by key, the newest item of a key first.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:GetBucketTrash` on the bucket, `NoSuchBucket`, `InvalidState`
-    /// without a trash, `BadRequest` for a wrong page.
+    /// `InvalidBucketName`, `AccessDenied` without `admin:GetBucketTrash` on the bucket,
+    /// `NoSuchBucket`, `InvalidState` without a trash, `BadRequest` for a wrong page.
     pub async fn trash_items(
         &self,
         actor: &Actor<'_>,
@@ -131,8 +133,9 @@ impl AdminApi {
     /// Restores objects of a bucket from its trash.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:RestoreTrash` on the bucket, `NoSuchBucket`, `NotInTrash`,
-    /// `InvalidState` without a trash, `BadRequest`.
+    /// `InvalidBucketName`, `AccessDenied` without `admin:RestoreTrash` on the bucket,
+    /// `NoSuchBucket`, `NotInTrash`, `InvalidState` without a trash, `BadRequest` without a key or
+    /// a prefix, or for a wrong id.
     pub async fn restore_trash(
         &self,
         actor: &Actor<'_>,
@@ -159,8 +162,9 @@ impl AdminApi {
     /// Removes the items of keys with a prefix from the trash of a bucket permanently.
     ///
     /// # Errors
-    /// `AccessDenied` without `admin:EmptyTrash` on the bucket, `NoSuchBucket`, `InvalidState`
-    /// without a trash, `BadRequest` without a prefix; an empty one removes all items.
+    /// `InvalidBucketName`, `AccessDenied` without `admin:EmptyTrash` on the bucket,
+    /// `NoSuchBucket`, `InvalidState` without a trash, `BadRequest` without a prefix; an empty one
+    /// removes all items.
     pub async fn empty_trash(
         &self,
         actor: &Actor<'_>,
