@@ -121,8 +121,9 @@ impl Volume {
     /// and the condition holds at the commit.
     ///
     /// # Errors
-    /// [`FsError::OtherObject`] if the key has another object than the expected one; the errors of
-    /// the condition.
+    /// [`FsError::OtherObject`] if the key has another object than the expected one;
+    /// [`FsError::PreconditionFailed`] if the condition does not hold, and [`FsError::NoSuchKey`]
+    /// if there is a condition and no object; [`FsError::NoSuchBucket`].
     pub async fn delete_expected(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -145,6 +146,10 @@ impl Volume {
     /// Removes one version of a key, or a delete marker, for good. If it was the current version or
     /// the newest delete marker, the next older version becomes the current one.
     /// `bypasses_governance` is true if a retention in governance mode does not keep the version.
+    ///
+    /// # Errors
+    /// [`FsError::Locked`] if a retention or a legal hold keeps the version;
+    /// [`FsError::NoSuchVersion`] if the key is bound to a directory; [`FsError::NoSuchBucket`].
     pub async fn delete_version(
         &self,
         bucket: impl Into<NamedBucket<'_>>,
@@ -160,10 +165,10 @@ impl Volume {
     /// holds.
     ///
     /// # Errors
-    /// [`FsError::OtherObject`] if the version is another object than the expected one, which can
-    /// happen with the version `null`, or if its tags or its lock have changed;
-    /// [`FsError::PreconditionFailed`]; and the errors of a lookup if there is a condition and no
-    /// object.
+    /// As [`Volume::delete_version`]; [`FsError::OtherObject`] if the version is another object
+    /// than the expected one, which can happen with the version `null`, or if its tags or its lock
+    /// have changed; [`FsError::PreconditionFailed`]; and the errors of a lookup if there is a
+    /// condition and no object.
     pub async fn delete_expected_version(
         &self,
         bucket: impl Into<NamedBucket<'_>>,

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{MaintainedVolume, lookup, make_bucket, open, publish};
 use crate::{BucketChange, FsError, Volume, VolumeError};
 
-/// How long a gateway needs at most until it knows that there is another one.
+/// The maximum time until a gateway knows of another one.
 const PEERS_KNOWN: Duration = Duration::from_secs(3);
 
 async fn world() -> (Arc<Faulty>, MaintainedVolume, MaintainedVolume, Ino) {
@@ -31,8 +31,8 @@ fn dentry(bucket: Ino, name: &str) -> store::Key {
     key::dentry(bucket, Path::new(b"b", name.as_bytes()).sort_key().as_bytes())
 }
 
-/// Another writer that changes `name` before each commit that depends on it. Two other objects have
-/// to be there, whose names it takes in turn.
+/// Adds another writer, which changes `name` before each commit that depends on it. Each change
+/// binds `name` to the inode of one of two other objects, in turn. Both must exist.
 async fn rival(store: &Faulty, bucket: Ino, name: &str, [a, b]: [&str; 2]) {
     let key = dentry(bucket, name);
     let as_of = async |name: &str| {
