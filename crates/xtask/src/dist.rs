@@ -279,7 +279,7 @@ impl Toolchain {
         own.or_else(named).or_else(any)
     }
 
-    /// The error text for a machine without [`MERGER`].
+    /// Returns the error text for a machine without [`MERGER`].
     fn lacks_merger(&self) -> String {
         let llvm = self.llvm;
         format!(

@@ -53,7 +53,7 @@ pub(crate) enum Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// The value of `--blocks`. The folder of [`Blocks::Folder`] is below `folder`.
+    /// Returns the value of `--blocks`. The folder of [`Blocks::Folder`] is below `folder`.
     pub(crate) fn url(self, folder: &Path) -> String {
         match self {
             Self::Folder => format!("file:{}", folder.join("blocks").display()),
@@ -162,7 +162,7 @@ impl Server {
         })
     }
 
-    /// The address and credentials with which a load uses one of the server's buckets.
+    /// Returns the address and credentials with which a load uses one of the server's buckets.
     pub(crate) fn target(&self, bucket: &str) -> TargetBucket {
         TargetBucket {
             endpoint: self.endpoint.clone(),

@@ -61,7 +61,7 @@ enum Mark {
 impl Mark {
     const ALL: [Self; 5] = [Self::Headless, Self::Opener, Self::Whoever, Self::Nobody, Self::Tell];
 
-    /// The mark as errors and the table call it.
+    /// Returns the name of the mark in errors and in the table.
     fn name(self) -> &'static str {
         match self {
             Self::Headless => "what is/was/it",
@@ -72,7 +72,7 @@ impl Mark {
         }
     }
 
-    /// The most of them in 10,000 words, or in 10,000 sentences for [`Mark::Opener`].
+    /// Returns the most of them in 10,000 words, or in 10,000 sentences for [`Mark::Opener`].
     fn limit(self) -> usize {
         match self {
             Self::Headless => 3,
@@ -82,7 +82,8 @@ impl Mark {
         }
     }
 
-    /// The mark that a word is by itself, in lower case.
+    /// Returns the mark of a single word, which is in lower case; `None` if it is no mark by
+    /// itself.
     fn of_word(word: &str) -> Option<Self> {
         match word {
             "whoever" | "whatever" | "whichever" | "whomever" => Some(Self::Whoever),
@@ -182,7 +183,7 @@ impl Prose {
         })
     }
 
-    /// The counts of all units as a table. A `!` marks a count beyond its limit.
+    /// Returns the counts of all units as a table. A `!` marks a count beyond its limit.
     pub(super) fn table(&self) -> String {
         let mut table = format!("{:<36}{:>7}{:>7}", "unit", "words", "sent.");
         for mark in Mark::ALL {
@@ -249,13 +250,13 @@ impl Counts {
         self.marks.get(&mark).map_or(0, Vec::len)
     }
 
-    /// The most marks of a kind that the unit may have.
+    /// Returns the most marks of a kind that the unit may have.
     fn allowed(&self, mark: Mark) -> usize {
         let size = if mark == Mark::Opener { self.sentences } else { self.words };
         (mark.limit() * size).div_ceil(PER)
     }
 
-    /// The fewest examples that the unit may have.
+    /// Returns the fewest examples that the unit may have.
     fn required_examples(&self) -> usize {
         let floor = usize::from(self.words > NEEDS_EXAMPLE);
         (EXAMPLES * self.words / PER).max(floor)
@@ -282,7 +283,7 @@ impl Counts {
     }
 }
 
-/// The words of a text.
+/// Returns the words of a text.
 fn words(text: &str) -> Vec<Word<'_>> {
     let mut found = Vec::new();
     let is_letter = |letter: char| letter.is_ascii_alphabetic() || letter == '\'';
@@ -319,7 +320,7 @@ fn sentences<'a>(words: &'a [Word<'a>], text: &str) -> Vec<Sentence<'a>> {
     found
 }
 
-/// True if the text between two words ends a sentence.
+/// Returns true if the text between two words ends a sentence.
 fn ends_sentence(gap: &str) -> bool {
     gap.find(['.', '!', '?', ':']).is_some_and(|at| gap[at..].contains(char::is_whitespace))
 }

@@ -25,11 +25,11 @@ pub(super) const CLONE: &str = "git clone";
 pub(super) const COPY: &str = "copy of a tree";
 pub(super) const REMOVE: &str = "rm -r of a tree";
 
-/// The target ratio of unpacking to s3fs-fuse.
+/// The target ratio of the rate of unpacking to that of s3fs-fuse.
 const UNPACK_TIMES: Wanted = Wanted { must: 20.0, goal: 50.0 };
 /// The target rate of unpacking, in files a second.
 const UNPACK_FILES: Wanted = Wanted { must: 1_500.0, goal: 4_000.0 };
-/// The target ratios to a local folder.
+/// The target ratio of the rates of clones, copies and removals to those of a local folder.
 const LOCAL: Wanted = Wanted { must: 0.25, goal: 0.5 };
 
 /// The steps with a tree, in their order.
