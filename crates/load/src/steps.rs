@@ -30,59 +30,27 @@ pub(crate) struct Job {
 
 pub(crate) enum Work {
     /// Writes new objects until the time is over.
-    Put {
-        payload: Payload,
-        round: u32,
-    },
+    Put { payload: Payload, round: u32 },
     /// Writes each of these objects once, each by one of the clients.
-    Fill {
-        payload: Payload,
-        keys: Vec<String>,
-        next: AtomicUsize,
-    },
+    Fill { payload: Payload, keys: Vec<String>, next: AtomicUsize },
     /// Reads these objects in random order.
-    Get {
-        bytes: u64,
-        keys: Vec<String>,
-    },
+    Get { bytes: u64, keys: Vec<String> },
     /// Reads each of these objects once, and compares them with `content` if it is given.
-    GetOnce {
-        bytes: u64,
-        keys: Vec<String>,
-        next: AtomicUsize,
-        content: Option<Bytes>,
-    },
-    Head {
-        bytes: u64,
-        keys: Vec<String>,
-    },
-    List {
-        prefix: String,
-        count: usize,
-    },
-    Delete {
-        keys: Vec<String>,
-        next: AtomicUsize,
-    },
-    DeleteBatches {
-        batches: Vec<DeleteBatch>,
-        next: AtomicUsize,
-    },
-    Mixed {
-        bytes: u64,
-        payload: Payload,
-        objects: Mutex<Vec<ClientObjects>>,
-    },
-    Multipart {
-        bytes: u64,
-        parts: Vec<Payload>,
-        round: u32,
-    },
-    Range {
-        bytes: u64,
-        range: u64,
-        keys: Vec<String>,
-    },
+    GetOnce { bytes: u64, keys: Vec<String>, next: AtomicUsize, content: Option<Bytes> },
+    /// Reads the headers of these objects in random order.
+    Head { bytes: u64, keys: Vec<String> },
+    /// Lists all keys with this prefix, of which there are `count`.
+    List { prefix: String, count: usize },
+    /// Deletes each of these objects once.
+    Delete { keys: Vec<String>, next: AtomicUsize },
+    /// Sends each of these batches of deletions once.
+    DeleteBatches { batches: Vec<DeleteBatch>, next: AtomicUsize },
+    /// Reads, writes and deletes objects, of which each client has its own.
+    Mixed { bytes: u64, payload: Payload, objects: Mutex<Vec<ClientObjects>> },
+    /// Writes new objects in parts until the time is over.
+    Multipart { bytes: u64, parts: Vec<Payload>, round: u32 },
+    /// Reads a range at a random position of one of these objects.
+    Range { bytes: u64, range: u64, keys: Vec<String> },
 }
 
 /// The objects of one client of the mixed load: the numbers of those that exist, and the number of
@@ -116,8 +84,9 @@ pub(crate) struct Stepper {
     /// The number of steps that this client has begun, successful or not. It also numbers the
     /// objects that the client writes.
     pub(crate) tried: u64,
-    /// The continuation token of the current listing, and the number of keys so far.
+    /// The continuation token of the current listing; `None` before its first page.
     page: Option<String>,
+    /// The number of keys that the current listing has returned so far.
     listed: usize,
     pub(crate) objects: ClientObjects,
 }

@@ -21,7 +21,7 @@ const MIXED_OBJECTS: usize = 32;
 /// The number of large objects for range reads.
 const RANGED_OBJECTS: usize = 2;
 
-/// The smallest part that S3 accepts in bytes, except for the last part.
+/// The minimum size of a part in bytes that S3 accepts. The last part may be smaller.
 pub(crate) const PART_BYTES_MIN: u64 = 5 << 20;
 
 /// The operation of a workload.

@@ -1,7 +1,7 @@
 //! The JSON documents of the protocol, with the names of MinIO.
 //!
-//! Fields that Ashlar does not know are left out, or have the value by which MinIO says so. For
-//! example, the list of drives of a server is absent.
+//! Fields that Ashlar does not know are left out, or have the value with which MinIO marks an
+//! absent one. For example, the list of drives of a server is absent.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ pub(crate) struct AddKeyBody {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) description: String,
-    /// The description of older clients.
+    /// The description, in requests of older clients.
     #[serde(default)]
     pub(crate) comment: String,
     pub(crate) expiration: Option<String>,
@@ -229,7 +229,7 @@ pub(crate) struct PolicyMapping {
 /// The body of `set-bucket-quota`, and the answer of `get-bucket-quota`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 pub(crate) struct QuotaDocument {
-    /// The limit of bytes of older clients.
+    /// The limit of bytes, in requests of older clients.
     #[serde(default)]
     pub(crate) quota: u64,
     /// The limit of bytes; 0 for none.
@@ -255,7 +255,7 @@ pub(crate) struct ServerDocument<'a> {
     pub(crate) servers: [ServerProperties<'a>; 1],
 }
 
-/// A number of things.
+/// The number of buckets or of objects.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Count {
     pub(crate) count: u64,

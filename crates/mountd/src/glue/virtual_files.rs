@@ -17,9 +17,11 @@ use super::answer::{Answer, sized};
 use super::{ACCESS_MODE, Call, THIS, errno};
 use crate::stats::{FILE_NAME, FOLDER_NAME};
 
-/// The numbers of both nodes. Except the root, no inode of a volume has a number this low, because
-/// inodes get leased numbers.
+/// The number of the virtual directory. Except the root, no inode of a volume has a number this
+/// low, because inodes get leased numbers.
 const FOLDER: NodeId = NodeId(2);
+
+/// The number of the file `stats`, which no inode of a volume has either.
 const FILE: NodeId = NodeId(3);
 
 const _: () = assert!(FILE.0 < Ino::FIRST_LEASED.0 && FOLDER.0 > Ino::ROOT.0);
@@ -27,9 +29,11 @@ const _: () = assert!(FILE.0 < Ino::FIRST_LEASED.0 && FOLDER.0 > Ino::ROOT.0);
 /// The handle of the directory, which has no state.
 const FOLDER_HANDLE: FileHandle = FileHandle(u64::MAX);
 
-/// The modes, as in `st_mode`. Metrics show the activity of all users, so only the user of the
-/// process may read them.
+/// The mode of the virtual directory, as in `st_mode`. Metrics show the activity of all users, so
+/// only the user of the process may read them.
 const FOLDER_MODE: u32 = 0o040_500;
+
+/// The mode of the file `stats`, for the same user.
 const FILE_MODE: u32 = 0o100_400;
 
 impl Call {
