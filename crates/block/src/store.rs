@@ -316,7 +316,8 @@ pub(crate) fn check_mark(mark: &[u8]) -> Result<(), BlockError> {
     Err(BlockError::with_cause(BlockErrorKind::Refused, SETTING_MARK, error))
 }
 
-/// Returns the mark that was read. Fails if it is longer than any mark that can have been set.
+/// Returns the mark that was read. Fails with `Corrupt` if it is longer than any mark that can have
+/// been set.
 pub(crate) fn check_found_mark(mark: Bytes) -> Result<Bytes, BlockError> {
     if mark.len() <= MARK_BYTES_MAX {
         return Ok(mark);

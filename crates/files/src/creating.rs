@@ -36,7 +36,7 @@ use crate::flush::merged;
 use crate::open::{FileState, FlushingData, OpenFile, OpenedFile};
 
 /// The interval at which a mount checks that its session is still alone, while creations wait for
-/// their commit. It is short against the second for which a new session waits.
+/// their commit. It is much shorter than the second for which a new session waits.
 const ALONE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The first content of a file, with its entity tag and checksums.
@@ -236,8 +236,9 @@ impl Files {
         Ok((made, is_first))
     }
 
-    /// Finds the file of a creation in the store, if it was committed. Fails if another file has
-    /// its number, as it is possible after the store was restored to an earlier state.
+    /// Finds the file of a creation in the store, if it was committed. Fails with
+    /// `InodeNumberInUse` if another file has its number. This is possible after the store was
+    /// restored to an earlier state.
     async fn find_own(&self, planned: &FoundNode) -> Result<Option<FoundNode>, VolumeError> {
         match self.volume.find_node(planned.ino).await {
             Ok(found) if is_same_creation(&found, planned) => Ok(Some(found)),

@@ -155,9 +155,9 @@ impl Zipper {
             self.give(header, &mut give);
         }
         while !content.is_empty() {
-            let room = SUB_BLOCK_BYTES - self.next % SUB_BLOCK_BYTES;
-            let piece = content.split_to(content.len().min(room as usize));
-            self.next = self.next.saturating_add(u32::try_from(piece.len()).unwrap_or(room));
+            let rest = SUB_BLOCK_BYTES - self.next % SUB_BLOCK_BYTES;
+            let piece = content.split_to(content.len().min(rest as usize));
+            self.next = self.next.saturating_add(u32::try_from(piece.len()).unwrap_or(rest));
             self.give(piece, &mut give);
             // A sub-block is complete, so its checksum follows.
             if self.next.is_multiple_of(SUB_BLOCK_BYTES) || self.next == self.length {

@@ -133,8 +133,9 @@ impl Files {
 
     /// Checks that the kernel may write back a page through a handle.
     ///
-    /// # Errors `EIO` if the kernel got the page under a session that has ended. From then on all
-    /// inherited handles of the file fail with `EIO`.
+    /// # Errors
+    /// `EIO` if the kernel got the page under a session that has ended. From then on all inherited
+    /// handles of the file fail with `EIO`.
     pub fn check_written_back(&self, handle: HandleId) -> Result<(), Errno> {
         let handle = self.open.handle(handle)?;
         // The page may cover bytes that another session has written since.

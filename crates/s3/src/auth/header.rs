@@ -1,4 +1,5 @@
-//! The `Authorization` header of SigV4.
+//! The `Authorization` header of SigV4. For example, `AWS4-HMAC-SHA256
+//! Credential=AK/20260102/us-east-1/s3/aws4_request, SignedHeaders=host;x-amz-date, Signature=1f…`.
 
 use http::HeaderMap;
 use sigv4::{ALGORITHM, CredentialScope, format_timestamp, parse_timestamp};
@@ -57,6 +58,10 @@ impl HeaderSignature {
     }
 
     /// Parses the header. Its error messages, and the order of the checks, are S3's.
+    ///
+    /// Fails with `InvalidArgument` for another scheme or without a space, with `InvalidRequest`
+    /// for SigV2, with `AuthorizationHeaderMalformed` for wrong components, and with `AccessDenied`
+    /// without a valid time.
     pub(super) fn parse(value: &[u8], headers: &HeaderMap) -> Result<HeaderSignature, Fault> {
         let value = std::str::from_utf8(value).map_err(|_| not_one_space(""))?;
         // S3 reports a missing space before an unknown scheme.
@@ -139,10 +144,9 @@ pub(super) fn parse_credential(text: &str) -> Option<(String, CredentialScope)> 
     Some((text[..key_end].to_owned(), CredentialScope::parse(&text[key_end + 1..])?))
 }
 
-/// Returns the time of a request that is signed in its headers, as text and as a time. `x-amz-date`
-/// takes precedence over `Date`.
+/// Returns the time of a request that is signed in its headers, as text and as a time. As AWS
+/// specifies, `x-amz-date` takes precedence over `Date`.
 fn request_time(headers: &HeaderMap) -> Result<(String, OffsetDateTime), Fault> {
-    // `x-amz-date` takes precedence over `Date`, as AWS specifies.
     let text = match single(headers, "x-amz-date")? {
         Some(value) => Some(value),
         None => single(headers, "date")?,

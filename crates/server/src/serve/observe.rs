@@ -1,7 +1,7 @@
 //! Metrics and the status of a process that has a volume open.
 //!
-//! The owners of counters name their metrics (`runtime::counters!`), and `register` names the owners.
-//! Nothing is counted here. `status` makes the JSON of `/status`.
+//! The owners of counters name their metrics (`runtime::counters!`), and `register` names the
+//! owners. This module counts nothing. `status` makes the JSON of `/status`.
 //!
 //! Names follow the conventions of Prometheus: `ashlar_<subsystem>_<noun>_<unit>_total`, base
 //! units, and one metric for each quantity. A label splits a quantity of which the sum over all
