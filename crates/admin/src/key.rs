@@ -152,7 +152,7 @@ impl Admin {
     ///
     /// # Errors
     /// [`AdminError::NoSuchUser`], [`AdminError::IsUser`] if `enabled` is given for a user,
-    /// [`AdminError::Name`] for a long description, [`AdminError::Changed`], and if the store
+    /// [`AdminError::Name`] for a wrong description, [`AdminError::Changed`], and if the store
     /// refuses the change.
     pub async fn change_key(
         &self,
@@ -229,6 +229,9 @@ impl Admin {
     }
 
     /// Returns all tokens, in order of name.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or a record is damaged.
     pub async fn tokens(&self) -> Result<Vec<AccessKey>, AdminError> {
         self.all_keys(|key| key.actions.is_some()).await
     }

@@ -193,8 +193,8 @@ impl Writer {
         true
     }
 
-    /// Writes the lines so far to the old file and opens the new one. If that fails, the old file
-    /// stays in use.
+    /// Writes the lines so far to the old file and opens the new one. Returns false if the log is
+    /// not a file. If it fails, the old file stays in use.
     fn reopen(&mut self) -> io::Result<bool> {
         let _ = self.write();
         let Some(path) = self.output.path.clone() else { return Ok(false) };

@@ -349,7 +349,8 @@ impl Files {
         })
     }
 
-    /// Returns the target of a symbolic link. Fails with `EINVAL` if the node is not one.
+    /// Returns the target of a symbolic link. Fails with `EINVAL` if the node is not one, and with
+    /// `ESTALE` if it does not exist any more.
     pub async fn read_link(&self, ino: Ino) -> Result<Vec<u8>, Errno> {
         let node = match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
             Err(Errno::STALE) => {

@@ -66,7 +66,7 @@ pub(crate) fn make_data_dir(path: &Path) -> Result<(), Problem> {
 }
 
 /// Returns the root credentials: from the environment, from the file of an earlier start, or new
-/// ones. Fails if only one of user and password is set.
+/// ones. Fails if only one of user and password is set, or if one of them has an invalid form.
 pub(crate) fn root(data_dir: &Path) -> Result<Root, Problem> {
     let user = first_secret(&["ASHLAR_ROOT_USER", "MINIO_ROOT_USER"])?;
     let password = first_secret(&["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD"])?;

@@ -5,8 +5,8 @@
 //! deleted, too, until the bucket is gone. A new bucket of the same name is another bucket: the job
 //! names the inode number in each request, and stops at `NoSuchBucket`.
 //!
-//! For example, if a legal hold protects one version, the job deletes all others and fails with the
-//! key of this version.
+//! For example, if a legal hold protects one version, the job deletes all other versions and fails
+//! with the key of this one.
 
 use std::sync::Arc;
 
@@ -84,7 +84,8 @@ pub(super) async fn run(
     Err(last.map_or_else(|| JobFailure("The bucket is not empty.".to_owned()), failed))
 }
 
-/// Deletes all objects and versions, page by page. Fails if a page had no deletion that succeeded.
+/// Deletes all objects and versions, page by page. If some cannot be deleted, deletes the others,
+/// and then fails with their keys. It stops at the page that brings [`FAILURES_MAX`] failures.
 async fn delete_versions(
     parts: &JobParts,
     work: &BucketDeletion,
