@@ -72,7 +72,7 @@ pub(crate) struct Connector {
     lax: AtomicBool,
     /// The generation of connections. It increases when a connection breaks or the server changes;
     /// connections of an older generation are not used any more.
-    age: AtomicU64,
+    generation: AtomicU64,
     /// Time of the last check of the server's role and settings.
     asked: Mutex<Instant>,
     known: Mutex<Known>,
@@ -137,7 +137,7 @@ impl Connector {
             terms: Terms { relaxed, never_promoted: address.never_promoted, several_hosts },
             address,
             lax: AtomicBool::new(false),
-            age: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             asked: Mutex::new(Instant::now()),
             known: Mutex::default(),
         })
@@ -152,15 +152,20 @@ impl Connector {
         if self.lax.load(Ordering::SeqCst) { Durability::Relaxed } else { Durability::Strict }
     }
 
-    pub(crate) fn age(&self) -> u64 {
-        self.age.load(Ordering::SeqCst)
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// Ends the generation of connections with this number, because one of them broke: none of them
     /// is used again.
-    pub(crate) fn broke(&self, age: u64) {
+    pub(crate) fn broke(&self, generation: u64) {
         // If the generation has ended already, newer connections are not affected.
-        let _ = self.age.compare_exchange(age, age + 1, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.generation.compare_exchange(
+            generation,
+            generation + 1,
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+        );
     }
 
     /// Returns true if a check of the server is due. Only one caller gets true for each interval.
@@ -194,7 +199,7 @@ impl Connector {
     /// broke since.
     fn trusted(&self) -> Option<Endpoint> {
         let known = self.known();
-        let is_current = known.found_at == Some(self.age()) && known.addresses > 1;
+        let is_current = known.found_at == Some(self.generation()) && known.addresses > 1;
         known.primary.clone().filter(|_| is_current)
     }
 
@@ -281,7 +286,7 @@ impl Connector {
         };
         // After a promotion, connections to the former primary still answer.
         if has_advanced || usable.is_empty() && refused.iter().any(is_primary) {
-            self.age.fetch_add(1, Ordering::SeqCst);
+            self.generation.fetch_add(1, Ordering::SeqCst);
         }
         (usable, refused)
     }
@@ -294,7 +299,7 @@ impl Connector {
         if known.started.as_ref() != Some(&server.started) {
             // Older connections may lead to the previous server, which has old data.
             if known.started.replace(server.started.clone()).is_some() {
-                self.age.fetch_add(1, Ordering::SeqCst);
+                self.generation.fetch_add(1, Ordering::SeqCst);
                 let others: Vec<String> = failures.iter().map(ToString::to_string).collect();
                 let (primary, others) = (&answer.endpoint.name, others.join("; "));
                 tracing::warn!(server = name, primary, others, "another server is the primary now");
@@ -312,7 +317,7 @@ impl Connector {
         let reasons = server.lax(self.terms.never_promoted).join("; ");
         let lax = !reasons.is_empty();
         if self.lax.swap(lax, Ordering::SeqCst) != lax {
-            self.age.fetch_add(1, Ordering::SeqCst);
+            self.generation.fetch_add(1, Ordering::SeqCst);
             if lax {
                 tracing::warn!(server = name, "acknowledged commits may be lost: {reasons}");
             } else {
@@ -320,7 +325,7 @@ impl Connector {
             }
         }
         known.primary = Some(answer.endpoint.clone());
-        known.found_at = Some(self.age());
+        known.found_at = Some(self.generation());
     }
 
     /// Returns the error of a search that found no primary.

@@ -46,7 +46,7 @@ pub(crate) struct Connections {
 struct Resting {
     connection: PgConnection,
     /// The generation of the connection, as in [`Lent::broke`].
-    age: u64,
+    generation: u64,
     /// The time at which the last call returned the connection.
     since: Instant,
 }
@@ -56,7 +56,7 @@ struct Resting {
 pub(crate) struct Lent<'a> {
     connections: &'a Connections,
     connection: PgConnection,
-    age: u64,
+    generation: u64,
     /// True if the connection was made for this call.
     pub(crate) is_new: bool,
     _permit: SemaphorePermit<'a>,
@@ -79,9 +79,12 @@ impl DerefMut for Lent<'_> {
 impl Lent<'_> {
     /// Returns a connection to the pool. All of its statements must have been answered.
     pub(crate) fn give_back(self) {
-        if self.age == self.connections.connector.age() {
-            let resting =
-                Resting { connection: self.connection, age: self.age, since: Instant::now() };
+        if self.generation == self.connections.connector.generation() {
+            let resting = Resting {
+                connection: self.connection,
+                generation: self.generation,
+                since: Instant::now(),
+            };
             self.connections.idle().push(resting);
         }
     }
@@ -89,7 +92,7 @@ impl Lent<'_> {
     /// Drops a broken connection, and with it all connections of the same generation, that is,
     /// those that were made since the last break or change of the server.
     pub(crate) fn broke(self) {
-        self.connections.connector.broke(self.age);
+        self.connections.connector.broke(self.generation);
     }
 }
 
@@ -117,40 +120,40 @@ impl Connections {
         let permit = permit.map_err(|_| closed())?;
         loop {
             let Some(mut resting) = self.idle().pop() else { break };
-            let age = resting.age;
-            if age != self.connector.age() {
+            let generation = resting.generation;
+            if generation != self.connector.generation() {
                 continue;
             }
             if resting.since.elapsed() > QUIET {
                 let ping = timeout(PING_DEADLINE, resting.connection.ping()).await;
                 if !matches!(ping, Ok(Ok(()))) {
-                    self.connector.broke(age);
+                    self.connector.broke(generation);
                     continue;
                 }
             }
-            return Ok(self.lent(resting.connection, age, false, permit));
+            return Ok(self.lent(resting.connection, generation, false, permit));
         }
         // If connecting finds another server, the generation has changed, and this connection is
         // used for one call only.
-        let age = self.connector.age();
+        let generation = self.connector.generation();
         let connection = self.connector.connect(Idle::Short).await?;
-        Ok(self.lent(connection, age, true, permit))
+        Ok(self.lent(connection, generation, true, permit))
     }
 
     fn lent<'a>(
         &'a self,
         connection: PgConnection,
-        age: u64,
+        generation: u64,
         is_new: bool,
         permit: SemaphorePermit<'a>,
     ) -> Lent<'a> {
-        Lent { connections: self, connection, age, is_new, _permit: permit }
+        Lent { connections: self, connection, generation, is_new, _permit: permit }
     }
 
-    /// Adds a connection that was made elsewhere to the pool. `age` is its generation, which the
-    /// connector counted when it was made.
-    pub(crate) fn adopt(&self, connection: PgConnection, age: u64) {
-        self.idle().push(Resting { connection, age, since: Instant::now() });
+    /// Adds a connection that was made elsewhere to the pool. `generation` is the number that the
+    /// connector had when the connection was made.
+    pub(crate) fn adopt(&self, connection: PgConnection, generation: u64) {
+        self.idle().push(Resting { connection, generation, since: Instant::now() });
     }
 
     /// Waits for the calls in flight and closes all connections.

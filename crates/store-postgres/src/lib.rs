@@ -151,11 +151,11 @@ impl PostgresStore {
     pub async fn open(url: &str, options: PostgresOptions) -> Result<PostgresStore, StoreError> {
         let connector = Arc::new(Connector::new(url, options.relaxed)?);
         // Read before connecting: if the connection breaks meanwhile, it counts as old.
-        let age = connector.age();
+        let generation = connector.generation();
         let mut connection = connector.connect(Idle::Short).await?;
         let way = schema::prepare(&mut connection, connector.name(), options.functions).await?;
         let commits = Connections::new(Arc::clone(&connector), options.commit_connections);
-        commits.adopt(connection, age);
+        commits.adopt(connection, generation);
         let reads = Connections::new(Arc::clone(&connector), options.read_connections);
         // Trim the feed soon after the start: a process may end after fewer batches than the
         // interval.
