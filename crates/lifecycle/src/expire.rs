@@ -161,7 +161,8 @@ impl Page<'_> {
         let entries = &listing.entries;
         let mut expired = Expired::default();
         for (index, entry) in entries.iter().enumerate() {
-            let VersionsEntry::Version { key, version, place, replaced, is_latest, what } = entry
+            let VersionsEntry::Version { key, version, place, replaced, is_latest, listed_as } =
+                entry
             else {
                 continue;
             };
@@ -169,19 +170,19 @@ impl Page<'_> {
             // The next page therefore continues after its place in the order.
             let seen = place.map_or(*version, VersionRef::Id);
             walk.after = Some((key.clone(), Some(seen)));
-            let made = match what {
+            let made = match listed_as {
                 ListedAs::Marker(made) => *made,
                 ListedAs::Object(inode) => inode.attributes.changed,
             };
             let newer = walk.advance(key, *is_latest, made);
-            match what {
+            match listed_as {
                 _ if !is_latest => {
                     // A delete marker was replaced when the newer version was created. If a
                     // directory with older files was moved there, the newer version can be older
                     // than the marker; then the time of the marker counts.
                     let replaced = replaced.or(newer.made.map(|newer| newer.max(made)));
                     let newer = Newer { made: replaced, ..newer };
-                    let due = self.noncurrent_is_due(key, *version, what, &newer).await?;
+                    let due = self.noncurrent_is_due(key, *version, listed_as, &newer).await?;
                     expired.noncurrent.extend(due.map(|due| (key.clone(), *version, due)));
                 }
                 ListedAs::Marker(made) if self.marker_is_due(key, *made) => {
@@ -246,13 +247,13 @@ impl Page<'_> {
         &self,
         key: &[u8],
         version: VersionRef,
-        what: &ListedAs,
+        listed_as: &ListedAs,
         newer: &Newer,
     ) -> Result<Option<Due>, VolumeError> {
         // Without a newer version the time of the replacement is unknown. The version stays.
         let Some(replaced) = newer.made.map(rules::time) else { return Ok(None) };
         let now = rules::time(self.volume.passed());
-        let inode = match what {
+        let inode = match listed_as {
             ListedAs::Object(inode) => Some(&**inode),
             ListedAs::Marker(_) => None,
         };

@@ -225,8 +225,8 @@ pub(super) async fn versions(call: &Call<'_>) -> Result<S3Response, Fault> {
                 (next_key_marker, next_version_marker) = (Some(prefix.clone()), None);
                 common_prefixes.push(prefix);
             }
-            VersionsEntry::Version { key, version, is_latest, what, .. } => {
-                let entry = version_entry(call, text(key), version, is_latest, &what)?;
+            VersionsEntry::Version { key, version, is_latest, listed_as, .. } => {
+                let entry = version_entry(call, text(key), version, is_latest, &listed_as)?;
                 (next_key_marker, next_version_marker) =
                     (Some(entry.key.clone()), Some(entry.version.clone()));
                 versions.push(entry);

@@ -53,7 +53,7 @@ pub enum VersionsEntry {
         /// True if a request for the key that names no version finds this entry.
         is_latest: bool,
         /// The object or the delete marker that the entry lists.
-        what: ListedAs,
+        listed_as: ListedAs,
     },
     /// The common prefix of several keys, including the delimiter.
     Prefix(Vec<u8>),
@@ -290,7 +290,8 @@ fn merge(
         if matches!(entry, VersionsEntry::Prefix(_)) && last.is_some_and(|last| *last == entry) {
             continue;
         }
-        if let VersionsEntry::Version { key, is_latest, what: ListedAs::Marker(_), .. } = &mut entry
+        if let VersionsEntry::Version { key, is_latest, listed_as: ListedAs::Marker(_), .. } =
+            &mut entry
         {
             // A marker is the latest entry of its key only if no entry of the key comes before it,
             // on this page or the one before.
@@ -326,7 +327,7 @@ fn current_entry(entry: ListEntry) -> VersionsEntry {
             place: None,
             replaced: None,
             is_latest: true,
-            what: ListedAs::Object(Box::new(inode)),
+            listed_as: ListedAs::Object(Box::new(inode)),
         },
     }
 }
@@ -336,9 +337,10 @@ fn noncurrent_entry(old: NoncurrentEntry) -> VersionsEntry {
         NoncurrentEntry::Prefix(prefix) => VersionsEntry::Prefix(prefix),
         NoncurrentEntry::Version(ListedVersion { object, version, id, since, inode, .. }) => {
             let replaced = inode.as_ref().map(|_| since);
-            let what = inode.map_or(ListedAs::Marker(since), |it| ListedAs::Object(Box::new(it)));
+            let listed_as =
+                inode.map_or(ListedAs::Marker(since), |it| ListedAs::Object(Box::new(it)));
             let (key, place) = (object, Some(id));
-            VersionsEntry::Version { key, version, place, replaced, is_latest: false, what }
+            VersionsEntry::Version { key, version, place, replaced, is_latest: false, listed_as }
         }
     }
 }

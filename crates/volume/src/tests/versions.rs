@@ -105,8 +105,8 @@ async fn listed(volume: &Volume, limit: usize, delimiter: bool) -> Vec<String> {
         });
         shown.extend(page.entries.into_iter().map(|entry| match entry {
             VersionsEntry::Prefix(prefix) => String::from_utf8(prefix).unwrap(),
-            VersionsEntry::Version { key, version, is_latest, what, .. } => {
-                let marker = matches!(what, ListedAs::Marker(_));
+            VersionsEntry::Version { key, version, is_latest, listed_as, .. } => {
+                let marker = matches!(listed_as, ListedAs::Marker(_));
                 let key = String::from_utf8(key).unwrap();
                 format!("{key} {version:?} {is_latest} {marker}")
             }

@@ -80,8 +80,8 @@ fn lines(model: &Model, bucket: usize) -> Vec<Line> {
 fn line_of(entry: VersionsEntry) -> Line {
     match entry {
         VersionsEntry::Prefix(prefix) => (prefix, None, String::new()),
-        VersionsEntry::Version { key, version, is_latest, what, .. } => {
-            let what = match what {
+        VersionsEntry::Version { key, version, is_latest, listed_as, .. } => {
+            let what = match listed_as {
                 ListedAs::Marker(at) => format!("{is_latest} marker {at:?}"),
                 ListedAs::Object(inode) => object_found(&inode, is_latest),
             };

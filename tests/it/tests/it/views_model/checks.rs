@@ -82,10 +82,10 @@ impl World {
             VersionsQuery { prefix: Vec::new(), delimiter: None, after: None, limit: 1_000 };
         let page = volume.list_versions(BUCKETS[bucket].into(), &query).await.expect("a page");
         for entry in page.entries {
-            let VersionsEntry::Version { key, what, .. } = &entry else { continue };
+            let VersionsEntry::Version { key, listed_as, .. } = &entry else { continue };
             let is_known = KEYS.iter().any(|known| known.as_bytes() == key);
             // A directory without keys is an object of no bytes.
-            let is_directory = key.ends_with(b"/") && matches!(what, ListedAs::Object(_));
+            let is_directory = key.ends_with(b"/") && matches!(listed_as, ListedAs::Object(_));
             assert!(is_known || is_directory, "{}: {entry:?}", BUCKETS[bucket]);
         }
     }
@@ -133,11 +133,12 @@ impl World {
             let query = VersionsQuery { prefix, delimiter: None, after, limit };
             let page = volume.list_versions(BUCKETS[name.0].into(), &query).await.expect("a page");
             for entry in page.entries {
-                let VersionsEntry::Version { key, version, is_latest, what, .. } = entry else {
+                let VersionsEntry::Version { key, version, is_latest, listed_as, .. } = entry
+                else {
                     panic!("a listing without a delimiter has no prefixes");
                 };
                 assert_eq!(key, name.1.as_bytes());
-                let size = match what {
+                let size = match listed_as {
                     ListedAs::Marker(_) => None,
                     ListedAs::Object(inode) => Some(volume::size_and_tag(&inode).0),
                 };
