@@ -68,7 +68,7 @@ impl Answer for StatusAnswer {
     }
 }
 
-/// A key with its value. The revisions are those of its creation and of its last change.
+/// A key with its value, and the revision of its last change.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct KeyValue {
     #[prost(bytes = "bytes", tag = "1")]
@@ -267,7 +267,7 @@ pub(crate) struct StatusAnswer {
     /// The id of the leader; 0 if the member knows none.
     #[prost(uint64, tag = "4")]
     pub(crate) leader: u64,
-    /// Alarms and other errors, for example that the database has no room.
+    /// Alarms and other errors, for example that the database has no space.
     #[prost(string, repeated, tag = "8")]
     pub(crate) errors: Vec<String>,
     /// Bytes of the database file that hold data.
@@ -339,7 +339,7 @@ impl Step {
         }
     }
 
-    /// Deletes `start..end`, or the key `start` if the end is empty.
+    /// Deletes `key..end`, or `key` alone if `end` is empty.
     pub(crate) fn delete(key: Bytes, end: Bytes) -> Step {
         Step { kind: Some(StepKind::Delete(DeleteRange { key, end })) }
     }

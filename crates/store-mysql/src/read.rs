@@ -287,7 +287,8 @@ pub(crate) async fn walk_counters(
     Ok(CounterPage { counters, resume: next.map(|(CounterKey(key), _)| key.to_bytes()) })
 }
 
-/// Returns the rows of a page, and the first row of the next page.
+/// Returns the rows of a page, and the first row of the next page. Fails with `Malformed` if
+/// `resume` is not from an earlier page.
 async fn page(
     pool: &ConnectionPool,
     (columns, table): (&str, &str),

@@ -36,7 +36,8 @@ use crate::succession::{self, Newest, Terms};
 /// Limit of the time to connect, with all handshakes and checks of servers.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long a connection to the primary of the last search may take before all hosts are asked.
+/// The limit of the time to connect to the primary of the last search. After it all hosts are
+/// asked.
 const HEAD_START: Duration = Duration::from_millis(500);
 
 /// Limit of the time in which each of several hosts answers in a search. It is shorter than the
@@ -183,6 +184,9 @@ impl Connector {
     }
 
     /// Makes a connection to a primary that passes the checks.
+    ///
+    /// Fails with `Unavailable` and the reason of each host if there is no such primary, or with
+    /// the error of the only server.
     pub(crate) async fn connect(&self, idle: Idle) -> Result<PgConnection, StoreError> {
         if let Some(endpoint) = self.trusted() {
             let asked = Box::pin(ask(endpoint, idle, HEAD_START)).await;

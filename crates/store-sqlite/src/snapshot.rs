@@ -43,7 +43,8 @@ impl Snapshots {
         Snapshots { path: path.to_owned(), living, closing: TaskTracker::new() }
     }
 
-    /// Takes a snapshot of the current state.
+    /// Takes a snapshot of the current state. Fails with `Unavailable` if [`SNAPSHOTS_MAX`]
+    /// snapshots exist, or if the store is closed.
     pub(crate) async fn take(&self) -> Result<SqliteSnapshot, StoreError> {
         let doing = "taking a snapshot";
         let held = Arc::new(Held::default());
