@@ -8,9 +8,9 @@
 //! If both dial at the same time, each of the two connections may end the other one. The next attempts
 //! of the two sessions are at different times.
 //!
-//! It tries the addresses of the peer in their order, and again after a back-off that grows from
-//! [`BACKOFF_MIN`] to [`BACKOFF_MAX`]. For example, a peer that restarts is reached about 50 ms
-//! after it listens. A new list with other addresses begins the next attempt at once.
+//! The task tries the addresses of the peer in their order, and again after a back-off that grows
+//! from [`BACKOFF_MIN`] to [`BACKOFF_MAX`]. For example, a peer that restarts is reached about 50
+//! ms after it listens. A new list with other addresses begins the next attempt at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(crate) async fn keep_linked(
                 let began = Instant::now();
                 match registry.admit(peer, connection.is_local) {
                     Ok(admission) => admission.run(connection, keys).await,
-                    Err(_no_room) => registry.note_failure(peer, no_room()),
+                    Err(_too_many) => registry.note_failure(peer, too_many_links()),
                 }
                 if began.elapsed() >= BACKOFF_MAX {
                     backoff = Backoff::new();
@@ -116,7 +116,7 @@ async fn until_due(registry: &Registry, peer: Nonce, precedence: Precedence) {
     }
 }
 
-fn no_room() -> Failure {
+fn too_many_links() -> Failure {
     Failure::Failed("this session has too many links".to_owned())
 }
 

@@ -128,8 +128,8 @@ impl Leases {
         self.sessions_changed();
     }
 
-    /// Handles the news that sessions have begun or ended, or that the change feed may lack some.
-    /// Ends the authority until [`Leases::sessions_listed`].
+    /// Records that sessions have begun or ended, or that the change feed may lack some. Ends the
+    /// authority until [`Leases::sessions_listed`].
     pub(crate) fn sessions_changed(&self) {
         let mut state = self.state();
         if state.others.take().is_some() {
@@ -143,8 +143,8 @@ impl Leases {
         self.state().others.is_none()
     }
 
-    /// Takes a list of all other sessions with their addresses. It was asked for at `asked`, and
-    /// the change feed will report each session that begins later.
+    /// Sets the other sessions, with their addresses. The list was asked for at `asked`, and the
+    /// change feed will report each session that begins later.
     pub(crate) fn sessions_listed(&self, asked: Moment, others: Vec<peering::Peer>) {
         {
             let mut state = self.state();
@@ -227,7 +227,7 @@ impl LinkEvents for Leases {
         let mut state = self.state();
         let state = &mut *state;
         let known = state.peers.get(&link.peer()).and_then(|peer| peer.link.as_ref());
-        // A link that was replaced or given up says nothing any more.
+        // Messages of a link that was replaced or given up are ignored.
         if known.is_none_or(|known| known.id() != link.id()) {
             return;
         }

@@ -2,10 +2,9 @@
 //!
 //! A scan fails on any error of the store, and on any error of the visitor, for example a record
 //! that does not decode. Only a scan that has reached the end returns a [`CompleteScan`], and no
-//! other code can create one. For example, the
-//! sweeper deletes a block only if a complete scan of all references did not find it. A scan may
-//! take hours, so it pins no epoch, and it is throttled between two pages while requests are
-//! served.
+//! other code can create one. For example, the sweeper deletes a block only if a complete scan of
+//! all references did not find it. A scan may take hours, so it pins no epoch, and it is throttled
+//! between two pages while requests are served.
 
 use block::BlockStore;
 use bytes::Bytes;
@@ -16,11 +15,11 @@ use crate::error::VolumeError;
 use crate::error::closing;
 use crate::throttle::{Priority, Throttle, ThrottledStep};
 
-/// Records in one page of a walk over a record space.
+/// The number of records in one page of a walk over a record space.
 const WALK_RECORDS: u32 = 1_000;
 
-/// Most empty pages in a row in a block listing. After more the scan fails, because the list may
-/// have no end.
+/// The limit of consecutive empty pages in a block listing. After more the scan fails, because the
+/// list may have no end.
 const EMPTY_PAGES_MAX: u32 = 1_000;
 
 /// The result of a scan that reached its end without an error.

@@ -188,9 +188,9 @@ fn slots_of(plans: &[Plan]) -> HashSet<Key> {
 }
 
 impl Leases {
-    /// Handles the news that the plan in an idempotency slot has committed or never will, after its
-    /// outcome was unknown. If that is true of all plans of its batch, the batch ends for this session
-    /// and for its lessees.
+    /// Records that the plan in an idempotency slot has committed or never will, after its outcome
+    /// was unknown. If that is true of all plans of its batch, the batch ends for this session and
+    /// for its lessees.
     pub(crate) fn slot_settled(&self, slot: &Key) {
         let mut state = self.state();
         for number in state.slot_settled(slot) {
