@@ -2,6 +2,8 @@
 //!
 //! A connection is opened for each request, because the caller keeps data keys for minutes. The
 //! client follows no redirect and uses no proxy: a token would leave the machine to another host.
+//! For example, if the KMS answers with a redirect, the caller gets the status of the redirect, and
+//! the other host gets no request.
 
 use std::error::Error;
 use std::fmt;

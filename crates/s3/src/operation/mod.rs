@@ -242,8 +242,9 @@ operations! {
     DeleteBucketEncryption =
         DELETE Bucket "encryption" Served anyone "s3:PutEncryptionConfiguration";
     // Features that the gateway does not have: reading returns the response of a bucket that has
-    // never used the feature, and deleting succeeds. Setting is refused, because a client must not
-    // believe that the feature is active.
+    // never used the feature, and deleting the only configuration succeeds. Setting is refused,
+    // because a client must not believe that the feature is active. Deleting one of several
+    // configurations is refused, too.
     GetBucketReplication =
         GET Bucket "replication" Stubbed(NO_REPLICATION) anyone "s3:GetReplicationConfiguration";
     PutBucketReplication = PUT Bucket "replication" Refused anyone "s3:PutReplicationConfiguration";

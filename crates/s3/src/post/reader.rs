@@ -1,4 +1,6 @@
-//! Parses a form as it arrives.
+//! Parses a form as it arrives. For example, the fields `key` and `policy` become two events
+//! [`FormEvent::Field`], and the content of the field `file` arrives in pieces, each a
+//! [`FormEvent::Content`].
 
 use bytes::Bytes;
 

@@ -1,4 +1,5 @@
-//! Groups of users.
+//! Groups of users. For example, "Remove the group" appears only on the page of a group without
+//! members.
 
 use adminapi::page::PageQuery;
 use adminapi::resources::groups::{GroupPatch, NewGroup};
