@@ -123,8 +123,8 @@ impl Admin {
     /// from the change feed, as they learn of each other's changes.
     ///
     /// # Errors
-    /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], and if the store refuses the
-    /// change.
+    /// [`AdminError::BucketName`], [`AdminError::NoSuchBucket`], [`AdminError::Fs`] if
+    /// [`BucketChange::Versioning`] refuses the state, and if the store refuses the change.
     pub async fn set_bucket(&self, name: &str, change: BucketChange) -> Result<(), AdminError> {
         let name = parse(name)?;
         self.change_joined(&SetBucket { name: name.as_str().as_bytes(), change }).await

@@ -1,5 +1,5 @@
-//! Configurations of buckets that S3 keeps as documents: policy, CORS, lifecycle, tags, object lock
-//! and public access block.
+//! Configurations of buckets that S3 keeps as documents: policy, CORS, lifecycle, tags, object
+//! lock, public access block and versioning.
 //!
 //! Each read and change is an operation of S3 in the name of the sender. For example,
 //! `PUT /buckets/photos/cors` becomes `PUT /photos?cors` with an XML document.
@@ -91,6 +91,9 @@ impl AdminApi {
     }
 
     /// Returns a configuration of a bucket, or `None` if the bucket has none.
+    ///
+    /// # Errors
+    /// Those of [`AdminApi::document`], except those of an absent configuration.
     pub async fn document_if_set(
         &self,
         actor: &Actor<'_>,

@@ -31,6 +31,9 @@ impl Volume {
     /// Returns a writer for bytes that will be appended to an object. `size_hint` is their expected
     /// number. If the content of the object is inline in its record, the writer already has these
     /// bytes, so the body that it stages begins with them.
+    ///
+    /// Fails if the keys of the object's encryption cannot be read, or if a block cannot be
+    /// written.
     pub async fn append_writer(
         &self,
         object: &Object,
