@@ -31,7 +31,7 @@ pub const BODY_BYTES_MAX: usize = 262_272;
 /// The kind of resource in [`Served`], by which the access log knows these requests from those of S3.
 pub const LOG_RESOURCE: &str = "ADMIN";
 
-/// The facts of a request that its response shows, and the access log.
+/// The facts of a request for its response and for the access log.
 #[derive(Debug, Default)]
 struct Facts {
     operation: &'static str,

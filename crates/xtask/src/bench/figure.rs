@@ -47,19 +47,19 @@ pub(super) struct Cost {
 }
 
 impl Figure {
-    /// The ratio. A value above 1 means that the gateway is better.
+    /// Returns the ratio. A value above 1 means that the gateway is better.
     pub(super) fn ratio(&self) -> f64 {
         let [direct, ours] = self.sides;
         if self.more_is_better { ours / direct } else { direct / ours }
     }
 
-    /// The values of both sides and the ratio, as text.
+    /// Returns the values of both sides and the ratio, as text.
     pub(super) fn sides(&self) -> String {
         let ([direct, ours], unit) = (self.sides.map(rounded), self.unit);
         format!("{direct} {unit}, {ours} {unit}, {:.2}", self.ratio())
     }
 
-    /// The head of the table of ratios.
+    /// Returns the head of the table of ratios.
     pub(super) fn ratio_titles() -> String {
         "| workload | direct MinIO | Ashlar | ratio | must | goal | reached |\n\
          |---|---:|---:|---:|---:|---:|---|"
@@ -83,7 +83,7 @@ impl Figure {
         )
     }
 
-    /// The head of the table of costs.
+    /// Returns the head of the table of costs.
     pub(super) fn cost_titles() -> String {
         "| a request of | gateway µs | database µs | MinIO µs, ours | MinIO µs, direct | \
          p50 ms, direct / ours | p99 ms, direct / ours | block requests | block bytes | \
@@ -91,8 +91,8 @@ impl Figure {
             .to_owned()
     }
 
-    /// The row of the table of costs. `None` if the workload does not consist of requests of the
-    /// load.
+    /// Returns the row of the table of costs. `None` if the workload does not consist of requests
+    /// of the load.
     pub(super) fn cost_row(&self) -> Option<String> {
         let cost = self.cost?;
         let ([p50, p50_ours], [p99, p99_ours]) = (cost.p50, cost.p99);
@@ -139,7 +139,7 @@ impl Figure {
     }
 }
 
-/// Returns a number with three digits; numbers from 1000 have no decimals.
+/// Returns a number with three digits. Numbers of 100 or more have no decimals.
 pub(super) fn rounded(value: f64) -> String {
     match value {
         _ if value >= 100.0 => format!("{value:.0}"),
