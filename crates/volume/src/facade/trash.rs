@@ -136,7 +136,10 @@ impl Volume {
             }
             // Before the marks, which need space in the store.
             removed += self.remove_trashed(bucket, due).await?;
-            for items in new.chunks(ITEMS_SEEN_MAX).take_while(|_| !is_full) {
+            for items in new.chunks(ITEMS_SEEN_MAX) {
+                if is_full {
+                    break;
+                }
                 match self.session.run(&MarkTrashSeen { bucket, items, at: now }).await {
                     Ok(()) => {}
                     Err(VolumeError::Full(_)) => is_full = true,
