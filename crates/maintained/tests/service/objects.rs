@@ -245,7 +245,7 @@ async fn a_copy_of_an_object_as_it_was_found_succeeds_after_its_replacement() {
         let volume = volume().await;
         let content = bytes(length, 4);
         put(&volume, "from", &content).await.unwrap();
-        let id = begin(&volume, "upload").await;
+        let (id, by) = (begin(&volume, "upload").await, owner());
         for to in ["from", "to"] {
             let source = volume.stat("bkt", b"from").await.unwrap();
             put(&volume, "from", &bytes(length, 5)).await.unwrap();
@@ -255,7 +255,7 @@ async fn a_copy_of_an_object_as_it_was_found_succeeds_after_its_replacement() {
                 to.as_bytes(),
                 CopyChanges::default(),
                 WriteCondition::None,
-                &owner(),
+                &by,
             );
             assert!(is_source_changed(&changed.await.map(|_| ())), "{length} to {to}");
             let source = source.as_found();
@@ -265,7 +265,7 @@ async fn a_copy_of_an_object_as_it_was_found_succeeds_after_its_replacement() {
                 to.as_bytes(),
                 CopyChanges::default(),
                 WriteCondition::None,
-                &owner(),
+                &by,
             );
             copy.await.unwrap();
             assert_eq!(get(&volume, to).await, content, "{length} to {to}");
