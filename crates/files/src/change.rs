@@ -18,7 +18,7 @@ use volume::{
 };
 
 use crate::attributes::NodeStat;
-use crate::change_log::FileChange;
+use crate::file_change::FileChange;
 use crate::files::{Files, NAME_BYTES_MAX};
 use crate::flush::changes_rights;
 use crate::open::{HandleId, OpenMode, OpenedFile};
@@ -338,7 +338,7 @@ impl Files {
             if state.is_dirty() || state.flushing.is_some() || state.deleted {
                 // Not committed now: a separate commit would overtake the writes before it.
                 let now = self.volume.now();
-                self.log(&mut state, &FileChange::Set { attributes: &attributes, now })?;
+                self.log(&mut state, &FileChange::Set { attributes, now })?;
                 state.set(&attributes, now);
                 drop(state);
                 // Other sessions must not grant permissions that a program has taken away.

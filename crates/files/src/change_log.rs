@@ -14,255 +14,69 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use ledger::{CHANGE_WORDS, DirtyLog, Ledger, LoggedChange};
-use record::{Content, Ino, Timestamp};
+use ledger::{DirtyLog, Ledger};
+use record::{Content, Ino};
 use rustix::io::Errno;
 use tracing::error;
-use volume::{AttributeChange, NodeName, Note, SetTime};
+use volume::{NodeName, Note};
 
+use crate::file_change::FileChange;
 use crate::files::Files;
 use crate::open::FileState;
 
-/// A change of an open file, as it is written to the file's log in the ledger. `now` is the time of
-/// the change; `drop_rights` is true if the set-user-ID and set-group-ID bits are cleared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileChange<'a> {
-    /// Bytes were written at `position`, or at the end of the file if `appends`.
-    Write { position: u64, bytes: &'a [u8], appends: bool, drop_rights: bool, now: Timestamp },
-    /// The size was set to `size` bytes.
-    Resize { size: u64, drop_rights: bool, now: Timestamp },
-    /// The file was extended to `size` bytes, unless it was longer before.
-    Extend { size: u64, now: Timestamp },
-    /// Attributes, such as the mode or the owner, were changed.
-    Set { attributes: &'a AttributeChange, now: Timestamp },
-    /// The last name of the file was removed. It stays usable for programs that have it open.
-    Unlinked,
-    /// The file has the name `name` in `directory`. The next flush may need it.
-    Name { directory: Ino, name: &'a [u8] },
-    /// A copy of the file's record in the store, which may be deleted with the last name.
-    Record { record: &'a [u8] },
-    /// The file is created under the name in the log. This is its record, of a file without
-    /// content. The first flush commits it.
-    Created { record: &'a [u8] },
-    /// The name of a node, for a request in progress: see `name_in_use`. A log of its own has it.
-    NameInUse { directory: Ino, name: &'a [u8] },
-    /// The request that is logged with this entry was executed, and the entry of its change was
-    /// trimmed because it is committed. Without this entry, the next worker would execute the
-    /// request again if the kernel sends it again.
-    Executed,
-}
-
-const WRITE: u64 = 1;
-const RESIZE: u64 = 2;
-const EXTEND: u64 = 3;
-const SET: u64 = 4;
-const UNLINKED: u64 = 5;
-const NAME: u64 = 6;
-const RECORD: u64 = 7;
-const EXECUTED: u64 = 8;
-const CREATED: u64 = 9;
-const NAME_IN_USE: u64 = 10;
-
-/// Flags of the attributes that a [`FileChange::Set`] contains.
-const MODE: u64 = 1;
-const UID: u64 = 2;
-const GID: u64 = 4;
-const ACCESSED: u64 = 8;
-const ACCESSED_NOW: u64 = 16;
-const MODIFIED: u64 = 32;
-const MODIFIED_NOW: u64 = 64;
-const DROP_RIGHTS: u64 = 128;
-
-/// Returns a time as a word of the log.
-fn word(time: Timestamp) -> u64 {
-    u64::from_le_bytes(time.0.to_le_bytes())
-}
-
-/// Returns the time that a word of the log has.
-fn time(word: u64) -> Timestamp {
-    Timestamp(i64::from_le_bytes(word.to_le_bytes()))
-}
-
-impl FileChange<'_> {
-    /// Returns the kind, the words and the bytes of the log entry.
-    fn encode(&self) -> (u64, [u64; CHANGE_WORDS], &[u8]) {
-        let mut words = [0; CHANGE_WORDS];
-        let (kind, bytes): (_, &[u8]) = match *self {
-            FileChange::Write { position, bytes, appends, drop_rights, now } => {
-                let (drop_rights, appends) = (u64::from(drop_rights), u64::from(appends));
-                words[..4].copy_from_slice(&[position, drop_rights, word(now), appends]);
-                (WRITE, bytes)
-            }
-            FileChange::Resize { size, drop_rights, now } => {
-                words[..3].copy_from_slice(&[size, u64::from(drop_rights), word(now)]);
-                (RESIZE, &[])
-            }
-            FileChange::Extend { size, now } => {
-                words[..2].copy_from_slice(&[size, word(now)]);
-                (EXTEND, &[])
-            }
-            FileChange::Set { attributes, now } => {
-                words = attribute_words(attributes, now);
-                (SET, &[])
-            }
-            FileChange::Unlinked => (UNLINKED, &[]),
-            FileChange::Name { directory, name } => {
-                words[0] = directory.0;
-                (NAME, name)
-            }
-            FileChange::NameInUse { directory, name } => {
-                words[0] = directory.0;
-                (NAME_IN_USE, name)
-            }
-            FileChange::Record { record } => (RECORD, record),
-            FileChange::Created { record } => (CREATED, record),
-            FileChange::Executed => (EXECUTED, &[]),
-        };
-        (kind, words, bytes)
-    }
-}
-
-/// Returns the parameters of a `FileChange::Set` as words: flags, mode, uid, gid, access time,
-/// modification time, present time.
-fn attribute_words(change: &AttributeChange, now: Timestamp) -> [u64; CHANGE_WORDS] {
-    let mut words = [0; CHANGE_WORDS];
-    let mut flags = if change.drop_rights { DROP_RIGHTS } else { 0 };
-    let numbers = [(change.mode, MODE), (change.uid, UID), (change.gid, GID)];
-    for (index, (number, flag)) in numbers.into_iter().enumerate() {
-        if let Some(number) = number {
-            flags |= flag;
-            words[1 + index] = u64::from(number);
-        }
-    }
-    let times =
-        [(change.accessed, ACCESSED, ACCESSED_NOW), (change.modified, MODIFIED, MODIFIED_NOW)];
-    for (index, (time, at, is_now)) in times.into_iter().enumerate() {
-        match time {
-            Some(SetTime::At(time)) => {
-                flags |= at;
-                words[4 + index] = word(time);
-            }
-            Some(SetTime::Now) => flags |= is_now,
-            None => {}
-        }
-    }
-    words[0] = flags;
-    words[6] = word(now);
-    words
-}
-
-/// Returns the attribute change that the words of a logged `FileChange::Set` have.
-fn attributes_of(words: &[u64; CHANGE_WORDS]) -> AttributeChange {
-    let has = |flag: u64| words[0] & flag != 0;
-    let number =
-        |index: usize, flag| has(flag).then(|| u32::try_from(words[index]).unwrap_or_default());
-    let set_time = |index: usize, at, is_now| match (has(at), has(is_now)) {
-        (true, _) => Some(SetTime::At(time(words[index]))),
-        (false, true) => Some(SetTime::Now),
-        (false, false) => None,
-    };
-    AttributeChange {
-        mode: number(1, MODE),
-        uid: number(2, UID),
-        gid: number(3, GID),
-        accessed: set_time(4, ACCESSED, ACCESSED_NOW),
-        modified: set_time(5, MODIFIED, MODIFIED_NOW),
-        drop_rights: has(DROP_RIGHTS),
-    }
-}
-
 impl FileState {
     /// Replays a change from the log of an earlier worker (process of the mount) on the state of
-    /// the open file, as if the program made it again. Entries that do not change the state are
-    /// ignored.
-    pub(crate) fn replay(&mut self, change: &LoggedChange) {
-        let [first, second, third, ..] = change.words;
-        let written = match change.kind {
-            WRITE => {
-                let range = self.replay_range(change).unwrap_or(0..0);
-                self.note_write(range.start, range.end, change.words[3] != 0);
-                self.dirty.write(range.start, &change.bytes);
-                self.size = self.size.max(range.end);
-                Some((second != 0, time(third)))
-            }
-            RESIZE => {
-                if self.size != first {
-                    self.resize(first);
+    /// the open file, as if the program made it again.
+    pub(crate) fn replay(&mut self, change: &FileChange<'_>) {
+        match *change {
+            FileChange::Write { bytes, appends, drop_rights, now, .. } => {
+                if let Some(Range { start, end }) = self.written_range(change) {
+                    self.note_write(start, end, appends);
+                    self.dirty.write(start, bytes);
+                    self.size = self.size.max(end);
                 }
-                Some((second != 0, time(third)))
+                self.touch(now, drop_rights);
             }
-            EXTEND => {
-                self.note_resize(self.size.max(first));
-                self.size = self.size.max(first);
-                self.write_time = Some(time(second));
-                None
+            FileChange::Resize { size, drop_rights, now } => {
+                if self.size != size {
+                    self.resize(size);
+                }
+                self.touch(now, drop_rights);
             }
-            SET => {
-                self.set(&attributes_of(&change.words), time(change.words[6]));
-                None
+            FileChange::Extend { size, now } => {
+                self.note_resize(self.size.max(size));
+                self.size = self.size.max(size);
+                self.write_time = Some(now);
             }
-            UNLINKED => {
-                self.unlinked = true;
-                None
-            }
-            NAME => {
-                self.unlinked = false;
-                None
-            }
-            _ => None,
-        };
-        if let Some((drop_rights, at)) = written {
-            self.touch(at, drop_rights);
+            FileChange::Set { attributes, now } => self.set(&attributes, now),
+            FileChange::Unlinked => self.unlinked = true,
+            FileChange::Name { .. } => self.unlinked = false,
+            FileChange::Record { .. }
+            | FileChange::Created { .. }
+            | FileChange::NameInUse { .. }
+            | FileChange::Executed => {}
         }
     }
 
-    /// Returns the range that a replayed write covers; `None` for other changes. An append goes to
-    /// the end of the file as it is at this moment of the replay.
-    pub(crate) fn replay_range(&self, change: &LoggedChange) -> Option<Range<u64>> {
-        let appends = change.words[3] != 0;
-        let start = if appends { self.size } else { change.words[0] };
-        let end = start.checked_add(change.bytes.len() as u64)?;
-        (change.kind == WRITE).then_some(start..end)
+    /// Returns the range that a write covers; `None` for other changes. An append goes to the end
+    /// of the file as it is now.
+    pub(crate) fn written_range(&self, change: &FileChange<'_>) -> Option<Range<u64>> {
+        match *change {
+            FileChange::Write { position, bytes, appends, .. } => {
+                let start = if appends { self.size } else { position };
+                Some(start..start.checked_add(bytes.len() as u64)?)
+            }
+            FileChange::Resize { .. }
+            | FileChange::Extend { .. }
+            | FileChange::Set { .. }
+            | FileChange::Unlinked
+            | FileChange::Name { .. }
+            | FileChange::Record { .. }
+            | FileChange::Created { .. }
+            | FileChange::NameInUse { .. }
+            | FileChange::Executed => None,
+        }
     }
-}
-
-/// Returns true for log entries of changes that a request makes and a flush commits: writes, new
-/// sizes and attributes, and the creation of the file. Names, copies of the record and similar
-/// entries are not such changes.
-pub(crate) fn is_content_change(change: &LoggedChange) -> bool {
-    matches!(change.kind, WRITE | RESIZE | EXTEND | SET | CREATED)
-}
-
-/// Returns true if the log entry proves that its request was executed, so that the request must
-/// only be answered if the kernel sends it again.
-pub(crate) fn marks_execution(change: &LoggedChange) -> bool {
-    // A creation is answered by its handle.
-    (is_content_change(change) && change.kind != CREATED) || change.kind == EXECUTED
-}
-
-/// Returns the copy of the file's record, if the log entry has one.
-pub(crate) fn record_of(change: &LoggedChange) -> Option<&[u8]> {
-    (change.kind == RECORD).then_some(&change.bytes)
-}
-
-/// Returns the record of a file whose creation is not known to be committed, if the log has one. A
-/// name or its removal after the creation proves that the file existed.
-pub(crate) fn created_record(changes: &[LoggedChange]) -> Option<&[u8]> {
-    let is_proof = |kind: u64| matches!(kind, CREATED | NAME | UNLINKED);
-    let last = changes.iter().rfind(|change| is_proof(change.kind))?;
-    (last.kind == CREATED).then_some(&last.bytes)
-}
-
-/// Returns the name of the file, if the log entry has one.
-pub(crate) fn name_of(change: &LoggedChange) -> Option<NodeName> {
-    (change.kind == NAME)
-        .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
-}
-
-/// Returns the name that the log entry has for a request in progress, if it has one.
-pub(crate) fn name_in_use(change: &LoggedChange) -> Option<NodeName> {
-    (change.kind == NAME_IN_USE)
-        .then(|| NodeName { directory: Ino(change.words[0]), name: change.bytes.clone() })
 }
 
 /// Appends a change to the log of a file, as made by the request with this number.
@@ -431,6 +245,3 @@ impl Files {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

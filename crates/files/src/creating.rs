@@ -27,10 +27,10 @@ use volume::{
     AttributeChange, Creator, FoundNode, FsError, NewNode, NodeName, Note, PlannedFile, VolumeError,
 };
 
-use crate::change_log::FileChange;
 use crate::commit::{Created, Flushed};
 use crate::creation::Creation;
 use crate::creations::{NameChange, Place, Reach};
+use crate::file_change::FileChange;
 use crate::files::Files;
 use crate::flush::merged;
 use crate::open::{FileState, FlushingData, OpenFile, OpenedFile};

@@ -32,6 +32,7 @@ mod creations;
 mod directories;
 mod dirty;
 mod errno;
+mod file_change;
 mod file_log;
 mod files;
 mod flush;

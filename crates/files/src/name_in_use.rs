@@ -12,7 +12,8 @@ use record::Ino;
 use tracing::warn;
 use volume::NodeName;
 
-use crate::change_log::{FileChange, append_change};
+use crate::change_log::append_change;
+use crate::file_change::FileChange;
 use crate::files::Files;
 
 /// The name of a node in the ledger, until this is dropped. It is a log without changes.

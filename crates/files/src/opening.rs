@@ -14,7 +14,7 @@ use record::{File, Ino, Kind};
 use rustix::io::Errno;
 use volume::{FoundNode, NodeName, ReaderGuard};
 
-use crate::change_log::FileChange;
+use crate::file_change::FileChange;
 use crate::files::Files;
 use crate::open::{HandleId, OpenFile, OpenMode, OpenedFile};
 use crate::stale_retries::StaleReply;

@@ -22,17 +22,15 @@ use tracing::{error, info, warn};
 use volume::{FoundNode, Journaled, Note};
 
 use crate::attributes::NodeStat;
-use crate::change_log::{
-    created_record, is_content_change, marks_execution, name_in_use, name_of, record_of,
-};
 use crate::creating::is_same_creation;
 use crate::creation::Creation;
 use crate::directories::Cursor;
 use crate::errno::errno;
+use crate::file_change::{FileChange, created_record};
 use crate::file_log::FileLog;
 use crate::files::Files;
 use crate::locks::LockLedger;
-use crate::open::{HandleId, OpenFile, OpenedFile, retention};
+use crate::open::{FileState, HandleId, OpenFile, OpenedFile, retention};
 use crate::resent_requests::{EXECUTED_MAX, Inherited};
 
 /// The number of files of the previous worker (process of the mount) that are restored at the same
@@ -46,6 +44,17 @@ struct ReadLog {
     log: DirtyLog,
     changes: Vec<LoggedChange>,
     flushed: Option<(u64, Note)>,
+}
+
+/// The logs of the files by their inode numbers, and the numbers of the requests that were
+/// executed.
+type ReadLogs = (HashMap<Ino, Vec<ReadLog>>, BTreeSet<u64>);
+
+impl ReadLog {
+    /// Iterates over the changes, in the order in which they were made.
+    fn changes(&self) -> impl DoubleEndedIterator<Item = FileChange<'_>> {
+        self.changes.iter().filter_map(FileChange::decode)
+    }
 }
 
 impl Files {
@@ -123,39 +132,7 @@ impl Files {
     /// `EIO` if the ledger or the stores cannot be read.
     pub async fn take_over(&self) -> Result<(), Errno> {
         let Some(ledger) = &self.options.ledger else { return Ok(()) };
-        let mut logs: HashMap<Ino, Vec<ReadLog>> = HashMap::new();
-        let mut executed = BTreeSet::new();
-        for mut log in ledger.inherited_logs() {
-            // A flush can be committed although its log was not trimmed before the worker died: its
-            // changes must not be replayed.
-            let flushed = ledger.flushed(&log);
-            let is_committed = |log: &DirtyLog, change: &LoggedChange| {
-                is_content_change(change)
-                    && flushed.as_ref().is_some_and(|(end, _)| log.end() <= *end)
-            };
-            let mut changes = Vec::new();
-            while let Some(change) =
-                ledger.next_change(&mut log).map_err(|error| ledger_error(&error))?
-            {
-                // The log has a name before the change of the request, so the name alone proves
-                // nothing.
-                if marks_execution(&change) {
-                    executed.insert(change.request);
-                }
-                // Request numbers increase, so the first one is the oldest.
-                if executed.len() > EXECUTED_MAX {
-                    executed.pop_first();
-                }
-                if !is_committed(&log, &change) {
-                    changes.push(change);
-                }
-            }
-            if let Some(name) = changes.first().and_then(name_in_use) {
-                self.keep_inherited_name(log.ino(), &name, log);
-                continue;
-            }
-            logs.entry(log.ino()).or_default().push(ReadLog { log, changes, flushed });
-        }
+        let (mut logs, executed) = self.read_logs(ledger)?;
         let (entries, unused): (Vec<HandleEntry>, Vec<HandleEntry>) =
             ledger.inherited_handles().iter().partition(|entry| entry.request != 0);
         // The mount itself opened the handles without a request; no program has them.
@@ -194,6 +171,46 @@ impl Files {
             warn!("the takeover of open files ran twice");
         }
         Ok(())
+    }
+
+    /// Reads the logs that earlier workers (processes of the mount) left, by the inode numbers of
+    /// their files, and the numbers of the requests that the logs prove to be executed. Keeps the
+    /// logs with a name for a request in progress.
+    fn read_logs(&self, ledger: &Ledger) -> Result<ReadLogs, Errno> {
+        let mut logs: HashMap<Ino, Vec<ReadLog>> = HashMap::new();
+        let mut executed = BTreeSet::new();
+        for mut log in ledger.inherited_logs() {
+            // A flush can be committed although its log was not trimmed before the worker died: its
+            // changes must not be replayed.
+            let flushed = ledger.flushed(&log);
+            let mut changes = Vec::new();
+            while let Some(logged) =
+                ledger.next_change(&mut log).map_err(|error| ledger_error(&error))?
+            {
+                let change = FileChange::decode(&logged);
+                // The log has a name before the change of the request, so the name alone proves
+                // nothing.
+                if change.is_some_and(|change| change.marks_execution()) {
+                    executed.insert(logged.request);
+                }
+                // Request numbers increase, so the first one is the oldest.
+                if executed.len() > EXECUTED_MAX {
+                    executed.pop_first();
+                }
+                let is_committed = change.is_some_and(|change| change.is_content_change())
+                    && flushed.as_ref().is_some_and(|(end, _)| log.end() <= *end);
+                if !is_committed {
+                    changes.push(logged);
+                }
+            }
+            let first = changes.first().and_then(FileChange::decode);
+            if let Some(name) = first.and_then(|change| change.name_in_use()) {
+                self.keep_inherited_name(log.ino(), &name, log);
+                continue;
+            }
+            logs.entry(log.ino()).or_default().push(ReadLog { log, changes, flushed });
+        }
+        Ok((logs, executed))
     }
 
     /// Commits the creations that earlier workers have answered and not committed, because requests
@@ -252,13 +269,13 @@ impl Files {
         // If there are two other logs, the older one is of an earlier open of the file, which was
         // flushed.
         logs.iter().for_each(|read| self.end_inherited_log(&read.log));
-        let changes = || log.iter().flat_map(|read| &read.changes);
+        let changes = || log.iter().flat_map(ReadLog::changes);
         // Pin the record first, and read it then: the reaper must not delete it in between.
         let pin = self.volume.open_inherited(ino);
         let reading = self.volume.reading();
-        let record = changes().filter_map(record_of).next_back();
-        let name = changes().filter_map(name_of).next_back();
-        let created = created_record(log.as_ref().map_or(&[][..], |read| &read.changes));
+        let record = changes().filter_map(|change| change.record()).next_back();
+        let name = changes().filter_map(|change| change.name()).next_back();
+        let created = created_record(changes());
         let created = created.and_then(|record| node_of(ino, record)).zip(name.clone());
         let (mut creation, mut is_lost) = (None, false);
         let (node, deleted) = match self.retry_until_deadline(|| self.volume.find_node(ino)).await {
@@ -301,25 +318,30 @@ impl Files {
         {
             let mut state = file.state.lock().await;
             (state.deleted, state.creation) = (deleted, creation);
-            // The flushes of the earlier worker gave the object this retention. Otherwise the
-            // object was locked before, and that worker had refused to open it for writing.
-            state.own_retention = log.as_ref().and_then(|_| retention(&state.node));
-            for change in changes() {
-                let range = state.replay_range(change);
-                let growth = range.map_or(0, |range| state.dirty.growth(range));
-                // The limit held this data before, so it fits again.
-                state.add_permit(self.memory.try_acquire(growth));
-                state.replay(change);
-            }
-            let has_record = record.is_some();
-            if let Some(ReadLog { log, flushed, .. }) = log {
-                state.log = FileLog::inherited(log, has_record);
-                if let Some((end, _note_until_trimmed)) = flushed {
-                    self.trim_log(&mut state, end);
-                }
+            if let Some(read) = log {
+                self.replay(&mut state, read);
             }
         }
         Ok(Some(Arc::new(file)))
+    }
+
+    /// Replays the changes in a log on the state of its restored file, and continues the log.
+    fn replay(&self, state: &mut FileState, read: ReadLog) {
+        // The flushes of the earlier worker gave the object this retention. Otherwise the object
+        // was locked before, and that worker had refused to open it for writing.
+        state.own_retention = retention(&state.node);
+        let mut has_record = false;
+        for change in read.changes() {
+            let growth = state.written_range(&change).map_or(0, |range| state.dirty.growth(range));
+            // The limit held this data before, so it fits again.
+            state.add_permit(self.memory.try_acquire(growth));
+            state.replay(&change);
+            has_record |= change.record().is_some();
+        }
+        state.log = FileLog::inherited(read.log, has_record);
+        if let Some((end, _note_until_trimmed)) = read.flushed {
+            self.trim_log(state, end);
+        }
     }
 
     /// Removes a log that an earlier worker left and that is not needed any more.

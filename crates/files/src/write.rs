@@ -13,7 +13,7 @@ use content::Permit;
 use record::Ino;
 use rustix::io::Errno;
 
-use crate::change_log::FileChange;
+use crate::file_change::FileChange;
 use crate::files::Files;
 use crate::open::{DELETED_FILE_BYTES_MAX, HandleId, OpenFile, OpenMode};
 use crate::tail::TAIL_BYTES_MAX;
