@@ -304,8 +304,7 @@ impl Files {
         self.names.insert(ino, &to);
         if let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
-            state.unlinked = false;
-            self.log_named(&mut state, &to);
+            self.note_name(&mut state, &to);
         }
         Ok(self.visible_stat(&linked).await)
     }
@@ -338,8 +337,7 @@ impl Files {
             if state.is_dirty() || state.flushing.is_some() || state.deleted {
                 // Not committed now: a separate commit would overtake the writes before it.
                 let now = self.volume.now();
-                self.log(&mut state, &FileChange::Set { attributes, now })?;
-                state.set(&attributes, now);
+                self.log_and_apply(&mut state, &FileChange::Set { attributes, now })?;
                 drop(state);
                 // Other sessions must not grant permissions that a program has taken away.
                 if changes_rights(&attributes) && !file.is_young() && !self.volume.is_alone() {

@@ -11,8 +11,6 @@
 //! open file, and another one unlinks it: the log has the name, the write, the copy of the record,
 //! and the unlink.
 
-use std::ops::Range;
-
 use bytes::Bytes;
 use ledger::{DirtyLog, Ledger};
 use record::{Content, Ino};
@@ -23,61 +21,6 @@ use volume::{NodeName, Note};
 use crate::file_change::FileChange;
 use crate::files::Files;
 use crate::open::FileState;
-
-impl FileState {
-    /// Replays a change from the log of an earlier worker (process of the mount) on the state of
-    /// the open file, as if the program made it again.
-    pub(crate) fn replay(&mut self, change: &FileChange<'_>) {
-        match *change {
-            FileChange::Write { bytes, appends, drop_rights, now, .. } => {
-                if let Some(Range { start, end }) = self.written_range(change) {
-                    self.note_write(start, end, appends);
-                    self.dirty.write(start, bytes);
-                    self.size = self.size.max(end);
-                }
-                self.touch(now, drop_rights);
-            }
-            FileChange::Resize { size, drop_rights, now } => {
-                if self.size != size {
-                    self.resize(size);
-                }
-                self.touch(now, drop_rights);
-            }
-            FileChange::Extend { size, now } => {
-                self.note_resize(self.size.max(size));
-                self.size = self.size.max(size);
-                self.write_time = Some(now);
-            }
-            FileChange::Set { attributes, now } => self.set(&attributes, now),
-            FileChange::Unlinked => self.unlinked = true,
-            FileChange::Name { .. } => self.unlinked = false,
-            FileChange::Record { .. }
-            | FileChange::Created { .. }
-            | FileChange::NameInUse { .. }
-            | FileChange::Executed => {}
-        }
-    }
-
-    /// Returns the range that a write covers; `None` for other changes. An append goes to the end
-    /// of the file as it is now.
-    pub(crate) fn written_range(&self, change: &FileChange<'_>) -> Option<Range<u64>> {
-        match *change {
-            FileChange::Write { position, bytes, appends, .. } => {
-                let start = if appends { self.size } else { position };
-                Some(start..start.checked_add(bytes.len() as u64)?)
-            }
-            FileChange::Resize { .. }
-            | FileChange::Extend { .. }
-            | FileChange::Set { .. }
-            | FileChange::Unlinked
-            | FileChange::Name { .. }
-            | FileChange::Record { .. }
-            | FileChange::Created { .. }
-            | FileChange::NameInUse { .. }
-            | FileChange::Executed => None,
-        }
-    }
-}
 
 /// Appends a change to the log of a file, as made by the request with this number.
 pub(crate) fn append_change(
@@ -91,6 +34,20 @@ pub(crate) fn append_change(
 }
 
 impl Files {
+    /// Makes a change of an open file: logs it in the ledger, and applies it to the state. The log
+    /// comes first, because the next worker (process of the mount) repeats what the log has, and
+    /// the program gets its answer after both. Fails with `EIO`, and changes nothing, if the ledger
+    /// cannot be written.
+    pub(crate) fn log_and_apply(
+        &self,
+        state: &mut FileState,
+        change: &FileChange<'_>,
+    ) -> Result<(), Errno> {
+        self.log(state, change)?;
+        state.apply(change);
+        Ok(())
+    }
+
     /// Appends a change of an open file to its log in the ledger. Call this before the change is
     /// made. If the file has no log yet, begins one, with the name of the file. Does nothing if the
     /// mount has no ledger. Fails with `EIO` if the ledger cannot be written.
@@ -183,19 +140,23 @@ impl Files {
         }
     }
 
-    /// Appends to the log of an open file that its last name was removed.
-    pub(crate) fn log_unlinked(&self, state: &mut FileState) {
-        // If this fails, the next worker shows one link too many.
+    /// Notes that the last name of an open file was removed, in its log and in its state.
+    pub(crate) fn note_last_unlink(&self, state: &mut FileState) {
+        // The name is gone, also if the ledger cannot be written. Then the next worker shows one
+        // link too many.
         let _reported = self.log(state, &FileChange::Unlinked);
+        state.apply(&FileChange::Unlinked);
     }
 
-    /// Appends a name of an open file to its log in the ledger, if the file has a log.
-    pub(crate) fn log_named(&self, state: &mut FileState, name: &NodeName) {
+    /// Notes a name of an open file in its state, and in its log if it has one.
+    pub(crate) fn note_name(&self, state: &mut FileState, name: &NodeName) {
+        let NodeName { directory, name } = name;
+        let change = FileChange::Name { directory: *directory, name };
         if state.log.has_begun() {
-            let NodeName { directory, name } = name;
             // If this fails, the first flush of the next worker can fail with `ESTALE`.
-            let _reported = self.log(state, &FileChange::Name { directory: *directory, name });
+            let _reported = self.log(state, &change);
         }
+        state.apply(&change);
     }
 
     /// Logs the name of a file that is opened for writing, if its dentry (the record of the name)
@@ -219,7 +180,7 @@ impl Files {
         {
             let mut state = file.state.lock().await;
             if state.log.has_begun() && !state.unlinked {
-                self.log_named(&mut state, name);
+                self.note_name(&mut state, name);
             }
         }
     }
@@ -238,8 +199,7 @@ impl Files {
             let content = state.node.inode.file().map(|file| &file.content);
             if matches!(content, Some(Content::Inline(_))) {
                 let record: Bytes = state.node.record.clone();
-                self.log(&mut state, &FileChange::Record { record: &record })?;
-                state.log.has_record = true;
+                self.log_and_apply(&mut state, &FileChange::Record { record: &record })?;
             }
         }
         Ok(())

@@ -19,12 +19,6 @@ impl FileLog {
         self.log.as_ref().map_or(0, DirtyLog::end)
     }
 
-    /// Returns the log that an earlier worker (process of the mount) left, to be continued.
-    /// `has_record` is true if the log has a copy of the file's record.
-    pub(crate) fn inherited(log: DirtyLog, has_record: bool) -> FileLog {
-        FileLog { log: Some(log), has_record }
-    }
-
     /// Returns true if the file has a log in the ledger.
     pub(crate) fn has_begun(&self) -> bool {
         self.log.is_some()

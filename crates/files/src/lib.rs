@@ -20,6 +20,7 @@
 mod access_times;
 mod acl;
 mod append;
+mod apply;
 mod attributes;
 mod change;
 mod change_log;

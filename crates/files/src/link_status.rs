@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use volume::FoundNode;
 
 use crate::attributes::NodeStat;
+use crate::file_change::FileChange;
 use crate::files::Files;
 use crate::open::OpenFile;
 
@@ -57,9 +58,11 @@ impl Files {
                 Err(error) => return Err(error),
             };
         let lost_name = is_unlinked && {
-            // Not logged: the next worker finds it out by itself.
             let mut state = file.state.lock().await;
-            !std::mem::replace(&mut state.unlinked, true)
+            let was_known = state.unlinked;
+            // Not logged: the next worker finds it out by itself.
+            state.apply(&FileChange::Unlinked);
+            !was_known
         };
         Ok((node, lost_name))
     }

@@ -34,7 +34,7 @@ use content::{ByteBudget, Permit};
 use record::{Ino, RetainUntil, Timestamp};
 use rustix::io::Errno;
 use tokio::time::Instant;
-use volume::{AttributeChange, FoundNode, Note, OpenNode, SetTime, without_rights};
+use volume::{AttributeChange, FoundNode, Note, OpenNode};
 
 use crate::attributes::NodeStat;
 use crate::creation::Creation;
@@ -262,30 +262,6 @@ impl FileState {
         }
     }
 
-    /// Sets the file size to `size` bytes, as `ftruncate` does. Growing leaves a hole.
-    pub(crate) fn resize(&mut self, size: u64) {
-        self.note_resize(size);
-        // Dirty bytes after the new end are gone, also if the file grows again later.
-        self.dirty.cut(size);
-        // Only if the truncation hides bytes of the layers below, and then only the smallest cut
-        // counts.
-        let shown = self.cut.unwrap_or(u64::MAX).min(self.base_size());
-        if size < shown {
-            self.cut = Some(size);
-        }
-        self.size = size;
-    }
-
-    /// Sets the time of the last write to `now`. A modification time that was set before it is
-    /// dropped.
-    pub(crate) fn touch(&mut self, now: Timestamp, drop_rights: bool) {
-        self.write_time = Some(now);
-        self.change.modified = None;
-        if drop_rights {
-            self.drop_rights();
-        }
-    }
-
     /// Adds memory to the permit that this file holds for its dirty data. `None` adds nothing.
     pub(crate) fn add_permit(&mut self, permit: Option<Permit>) {
         match (&mut self.permit, permit) {
@@ -320,28 +296,6 @@ impl FileState {
         self.size = self.found_size();
         // A file that was never committed does not exist without its creation.
         self.deleted |= self.creation.take().is_some();
-    }
-
-    /// Clears the set-user-ID and set-group-ID bits, also in a pending change of the mode.
-    pub(crate) fn drop_rights(&mut self) {
-        self.change.drop_rights = true;
-        self.change.mode = self.change.mode.map(without_rights);
-    }
-
-    /// Adds an attribute change, which the next flush commits together with the dirty data.
-    pub(crate) fn set(&mut self, change: &AttributeChange, now: Timestamp) {
-        let at = |time: SetTime| match time {
-            SetTime::Now => SetTime::At(now),
-            time @ SetTime::At(_) => time,
-        };
-        if change.drop_rights {
-            self.drop_rights();
-        }
-        self.change.mode = change.mode.or(self.change.mode);
-        self.change.uid = change.uid.or(self.change.uid);
-        self.change.gid = change.gid.or(self.change.gid);
-        self.change.accessed = change.accessed.map(at).or(self.change.accessed);
-        self.change.modified = change.modified.map(at).or(self.change.modified);
     }
 }
 

@@ -153,9 +153,10 @@ impl Files {
             return Ok(opened);
         }
         let (now, drop_rights) = (self.volume.now(), mode.drops_rights);
-        self.log(&mut state, &FileChange::Resize { size: 0, drop_rights, now })?;
+        self.log_and_apply(&mut state, &FileChange::Resize { size: 0, drop_rights, now })?;
+        // Also if the file has size 0 here already: the committed file may be longer, because
+        // another client has extended it since.
         state.resize(0);
-        state.touch(now, drop_rights);
         Ok(OpenedFile { attributes: state.attributes(), unchanged: false, ..opened })
     }
 
@@ -211,8 +212,7 @@ impl Files {
         self.note_exists(ino).await;
         if last && let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
-            state.unlinked = true;
-            self.log_unlinked(&mut state);
+            self.note_last_unlink(&mut state);
         }
     }
 

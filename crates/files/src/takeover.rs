@@ -27,7 +27,6 @@ use crate::creation::Creation;
 use crate::directories::Cursor;
 use crate::errno::errno;
 use crate::file_change::{FileChange, created_record};
-use crate::file_log::FileLog;
 use crate::files::Files;
 use crate::locks::LockLedger;
 use crate::open::{FileState, HandleId, OpenFile, OpenedFile, retention};
@@ -330,15 +329,13 @@ impl Files {
         // The flushes of the earlier worker gave the object this retention. Otherwise the object
         // was locked before, and that worker had refused to open it for writing.
         state.own_retention = retention(&state.node);
-        let mut has_record = false;
         for change in read.changes() {
             let growth = state.written_range(&change).map_or(0, |range| state.dirty.growth(range));
             // The limit held this data before, so it fits again.
             state.add_permit(self.memory.try_acquire(growth));
-            state.replay(&change);
-            has_record |= change.record().is_some();
+            state.apply(&change);
         }
-        state.log = FileLog::inherited(read.log, has_record);
+        state.log.log = Some(read.log);
         if let Some((end, _note_until_trimmed)) = read.flushed {
             self.trim_log(state, end);
         }

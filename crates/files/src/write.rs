@@ -106,16 +106,11 @@ impl Files {
         } else {
             self.memory.try_acquire(growth)
         };
-        // Log before the change: the next worker repeats what the log has, and the reply comes
-        // after both.
         let now = self.volume.now();
-        self.log(&mut state, &FileChange::Write { position, bytes, appends, drop_rights, now })?;
+        let change = FileChange::Write { position, bytes, appends, drop_rights, now };
+        self.log_and_apply(&mut state, &change)?;
         let unreserved = if permit.is_some() { 0 } else { growth };
         state.add_permit(permit);
-        state.note_write(position, end, appends);
-        state.dirty.write(position, bytes);
-        state.size = state.size.max(end);
-        state.touch(now, drop_rights);
         let appended_by = Some(self.request).filter(|request| appends && *request != 0);
         state.unanswered_appends.extend(appended_by);
         let reaches_limit = state.dirty.bytes() >= FLUSH_BYTES && state.flushing.is_none();
@@ -205,11 +200,7 @@ impl Files {
         {
             let mut state = file.state.lock().await;
             let now = self.volume.now();
-            self.log(&mut state, &FileChange::Resize { size, drop_rights, now })?;
-            if state.size != size {
-                state.resize(size);
-            }
-            state.touch(now, drop_rights);
+            self.log_and_apply(&mut state, &FileChange::Resize { size, drop_rights, now })?;
         }
         let Some(opened) = opened else { return Ok(()) };
         let flushed = self.flush_file(&file).await;
@@ -233,10 +224,7 @@ impl Files {
         let mut state = handle.file.state.lock().await;
         if end > state.size && !keeps_size {
             let now = self.volume.now();
-            self.log(&mut state, &FileChange::Extend { size: end, now })?;
-            state.note_resize(end);
-            state.size = end;
-            state.touch(now, false);
+            self.log_and_apply(&mut state, &FileChange::Extend { size: end, now })?;
         }
         Ok(())
     }

@@ -38,6 +38,8 @@ mod ranges;
 mod reading;
 #[path = "files/reads.rs"]
 mod reads;
+#[path = "files/replay.rs"]
+mod replay;
 #[path = "files/takeover.rs"]
 mod takeover;
 #[path = "files/versions.rs"]

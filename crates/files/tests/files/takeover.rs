@@ -21,9 +21,9 @@ use super::{Bench, WRITES, by, bytes, files_options, options, owner};
 const NAME: u64 = 6;
 
 /// The ledger of a mount, and the worker that serves it now.
-struct Kept {
+pub(super) struct Kept {
     ledger: File,
-    bench: Bench,
+    pub(super) bench: Bench,
     requests: u64,
 }
 
@@ -42,7 +42,7 @@ async fn open(
 }
 
 impl Kept {
-    async fn new() -> Kept {
+    pub(super) async fn new() -> Kept {
         let first = Bench::new().await;
         first.volume.close().await;
         let file = Ledger::make().unwrap();
@@ -53,14 +53,14 @@ impl Kept {
     }
 
     /// Checks that the next worker would inherit no handle and no log.
-    fn check_empty(&self) {
+    pub(super) fn check_empty(&self) {
         let ledger = ledger_of(&self.ledger);
         assert!(ledger.inherited_handles().is_empty(), "a handle is left");
         assert!(ledger.inherited_logs().is_empty(), "a log is left");
     }
 
     /// Kills the worker, and starts the next one.
-    async fn killed(self) -> Kept {
+    pub(super) async fn killed(self) -> Kept {
         let Kept { ledger: file, bench, requests } = self;
         let Bench { store, blocks, volume, files, .. } = bench;
         drop((volume, files));
@@ -72,7 +72,7 @@ impl Kept {
     }
 
     /// Returns the files for a request with a number of its own, as the kernel assigns it.
-    fn asked(&mut self) -> files::Files {
+    pub(super) fn asked(&mut self) -> files::Files {
         self.requests += 2;
         self.bench.files.for_request(self.requests, Note::none())
     }
