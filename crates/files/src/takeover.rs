@@ -331,8 +331,10 @@ impl Files {
         state.own_retention = retention(&state.node);
         for change in read.changes() {
             let growth = state.written_range(&change).map_or(0, |range| state.dirty.growth(range));
+            // Deleted files have a limit of their own, from which the next write takes memory too.
+            let memory = if state.deleted { &self.deleted_memory } else { &self.memory };
             // The limit held this data before, so it fits again.
-            state.add_permit(self.memory.try_acquire(growth));
+            state.add_permit(memory.try_acquire(growth));
             state.apply(&change);
         }
         state.log.log = Some(read.log);

@@ -103,3 +103,21 @@ async fn extension_after_a_replay_is_committed_with_its_own_time() {
     kept.bench.close(handle).await;
     assert!(kept.bench.files.attributes(ino).await.unwrap().modified > past);
 }
+
+#[tokio::test]
+async fn deleted_file_can_be_written_after_its_replay() {
+    let mut kept = Kept::new().await;
+    let bucket = kept.bench.bucket;
+    // The record of a small object is deleted with its name.
+    kept.bench.put("o", b"object").await;
+    let ino = kept.bench.files.look_up(bucket, b"o").await.unwrap().ino;
+    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
+    kept.asked().write(handle, 0, b"O", false, false).await.unwrap();
+    kept.asked().unlink(bucket, b"o").await.unwrap();
+    kept = kept.killed().await;
+    assert_eq!(kept.asked().write(handle, 6, b"s", false, false).await, Ok(1));
+    let (stat, content) = seen(&kept, (ino, handle)).await;
+    assert_eq!((stat.links, &content[..]), (0, &b"Objects"[..]));
+    kept.bench.close(handle).await;
+    kept.check_empty();
+}
