@@ -43,8 +43,8 @@ impl FileState {
                 self.touch(now, false);
             }
             FileChange::Set { attributes, now } => self.set(&attributes, now),
-            FileChange::Unlinked => self.unlinked = true,
-            FileChange::Name { .. } => self.unlinked = false,
+            FileChange::Unlinked => self.life = self.life.unlinked(),
+            FileChange::Name { .. } => self.life = self.life.named(),
             FileChange::Record { .. } => self.log.has_record = true,
             // The store decides if the creation is still to be committed, and the other two entries
             // are about requests.

@@ -334,7 +334,7 @@ impl Files {
         }
         if let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
-            if state.is_dirty() || state.flushing.is_some() || state.deleted {
+            if state.is_dirty() || state.flushing.is_some() || state.life.is_deleted() {
                 // Not committed now: a separate commit would overtake the writes before it.
                 let now = self.volume.now();
                 self.log_and_apply(&mut state, &FileChange::Set { attributes, now })?;

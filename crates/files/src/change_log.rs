@@ -70,7 +70,7 @@ impl Files {
             if let Some(NodeName { directory, name }) = name {
                 append(&FileChange::Name { directory, name: &name }).map_err(failed)?;
             }
-            if state.unlinked {
+            if state.life.is_unlinked() {
                 append(&FileChange::Unlinked).map_err(failed)?;
             }
         }
@@ -86,7 +86,7 @@ impl Files {
         let has_record = state.log.has_record;
         let is_answered = state.unanswered_appends.is_empty();
         // Nothing that the next worker needs is left in the log.
-        if !state.is_dirty() && !state.unlinked && !has_record && is_answered {
+        if !state.is_dirty() && !state.life.is_unlinked() && !has_record && is_answered {
             return self.end_log(state);
         }
         let Some(log) = &mut state.log.log else { return };
@@ -110,7 +110,7 @@ impl Files {
         if let Some(NodeName { directory, name }) = self.names.get(state.node.ino) {
             log_again(state, &FileChange::Name { directory, name: &name });
         }
-        if state.unlinked {
+        if state.life.is_unlinked() {
             log_again(state, &FileChange::Unlinked);
         }
         if has_record {
@@ -179,7 +179,7 @@ impl Files {
             && let Some(file) = self.open.get(ino)
         {
             let mut state = file.state.lock().await;
-            if state.log.has_begun() && !state.unlinked {
+            if state.log.has_begun() && !state.life.is_unlinked() {
                 self.note_name(&mut state, name);
             }
         }

@@ -140,7 +140,7 @@ impl Files {
     pub(crate) fn drop_creation(&self, state: &mut FileState) {
         let Some(creation) = state.creation.take() else { return };
         let ino = state.node.ino;
-        state.deleted = true;
+        state.life = state.life.deleted();
         self.creations.remove(&creation.name, ino);
         self.names.remove(ino, &creation.name);
     }

@@ -128,7 +128,7 @@ impl Files {
         file.flush_requested.store(false, Ordering::Relaxed);
         let (node, flushing, own_retention) = {
             let mut state = file.state.lock().await;
-            if !state.is_dirty() || state.deleted {
+            if !state.is_dirty() || state.life.is_deleted() {
                 return Ok(());
             }
             // Journal first: the next worker must know about this flush if it is committed.

@@ -37,6 +37,7 @@ mod file_change;
 mod file_log;
 mod files;
 mod flush;
+mod life;
 mod link_status;
 mod locking;
 mod locks;

@@ -59,7 +59,7 @@ impl Files {
             };
         let lost_name = is_unlinked && {
             let mut state = file.state.lock().await;
-            let was_known = state.unlinked;
+            let was_known = state.life.is_unlinked();
             // Not logged: the next worker finds it out by itself.
             state.apply(&FileChange::Unlinked);
             !was_known

@@ -40,6 +40,7 @@ use crate::attributes::NodeStat;
 use crate::creation::Creation;
 use crate::dirty::{DirtyExtents, FrozenExtents};
 use crate::file_log::FileLog;
+use crate::life::Life;
 use crate::map_claim::MapClaim;
 use crate::read_ahead::ReadAhead;
 use crate::sequential::SequentialSums;
@@ -111,11 +112,8 @@ pub(crate) struct FileState {
     pub(crate) node: Arc<FoundNode>,
     /// The creation of the file, if it is not committed and no flush has taken it.
     pub(crate) creation: Option<Arc<Creation>>,
-    /// True if the store has no record of the file any more. Nothing can be committed then, but the
-    /// open handles still work.
-    pub(crate) deleted: bool,
-    /// True if the last name of the file is removed.
-    pub(crate) unlinked: bool,
+    /// If the file has a name, and if the store has its record.
+    pub(crate) life: Life,
     /// The data that a running flush commits; `None` if no flush runs.
     pub(crate) flushing: Option<Arc<FlushingData>>,
     /// The size up to which the layers below `dirty` are visible, if the file was truncated since
@@ -184,8 +182,7 @@ impl FileState {
         FileState {
             node: Arc::new(node),
             creation: None,
-            deleted: false,
-            unlinked: false,
+            life: Life::default(),
             flushing: None,
             cut: None,
             dirty: DirtyExtents::default(),
@@ -275,7 +272,7 @@ impl FileState {
     /// readable for the open handles if it fits into `memory` and into [`DELETED_FILE_BYTES_MAX`].
     /// Returns false if it did not fit and was dropped.
     pub(crate) fn mark_deleted(&mut self, memory: &ByteBudget) -> bool {
-        self.deleted = true;
+        self.life = self.life.deleted();
         let bytes = self.dirty.bytes();
         // Both limits: one deleted file must not use up the memory of all.
         let permit = memory.try_acquire(bytes).filter(|_| bytes <= DELETED_FILE_BYTES_MAX);
@@ -295,7 +292,9 @@ impl FileState {
         self.change = AttributeChange::default();
         self.size = self.found_size();
         // A file that was never committed does not exist without its creation.
-        self.deleted |= self.creation.take().is_some();
+        if self.creation.take().is_some() {
+            self.life = self.life.deleted();
+        }
     }
 }
 

@@ -47,7 +47,7 @@ impl Files {
             // Lock order: the flush lock, then the state, as in a flush.
             let flush_lock = file.flush_lock.lock().await;
             let state = file.state.lock().await;
-            if state.deleted {
+            if state.life.is_deleted() {
                 return Ok(None);
             }
             if !state.is_dirty() {

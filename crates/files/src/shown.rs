@@ -34,7 +34,7 @@ impl FileState {
                 shown.accessed = time;
             }
         }
-        if self.unlinked || self.deleted {
+        if !self.life.is_linked() {
             shown.links = 0;
         }
         let flushing = self.flushing.as_ref().map_or(0, |flushing| flushing.extents.bytes());

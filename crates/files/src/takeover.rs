@@ -309,14 +309,16 @@ impl Files {
             Err(error) => return Err(error),
         };
         name.iter().for_each(|name| self.names.insert(ino, name));
-        let pin = pin.unwrap_or_else(|| self.volume.open_node(ino, reading));
-        let file = OpenFile::new(pin, node);
+        let file = OpenFile::new(pin.unwrap_or_else(|| self.volume.open_node(ino, reading)), node);
         if is_lost {
             file.fail(Errno::IO);
         }
         {
             let mut state = file.state.lock().await;
-            (state.deleted, state.creation) = (deleted, creation);
+            state.creation = creation;
+            if deleted {
+                state.life = state.life.deleted();
+            }
             if let Some(read) = log {
                 self.replay(&mut state, read);
             }
@@ -332,7 +334,7 @@ impl Files {
         for change in read.changes() {
             let growth = state.written_range(&change).map_or(0, |range| state.dirty.growth(range));
             // Deleted files have a limit of their own, from which the next write takes memory too.
-            let memory = if state.deleted { &self.deleted_memory } else { &self.memory };
+            let memory = if state.life.is_deleted() { &self.deleted_memory } else { &self.memory };
             // The limit held this data before, so it fits again.
             state.add_permit(memory.try_acquire(growth));
             state.apply(&change);

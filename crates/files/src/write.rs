@@ -99,7 +99,7 @@ impl Files {
         let growth = state.dirty.growth(position..end);
         // Dirty data of a deleted file cannot be flushed, so it has a separate limit, and fails at
         // once.
-        let permit = if state.deleted {
+        let permit = if state.life.is_deleted() {
             let fits = state.dirty.bytes() + growth <= DELETED_FILE_BYTES_MAX;
             let permit = self.deleted_memory.try_acquire(growth).filter(|_| fits);
             Some(permit.ok_or(Errno::IO)?)
@@ -133,7 +133,7 @@ impl Files {
             let mut state = file.state.lock().await;
             let held = state.permit.as_ref().map_or(0, Permit::bytes);
             // A flush may have freed this write's memory in the meantime.
-            if !state.deleted && state.dirty.bytes() > held {
+            if !state.life.is_deleted() && state.dirty.bytes() > held {
                 state.add_permit(Some(permit));
             }
         }
