@@ -222,7 +222,8 @@ impl<'a> Sender<'a> {
         (rules.acls_enabled() && is_object_action)
             || self.uses_key(Some(rules), |key| match key.source() {
                 KeySource::Object => true,
-                KeySource::Lock => permission.facts.lock.is_none(),
+                // The lock of a new object is that of the request alone.
+                KeySource::Lock => permission.facts.creates_object.is_none(),
                 KeySource::Principal(_)
                 | KeySource::Sender
                 | KeySource::Service

@@ -227,10 +227,21 @@ impl PermissionQuestion<'_> {
         self.object.map_or(&[], |object| &object.file().object.tags)
     }
 
-    /// Returns the lock that the action sets. If the action sets none, returns the object's lock.
+    /// Returns the lock that the action leaves: the parts that it sets, and the others of the object
+    /// version. For example, an action that removes the retention has the version's mode. A new
+    /// object has only the parts that the action sets.
     fn lock(&self) -> LockFacts {
-        let own = self.permission.facts.lock;
-        own.or_else(|| self.object.map(lock_of)).unwrap_or_default()
+        let facts = &self.permission.facts;
+        let own = facts.lock.unwrap_or_default();
+        if facts.creates_object.is_some() {
+            return own;
+        }
+        let object = self.object.map(lock_of).unwrap_or_default();
+        LockFacts {
+            mode: own.mode.or(object.mode),
+            until: own.until.or(object.until),
+            legal_hold: own.legal_hold.or(object.legal_hold),
+        }
     }
 }
 

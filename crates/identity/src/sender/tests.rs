@@ -8,10 +8,11 @@ use http::HeaderMap;
 use policy::PolicyKind;
 use record::{
     Account, BucketConfig, BucketConfigKind, Grant, ObjectHeaders, ObjectOwnership,
-    PublicAccessBlock, Tag, User,
+    PublicAccessBlock, RetainUntil, RetentionMode, Tag, User,
 };
 use rules::RulesCache;
 use s3::auth::{Credentials, RequestHead, SignatureRules};
+use s3::operation::{LockFacts, RequestFacts};
 use s3::{BucketName, ObjectKey};
 use store::MemoryStore;
 use time::OffsetDateTime;
@@ -402,11 +403,53 @@ async fn lock_conditions_use_the_lock_of_the_version_if_the_action_sets_none() {
         .await;
     let action = "s3:BypassGovernanceRetention";
     assert!(!world.may_version(action, &kept).await && world.may_version(action, &free).await);
-    // For a request that sets a lock, the condition uses this lock.
+    // For a request that sets a lock, the condition uses this lock; and that of the version for a
+    // part that the request does not set, such as the hold of a request for a retention.
     let (bucket, key) = (BucketName::parse("bkt").unwrap(), ObjectKey::parse("k").unwrap());
-    for (hold, allowed) in [(true, false), (false, true)] {
-        let lock = s3::operation::LockFacts { legal_hold: Some(hold), ..Default::default() };
+    for (legal_hold, allowed) in [(Some(true), false), (Some(false), true), (None, false)] {
+        let lock = LockFacts { legal_hold, ..LockFacts::default() };
         let sets = Permission::bypass_governance(&bucket, &key, Some(&kept), Some(lock));
-        assert_eq!(world.has(Some("anna"), &sets).await, allowed, "{hold}");
+        assert_eq!(world.has(Some("anna"), &sets).await, allowed, "{legal_hold:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_bypass_without_a_new_retention_is_judged_by_the_retention_of_the_version() {
+    let world = World::new(ObjectOwnership::BucketOwnerEnforced).await;
+    let [kept, free] = world.versions().await;
+    let until = record::Timestamp(i64::MAX / 2);
+    let retention = Some(RetainUntil { mode: RetentionMode::Governance, until });
+    let change = volume::ObjectChange::Retention { retention, bypasses_governance: false };
+    let version = rules::version(&kept);
+    world.volume.change_object("bkt", b"k", version, None, change).await.unwrap();
+    let (bucket, key) = (BucketName::parse("bkt").unwrap(), ObjectKey::parse("k").unwrap());
+    // The empty document `<Retention/>` sets no part of a lock.
+    let empty = Some(LockFacts::default());
+    for condition in [
+        r#"{"Null":{"s3:object-lock-mode":"false"}}"#,
+        r#"{"StringEquals":{"s3:object-lock-mode":"GOVERNANCE"}}"#,
+        r#"{"NumericGreaterThan":{"s3:object-lock-remaining-retention-days":"1"}}"#,
+    ] {
+        world
+            .policy(&format!(
+                r#"{{"Effect":"Deny","Principal":"*","Action":"s3:BypassGovernanceRetention",
+                     "Resource":"arn:aws:s3:::bkt/*","Condition":{condition}}}"#
+            ))
+            .await;
+        for (version, allowed) in [(&kept, false), (&free, true)] {
+            let bypass = Permission::bypass_governance(&bucket, &key, Some(version), empty);
+            assert_eq!(world.has(Some("anna"), &bypass).await, allowed, "{condition}");
+        }
+    }
+    // A new object has no part of the lock of the object that it replaces.
+    let put = Permission::on_version("s3:PutObject", &bucket, &key, Some(&kept));
+    let deny = r#"{"Effect":"Deny","Principal":"*","Action":"s3:PutObject",
+                   "Resource":"arn:aws:s3:::bkt/*",
+                   "Condition":{"Null":{"s3:object-lock-mode":"false"}}}"#;
+    world.policy(deny).await;
+    for (creates_object, allowed) in [(None, false), (Some(true), true)] {
+        let facts = RequestFacts { creates_object, ..RequestFacts::default() };
+        let put = Permission { facts, ..put.clone() };
+        assert_eq!(world.has(Some("anna"), &put).await, allowed, "{creates_object:?}");
     }
 }

@@ -30,7 +30,8 @@ pub struct RequestFacts {
     pub(super) headers: Vec<(&'static str, String)>,
     /// The tags that the action sets.
     pub tags: Option<TagSet>,
-    /// The object lock that the action sets; `None` if the action sets no lock.
+    /// The object lock that the action sets; `None` if the action sets no lock. The parts that an
+    /// action on an existing object does not set are those of the object.
     pub lock: Option<LockFacts>,
     /// The parameters of a listing of keys.
     pub listing: ListingFacts,
@@ -220,10 +221,6 @@ impl RequestFacts {
             facts.copy_source = source.map(|source| format!("{}/{}", source.bucket, source.key));
         }
         facts.creates_object = creates_object(operation);
-        if facts.creates_object.is_some() {
-            // The lock of the existing object must not count for the new object.
-            facts.lock.get_or_insert_default();
-        }
         facts
     }
 

@@ -176,7 +176,7 @@ fn permissions(operation: Operation) -> Vec<Permission> {
                     }));
                 }
                 Demand::WithBody(permissions) => {
-                    all.extend(permissions.into_iter().map(with_body));
+                    all.extend(permissions.into_iter().map(|one| with_body(operation, one)));
                 }
                 Demand::FromBody => all.extend(of_deletions()),
             }
@@ -185,18 +185,26 @@ fn permissions(operation: Operation) -> Vec<Permission> {
     all
 }
 
-/// Adds the values of a body to a permission.
-fn with_body(mut permission: Permission) -> Permission {
+/// Adds the values of the body of an operation to a permission.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations have no values in bodies")]
+fn with_body(operation: Operation, mut permission: Permission) -> Permission {
     let facts = &mut permission.facts;
-    let tags = vec![("class".to_owned(), "secret".to_owned())];
-    facts.tags = TagSet::new(tags, Tagged::Object).ok();
-    facts.location = Some("us-east-1".to_owned());
-    facts.set_ownership("ObjectWriter");
-    facts.lock = Some(LockFacts {
-        mode: Some(LockMode::Compliance),
-        until: Some(OffsetDateTime::UNIX_EPOCH),
-        legal_hold: Some(false),
-    });
+    match operation {
+        Operation::PutObjectTagging => {
+            let tags = vec![("class".to_owned(), "secret".to_owned())];
+            facts.tags = TagSet::new(tags, Tagged::Object).ok();
+        }
+        Operation::CreateBucket => facts.location = Some("us-east-1".to_owned()),
+        Operation::PutBucketOwnershipControls => facts.set_ownership("ObjectWriter"),
+        Operation::PutObjectRetention => {
+            let (mode, until) = (Some(LockMode::Compliance), Some(OffsetDateTime::UNIX_EPOCH));
+            facts.lock = Some(LockFacts { mode, until, legal_hold: None });
+        }
+        Operation::PutObjectLegalHold => {
+            facts.lock = Some(LockFacts { legal_hold: Some(false), ..LockFacts::default() });
+        }
+        other => panic!("{other:?} has no values in its body"),
+    }
     permission
 }
 

@@ -142,7 +142,7 @@ fn a_lock_value_equals_the_lock_that_is_set() {
         assert_eq!(lock.legal_hold, Some(true));
     }
     let plain = facts(Operation::PutObject, "", &[]);
-    assert_eq!(plain.lock, Some(LockFacts::default()), "the old object's lock does not count");
+    assert_eq!(plain.lock, Some(LockFacts::default()));
     assert_eq!(facts(Operation::DeleteObject, "", &list).lock, None);
 }
 
