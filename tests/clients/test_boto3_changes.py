@@ -234,6 +234,42 @@ def test_an_append_needs_the_right_to_read(server, s3, bucket):
 
 
 @pytest.mark.ashlar("accounts are created by the gateway's own commands")
+def test_policies_see_the_headers_of_an_append_only_if_it_creates_the_object(server, s3, bucket):
+    person = add_person(server, ["readwrite"])
+    statement = {
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+    }
+
+    def set_policy(condition):
+        policy = {"Version": "2012-10-17", "Statement": [{**statement, "Condition": condition}]}
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+
+    offset = []
+
+    def write_offset(params, **_):
+        params["headers"]["x-amz-write-offset-bytes"] = offset[-1]
+
+    event = "before-call.s3.PutObject"
+    person.s3.meta.events.register(event, write_offset)
+    set_policy({"StringEquals": {"s3:x-amz-storage-class": "GLACIER"}})
+    for zero in ("0", "00"):
+        offset.append(zero)
+        with refused("AccessDenied", status=403):
+            person.s3.put_object(Bucket=bucket, Key="new", Body=b"x", StorageClass="GLACIER")
+    set_policy({"Null": {"s3:x-amz-storage-class": "true"}})
+    s3.put_object(Bucket=bucket, Key="empty", Body=b"", StorageClass="STANDARD")
+    with refused("AccessDenied", status=403):
+        person.s3.put_object(Bucket=bucket, Key="empty", Body=b"x", StorageClass="STANDARD")
+    person.s3.put_object(Bucket=bucket, Key="new", Body=b"x", StorageClass="STANDARD")
+    person.s3.meta.events.unregister(event, write_offset)
+    s3.delete_bucket_policy(Bucket=bucket)
+    assert body_of(s3, bucket, "empty") == b"" and body_of(s3, bucket, "new") == b"x"
+
+
+@pytest.mark.ashlar("accounts are created by the gateway's own commands")
 def test_a_write_once_policy_requires_if_none_match_star(server, s3, bucket):
     carl = add_person(server, ["readwrite"], add_account(server))
     once = {

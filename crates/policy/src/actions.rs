@@ -23,6 +23,11 @@ pub(crate) enum AppliesTo {
     Elsewhere,
 }
 
+/// Returns the names of all S3 actions.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    S3.iter().map(|(action, _)| *action)
+}
+
 /// Returns true if a pattern of actions, in lower case, matches the name of at least one S3 action.
 pub(crate) fn covers_any(pattern: &Glob) -> bool {
     S3.iter().any(|(action, _)| pattern.matches(&action.to_ascii_lowercase()))

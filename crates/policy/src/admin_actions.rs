@@ -142,11 +142,15 @@ admin_actions! {
     }
 }
 
+/// Returns the names of all administrative actions.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    AdminAction::ALL.iter().map(|action| action.name()).chain(KNOWN.iter().copied())
+}
+
 /// Returns true if a pattern of actions, in lower case, matches the name of at least one
 /// administrative action.
 pub(crate) fn covers_any(pattern: &Glob) -> bool {
-    let served = AdminAction::ALL.iter().map(|action| action.name());
-    served.chain(KNOWN.iter().copied()).any(|name| pattern.matches(&name.to_ascii_lowercase()))
+    names().any(|name| pattern.matches(&name.to_ascii_lowercase()))
 }
 
 /// Returns true if a pattern of actions, as written in a document, can only match administrative

@@ -54,13 +54,15 @@ impl fmt::Debug for PolicyKind<'_> {
     }
 }
 
-/// The actions that a user or session policy may name.
+/// The actions that a policy may name, and the condition keys that it may combine with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vocabulary {
-    /// Any action, so that a policy that was stored by an earlier release stays valid.
+    /// Any action of a user or session, with any key, so that a policy that was stored by an earlier
+    /// release stays valid.
     Any,
     /// Actions of S3 and of the administration, and patterns that cover some, because a misspelt
-    /// action would deny nothing.
+    /// action would deny nothing. A statement must cover an action that has the key of a condition,
+    /// because a Deny by another key would deny nothing, too.
     Known,
 }
 
@@ -189,6 +191,7 @@ impl Reader<'_> {
             PolicyError::ACTION,
         )?;
         let patterns = self.actions(&actions.texts)?;
+        let covered = List { negated: actions.negated, patterns };
         // An administrative action concerns the volume, so its statements often have no resource,
         // as in MinIO's documents. Then the statement covers all resources.
         let needs_no_resource = !matches!(self.kind, PolicyKind::Bucket { .. })
@@ -206,7 +209,7 @@ impl Reader<'_> {
         };
         let resources = self.resources(resources)?;
         let conditions = match fields.condition {
-            Some(node) => self.conditions(node, &actions)?,
+            Some(node) => self.conditions(node, &actions, &covered)?,
             None => Vec::new(),
         };
         let admin_actions = if actions.negated { &[][..] } else { &actions.texts };
@@ -217,7 +220,7 @@ impl Reader<'_> {
             admin_actions: admin_actions
                 .map(|text| Glob::new(&text.to_ascii_lowercase()))
                 .collect(),
-            actions: List { negated: actions.negated, patterns },
+            actions: covered,
             resources: List { negated: resources.negated, patterns: resources.patterns },
             conditions,
         };
@@ -321,7 +324,12 @@ impl Reader<'_> {
         Some(bare)
     }
 
-    fn conditions(&self, node: Node, actions: &Written) -> Result<Vec<Condition>, PolicyError> {
+    fn conditions(
+        &self,
+        node: Node,
+        actions: &Written,
+        covered: &List<Glob>,
+    ) -> Result<Vec<Condition>, PolicyError> {
         let bad = |why: &str| PolicyError::JSON.because(why);
         let Node::Members(operators) = node else { return Err(bad("Condition is not an object")) };
         let known = |(name, keys): (String, Node)| match Operator::parse(&name) {
@@ -331,6 +339,9 @@ impl Reader<'_> {
         // All operators are parsed before the first key, because S3 reports an unknown operator
         // first.
         let operators = operators.into_iter().map(known).collect::<Result<Vec<_>, _>>()?;
+        // The actions are compared with the patterns once, not for each key.
+        let covered: Vec<String> =
+            known_actions().filter(|action| covered.covers(action)).collect();
         let mut conditions = Vec::new();
         for (operator, keys) in operators {
             let Node::Members(keys) = keys else {
@@ -348,6 +359,7 @@ impl Reader<'_> {
                     .into_scalars()
                     .ok_or_else(|| bad("the values of a condition are not scalars"))?;
                 self.check_key(&key, &values, actions)?;
+                self.check_effect(&key, &covered)?;
                 let values = without_leading_slash(&key, values);
                 conditions.push(Condition::parse(key, operator, &values, self.variables)?);
             }
@@ -356,7 +368,8 @@ impl Reader<'_> {
     }
 
     /// Makes the checks of S3 for a condition key in a bucket policy. Each action without wildcards
-    /// must have the key, and each value of `aws:SourceIp` must be an address, with any operator.
+    /// must have the key, unless the policy is stored already. Each value of `aws:SourceIp` must be
+    /// an address, with any operator.
     fn check_key(
         &self,
         key: &ConditionKey,
@@ -366,9 +379,11 @@ impl Reader<'_> {
         if !matches!(self.kind, PolicyKind::Bucket { .. }) {
             return Ok(());
         }
-        // A pattern of actions is not compared with the key: some of its actions may have the key.
+        // A pattern is not compared alone: `check_effect` compares all actions that it covers.
         let lacks_key = |action: &&String| {
-            !action.contains(['*', '?']) && !key.applies_to(&action.to_ascii_lowercase())
+            self.vocabulary == Vocabulary::Known
+                && !action.contains(['*', '?'])
+                && !key.applies_to(&action.to_ascii_lowercase())
         };
         if !actions.negated
             && let Some(action) = actions.texts.iter().find(lacks_key)
@@ -382,6 +397,20 @@ impl Reader<'_> {
             return Err(PolicyError::ADDRESS);
         }
         Ok(())
+    }
+
+    /// Fails if the key applies to no action of the statement, whose known actions are `covered`. No
+    /// request has a value for the key then, so a Deny would deny nothing. For example, `s3:prefix`
+    /// with `s3:GetObject` is refused, and with `s3:*` it is not, because `s3:ListBucket` has it.
+    fn check_effect(&self, key: &ConditionKey, covered: &[String]) -> Result<(), PolicyError> {
+        match self.vocabulary {
+            Vocabulary::Any => Ok(()),
+            Vocabulary::Known if covered.iter().any(|action| key.applies_to(action)) => Ok(()),
+            Vocabulary::Known => {
+                let why = format_args!("no action of the statement has {}", key.name());
+                Err(PolicyError::CONDITION_MISMATCH.because(why))
+            }
+        }
     }
 
     /// Fails if a bucket policy has an action without a resource of its kind. A pattern that covers
@@ -409,6 +438,11 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the names of all actions of S3 and of the administration, in lower case.
+fn known_actions() -> impl Iterator<Item = String> {
+    actions::names().chain(admin_actions::names()).map(str::to_ascii_lowercase)
 }
 
 /// Returns the values of a condition without the slash before the source of a copy. Policies for

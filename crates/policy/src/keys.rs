@@ -1,7 +1,8 @@
 //! The table of condition keys: the keys that conditions and policy variables may name.
 //!
 //! Each row of `keys!` has the name of a key, the actions that it applies to, and the source of its
-//! value. The invariant: a key has a value in some request, or a policy that names it is refused.
+//! value. The invariant: a key has a value in some request for an action of the statement, or a new
+//! policy that names it is refused.
 //! For example, `aws:SourceVpc` is `Unsupported` because no request has a VPC here. A Deny by this
 //! key would deny nothing, so the parser refuses it.
 //!
@@ -26,10 +27,13 @@ enum Scope {
     Tags,
     /// The key applies to the actions on objects.
     Objects,
-    /// The key applies to the actions that set the owner or the region of a bucket.
-    Buckets,
-    /// The key applies to the writes and deletes that accept a precondition.
+    /// The key applies to the actions that set the owner of a bucket's objects.
+    Ownership,
+    /// The key applies to the writes that may depend on the absence of an object. A deletion may
+    /// not.
     Writes,
+    /// The key applies to the writes and deletes that may depend on the entity tag of an object.
+    Changes,
 }
 
 /// The source of the value that a request has for a condition key, such as `aws:SourceIp`.
@@ -190,11 +194,11 @@ keys! {
     KmsKeyId "s3:x-amz-server-side-encryption-aws-kms-key-id" Creates Header("x-amz-server-side-encryption-aws-kms-key-id"),
     CustomerAlgorithm "s3:x-amz-server-side-encryption-customer-algorithm" Creates Header("x-amz-server-side-encryption-customer-algorithm"),
     RequestObjectTagKeys "s3:RequestObjectTagKeys" Tags Request,
-    IfMatch "s3:if-match" Writes Request,
+    IfMatch "s3:if-match" Changes Request,
     IfNoneMatch "s3:if-none-match" Writes Request,
     ObjectCreationOperation "s3:ObjectCreationOperation" Creates Request,
-    LocationConstraint "s3:LocationConstraint" Buckets Request,
-    ObjectOwnership "s3:x-amz-object-ownership" Buckets Header("x-amz-object-ownership"),
+    LocationConstraint "s3:LocationConstraint" Ownership Request,
+    ObjectOwnership "s3:x-amz-object-ownership" Ownership Header("x-amz-object-ownership"),
     ObjectLockRemainingRetentionDays "s3:object-lock-remaining-retention-days" Objects Lock,
     ObjectLockMode "s3:object-lock-mode" Objects Lock,
     ObjectLockLegalHold "s3:object-lock-legal-hold" Objects Lock,
@@ -306,8 +310,9 @@ impl ConditionKey {
                 matches!(name, "putobject" | "putobjecttagging" | "putobjectversiontagging")
             }
             Scope::Objects => crate::actions::is_of_objects(action),
-            Scope::Buckets => matches!(name, "createbucket" | "putbucketownershipcontrols"),
-            Scope::Writes => matches!(name, "putobject" | "deleteobject" | "deleteobjectversion"),
+            Scope::Ownership => matches!(name, "createbucket" | "putbucketownershipcontrols"),
+            Scope::Writes => name == "putobject",
+            Scope::Changes => matches!(name, "putobject" | "deleteobject" | "deleteobjectversion"),
         }
     }
 }

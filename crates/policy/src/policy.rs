@@ -34,15 +34,17 @@ impl Policy {
     /// `ConditionKey`. Policy variables are replaced in resources and conditions of version
     /// 2012-10-17.
     ///
-    /// The policy of a user or session may name unknown actions, so that a policy that was stored
-    /// by an earlier release stays valid; see `parse_new`.
+    /// The policy of a user or session may name unknown actions, and conditions may have keys that
+    /// the actions do not have, so that a policy that was stored by an earlier release stays valid;
+    /// see `parse_new`.
     pub fn parse(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::Any)
     }
 
     /// Parses a policy that is being added: as `parse`, but each action must be an action of S3 or of
     /// the administration, or a pattern that covers one, because a misspelt action in a Deny would
-    /// deny nothing.
+    /// deny nothing. For the same reason, a statement must cover an action that has the key of each
+    /// of its conditions; in a bucket policy, each action without wildcards must have it.
     pub fn parse_new(json: &str, kind: PolicyKind<'_>) -> Result<Policy, PolicyError> {
         Policy::read(json, kind, Vocabulary::Known)
     }

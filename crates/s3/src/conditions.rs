@@ -220,9 +220,10 @@ impl ReadPreconditions {
         ReadPreconditions::with_prefix(fields, "")
     }
 
-    /// Parses the preconditions on the source of a copy, `x-amz-copy-source-if-…`.
+    /// Parses the preconditions on the source of a copy, `x-amz-copy-source-if-…`. Fails as
+    /// [`ReadPreconditions::parse_for_target`].
     pub fn parse_for_source(fields: Fields<'_>) -> Result<ReadPreconditions, Fault> {
-        ReadPreconditions::with_prefix(fields, "x-amz-copy-source-")
+        ReadPreconditions::for_change(fields, "x-amz-copy-source-")
     }
 
     /// Parses the preconditions on the source of a rename, `x-amz-rename-source-if-…`. Fails as
@@ -240,8 +241,9 @@ impl ReadPreconditions {
         ReadPreconditions::for_change(fields, "")
     }
 
-    /// Parses the preconditions on an object that the request changes. A precondition that cannot be
-    /// understood is refused, because the request would otherwise be unconditional.
+    /// Parses the preconditions of a request that changes the object or creates another one from it.
+    /// A precondition that cannot be understood is refused, because the request would otherwise be
+    /// unconditional. An empty `If-None-Match` counts as absent, as in S3.
     fn for_change(fields: Fields<'_>, prefix: &str) -> Result<ReadPreconditions, Fault> {
         let mut conditions = ReadPreconditions::with_prefix(fields, prefix)?;
         let is_sent = |name: &str| fields.is_sent(&format!("{prefix}{name}"));

@@ -272,6 +272,14 @@ def renames():
     ]:
         also = {"Condition": condition}
         yield Row(name, condition, ask, 412, "PreconditionFailed", also=also)
+    for header, value in [
+        ("if-none-match", '"*"'),
+        ("if-unmodified-since", "yesterday"),
+        ("x-amz-rename-source-if-modified-since", ""),
+    ]:
+        ask = rename.but(headers=(*rename.headers, (header, value)))
+        also = {"Header": header}
+        yield Row(name, f"an unclear {header}", ask, 501, "NotImplemented", also=also)
 
 
 def appends():

@@ -22,7 +22,8 @@ use crate::translate::{self, checksum_algorithm, etag};
 /// Appends to the object, in the mode of its encryption. If there is none and the offset is 0,
 /// creates it.
 ///
-/// Faults: `InvalidWriteOffset` if the offset is not the object's size; `NoSuchKey` if there is no
+/// Faults: `AccessDenied` if a policy needs a header of a new object and the object exists;
+/// `InvalidWriteOffset` if the offset is not the object's size; `NoSuchKey` if there is no
 /// object and the offset is not 0; `InvalidRequest` if the object has further hard links, because
 /// the client's permissions do not cover their names; `ConditionalRequestConflict` if another
 /// client changed the object meanwhile.
@@ -41,6 +42,10 @@ pub(super) async fn object(
             if was_created { Code::InvalidWriteOffset.into() } else { fault }
         });
     };
+    // At another offset, the permissions never had the headers of a new object.
+    if offset == 0 {
+        require_permissions_to_append(call, &object).await?;
+    }
     // All links share the content, and the client's permissions cover only this key.
     if object.file().links > 1 {
         return Err(Fault::because(
@@ -73,6 +78,18 @@ pub(super) async fn object(
         }
         Err(error) => Err(translate::fault(error)),
     }
+}
+
+/// Fails if the client lacks a permission of the request without the headers of a new object, which
+/// have no effect on the existing object. For example, if a policy denies writes without
+/// `x-amz-server-side-encryption`, an append with this header cannot change an object that was
+/// stored without encryption.
+async fn require_permissions_to_append(call: &Call<'_>, object: &Object) -> Result<(), Fault> {
+    let mut permissions = call.permissions().to_vec();
+    for permission in &mut permissions {
+        permission.facts = permission.facts.of_append();
+    }
+    call.require_permissions_for_object(&permissions, Some(object)).await
 }
 
 /// Returns the object to which the request appends; `None` if there is none and the offset is 0, so

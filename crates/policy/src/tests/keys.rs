@@ -47,6 +47,62 @@ fn an_unsupported_key_is_refused_as_condition_and_as_variable() {
 }
 
 #[test]
+fn a_new_policy_needs_an_action_that_has_the_key_of_its_condition() {
+    const ALL: &str = r#"["arn:aws:s3:::b","arn:aws:s3:::b/*"]"#;
+    for (actions, key, accepted) in [
+        (r#""Action":"s3:GetObject""#, "s3:prefix", false),
+        (r#""Action":"s3:ListBucketMultipartUplo*""#, "s3:prefix", false),
+        (r#""Action":"s3:GetObj*""#, "s3:x-amz-acl", false),
+        (r#""Action":["s3:Get*","s3:Delete*"]"#, "s3:if-none-match", false),
+        (r#""Action":"s3:DeleteObject""#, "s3:if-none-match", false),
+        (r#""Action":"s3:DeleteObject""#, "s3:if-match", true),
+        (r#""NotAction":"s3:PutObject""#, "s3:x-amz-storage-class", true),
+        (r#""NotAction":["s3:PutObject","s3:Replicate*"]"#, "s3:x-amz-storage-class", false),
+        (r#""NotAction":"s3:Get*""#, "s3:prefix", true),
+        (r#""Action":"s3:*""#, "s3:prefix", true),
+        (r#""Action":"*""#, "s3:VersionId", true),
+        (r#""Action":"s3:List*""#, "s3:prefix", true),
+        (r#""Action":"S3:PUTOBJECT""#, "s3:x-amz-acl", true),
+        (r#""Action":"s3:GetObject""#, "aws:UserAgent", true),
+    ] {
+        for effect in ["Allow", "Deny"] {
+            for kind in kinds() {
+                let principal = match kind {
+                    PolicyKind::Bucket { .. } => r#""Principal":"*","#,
+                    PolicyKind::User | PolicyKind::Session => "",
+                };
+                let json = format!(
+                    r#"{{"Statement":{{"Effect":"{effect}",{principal}{actions},"Resource":{ALL},"Condition":{{"Null":{{"{key}":"false"}}}}}}}}"#
+                );
+                let new = Policy::parse_new(&json, kind);
+                assert_eq!(new.is_ok(), accepted, "{kind:?} {json}: {new:?}");
+                if let Err(error) = new {
+                    let sentence = "Conditions do not apply to combination of actions and \
+                                    resources in statement";
+                    assert_eq!(error.sentence(), sentence, "{json}");
+                }
+                // A policy that is stored already stays in force.
+                assert!(Policy::parse(&json, kind).is_ok(), "{kind:?} {json}");
+            }
+        }
+    }
+    // A user's statement may also name actions that a bucket policy cannot.
+    for (action, key, accepted) in [
+        ("s3:ListAllMyBuckets", "s3:prefix", false),
+        ("admin:*", "s3:prefix", false),
+        ("admin:ListUsers", "aws:SourceIp", true),
+    ] {
+        let json = format!(
+            r#"{{"Statement":{{"Effect":"Deny","Action":"{action}","Resource":"*","Condition":{{"Null":{{"{key}":"false"}}}}}}}}"#
+        );
+        assert_eq!(Policy::parse_new(&json, PolicyKind::User).is_ok(), accepted, "{json}");
+    }
+    // Of several actions, one with the key is enough in the policy of a user.
+    let json = r#"{"Statement":{"Effect":"Allow","Action":["s3:ListBucket","s3:GetObject"],"Resource":"*","Condition":{"StringLike":{"s3:prefix":"a/*"}}}}"#;
+    assert!(Policy::parse_new(json, PolicyKind::User).is_ok());
+}
+
+#[test]
 fn the_source_of_a_copy_is_compared_without_a_leading_slash() {
     use crate::{Decision, Question, Values};
 

@@ -15,13 +15,13 @@ fn document(effect: &str, principal: &str, action: &str, resource: &str) -> Stri
 
 #[track_caller]
 fn refused(json: &str, sentence: &str) {
-    let error = Policy::parse(json, in_bucket()).expect_err(json);
+    let error = Policy::parse_new(json, in_bucket()).expect_err(json);
     assert_eq!((error.code(), error.sentence()), ("MalformedPolicy", sentence), "{json}");
 }
 
 #[track_caller]
 fn accepted(json: &str) {
-    if let Err(error) = Policy::parse(json, in_bucket()) {
+    if let Err(error) = Policy::parse_new(json, in_bucket()) {
         panic!("{error}: {json}");
     }
 }

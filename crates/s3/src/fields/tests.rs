@@ -45,3 +45,19 @@ fn empty_metadata_and_empty_conditions_are_kept() {
         assert_eq!(fields.get(name).unwrap(), Some(""), "{name}");
     }
 }
+
+#[test]
+fn an_empty_header_of_encryption_counts_only_if_it_belongs_to_a_key_of_the_client() {
+    let plain = "x-amz-server-side-encryption";
+    for (name, kept) in [
+        (plain.to_owned(), false),
+        (format!("{plain}-aws-kms-key-id"), false),
+        (format!("{plain}-customer-key"), true),
+        (format!("{plain}-customer-algorithm"), true),
+        ("x-amz-copy-source-server-side-encryption-customer-key-md5".to_owned(), true),
+    ] {
+        let headers = headers(&[(name.as_str(), "")]);
+        let value = Fields::new(&headers, &[]).get(&name).unwrap();
+        assert_eq!(value, kept.then_some(""), "{name}");
+    }
+}

@@ -177,6 +177,14 @@ impl RequestFacts {
         self.add_new_object_headers(Fields::new(&headers, &[]));
     }
 
+    /// Returns the values for an append to an existing object. The object keeps its properties, so
+    /// the headers of a new object have no effect and therefore no value.
+    #[must_use]
+    pub fn of_append(&self) -> RequestFacts {
+        let kept = self.clone();
+        RequestFacts { headers: Vec::new(), tags: None, lock: None, ..kept }
+    }
+
     /// Reads the values of condition keys for the operation's own action from the request. A
     /// malformed header has no value here; the operation refuses it later.
     pub(super) fn from_request(

@@ -1,12 +1,12 @@
 //! Ranges, conditions and reads of one object.
 
 use proptest::prelude::*;
-use s3::Code;
 use s3::conditions::{
     ConditionNames, ETagList, ReadPreconditions, ReadVerdict, format_http_date, parse_http_date,
 };
 use s3::range::{Range, Span};
-use s3::request::{GetObject, GetObjectAttributes};
+use s3::request::{Fields, GetObject, GetObjectAttributes};
+use s3::{Code, Fault};
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
@@ -158,6 +158,47 @@ fn s3_c6_copy_source_preconditions_fail_instead_of_not_modified() {
         let fault = check(name, value).expect_err("must fail");
         assert_eq!(fault.code, Code::PreconditionFailed);
         assert_eq!(fault.extra[0].1.to_lowercase(), name);
+    }
+}
+
+#[test]
+fn unclear_preconditions_of_copies_and_renames_are_refused() {
+    type Parse = fn(Fields<'_>) -> Result<ReadPreconditions, Fault>;
+    let all: [(&str, Parse); 3] = [
+        ("", ReadPreconditions::parse_for_target),
+        ("x-amz-rename-source-", ReadPreconditions::parse_for_rename),
+        ("x-amz-copy-source-", ReadPreconditions::parse_for_source),
+    ];
+    for (prefix, parse) in all {
+        let read = |pairs: &[(&str, &str)]| {
+            let names: Vec<_> = pairs.iter().map(|(name, _)| format!("{prefix}{name}")).collect();
+            let values = pairs.iter().map(|(_, value)| *value);
+            let headers: Vec<_> = names.iter().map(String::as_str).zip(values).collect();
+            parse(TestRequest::new("", &headers).arguments().fields)
+        };
+        for value in ["\"*\"", "*, *", "*,", "W/\"*\"", "\"a\", *", ","] {
+            refused(read(&[("if-none-match", value)]), Code::NotImplemented);
+        }
+        refused(read(&[("if-none-match", "*"), ("if-none-match", "*")]), Code::NotImplemented);
+        for name in ["if-modified-since", "if-unmodified-since"] {
+            for value in ["", "yesterday", "Fri, 32 Jan 2026 03:04:05 GMT"] {
+                let fault = read(&[(name, value)]).expect_err("a date that is none");
+                assert_eq!(fault.code, Code::NotImplemented, "{prefix}{name}");
+                assert_eq!(fault.extra, [("Header", format!("{prefix}{name}"))]);
+            }
+            assert!(read(&[(name, SAME)]).is_ok(), "{prefix}{name}");
+        }
+        // An empty `If-Match` matches no object, and an empty `If-None-Match` counts as absent.
+        for empty in ["", " ", ","] {
+            let verdict = read(&[("if-match", empty)]).map(|read| read.decide("tag", MODIFIED));
+            assert_eq!(verdict, Ok(ReadVerdict::Failed("If-Match")), "{prefix} {empty:?}");
+        }
+        assert_eq!(read(&[("if-none-match", "")]), Ok(ReadPreconditions::default()), "{prefix}");
+        let star = read(&[("if-none-match", "*")]).map(|read| read.if_none_match);
+        assert_eq!(star, Ok(Some(ETagList::Any)), "{prefix}");
+        let listed = read(&[("if-none-match", "\"x\", W/\"y\""), ("if-match", "\"tag\"")]);
+        let verdict = listed.map(|read| read.decide("tag", MODIFIED));
+        assert_eq!(verdict, Ok(ReadVerdict::Proceed), "{prefix}");
     }
 }
 

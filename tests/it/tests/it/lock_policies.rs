@@ -114,6 +114,17 @@ fn lock_policies_use_the_lock_of_the_request_or_of_the_version() {
     refuses(client, &Request::new("GET", "/locks/k"));
     client.get("/locks/mode").expect(200);
 
+    // A part of the lock that a request does not set is that of the version.
+    let condition = r#""Null":{"s3:object-lock-mode":"false"}"#;
+    set_policy(client, "s3:PutObjectLegalHold", condition);
+    refuses(client, &hold("k", "OFF"));
+    client.send(&hold("free", "OFF")).expect(200);
+    set_policy(client, "s3:BypassGovernanceRetention", condition);
+    let bypass = |request: Request| request.header("x-amz-bypass-governance-retention", "true");
+    let none = Request::new("PUT", "/locks/mode?retention").body(*b"<Retention></Retention>");
+    refuses(client, &bypass(none));
+    client.send(&Request::new("GET", "/locks/mode?retention")).expect(200);
+
     gateway.check_log();
     gateway.stop();
 }

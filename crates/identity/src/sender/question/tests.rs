@@ -1,6 +1,6 @@
 //! Each condition key has a value in some request, or policies with the key are refused. The tests
-//! cover each row of the table of keys, and each key that AWS documents for the action of an
-//! operation.
+//! cover each row of the table of keys, and each action with each key of the table and each key that
+//! AWS documents for it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -186,7 +186,6 @@ fn permissions(operation: Operation) -> Vec<Permission> {
 }
 
 /// Adds the values of the body of an operation to a permission.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other operations have no values in bodies")]
 fn with_body(operation: Operation, mut permission: Permission) -> Permission {
     let facts = &mut permission.facts;
     match operation {
@@ -246,18 +245,25 @@ async fn tagged_and_locked(volume: &Volume) -> Object {
     volume.stat("bucket", b"k").await.unwrap()
 }
 
-/// Returns true if a bucket policy may deny an action under a condition on a key.
+/// Returns true if a policy of a bucket or of a user may deny an action under a condition on a key.
 fn is_accepted(action: &str, key: &str) -> bool {
-    let text = format!(
-        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Deny","Principal":"*",
-            "Action":"{action}","Resource":["arn:aws:s3:::bucket","arn:aws:s3:::bucket/*"],
-            "Condition":{{"Null":{{"{key}":"false"}}}}}}]}}"#
-    );
-    Policy::parse_new(&text, PolicyKind::Bucket { bucket: "bucket", exists: &|_| true }).is_ok()
+    let parses = |principal: &str, kind| {
+        let text = format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Deny",{principal}
+                "Action":"{action}","Resource":["arn:aws:s3:::bucket","arn:aws:s3:::bucket/*"],
+                "Condition":{{"Null":{{"{key}":"false"}}}}}}]}}"#
+        );
+        Policy::parse_new(&text, kind).is_ok()
+    };
+    let of_bucket = PolicyKind::Bucket { bucket: "bucket", exists: &|_| true };
+    let by_user = parses("", PolicyKind::User);
+    // A bucket policy also refuses actions that concern no bucket, and `Null` for an address.
+    assert!(by_user || !parses(r#""Principal":"*","#, of_bucket), "{action} {key}");
+    by_user
 }
 
 #[tokio::test]
-async fn every_documented_key_has_a_value_or_is_refused() {
+async fn every_key_has_a_value_for_an_action_or_is_refused() {
     let (store, blocks) = (Arc::new(MemoryStore::new()), Arc::new(MemoryBlocks::new()));
     let volume = Volume::open(VolumeOptions::default(), store, blocks).await.unwrap();
     let object = tagged_and_locked(&volume).await;
@@ -271,15 +277,23 @@ async fn every_documented_key_has_a_value_or_is_refused() {
     assert!(actions.len() > 50, "{actions:?}");
     let (mut with_value, mut refused) = (0, 0);
     for action in actions {
-        for name in documented(action) {
+        let with_tags = ["s3:ExistingObjectTag/class", "s3:RequestObjectTag/class"];
+        let names = ConditionKey::NAMED.iter().map(|(name, _)| *name).chain(with_tags);
+        for name in names.chain(documented(action)) {
             if !is_accepted(action, name) {
                 refused += 1;
                 continue;
             }
             let key = ConditionKey::parse(name).expect("an accepted key");
             // An anonymous sender has no signature. The test of all rows covers the keys of
-            // senders.
-            if matches!(key.source(), KeySource::Sender | KeySource::Principal(_)) {
+            // senders and of connections, whose values do not depend on the action.
+            if matches!(
+                key.source(),
+                KeySource::Sender
+                    | KeySource::Principal(_)
+                    | KeySource::Service
+                    | KeySource::Transport(_)
+            ) {
                 continue;
             }
             let has_value = |permission: &&Permission| {

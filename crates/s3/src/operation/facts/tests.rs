@@ -147,6 +147,55 @@ fn a_lock_value_equals_the_lock_that_is_set() {
 }
 
 #[test]
+fn an_append_to_an_existing_object_has_no_values_of_a_new_object() {
+    let list = [
+        ("x-amz-acl", "public-read"),
+        ("x-amz-tagging", "class=open"),
+        ("x-amz-storage-class", "STANDARD"),
+        ("x-amz-server-side-encryption", "AES256"),
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-object-lock-mode", "COMPLIANCE"),
+        ("if-match", "\"1\""),
+    ];
+    let at = |offset| [&list[..], &[("x-amz-write-offset-bytes", offset)]].concat();
+    // Each of these offsets is 0, at which an append creates a missing object.
+    for zero in ["0", "00", "000000"] {
+        for permission in demand(Operation::PutObject, "", &at(zero)) {
+            if permission.action == "s3:GetObject" {
+                continue;
+            }
+            let facts = permission.facts;
+            assert_eq!(facts.header("x-amz-acl"), Some("public-read"), "{zero}");
+            assert_eq!(facts.header("x-amz-server-side-encryption"), Some("AES256"), "{zero}");
+            assert!(facts.tags.is_some() && facts.lock.is_some(), "{zero}");
+            // The operation has found an object, and asks again.
+            let facts = facts.of_append();
+            assert!(list.iter().all(|(name, _)| facts.header(name).is_none()), "{zero}");
+            assert_eq!((&facts.tags, facts.lock), (&None, None), "{zero}");
+            assert_eq!(facts.condition.if_match().as_deref(), Some("\"1\""), "{zero}");
+            assert_eq!(facts.creates_object, Some(true), "{zero}");
+        }
+    }
+    for offset in ["7", "07"] {
+        let facts = facts(Operation::PutObject, "", &at(offset));
+        assert_eq!(facts, facts.of_append(), "{offset}");
+        assert!(facts.condition.if_match().is_some(), "{offset}");
+    }
+}
+
+#[test]
+fn the_precondition_of_a_rename_is_write_once_only_if_the_operation_understands_it() {
+    let once = |value| {
+        let list = [("x-amz-rename-source", "from"), ("if-none-match", value)];
+        facts(Operation::RenameObject, "", &list).condition.if_none_match()
+    };
+    assert_eq!(once("*"), Some("*"));
+    for refused in ["\"*\"", "*, *", "*,", "W/\"*\""] {
+        assert_eq!(once(refused), None, "{refused}");
+    }
+}
+
+#[test]
 fn headers_have_values_only_where_they_have_an_effect() {
     let list = [("x-amz-acl", "private"), ("x-amz-storage-class", "STANDARD")];
     let put = facts(Operation::PutObject, "", &list);

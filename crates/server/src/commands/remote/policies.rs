@@ -32,7 +32,8 @@ pub(crate) async fn run(endpoint: &Endpoint, command: PolicyCommand) -> Result<(
             let text = command::read(&file)?;
             let wrong = |error: &dyn std::fmt::Display| Problem::new(doing.as_str(), error);
             // The same check as over the store, before anything changes.
-            let parsed = Policy::parse(&text, PolicyKind::User).map_err(|error| wrong(&error))?;
+            let parsed =
+                Policy::parse_new(&text, PolicyKind::User).map_err(|error| wrong(&error))?;
             let document: Value = serde_json::from_str(&text).map_err(|error| wrong(&error))?;
             let body = json!({ "document": document });
             let path = ["policies", name.as_str()];
