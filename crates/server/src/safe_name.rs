@@ -2,7 +2,7 @@
 //!
 //! Clients choose keys, and programs choose file names. Either may hold escape sequences that
 //! change the terminal, line feeds that forge lines of a listing, or characters that reverse the
-//! text. Commands show every such name by [`safe_name`].
+//! text. Commands show every such name by [`safe_name`], and documents by [`safe_document`].
 
 use std::fmt;
 
@@ -45,6 +45,28 @@ impl fmt::Display for SafeName<'_> {
         }
         f.write_str("'")
     }
+}
+
+/// Returns a JSON or XML document of a client with each hidden character as an escape of its format,
+/// so that it means the same and a terminal prints it as it is. For example, U+202E in a policy is
+/// shown as `\u202e`, and in a lifecycle rule as `&#x202e;`. Line feeds and tabs stay. A carriage
+/// return becomes a space, because JSON has no escape for one between its tokens.
+pub(crate) fn safe_document(text: &str) -> String {
+    let is_xml = text.trim_start_matches('\u{feff}').trim_start().starts_with('<');
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => safe.push(character),
+            '\r' => safe.push(' '),
+            other if !is_hidden(other) => safe.push(other),
+            other if is_xml => safe.push_str(&format!("&#x{:x};", u32::from(other))),
+            other => {
+                let units = other.encode_utf16(&mut [0; 2]).to_vec();
+                units.iter().for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    safe
 }
 
 /// Returns true for characters that control a terminal or are invisible: control characters, line

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use crate::node_report::time;
 use crate::output::say;
-use crate::safe_name::safe_name;
+use crate::safe_name::{safe_document, safe_name};
 
 /// The form of the output of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -88,7 +88,10 @@ impl Cell {
                 format!("{} of {}", used.shown(human), used.like(*limit).shown(human))
             }
             Cell::Names(names) if names.is_empty() => Cell::Absent.shown(human),
-            Cell::Names(names) => names.join(" "),
+            Cell::Names(names) => {
+                let names = names.iter().map(|name| safe_name(name.as_bytes()).to_string());
+                names.collect::<Vec<_>>().join(" ")
+            }
             Cell::Pairs(pairs) if pairs.is_empty() => Cell::Absent.shown(human),
             Cell::Pairs(pairs) => {
                 let pair = |(name, value): &(String, Cell)| {
@@ -97,7 +100,10 @@ impl Cell {
                 pairs.iter().map(pair).collect::<Vec<_>>().join(", ")
             }
             Cell::Time(at) => second(*at),
-            Cell::Document(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
+            Cell::Document(text) => {
+                // Some hidden characters are white space, so they are escaped first.
+                safe_document(text).split_whitespace().collect::<Vec<_>>().join(" ")
+            }
         }
     }
 
@@ -157,7 +163,7 @@ impl Table {
     /// Prints the list to standard output.
     pub(crate) fn print(&self, printing: Printing) {
         if printing.is_json() {
-            say(format_args!("{:#}", self.json()));
+            say_json(&format!("{:#}", self.json()));
             return;
         }
         for line in self.lines(io::stdout().is_terminal()) {
@@ -169,7 +175,7 @@ impl Table {
     /// waits for the last one.
     pub(crate) fn print_page(&self, printing: Printing) {
         if printing.is_json() {
-            self.rows.iter().for_each(|row| say(format_args!("{}", self.object(row))));
+            self.rows.iter().for_each(|row| say_json(&self.object(row).to_string()));
         } else {
             self.print(printing);
         }
@@ -207,10 +213,15 @@ impl Table {
     }
 }
 
+/// Prints JSON. Texts of clients in it cannot control a terminal.
+fn say_json(json: &str) {
+    say(format_args!("{}", safe_document(json)));
+}
+
 /// Prints properties: a line for each that is present, or one JSON object.
 pub(crate) fn print_properties(properties: &Properties, printing: Printing) {
     if printing.is_json() {
-        say(format_args!("{:#}", object(properties)));
+        say_json(&format!("{:#}", object(properties)));
         return;
     }
     for line in property_lines(properties, io::stdout().is_terminal()) {
@@ -227,7 +238,7 @@ pub(crate) fn print_with_list(
     if printing.is_json() {
         let mut object = object(properties);
         object[name] = list.json();
-        say(format_args!("{object:#}"));
+        say_json(&format!("{object:#}"));
         return;
     }
     print_properties(properties, printing);

@@ -7,6 +7,7 @@
 
 use std::convert::Infallible;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,7 @@ use crate::metrics::Metrics;
 use crate::metrics_listener::{self, Pages};
 use crate::passes::Passes;
 use crate::reports::mount_source;
+use crate::safe_name::safe_name;
 use crate::serve::observe;
 use crate::{backend, build, credentials, logging, mount_log, peer_reads, supervisor};
 use problem::{Cause, Problem};
@@ -400,7 +402,7 @@ impl Umount {
     /// Unmounts. Fails if programs use the mount, unless `--lazy` is given.
     pub(crate) fn run(self) -> Result<(), Problem> {
         let mode = if self.lazy { UnmountMode::Lazy } else { UnmountMode::IfUnused };
-        let doing = format!("unmount {}", self.folder.display());
+        let doing = format!("unmount {}", safe_name(self.folder.as_os_str().as_bytes()));
         fuse::unmount(&self.folder, mode).map_err(|error| Problem::new(doing, error))
     }
 }

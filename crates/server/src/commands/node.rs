@@ -66,7 +66,7 @@ async fn report(
     as_json: bool,
     administration: &mut Option<Administration>,
 ) -> Result<(), Problem> {
-    let doing = || format!("report on {}", path.display());
+    let doing = || format!("report on {}", safe_name(path.as_os_str().as_bytes()));
     let report = match report_of_mount(path) {
         Ok(Some(report)) => report,
         Ok(None) => {

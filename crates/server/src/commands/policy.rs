@@ -12,6 +12,7 @@ use super::administration::Administration;
 use super::refusal;
 use crate::config::VolumeSettings;
 use crate::output::say;
+use crate::safe_name::safe_document;
 use crate::table::{Cell, Printing, Table, print_properties};
 use problem::Problem;
 
@@ -135,7 +136,7 @@ pub(super) fn print(name: &str, document: &str, printing: Printing) {
         let properties = vec![("name", Cell::text(name)), ("document", document)];
         print_properties(&properties, printing);
     } else {
-        say(format_args!("{}", document.trim_end()));
+        say(format_args!("{}", safe_document(document.trim_end())));
     }
 }
 

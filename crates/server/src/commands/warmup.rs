@@ -7,6 +7,7 @@
 
 use std::fs::{File, Metadata, OpenOptions, ReadDir};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::output::say;
+use crate::safe_name::safe_name;
 use crate::table::{Cell, Printing, print_properties};
 use problem::Problem;
 
@@ -115,7 +117,7 @@ impl Warmup {
 
 /// Fails if a path is not on a mount of this program.
 fn on_a_mount(path: &Path) -> Result<(), Problem> {
-    let doing = || format!("warm up {}", path.display());
+    let doing = || format!("warm up {}", safe_name(path.as_os_str().as_bytes()));
     let mut buffer = [0; 0];
     // Only mounts of this program have the attribute.
     match rustix::fs::getxattr(path, REPORT_ATTRIBUTE, &mut buffer[..]) {
@@ -254,7 +256,8 @@ impl Tally {
     /// Counts a failure, and prints the first ones.
     fn failed(&self, path: &Path, error: &io::Error) {
         if self.failed.fetch_add(1, Ordering::Relaxed) < FAILURES_PRINTED_MAX {
-            self.bar.suspend(|| eprintln!("ashlar: cannot read {}: {error}", path.display()));
+            let name = safe_name(path.as_os_str().as_bytes());
+            self.bar.suspend(|| eprintln!("ashlar: cannot read {name}: {error}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::safe_name;
+use super::{safe_document, safe_name};
 
 fn shown(name: &[u8]) -> String {
     safe_name(name).to_string()
@@ -29,4 +29,17 @@ fn no_name_has_a_hidden_character_when_it_is_shown() {
         let text = shown(format!("x{character}y").as_bytes());
         assert!(!text.chars().any(super::is_hidden), "{code:x}: {text:?}");
     }
+}
+
+#[test]
+fn documents_mean_the_same_without_hidden_characters() {
+    let sid = "S\u{9b}2J\u{202e}gnp\u{e0041}";
+    let json = format!("{{\r\n\t\"Sid\": \"{sid}\"}}");
+    let safe = safe_document(&json);
+    assert_eq!(safe, "{ \n\t\"Sid\": \"S\\u009b2J\\u202egnp\\udb40\\udc41\"}");
+    let read: serde_json::Value = serde_json::from_str(&safe).unwrap();
+    assert_eq!(read["Sid"], sid);
+    assert_eq!(safe_document("<ID>a\u{9b}2J\u{202e}b</ID>\n"), "<ID>a&#x9b;2J&#x202e;b</ID>\n");
+    let plain = "{\"Sid\": \"größe 日本語\"}";
+    assert_eq!(safe_document(plain), plain);
 }

@@ -33,6 +33,22 @@ fn pairs_become_an_object() {
 }
 
 #[test]
+fn documents_and_tags_of_clients_do_not_control_a_terminal() {
+    let hidden = ['\u{9b}', '\u{202e}', '\u{2028}'];
+    let text: String = hidden.iter().collect();
+    for (cell, escape) in [
+        (Cell::Document(format!("{{\"Sid\": \"{text}\"}}")), "\\u202e"),
+        (Cell::Document(format!("<ID>{text}</ID>")), "&#x202e;"),
+        (Cell::Names(vec![format!("k={text}")]), "\\u202e"),
+    ] {
+        for human in [true, false] {
+            let shown = cell.shown(human);
+            assert!(!shown.contains(hidden) && shown.contains(escape), "{shown:?}");
+        }
+    }
+}
+
+#[test]
 fn a_number_that_is_no_size_has_no_separators() {
     // A uid is one of them, and a person copies it into another command.
     assert_eq!(Cell::Count(1_000).shown(true), "1000");
