@@ -12,7 +12,7 @@ use record::{
 };
 use rules::RulesCache;
 use s3::auth::{Credentials, RequestHead, SignatureRules};
-use s3::operation::{LockFacts, RequestFacts};
+use s3::operation::LockFacts;
 use s3::{BucketName, ObjectKey};
 use store::MemoryStore;
 use time::OffsetDateTime;
@@ -448,8 +448,8 @@ async fn a_bypass_without_a_new_retention_is_judged_by_the_retention_of_the_vers
                    "Condition":{"Null":{"s3:object-lock-mode":"false"}}}"#;
     world.policy(deny).await;
     for (creates_object, allowed) in [(None, false), (Some(true), true)] {
-        let facts = RequestFacts { creates_object, ..RequestFacts::default() };
-        let put = Permission { facts, ..put.clone() };
+        let mut put = put.clone();
+        put.facts.creates_object = creates_object;
         assert_eq!(world.has(Some("anna"), &put).await, allowed, "{creates_object:?}");
     }
 }
