@@ -59,10 +59,10 @@ pub(crate) fn safe_document(text: &str) -> String {
             '\n' | '\t' => safe.push(character),
             '\r' => safe.push(' '),
             other if !is_hidden(other) => safe.push(other),
-            other if is_xml => safe.push_str(&format!("&#x{:x};", u32::from(other))),
+            other if is_xml => safe.extend([format!("&#x{:x};", u32::from(other))]),
             other => {
                 let units = other.encode_utf16(&mut [0; 2]).to_vec();
-                units.iter().for_each(|unit| safe.push_str(&format!("\\u{unit:04x}")));
+                safe.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
             }
         }
     }
