@@ -5,7 +5,7 @@
 //! this number with the record as this process last saw it, without a round trip.
 //!
 //! A change of a policy through this process is therefore in force at once. Other processes apply
-//! it when the notification of the change arrives. For example, a PUT of a bucket policy raises the
+//! it when the notification of the change arrives (docs/S3.md, "Policies"). For example, a PUT of a bucket policy raises the
 //! version number, and the next request parses the new policy.
 
 use std::sync::Arc;
