@@ -240,12 +240,7 @@ impl Files {
             self.note_unlinked(ino, &to, last).await;
         }
         if let (Some(file), Some(retention)) = (self.open.get(renamed.ino), renamed.retention) {
-            // The programs whose writes gave the object its retention may go on writing: their open
-            // file carries on the retention that the rename changed.
-            let mut state = file.state.lock().await;
-            if state.own_retention.is_some() && state.own_retention == retention.before {
-                state.own_retention = retention.after;
-            }
+            file.state.lock().await.keep_own_retention(retention, false);
         }
         self.note_exists(renamed.ino).await;
         self.names.remove(renamed.ino, &from);
@@ -304,9 +299,12 @@ impl Files {
         self.names.insert(ino, &to);
         if let Some(file) = self.open.get(ino) {
             let mut state = file.state.lock().await;
+            if let Some(retention) = linked.retention {
+                state.keep_own_retention(retention, linked.is_first_name);
+            }
             self.note_name(&mut state, &to);
         }
-        Ok(self.visible_stat(&linked).await)
+        Ok(self.visible_stat(&linked.node).await)
     }
 
     /// Changes attributes, and the size, of a node. Returns the new attributes. If the file has

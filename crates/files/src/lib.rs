@@ -49,6 +49,7 @@ mod numbers;
 mod object;
 mod open;
 mod opening;
+mod own_retention;
 mod pending_access_times;
 mod punch;
 mod quiesce;

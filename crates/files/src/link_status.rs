@@ -39,13 +39,20 @@ impl Files {
         file: &Arc<OpenFile>,
     ) -> Result<(Option<FoundNode>, bool), Errno> {
         let ino = file.ino;
-        if file.state.lock().await.is_new() {
-            return Ok((None, false));
-        }
+        let was_unlinked = {
+            let state = file.state.lock().await;
+            if state.is_new() {
+                return Ok((None, false));
+            }
+            state.life.is_unlinked()
+        };
         // One round trip, as for the node alone, and the reply also proves that the name exists.
         if let Some(name) = self.names.get(ino) {
             match self.retry_until_deadline(|| self.volume.find_name(&name)).await {
-                Ok(node) if node.ino == ino => return Ok((Some(node), false)),
+                Ok(node) if node.ino == ino => {
+                    Self::note_restored(file, was_unlinked).await;
+                    return Ok((Some(node), false));
+                }
                 // The name leads elsewhere now. The node may still have other names.
                 Ok(_) | Err(Errno::NOENT | Errno::STALE) => self.names.remove(ino, &name),
                 Err(error) => return Err(error),
@@ -53,10 +60,13 @@ impl Files {
         }
         let (node, is_unlinked) =
             match self.retry_until_deadline(|| self.volume.find_unlinked(ino)).await {
-                Ok((node, is_orphan)) => (Some(node), is_orphan),
+                Ok((node, is_unlinked)) => (Some(node), is_unlinked),
                 Err(Errno::STALE) => (None, true),
                 Err(error) => return Err(error),
             };
+        if !is_unlinked {
+            Self::note_restored(file, was_unlinked).await;
+        }
         let lost_name = is_unlinked && {
             let mut state = file.state.lock().await;
             let was_known = state.life.is_unlinked();
@@ -65,5 +75,15 @@ impl Files {
             !was_known
         };
         Ok((node, lost_name))
+    }
+
+    /// Notes that a read found a name of the file. A restored file has links again. If the file was
+    /// unlinked only after `was_unlinked` was read, it stays unlinked, because its name may have
+    /// been removed after the read.
+    async fn note_restored(file: &OpenFile, was_unlinked: bool) {
+        if was_unlinked {
+            let mut state = file.state.lock().await;
+            state.life = state.life.named();
+        }
     }
 }

@@ -57,9 +57,9 @@ impl Files {
 
     /// Returns a node that has a name or is open; fails with `ESTALE` for others.
     async fn named_node(&self, ino: Ino) -> Result<FoundNode, Errno> {
-        let (node, is_orphan) =
+        let (node, is_unlinked) =
             self.retry_until_deadline(|| self.volume.find_unlinked(ino)).await?;
-        if is_orphan && self.open.get(ino).is_none() { Err(Errno::STALE) } else { Ok(node) }
+        if is_unlinked && self.open.get(ino).is_none() { Err(Errno::STALE) } else { Ok(node) }
     }
 
     /// Returns true if a node is known to be below the root of these files. A file handle must not

@@ -61,7 +61,7 @@ pub(crate) struct InodeState {
     at: Key,
     /// The record, if version records bind the inode.
     superseded: Option<(Value, Superseded)>,
-    /// True if a dentry binds the inode in addition to version records.
+    /// True if a dentry binds the inode. Only known to be right if version records bind it, too.
     is_named: bool,
     is_locked: bool,
     /// True if the content is encrypted under a key of the client.
@@ -85,9 +85,7 @@ impl InodeState {
             }
             None => None,
         };
-        let bound = superseded.as_ref().map_or(0, |(_, record)| record.versions.len());
-        // The link count includes version records, so any link beyond them is a dentry.
-        let is_named = u32::try_from(bound).is_ok_and(|bound| inode.links() > bound);
+        let is_named = superseded.as_ref().is_none_or(|(_, record)| is_named(inode, record));
         let lock = inode.file().map(|file| file.object.lock);
         let is_locked = lock.is_some_and(|lock| lock.holds(env.earliest_now, false));
         let has_customer_key = inode.file().is_some_and(File::needs_customer_key);
@@ -139,6 +137,12 @@ impl InodeState {
             plan.guards.push(guard);
         }
     }
+}
+
+/// Returns true if a dentry binds the inode in addition to these version records.
+pub(crate) fn is_named(inode: &Inode, superseded: &Superseded) -> bool {
+    // The link count includes version records, so any link beyond them is a dentry.
+    u32::try_from(superseded.versions.len()).is_ok_and(|bound| inode.links() > bound)
 }
 
 /// Fails if the inode does not admit the change, and guards its state.

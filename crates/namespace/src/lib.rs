@@ -34,6 +34,7 @@ mod quota;
 mod remove;
 mod remove_version;
 mod rename;
+mod retention;
 mod run;
 mod space;
 mod stage;
@@ -82,12 +83,12 @@ pub use lookup::{FoundObject, Lookup};
 pub use node::{
     Acl, AclKind, AttributeChange, BoundName, CONTENT_HEADERS_BYTES_MAX, ContentChange,
     DestageContent, DetachVersions, DirectoryCounts, DirectoryPage, FindName, FindNode,
-    FindNodeOrOrphan, FindXattr, FirstContent, ForkBucket, ForkDirectory, ForkLink, ForkNode,
-    ForkPlace, ForkedDirectory, FoundNode, LinkNode, ListedName, ListedNames, MakeFile, MakeNode,
-    NewNode, NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, PlanFile, ReadDirectoryPage,
-    ReadNames, ReencryptContent, RelocateContent, Relocated, RemoveDirectory, RemoveName,
-    RemovedName, RenameMode, RenameNode, Renamed, RetentionChange, SetAccessTime, SetAcl,
-    SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX,
+    FindUnlinked, FindXattr, FirstContent, ForkBucket, ForkDirectory, ForkLink, ForkNode,
+    ForkPlace, ForkedDirectory, FoundNode, LinkNode, Linked, ListedName, ListedNames, MakeFile,
+    MakeNode, NewNode, NodeName, NotAnAcl, OBJECT_TAGS_MAX, ObjectItem, PlanFile,
+    ReadDirectoryPage, ReadNames, ReencryptContent, RelocateContent, Relocated, RemoveDirectory,
+    RemoveName, RemovedName, RenameMode, RenameNode, Renamed, RetentionChange, SetAccessTime,
+    SetAcl, SetAttributes, SetObjectItem, SetTime, SetXattr, SharedRange, USER_METADATA_BYTES_MAX,
     VERSIONED_LINKS_MAX, Whiteout, WriteContent, XattrChange, fork_inode, without_rights,
 };
 pub use object::{

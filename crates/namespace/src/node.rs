@@ -38,11 +38,11 @@ pub use acl::{Acl, AclKind, NotAnAcl};
 pub use attributes::{AttributeChange, SetAccessTime, SetAttributes, SetTime, without_rights};
 pub use detach::DetachVersions;
 pub use directory_page::{BoundName, DirectoryPage, ReadDirectoryPage};
-pub use find::{DirectoryCounts, FindName, FindNode, FindNodeOrOrphan, FoundNode};
+pub use find::{DirectoryCounts, FindName, FindNode, FindUnlinked, FoundNode};
 pub use fork::{
     ForkBucket, ForkDirectory, ForkLink, ForkNode, ForkPlace, ForkedDirectory, fork_inode,
 };
-pub use link::{LinkNode, VERSIONED_LINKS_MAX};
+pub use link::{LinkNode, Linked, VERSIONED_LINKS_MAX};
 pub use make::{MakeNode, NewNode};
 pub use names::{ListedName, ListedNames, ReadNames};
 pub use object_item::{

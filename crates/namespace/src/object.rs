@@ -16,6 +16,7 @@ use crate::inode_state::{Change, admit};
 use crate::lookup::{File, FoundObject, Lookup, find};
 use crate::path::{self, Bound, Chain, Path, Unknown};
 use crate::quota;
+use crate::retention::retain_new;
 use crate::run::{Env, Planner, Step};
 use crate::stage::{guard_absent, guard_unused};
 use crate::unbind::Unbinding;
@@ -158,7 +159,8 @@ pub struct Publish<'a> {
     /// Unused inode numbers for directories that the key implies and that do not exist: one for
     /// each directory of the path.
     pub fresh: &'a [Ino],
-    /// The inode of the new file. Its times are set to the time of the operation.
+    /// The inode of the new file. Its times are set to the time of the operation. If it has no
+    /// retention, it gets the default retention of its bucket, which begins at that time.
     pub inode: &'a Inode,
     /// The condition on the object that is replaced.
     pub condition: &'a WriteCondition,
@@ -206,6 +208,7 @@ impl Planner for Publish<'_> {
         let mut inode = self.inode.clone();
         inode.attributes = inode.attributes.at(env.now);
         inode.bucket = bucket;
+        retain_new(view, env, (&chain.bucket.dentry, &mut inode), &mut plan)?;
         // A small object without further records is marked in its dentry, so that its DELETE need
         // not read the inode.
         let self_contained = self_contained(&inode);

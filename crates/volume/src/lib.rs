@@ -39,11 +39,12 @@ pub use keyring::{ObjectEncryptionKey, Protection, ProtectionError, ProtectionEr
 pub use ledger::{Ledger, Note};
 pub use namespace::{
     AccessRecords, Acl, AclKind, AttributeChange, BucketChange, BucketConfigs, ConflictSearch,
-    DIRECTORIES_MAX, Exempt, FoundNode, FoundPart, FsError, LAST_USES_MAX, ListEntry, ListQuery,
-    ListedName, ListedNames, Listing, LockUse, NamedBucket, NewNode, NodeName, NotAnAcl,
+    DIRECTORIES_MAX, Exempt, FoundNode, FoundPart, FsError, LAST_USES_MAX, Linked, ListEntry,
+    ListQuery, ListedName, ListedNames, Listing, LockUse, NamedBucket, NewNode, NodeName, NotAnAcl,
     OBJECT_TAGS_MAX, ObjectChange, ObjectCondition, ObjectItem, RemoveCondition, RemovedKey,
-    RemovedName, RemovedVersion, RenameMode, Renamed, SetLocksResult, SetTime, TagMatch,
-    USER_METADATA_BYTES_MAX, Usage, Whiteout, WriteCondition, XattrChange, without_rights,
+    RemovedName, RemovedVersion, RenameMode, Renamed, RetentionChange, SetLocksResult, SetTime,
+    TagMatch, USER_METADATA_BYTES_MAX, Usage, Whiteout, WriteCondition, XattrChange,
+    without_rights,
 };
 pub use options::VolumeOptions;
 pub use record::VersionRef;

@@ -1,10 +1,11 @@
 //! Lookups by inode number, as for NFS file handles.
 
 use files::{NodeKind, OpenMode};
-use record::Ino;
+use record::{Ino, Versioning};
 use rustix::io::Errno;
+use volume::BucketChange;
 
-use super::{Bench, by, bytes, files_options};
+use super::{Bench, WRITES, by, bytes, files_options};
 
 #[tokio::test]
 async fn file_is_looked_up_and_opened_by_number() {
@@ -41,6 +42,35 @@ async fn lookup_by_number_of_an_unlinked_file_is_stale() {
         assert_eq!(opened.err(), Some(Errno::STALE), "{length}");
     }
     assert_eq!(bench.files.look_up_number(Ino(999_999)).await.err(), Some(Errno::STALE));
+}
+
+/// In a bucket with versions or a trash the inode remains, as a version. A write through the handle
+/// would reach no key.
+#[tokio::test]
+async fn lookup_by_number_of_a_kept_version_is_stale() {
+    for versioning in [Versioning::Enabled, Versioning::Trash] {
+        for replaced in [false, true] {
+            let bench = Bench::new().await;
+            let change = BucketChange::Versioning(versioning);
+            bench.volume.set_bucket("bkt", change).await.unwrap();
+            let ino = bench.write("f", &bytes(100_000, 1)).await;
+            let other = bench.files.link(ino, bench.bucket, b"other").await.unwrap();
+            assert_eq!(other.ino, ino);
+            let case = format!("{versioning:?}, replaced: {replaced}");
+            for name in ["f", "other"] {
+                bench.files.look_up_number(ino).await.expect(&case);
+                if replaced {
+                    bench.put(name, b"newer").await;
+                } else {
+                    assert!(bench.delete(name).await);
+                }
+            }
+            let gone = bench.files.look_up_number(ino).await;
+            assert_eq!(gone.err(), Some(Errno::STALE), "{case}");
+            let opened = bench.files.open(ino, WRITES).await;
+            assert_eq!(opened.err(), Some(Errno::STALE), "{case}");
+        }
+    }
 }
 
 #[tokio::test]

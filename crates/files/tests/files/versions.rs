@@ -223,6 +223,68 @@ async fn writing_continues_on_a_renamed_retained_file() {
     bench.check("in the end").await;
 }
 
+/// `O_TMPFILE`, linkat(2), and then the writes: the link gives the retention, and the program that
+/// created the file writes its content after it.
+#[tokio::test]
+async fn writing_continues_on_a_retained_file_that_this_mount_links() {
+    let bench = retaining().await;
+    let files = &bench.files;
+    let opened = files.create_unnamed(bench.bucket, by()).await.unwrap();
+    let ino = opened.attributes.ino;
+    files.link(ino, bench.bucket, b"first").await.unwrap();
+    assert!(retention(&bench, "first").await.is_some());
+    for (at, name) in [(0, None), (3, Some(&b"second"[..])), (6, None)] {
+        if let Some(name) = name {
+            files.link(ino, bench.bucket, name).await.unwrap();
+        }
+        files.write(opened.handle, at, b"own", false, false).await.unwrap();
+        assert_eq!(files.flush(opened.handle).await, Ok(()), "at {at}");
+    }
+    bench.close(opened.handle).await;
+    assert_eq!(bench.get("first").await.unwrap(), b"ownownown");
+    assert_eq!(bench.get("second").await.unwrap(), b"ownownown");
+    assert_eq!(files.open(ino, WRITES).await.unwrap_err(), Errno::PERM);
+    bench.check("in the end").await;
+}
+
+/// Protocols of lock files depend on it: the open file has no links as soon as its key is gone, by
+/// whomever, and has them again if the file is restored.
+#[tokio::test]
+async fn open_file_has_no_links_while_it_is_only_a_version() {
+    for versioning in [Versioning::Enabled, Versioning::Suspended, Versioning::Trash] {
+        for how in ["unlink", "rename over", "put", "delete"] {
+            let bench = Bench::new().await;
+            let (volume, files) = (&bench.volume, &bench.files);
+            volume.set_bucket("bkt", BucketChange::Versioning(versioning)).await.unwrap();
+            bench.put("k", b"lock").await;
+            let handle = bench.open("k", WRITES).await;
+            let ino = files.look_up(bench.bucket, b"k").await.unwrap().ino;
+            let links = async || files.attributes(ino).await.unwrap().links;
+            assert_eq!(links().await, 1);
+            match how {
+                "unlink" => files.unlink(bench.bucket, b"k").await.unwrap(),
+                "rename over" => {
+                    bench.write("t", b"new").await;
+                    let (from, to) = ((bench.bucket, &b"t"[..]), (bench.bucket, &b"k"[..]));
+                    files.rename(from, to, RenameMode::Replace).await.unwrap();
+                }
+                "put" => bench.put("k", b"new").await,
+                _ => assert!(bench.delete("k").await),
+            }
+            assert_eq!(links().await, 0, "{versioning:?}, {how}");
+            if versioning == Versioning::Trash && ["unlink", "delete"].contains(&how) {
+                let trash = volume.trash("bkt".into(), b"k", None).await.unwrap();
+                volume.restore("bkt".into(), b"k", trash[0].1.id, false).await.unwrap();
+                if how == "delete" {
+                    files.look_up(bench.bucket, b"k").await.unwrap();
+                }
+                assert_eq!(links().await, 1, "{how}, then restored");
+            }
+            bench.close(handle).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn client_set_retention_refuses_writes_of_open_files() {
     let bench = versioned().await;

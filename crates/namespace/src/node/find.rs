@@ -5,12 +5,13 @@
 //! counters, which are merged into the answer here.
 
 use record::key::CounterKind;
-use record::{Ino, Inode, Kind, Timestamp, key};
+use record::{Ino, Inode, Kind, Superseded, Timestamp, key};
 use store::Value;
 
 use super::{KnownInode, NodeName};
+use crate::inode_state::is_named;
 use crate::run::{Env, Planner, Step};
-use crate::view::View;
+use crate::view::{View, decode};
 use crate::{FsError, Halt};
 
 /// A file, directory or other node with its attributes.
@@ -95,27 +96,35 @@ impl Planner for FindName<'_> {
     }
 }
 
-/// Finds a node by its number, and returns true with it if it is an orphan: its last name is
-/// removed, and the reaper will delete it. The inode of an orphan still shows the number of links
-/// that it had. Fails with `Stale` if the node does not exist. One round trip; a directory that is
-/// not cached takes one more, for its counters.
+/// Finds a node by its number, and returns true with it if no name is bound to it any more. Either
+/// it is an orphan, which the reaper will delete and whose inode still shows the number of links
+/// that it had. Or it is a file that only version records bind: for example, a PUT has replaced its
+/// key in a bucket with versions or a trash.
+///
+/// Fails with `Stale` if the node does not exist. One round trip; a directory that is not cached
+/// takes one more, for its counters.
 #[derive(Clone, Debug)]
-pub struct FindNodeOrOrphan {
+pub struct FindUnlinked {
     /// The inode number of the node to find.
     pub ino: Ino,
 }
 
-impl Planner for FindNodeOrOrphan {
-    /// The node, and true if it is an orphan, that is, if its last name was removed.
+impl Planner for FindUnlinked {
+    /// The node, and true if no name is bound to it.
     type Output = (FoundNode, bool);
 
     fn plan(&self, view: &mut View<'_>, _env: &Env) -> Result<Step<(FoundNode, bool)>, Halt> {
-        // Both records are requested before either result is used, so that they take one round
-        // trip.
+        // All records are requested before a result is used, so that they take one round trip.
         let known = KnownInode::find(view, self.ino);
         let orphan = view.record(&key::orphan(self.ino));
-        let (known, orphan) = (known?, orphan?);
-        Ok(Step::Done((FoundNode::of(view, self.ino, known)?, orphan.is_some())))
+        let superseded = key::superseded(self.ino);
+        let versions = view.record(&superseded);
+        let (known, orphan, versions) = (known?, orphan?, versions?);
+        let versions = versions.map(|value| decode(&superseded, &value, Superseded::decode));
+        let versions = versions.transpose()?;
+        let only_versions = versions.is_some_and(|versions| !is_named(&known.inode, &versions));
+        let is_unlinked = orphan.is_some() || only_versions;
+        Ok(Step::Done((FoundNode::of(view, self.ino, known)?, is_unlinked)))
     }
 }
 

@@ -14,12 +14,11 @@ use super::counts::Counts;
 use super::{ANCESTORS_MAX, KnownInode};
 use crate::list::is_object_key;
 use crate::path::{self, Bound, object_key};
-use crate::quota;
 use crate::run::Env;
 use crate::unbind::Unbinding;
 use crate::version::KeyVersions;
 use crate::view::{View, decode};
-use crate::{FsError, Halt};
+use crate::{FsError, Halt, quota, retention};
 
 /// Finds the dentry of a bucket by its inode number. Fails with `Stale` if the bucket is removed.
 pub(super) fn bucket_of(view: &mut View<'_>, bucket: Ino) -> Result<Bound, Halt> {
@@ -96,14 +95,8 @@ pub(super) fn default_retention(
     bucket: Ino,
     plan: &mut Plan,
 ) -> Result<Option<RetainUntil>, Halt> {
-    if !bucket_of(view, bucket)?.dentry.locks {
-        return Ok(None);
-    }
-    let at = key::bucket(bucket);
-    let value = view.record(&at)?.ok_or(FsError::NoSuchBucket)?;
-    let settings = decode(&at, &value, Bucket::decode)?;
-    add(plan, Guard::Equals(at, value));
-    Ok(settings.default_retention.map(|default| default.beginning(env.now)))
+    let bucket = bucket_of(view, bucket)?;
+    retention::default_retention(view, env, &bucket.dentry, plan)
 }
 
 /// The default encryption of the bucket for a file that is created now; `None` if the bucket has

@@ -7,7 +7,7 @@ use record::{Dentry, Ino, InodeBody, Kind, key};
 use store::{Guard, Plan, Write};
 
 use super::counts::Counts;
-use super::{KnownInode, NodeName, keeping, rewrite_name};
+use super::{KnownInode, NodeName, RetentionChange, keeping, rewrite_name};
 use crate::inode_state::{Change, admit};
 use crate::run::{Env, Planner, Step};
 use crate::view::View;
@@ -35,11 +35,21 @@ pub struct LinkNode<'a> {
     pub to: &'a NodeName,
 }
 
-impl Planner for LinkNode<'_> {
+/// The result of a [`LinkNode`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linked {
     /// The node with its new link count.
-    type Output = FoundNode;
+    pub node: FoundNode,
+    /// True if the node was created unlinked, and this is its first name.
+    pub is_first_name: bool,
+    /// The retention of a file before and after, if the default retention of the bucket changed it.
+    pub retention: Option<RetentionChange>,
+}
 
-    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<FoundNode>, Halt> {
+impl Planner for LinkNode<'_> {
+    type Output = Linked;
+
+    fn plan(&self, view: &mut View<'_>, env: &Env) -> Result<Step<Linked>, Halt> {
         let parent = KnownInode::parent(view, self.to.directory);
         let known = KnownInode::find(view, self.ino);
         let (parent, known) = (parent?, known?);
@@ -110,7 +120,8 @@ impl Planner for LinkNode<'_> {
         }
         let record = inode.encode(&known.key);
         plan.writes.push(Write::Put(known.key, record.clone()));
-        let found = FoundNode { ino: self.ino, inode, record, counts: None };
-        Ok(Step::Commit(plan, found))
+        let retention = RetentionChange::between(&known.inode, &inode);
+        let node = FoundNode { ino: self.ino, inode, record, counts: None };
+        Ok(Step::Commit(plan, Linked { node, is_first_name: links == 0, retention }))
     }
 }

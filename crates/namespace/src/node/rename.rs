@@ -103,6 +103,16 @@ pub struct RetentionChange {
     pub after: Option<RetainUntil>,
 }
 
+impl RetentionChange {
+    /// Returns the change between two states of a file; `None` if the retention is the same, or if
+    /// the node is not a file.
+    pub(super) fn between(before: &Inode, after: &Inode) -> Option<RetentionChange> {
+        let retention = |inode: &Inode| inode.file().map(|file| file.object.lock.retention);
+        let (before, after) = (retention(before)?, retention(after)?);
+        (before != after).then_some(RetentionChange { before, after })
+    }
+}
+
 /// Renames a node. One round trip if both directories and names are cached. If both names are bound
 /// to one node, nothing changes, as POSIX demands.
 ///
@@ -218,9 +228,7 @@ impl End {
         }
         plan.guards.push(self.known.guard());
         plan.writes.push(Write::Put(self.known.key.clone(), inode.encode(&self.known.key)));
-        let retention = |inode: &Inode| inode.file().map(|file| file.object.lock.retention);
-        let (before, after) = (retention(&self.known.inode)?, retention(&inode)?);
-        (before != after).then_some(RetentionChange { before, after })
+        RetentionChange::between(&self.known.inode, &inode)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use namespace::{
-    AttributeChange, ContentChange, FindName, FindNode, FindXattr, FsError, LinkNode, MakeNode,
-    NewNode, NodeName, ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName, RenameMode,
-    RenameNode, SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange,
+    AttributeChange, ContentChange, FindName, FindNode, FindUnlinked, FindXattr, FsError, LinkNode,
+    MakeNode, NewNode, NodeName, ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName,
+    RenameMode, RenameNode, SetAttributes, SetObjectItem, SetXattr, WriteContent, XattrChange,
 };
 use record::{BlockId, Ino, Slice, Tag};
 use std::fmt::Debug;
@@ -77,6 +77,8 @@ fn lookup_takes_one_read_and_two_for_an_uncached_directory() {
     assert_eq!([warm, cold.cold(&absent).1], costs((1, 0), (1, 0)));
     assert_eq!(volume.costs(&FindNode { ino: file }), costs((1, 0), (1, 0)));
     assert_eq!(volume.costs(&FindNode { ino: directory }), costs((1, 0), (2, 0)));
+    assert_eq!(volume.costs(&FindUnlinked { ino: file }), costs((1, 0), (1, 0)));
+    assert_eq!(volume.costs(&FindUnlinked { ino: directory }), costs((1, 0), (2, 0)));
     let names = ReadNames { directory: B, from: None, limit: 10, whole_inodes: true };
     assert_eq!(volume.costs(&names), costs((1, 0), (1, 0)));
 }

@@ -2,13 +2,13 @@
 //! of a directory while the bucket enables object lock, restored files, and files with many links.
 
 use namespace::{
-    ContentChange, Exempt, FsError, Lookup, Path, RemoveVersion, RenameMode, Restore,
+    ContentChange, Exempt, FindUnlinked, FsError, Lookup, Path, RemoveVersion, RenameMode, Restore,
     SetBucketConfig, VERSIONED_LINKS_MAX,
 };
 use record::{BucketConfig, BucketConfigKind, Versioning, key, key::space};
 
 use crate::content::write_as;
-use crate::versions::{detach, versions_of, world_with};
+use crate::versions::{detach, state, versions_of, world_with};
 use crate::world::{B, World, at};
 
 /// If a file changes names with a directory or a symbolic link, its old key has no object any more,
@@ -147,5 +147,35 @@ fn every_hard_link_of_a_file_can_be_removed() {
     let ino = world.file(B, "k", 3);
     for number in 0..VERSIONED_LINKS_MAX + 9 {
         world.link(ino, Some(&at(B, "k")), &at(B, name(number))).unwrap();
+    }
+}
+
+/// `st_nlink` and file handles depend on it. The number of links in the inode includes version
+/// records, and an orphan keeps the number that it had.
+#[test]
+fn file_without_a_dentry_is_found_as_unlinked() {
+    for (name, expected) in [
+        ("current", false),
+        ("locked", false),
+        ("superseded and named", false),
+        ("superseded", true),
+        ("superseded and locked", true),
+        ("in the trash", true),
+        ("unlinked", true),
+    ] {
+        let (world, ino) = state(name);
+        let is_unlinked = |world: &World| world.run(&FindUnlinked { ino }).unwrap().1;
+        assert_eq!(is_unlinked(&world), expected, "{name}");
+        if name == "superseded and named" {
+            world.unlink(B, "b").unwrap();
+            assert!(is_unlinked(&world), "{name}, then removed");
+        }
+        if name == "in the trash" {
+            let records = world.state();
+            let (_, version) = key::version_parts(records.keys(space::VERSION)[0]).unwrap();
+            let path = Path::new(b"b", b"a");
+            world.run(&Restore { path: &path, version, fresh: &[], replaces: false }).unwrap();
+            assert!(!is_unlinked(&world), "{name}, then restored");
+        }
     }
 }

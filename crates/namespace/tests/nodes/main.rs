@@ -23,6 +23,7 @@ mod quotas;
 mod relocating;
 mod removing;
 mod renaming;
+mod retaining;
 mod sharing;
 mod versions;
 mod world;

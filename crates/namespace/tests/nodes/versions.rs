@@ -53,7 +53,7 @@ fn put_locked(world: &World, object: &[u8]) -> Ino {
 }
 
 /// A file in this state, in a new world. If a dentry binds the file, its name is `b`.
-fn state(name: &str) -> (World, Ino) {
+pub(super) fn state(name: &str) -> (World, Ino) {
     let in_versions = || world_with(Versioning::Enabled);
     match name {
         "current" => {

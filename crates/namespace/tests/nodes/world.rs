@@ -287,7 +287,7 @@ impl World {
         known_name: Option<&NodeName>,
         to: &NodeName,
     ) -> Result<FoundNode, FsError> {
-        self.run(&LinkNode { ino, known_name, to })
+        self.run(&LinkNode { ino, known_name, to }).map(|linked| linked.node)
     }
 
     pub(crate) fn set(&self, ino: Ino, change: AttributeChange) -> Result<FoundNode, FsError> {

@@ -34,7 +34,8 @@ pub struct CopyChanges {
     pub acl: Option<S3Acl>,
     /// The checksums of the copy; `None` keeps the source's.
     pub sums: Option<Vec<Sum>>,
-    /// The object lock of the copy. The source's lock is not copied.
+    /// The object lock that the request sets. The source's lock is not copied. Without a retention,
+    /// the copy gets the default retention of its bucket at the commit.
     pub lock: ObjectLock,
     /// The mode in which the copy is encrypted. The source's mode is not copied.
     pub mode: ObjectMode,

@@ -73,7 +73,9 @@ impl FromStr for UploadId {
 pub struct NewUpload {
     /// The owner of the object that the upload will become.
     pub owner: FileOwner,
-    /// The headers, metadata and tags of the object that the upload will become.
+    /// The headers, metadata, tags and requested lock of the object that the upload will become.
+    /// Without a retention, the object gets the default retention of its bucket at the commit that
+    /// completes the upload.
     pub headers: ObjectHeaders,
     /// The checksum algorithm that the client has announced, and how the parts' checksums are
     /// combined.

@@ -11,9 +11,9 @@ use bytes::Bytes;
 use content::{ContentError, ContentStream, Permit, RecordSlices, SliceSource, StagedContent};
 use ledger::Note;
 use namespace::{
-    Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode,
-    FindNodeOrOrphan, FindXattr, FoundNode, FsError, LinkNode, ListedNames, MakeNode, NewNode,
-    NodeName, ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode,
+    Acl, AclKind, AttributeChange, ContentChange, DeleteBucket, FindName, FindNode, FindUnlinked,
+    FindXattr, FoundNode, FsError, LinkNode, Linked, ListedNames, MakeNode, NewNode, NodeName,
+    ObjectItem, Planner, ReadNames, RemoveDirectory, RemoveName, RemovedName, RenameMode,
     RenameNode, Renamed, SetAccessTime, SetAcl, SetAttributes, SetObjectItem, SetXattr, Whiteout,
     WriteContent, XattrChange, pages_of,
 };
@@ -151,11 +151,11 @@ impl Volume {
         Ok(Whiteout { ino, uid, gid, replaces })
     }
 
-    /// Finds a node by its number. The flag is true if the node has lost its last name, so the
-    /// reaper deletes it as soon as no program has it open. Fails with
-    /// [`namespace::FsError::Stale`] if there is none.
+    /// Finds a node by its number. The flag is true if the node has no name any more. The reaper
+    /// deletes such a node as soon as no program has it open, unless it is a noncurrent version or
+    /// an item of the trash. Fails with [`namespace::FsError::Stale`] if there is none.
     pub async fn find_unlinked(&self, ino: Ino) -> Result<(FoundNode, bool), VolumeError> {
-        self.session.run_as_watch(&FindNodeOrOrphan { ino }, None).await
+        self.session.run_as_watch(&FindUnlinked { ino }, None).await
     }
 
     /// Sets the time of the last read of a node. Returns true if that changed the node. S3 shows no
@@ -517,7 +517,7 @@ impl Journaled<'_> {
         ino: Ino,
         known_name: Option<&NodeName>,
         to: &NodeName,
-    ) -> Result<FoundNode, VolumeError> {
+    ) -> Result<Linked, VolumeError> {
         self.note.creates(ino);
         let operation = LinkNode { ino, known_name, to };
         self.changing(ino, &operation).await
@@ -568,9 +568,10 @@ impl Journaled<'_> {
 
     /// Runs a change of one node. If noncurrent versions bind its file, they first get a copy of
     /// it, because a version never changes.
-    async fn changing<P>(self, ino: Ino, operation: &P) -> Result<FoundNode, VolumeError>
+    async fn changing<P>(self, ino: Ino, operation: &P) -> Result<P::Output, VolumeError>
     where
-        P: Planner<Output = FoundNode> + Sync,
+        P: Planner + Sync,
+        P::Output: Send,
     {
         let run = || self.volume.session.run_journaled(operation, None, self.note);
         self.volume.detaching(ino, run).await

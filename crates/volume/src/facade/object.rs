@@ -142,7 +142,8 @@ pub fn size_and_tag(inode: &InodeHead) -> (u64, Tag) {
 pub struct NewObject {
     /// The owner of the new object.
     pub owner: FileOwner,
-    /// Content headers, user metadata and tags of the new object.
+    /// Content headers, user metadata, tags and requested lock of the new object. Without a
+    /// retention, the object gets the default retention of its bucket at the commit.
     pub headers: ObjectHeaders,
     /// The entity tag of the new object.
     pub tag: Tag,

@@ -5,15 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::MemoryBlocks;
-use record::{ObjectLock, RetainUntil, RetentionMode, Timestamp, Versioning};
+use record::{
+    BucketConfig, ObjectLock, RetainUntil, RetentionDefault, RetentionMode, Tag, Timestamp,
+    Versioning,
+};
 use session::SessionOptions;
 use store::MemoryStore;
 use upkeep::{NoProgress, fsck};
 
+use super::reaping::{finished, part, upload};
 use super::{MaintainedVolume, count_blocks, make_bucket, open, publish};
 use crate::{
-    BucketChange, FsError, ListedAs, ObjectChange, SetClock, VersionRef, VersionsEntry,
-    VersionsQuery, Volume, VolumeError, VolumeOptions,
+    BucketChange, CompletePart, CompleteUpload, FsError, ListedAs, ObjectChange, SetClock,
+    VersionRef, VersionsEntry, VersionsQuery, Volume, VolumeError, VolumeOptions, WriteCondition,
 };
 
 const KEYS: [&str; 5] = ["a", "a/b", "a/c/d", "a0", "k"];
@@ -193,6 +197,31 @@ async fn a_clock_set_forward_ends_no_retention() {
         assert!(volume.delete_version("b", b"k", version, false).await.unwrap().existed);
         volume.close().await;
     }
+}
+
+/// A default that is set or changed while an upload is open covers its object, and its days begin
+/// when the upload is completed.
+#[tokio::test]
+async fn a_completed_upload_has_the_default_retention_of_its_completion() {
+    let clock = Arc::new(SetClock::new(Timestamp(1_000_000)));
+    let (volume, _) = retained(&clock, RetentionMode::Governance).await;
+    let config = BucketConfig { bytes: b"<ObjectLockConfiguration/>"[..].into() };
+    for days in [None, Some(1), Some(30)] {
+        let id = upload(&volume, b"big").await;
+        part(&volume, b"big", id, 1).await;
+        let default = days.map(|days| RetentionDefault { mode: RetentionMode::Compliance, days });
+        volume.set_object_lock("b", &config, default).await.unwrap();
+        clock.set(Timestamp(volume.now().0 + 5_000_000_000));
+        let parts = [CompletePart { number: 1, tag: Tag::Md5([9; 16]), sums: Vec::new() }];
+        let wanted =
+            CompleteUpload { parts: &parts, object_size: None, condition: WriteCondition::None };
+        let finish = |_: &_, _: &[_]| Ok::<_, VolumeError>(finished(Tag::Multipart([3; 16], 1)));
+        let completed = volume.complete("b", b"big", id, wanted, finish).await.unwrap();
+        let object = volume.stat("b", b"big").await.unwrap();
+        let expected = default.map(|default| default.beginning(completed.changed));
+        assert_eq!(object.file().object.lock.retention, expected, "{days:?}");
+    }
+    volume.close().await;
 }
 
 #[test]
