@@ -144,3 +144,6 @@ impl ObjectLock {
         Ok(ObjectLock { retention, legal_hold })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@
 //! The module parses and writes the documents and headers. The code that deletes versions enforces
 //! the locks.
 
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 
 use crate::fields::Fields;
 use crate::xml::{Element, Writer, XmlLimits, malformed, parse_time};
@@ -133,14 +133,6 @@ impl RetentionPeriod {
             RetentionPeriod::Years(years) => years.saturating_mul(365),
         }
     }
-
-    /// Returns the length of the retention as a duration.
-    pub fn duration(self) -> Duration {
-        match self {
-            RetentionPeriod::Days(days) => Duration::days(days.into()),
-            RetentionPeriod::Years(years) => Duration::days(i64::from(years) * 365),
-        }
-    }
 }
 
 /// The default retention of a bucket: the retention of a new version whose request sets none.
@@ -153,15 +145,6 @@ pub struct DefaultRetention {
 }
 
 impl DefaultRetention {
-    /// Returns the retention of a version that is created at `now`. It ends at the latest with the
-    /// year 9999.
-    pub fn starting_at(self, now: OffsetDateTime) -> Retention {
-        // The end is stored in whole milliseconds, so that the document shows exactly the enforced
-        // time.
-        let until = now.saturating_add(self.period.duration()).truncate_to_millisecond();
-        Retention { mode: self.mode, until }
-    }
-
     fn parse(element: &Element) -> Result<DefaultRetention, Fault> {
         refuse_event_based(element, &["DefaultEventHold"])?;
         element.refuse_unknown(&["Mode", "Days", "Years"])?;

@@ -11,22 +11,18 @@ use crate::call::Call;
 use crate::response::S3Response;
 use crate::translate;
 
-/// Returns the lock of a new object: from its headers, otherwise from the default retention of its
-/// bucket.
+/// Returns the lock that the headers of a new object request. If they request no retention, the
+/// commit that creates the object gives it the default retention of its bucket at that time.
+///
+/// Fault: `InvalidRequest` if the headers request a lock and the bucket has no object lock.
 pub(super) fn for_new_object(call: &Call<'_>) -> Result<ObjectLock, Fault> {
-    let now = now(call);
-    let requested = ObjectLockHeaders::parse(call.fields(), now)?;
-    let Some(bucket) = call.rules()?.object_lock else {
-        return if requested.is_empty() {
-            Ok(ObjectLock::default())
-        } else {
-            let why = "Bucket is missing ObjectLockConfiguration";
-            Err(Fault::because(Code::InvalidRequest, why))
-        };
-    };
-    let retention =
-        requested.retention.or_else(|| bucket.default.map(|default| default.starting_at(now)));
-    Ok(ObjectLock { retention: retention.map(to_retain_until), legal_hold: requested.legal_hold })
+    let requested = ObjectLockHeaders::parse(call.fields(), now(call))?;
+    if !requested.is_empty() && call.rules()?.object_lock.is_none() {
+        let why = "Bucket is missing ObjectLockConfiguration";
+        return Err(Fault::because(Code::InvalidRequest, why));
+    }
+    let retention = requested.retention.map(to_retain_until);
+    Ok(ObjectLock { retention, legal_hold: requested.legal_hold })
 }
 
 /// Adds the lock headers of an object. Each needs its own permission.
@@ -83,8 +79,8 @@ pub(super) fn not_locking() -> Fault {
     Fault::because(Code::InvalidRequest, "Bucket is missing Object Lock Configuration")
 }
 
-/// Returns the current time, at which a default retention begins. The end of a retention is
-/// compared with `Volume::passed` instead, so that no lock ends early.
+/// Returns the current time, with which the dates of requests are compared. The end of a retention
+/// is compared with `Volume::passed` instead, so that no lock ends early.
 pub(super) fn now(call: &Call<'_>) -> OffsetDateTime {
     translate::time(call.volume.now())
 }
