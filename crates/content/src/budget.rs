@@ -8,7 +8,7 @@
 //! that do not. If the budget has [fixed shares](ByteBudget::with_fixed_shares), a holder waits for
 //! its own share even if memory is free. For example, one access key that starts many documents and
 //! finishes none of them leaves three quarters of the memory for the documents of other access
-//! keys.
+//! keys. Such a budget also limits the requests of a holder that wait.
 
 mod holder;
 mod queue;
@@ -91,7 +91,8 @@ impl ByteBudget {
     /// key, for example. While others wait, a holder that exceeds a share waits behind them.
     ///
     /// # Errors
-    /// Fails with `Overloaded` after `timeout`.
+    /// Fails with `Overloaded` after `timeout`. In a budget with fixed shares also at once, if too
+    /// many requests of the holder wait already.
     pub async fn acquire_for(
         &self,
         holder: &MemoryHolder,
@@ -107,6 +108,9 @@ impl ByteBudget {
             if queue.try_take(holder, units) {
                 drop(queue);
                 return Ok(self.granted(holder, units));
+            }
+            if queue.is_crowded(holder) {
+                return Err(Overloaded);
             }
             let id = queue.wait(holder, units, granted);
             QueueGuard { budget: self, id }
@@ -152,9 +156,19 @@ impl ByteBudget {
     /// Returns a permit for `bytes` if they are free now and no other request waits; `None`
     /// otherwise.
     pub fn try_acquire(&self, bytes: u64) -> Option<Permit> {
-        let (units, holder) = (self.units_of(bytes), MemoryHolder::default());
-        let taken = self.queue().try_take(&holder, units);
-        taken.then(|| self.granted(&holder, units))
+        self.try_acquire_for(&MemoryHolder::default(), bytes)
+    }
+
+    /// As [`ByteBudget::try_acquire`], for a holder that has shares.
+    pub fn try_acquire_for(&self, holder: &MemoryHolder, bytes: u64) -> Option<Permit> {
+        let units = self.units_of(bytes);
+        let taken = self.queue().try_take(holder, units);
+        taken.then(|| self.granted(holder, units))
+    }
+
+    /// Returns true if a request waits for memory.
+    pub fn is_wanted(&self) -> bool {
+        self.queue().has_waiting()
     }
 
     /// Returns the bytes that are granted now.

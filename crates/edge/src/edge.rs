@@ -21,7 +21,7 @@ use crate::metrics::EdgeMetrics;
 use crate::permit::Admission;
 use crate::response::{HeldPermits, RequestRecord, ResponseBody};
 use crate::service::{AccessFacts, Answer, EdgeBody, Refusal, Service};
-use crate::slot::{NoSlot, RequestSlots};
+use crate::slot::{GivableSlot, NoSlot, RequestSlots};
 use crate::upload::WatchedBody;
 
 /// The limit, in KiB, of all responses that are completely in memory and are being sent to their
@@ -120,6 +120,7 @@ impl<S: Service> Edge<S> {
             match self.slots.slot(from.peer.requests(&head.headers)).await {
                 Ok(granted) => {
                     let body = body.in_slot(&granted, S::slot_lost);
+                    head.extensions.insert(GivableSlot::new(&granted));
                     slot = Some(granted);
                     self.handle(Request::from_parts(head, body.boxed_unsync()), &context).await
                 }

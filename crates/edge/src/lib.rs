@@ -111,6 +111,7 @@ pub use permit::ConnectionPermits;
 pub use service::{
     AccessFacts, Answer, BodyError, Caller, EdgeBody, OnEnd, Refusal, RequestEnd, Service,
 };
+pub use slot::{GivableSlot, SlotLost};
 pub use stall::{ResponseKind, ResponseTimeouts, Stall};
 pub use tls::{RELOAD_INTERVAL, Tls, TlsFiles};
 

@@ -155,12 +155,16 @@ impl http_body::Body for ResponseBody {
         match &frame {
             Some(Ok(frame)) => {
                 this.first_byte.get_or_insert_with(Instant::now);
-                this.bytes += frame.data_ref().map_or(0, Bytes::len) as u64;
+                let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+                this.bytes += bytes;
                 // A body in memory stays there until the client has read it, so it keeps its slot,
                 // too.
                 if let Some(slot) = &this.record.held.slot
                     && !this.record.in_memory
                 {
+                    // The connection asks for a frame after the client has taken the one before,
+                    // so the client has made progress.
+                    slot.count_progress(bytes);
                     slot.wait_for_client();
                 }
             }

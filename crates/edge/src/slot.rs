@@ -6,11 +6,18 @@
 //! the request waits for a slot again. For example, if 512 uploads have all the slots, and their
 //! clients have sent nothing for [`CLIENT_WAIT_MAX`], a GET takes one of the slots at once.
 //!
+//! A client that sends one byte at a time gains nothing by it: the waits are added up until the
+//! client has sent or read [`PROGRESS_BYTES`].
+//!
 //! ```text
 //! Held ◀── the client continues ──▶ Held, waiting for the client
-//!   ▲                                      │ another request needs the slot
-//!   └─── a permit of both limits ────── Reclaimed
+//!  │▲                                      │ another request needs the slot
+//!  │└─── a permit of both limits ─┬──── Reclaimed
+//!  └── the service waits ────▶ GivenUp
 //! ```
+//!
+//! A service gives the slot up itself while it waits for something that other clients hold, such as
+//! memory, and while it receives a body whose sender it does not know yet ([`RequestSlot::without`]).
 //!
 //! From each state the request may release its slot permanently.
 
@@ -29,9 +36,14 @@ use tokio::time::Instant;
 use crate::hosts::HostRequests;
 use crate::queue::{Queue, WaitLimit};
 
-/// The time for which a request certainly keeps its slot while it waits for its client. After it,
-/// another request may take the slot.
+/// The time for which a request certainly keeps its slot while it waits for its client. It is the
+/// sum of all waits since the client last made progress. After it, another request may take the
+/// slot.
 const CLIENT_WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// The number of bytes that are progress of a client. After so many bytes of a body, the sum of the
+/// waits starts at zero again.
+const PROGRESS_BYTES: u64 = 16 << 10;
 
 /// The limit of the time that a request waits for a new slot after its client has continued.
 const RESUME_WAIT: Duration = Duration::from_secs(10);
@@ -68,7 +80,17 @@ pub(super) struct RequestSlot {
     id: u64,
     slots: Arc<RequestSlots>,
     host: HostRequests,
-    state: Mutex<SlotState>,
+    account: Mutex<Account>,
+}
+
+/// The state of a slot and the waits of its request.
+#[derive(Debug)]
+struct Account {
+    state: SlotState,
+    /// The sum of the finished waits for the client since its last progress.
+    waited: Duration,
+    /// The bytes that the client has sent or read since its last progress.
+    bytes: u64,
 }
 
 /// The state of a request's slot, as in the diagram of the module.
@@ -80,6 +102,9 @@ enum SlotState {
     /// The permits were taken away while the request waited for its client. It must wait for new
     /// ones before it continues.
     Reclaimed,
+    /// The service has given the permits up for a wait, and takes new ones after it. The body of
+    /// the request passes without a slot.
+    GivenUp,
     /// The request needs no slot any more, for example because the rest of its response is in
     /// memory.
     Released,
@@ -120,7 +145,11 @@ impl RequestSlots {
             id: self.ids.fetch_add(1, Ordering::Relaxed),
             slots: Arc::clone(self),
             host,
-            state: Mutex::new(SlotState::Held { _permits: permits, client_since: None }),
+            account: Mutex::new(Account {
+                state: SlotState::Held { _permits: permits, client_since: None },
+                waited: Duration::ZERO,
+                bytes: 0,
+            }),
         }))
     }
 
@@ -165,54 +194,114 @@ impl RequestSlots {
 }
 
 impl RequestSlot {
-    /// Records that the request waits for its client from now on.
+    /// Records that the request waits for its client from now on. If the client has used up its
+    /// time already and other requests wait for slots, the slot is free at once.
     pub(super) fn wait_for_client(self: &Arc<RequestSlot>) {
-        match &mut *lock(&self.state) {
-            SlotState::Held { client_since, .. } if client_since.is_none() => {
-                *client_since = Some(Instant::now());
+        {
+            let mut account = lock(&self.account);
+            let is_wanted = account.waited >= CLIENT_WAIT_MAX && self.is_wanted();
+            match &mut account.state {
+                SlotState::Held { .. } if is_wanted => {
+                    account.state = SlotState::Reclaimed;
+                    return;
+                }
+                SlotState::Held { client_since, .. } if client_since.is_none() => {
+                    *client_since = Some(Instant::now());
+                }
+                SlotState::Held { .. }
+                | SlotState::Reclaimed
+                | SlotState::GivenUp
+                | SlotState::Released => return,
             }
-            SlotState::Held { .. } | SlotState::Reclaimed | SlotState::Released => return,
         }
         // A weak reference, so that the map does not keep the slot of a finished request.
         lock(&self.slots.reclaimable).entry(self.id).or_insert_with(|| Arc::downgrade(self));
     }
 
-    /// Releases the slot for the rest of the request, which continues without a slot.
-    pub(super) fn release(&self) {
-        *lock(&self.state) = SlotState::Released;
+    /// Returns true if other requests wait for a permit that this slot has.
+    fn is_wanted(&self) -> bool {
+        self.slots.waiting() > 0 || self.host.queue().is_some_and(|queue| queue.waiting() > 0)
     }
 
-    /// Takes this slot from its request, so that its permits become free, if the request has waited
-    /// for its client for at least `CLIENT_WAIT_MAX` at the time `now`.
+    /// Counts bytes that the client has sent or read. After [`PROGRESS_BYTES`] the request may wait
+    /// for its client again.
+    pub(super) fn count_progress(&self, bytes: u64) {
+        let mut account = lock(&self.account);
+        account.bytes += bytes;
+        if account.bytes >= PROGRESS_BYTES {
+            (account.bytes, account.waited) = (0, Duration::ZERO);
+        }
+    }
+
+    /// Releases the slot for the rest of the request, which continues without a slot.
+    pub(super) fn release(&self) {
+        lock(&self.account).state = SlotState::Released;
+    }
+
+    /// Waits for `wait`, and gives the slot up meanwhile unless `wait` is ready at once. Then waits
+    /// for a slot again. Fails with `NoSlot` if there is none within [`RESUME_WAIT`].
+    pub(super) async fn without<F: Future>(self: &Arc<Self>, wait: F) -> Result<F::Output, NoSlot> {
+        let mut wait = std::pin::pin!(wait);
+        if let Poll::Ready(output) = futures::poll!(wait.as_mut()) {
+            return Ok(output);
+        }
+        let needs_slot = {
+            let mut account = lock(&self.account);
+            match &account.state {
+                SlotState::Held { .. } | SlotState::Reclaimed => {
+                    account.state = SlotState::GivenUp;
+                    true
+                }
+                // A response may be on its way, or an outer wait takes the slot again.
+                SlotState::GivenUp | SlotState::Released => false,
+            }
+        };
+        let output = wait.await;
+        if needs_slot {
+            Arc::clone(self).reacquire().await?;
+        }
+        Ok(output)
+    }
+
+    /// Takes this slot from its request, so that its permits become free, if the request waits for
+    /// its client at the time `now` and its waits have reached `CLIENT_WAIT_MAX`.
     fn reclaim(&self, now: Instant) {
-        let state = &mut *lock(&self.state);
-        if let SlotState::Held { client_since: Some(since), .. } = state
-            && now >= *since + CLIENT_WAIT_MAX
+        let mut account = lock(&self.account);
+        if let SlotState::Held { client_since: Some(since), .. } = account.state
+            && account.waited + now.saturating_duration_since(since) >= CLIENT_WAIT_MAX
         {
-            *state = SlotState::Reclaimed;
+            account.waited = CLIENT_WAIT_MAX;
+            account.state = SlotState::Reclaimed;
         }
     }
 
     /// Records that the client has continued. Returns false if the slot was reclaimed, so that the
     /// request must wait for one.
     fn client_continued(&self) -> bool {
-        match &mut *lock(&self.state) {
-            SlotState::Held { client_since, .. } => *client_since = None,
+        let mut account = lock(&self.account);
+        match &mut account.state {
+            SlotState::Held { client_since, .. } => {
+                let waited = client_since.take().map(|since| since.elapsed());
+                account.waited += waited.unwrap_or_default();
+            }
             SlotState::Reclaimed => return false,
-            SlotState::Released => {}
+            SlotState::GivenUp | SlotState::Released => {}
         }
         true
     }
 
-    /// Waits for new permits after another request took those of this slot. Fails with the name of
-    /// the limit if there are none within `RESUME_WAIT`.
+    /// Waits for new permits after another request took those of this slot, or the service gave
+    /// them up. Fails with the name of the limit if there are none within `RESUME_WAIT`.
     async fn reacquire(self: Arc<RequestSlot>) -> Result<(), NoSlot> {
         let until = WaitLimit::Until(Instant::now() + RESUME_WAIT);
         let permits = self.slots.permits(&self.host, until).await?;
-        let state = &mut *lock(&self.state);
-        // If the request has released its slot during the wait, the new permits are dropped.
-        if let SlotState::Reclaimed = state {
-            *state = SlotState::Held { _permits: permits, client_since: None };
+        let mut account = lock(&self.account);
+        match account.state {
+            SlotState::Reclaimed | SlotState::GivenUp => {
+                account.state = SlotState::Held { _permits: permits, client_since: None };
+            }
+            // If the request has released its slot during the wait, the new permits are dropped.
+            SlotState::Held { .. } | SlotState::Released => {}
         }
         Ok(())
     }
@@ -254,6 +343,36 @@ impl Resume {
 impl fmt::Debug for Resume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resume").field("waits", &self.0.is_some()).finish()
+    }
+}
+
+/// The slot of a request, for its service: an extension of each request that is handled. The
+/// service gives the slot up while it waits for something other than its own work.
+#[derive(Clone, Debug)]
+pub struct GivableSlot(Arc<RequestSlot>);
+
+/// The request waited for a slot after it had given its own up, and got none in time. It is to be
+/// refused as [`Refusal::Busy`](crate::Refusal::Busy).
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("other requests were served first")]
+pub struct SlotLost;
+
+impl GivableSlot {
+    pub(super) fn new(slot: &Arc<RequestSlot>) -> GivableSlot {
+        GivableSlot(Arc::clone(slot))
+    }
+
+    /// Waits for `wait`. If it is not ready at once, the request holds no slot meanwhile, so that
+    /// others are served; the body of the request can still be read. For example, `wait` is the
+    /// wait for memory that other clients hold.
+    ///
+    /// # Errors
+    /// Fails with `SlotLost` if the request gets no slot in time after `wait`.
+    pub async fn without<F: Future>(&self, wait: F) -> Result<F::Output, SlotLost> {
+        self.0.without(wait).await.map_err(|NoSlot(limit)| {
+            tracing::debug!(limit, "a request that had given its slot up got none in time");
+            SlotLost
+        })
     }
 }
 

@@ -133,7 +133,12 @@ impl Body for WatchedBody {
             tracing::debug!(%late, "a request whose client had stalled got no slot in time");
             return Poll::Ready(Some(Err((own.lost)())));
         }
-        Poll::Ready(this.pending.take().map(Ok))
+        let frame = this.pending.take();
+        if let (Some(own), Some(frame)) = (&this.slot, &frame) {
+            // After the wait was added to the account, so that progress ends it.
+            own.slot.count_progress(frame.data_ref().map_or(0, Bytes::len) as u64);
+        }
+        Poll::Ready(frame.map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {

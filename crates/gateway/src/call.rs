@@ -33,6 +33,7 @@ use volume::{FileOwner, FsError, NamedBucket, Object, Volume, VolumeError};
 
 use crate::documents::DocumentBudgets;
 use crate::http::{DeletedKeys, ExpectedBucket};
+use crate::place::Place;
 use crate::sending::OutgoingBodies;
 use crate::settings::Settings;
 use crate::translate;
@@ -50,6 +51,8 @@ pub(crate) struct Call<'a> {
     pub(crate) sending: &'a Arc<OutgoingBodies>,
     /// Memory for incoming XML documents and for the values parsed from them.
     pub(crate) documents: &'a DocumentBudgets,
+    /// The place of the request among those in flight, which it gives up while it waits for memory.
+    pub(crate) place: Option<&'a Place>,
     pub(crate) operation: Operation,
     pub(crate) resource: &'a S3Resource,
     pub(crate) query: &'a Query,
@@ -100,6 +103,9 @@ impl RequestHost<'_> {
 /// percent-encoded.
 const KEY_KEEPS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
+/// The actions of which a `DeleteObjects` needs one for each key.
+const DELETIONS: [&str; 2] = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
 
 impl<'a> Call<'a> {
     /// Adds `bytes` to the number of content bytes of the request that have arrived.
@@ -349,6 +355,15 @@ impl<'a> Call<'a> {
             return Ok(());
         }
         self.require_permissions(permissions).await
+    }
+
+    /// Fails with `AccessDenied` if the client cannot be allowed to delete any object of the bucket,
+    /// whatever keys the body of a `DeleteObjects` names. A client without any such permission then
+    /// sends no body, and holds no memory.
+    pub(crate) fn require_some_deletion(&self) -> Result<(), Fault> {
+        let rules = self.rules.as_ref();
+        let may = rules.is_some_and(|rules| self.sender.could_be_allowed(&DELETIONS, rules));
+        if may { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
     /// Fails if the client lacks one of the permissions of its request. `learn` adds the values

@@ -33,6 +33,7 @@ use crate::http::{
     ExpectedBucket, HttpBody, InMemory, RequestContext, Served, Serving, empty_body,
 };
 use crate::operations;
+use crate::place::Place;
 use crate::response::S3Response;
 use crate::sending::OutgoingBodies;
 use crate::settings::{
@@ -292,7 +293,8 @@ impl Gateway {
         let Some(bucket) = resource.bucket() else { return Err(Code::MethodNotAllowed.into()) };
         // The sender of the fields is not known yet, so the form is read only if the bucket exists.
         served.set_rules(&*self.bucket_rules(bucket).await?);
-        let (form, rest) = form::begin(&head.headers, body, self.settings.body_patience).await?;
+        let fields = form::begin(&head.headers, body, self.settings.body_patience);
+        let (form, rest) = Place::without(head.extensions.get(), fields).await??;
         let credentials = FormCredentials::parse(request, &form)?;
         let (key, token) = (credentials.access_key(), credentials.session_token());
         let accepted = self.accepted_signatures(None);
@@ -355,6 +357,7 @@ impl Gateway {
             sending: &self.sending,
             // Requests without a signature must not use up the memory of signed requests.
             documents: if is_anonymous { &self.anonymous_documents } else { &self.documents },
+            place: head.extensions.get(),
             operation,
             resource,
             query,
@@ -379,12 +382,10 @@ impl Gateway {
             Demand::WithUpload(permissions) => {
                 call.require_permissions_for_upload(permissions).await?;
             }
-            // The body decides which permissions are needed. If the bucket admits only its owner's
-            // account, an unsigned request fails in any case, so its body is not read.
-            Demand::FromBody if call.is_anonymous_in_private_bucket() => {
-                return Err(Code::AccessDenied.into());
-            }
-            Demand::FromBody | Demand::Nothing => {}
+            // The body decides which permissions are needed. A sender that can have none of them
+            // fails in any case, so its body is not read.
+            Demand::FromBody => call.require_some_deletion()?,
+            Demand::Nothing => {}
         }
         let answer = operations::carry_out(&call, body).await;
         let answer = match answer {

@@ -2,8 +2,9 @@
 //! limits each of them to a share, a part of the budget, while other holders wait.
 //!
 //! The shares keep one client from taking all memory, even if it uses many hosts or many access
-//! keys of one account. For example, one access key holds at most a quarter of a budget while
-//! others wait.
+//! keys of one account. For example, one access key holds at most an eighth of a budget while
+//! others wait. The share of an account is a limit only while several accounts wait, because a
+//! volume often has a single one.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
@@ -15,12 +16,12 @@ use identity::{ClientAddress, Identity};
 /// a whole budget has `SHARE_PARTS`.
 const HOST_PARTS: u64 = SHARE_PARTS / 2;
 
-/// The part of a budget that all access keys of one account may hold together while others wait, in
-/// the same unit.
+/// The part of a budget that all access keys of one account may hold together while other accounts
+/// wait, in the same unit.
 const ACCOUNT_PARTS: u64 = SHARE_PARTS / 2;
 
 /// The part of a budget that one access key may hold while others wait, in the same unit.
-const IDENTITY_PARTS: u64 = SHARE_PARTS / 4;
+const IDENTITY_PARTS: u64 = SHARE_PARTS / 8;
 
 /// The number of leading bits of an IPv6 address that identify a host.
 const HOST_BITS_V6: u32 = 64;
@@ -33,7 +34,7 @@ pub(crate) fn holder(client: Option<ClientAddress>, identity: Option<&Identity>)
         share(("account", account), ACCOUNT_PARTS)
     });
     let key = identity.map(|identity| share(("key", &identity.access_key), IDENTITY_PARTS));
-    MemoryHolder::new(host.into_iter().chain(account).chain(key))
+    MemoryHolder::new(host.into_iter().chain(key)).in_group(account)
 }
 
 fn host(address: IpAddr) -> IpAddr {

@@ -27,6 +27,7 @@ mod holder;
 mod http;
 mod log_object;
 mod operations;
+mod place;
 mod quota;
 mod receive;
 mod response;
@@ -42,4 +43,5 @@ pub use crate::http::{
     RequestContext, RequestId, Served,
 };
 pub use crate::log_object::{BucketLines, LogError};
+pub use crate::place::{GivePlaceUp, Place};
 pub use crate::settings::{BODY_BYTES_PER_SECOND_MIN, DOCUMENT_BYTES_MAX, Settings};

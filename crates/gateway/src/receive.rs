@@ -21,10 +21,10 @@ use s3::checksum::{BodyHasher, Digests, Expectation};
 use s3::request::ChecksumAlgorithm;
 use s3::{Code, Fault};
 use tokio::time::{Instant, timeout_at};
-use volume::{ContentWriter, Object, ObjectMode, Permit, StagedContent};
+use volume::{ContentWriter, Object, ObjectMode, StagedContent};
 
 use crate::call::Call;
-use crate::documents::DocumentMemory;
+use crate::documents::{ArrivalRate, DocumentMemory, DocumentPermits};
 use crate::holder::holder;
 use crate::http::HttpBody;
 use crate::quota::{self, Incoming};
@@ -200,7 +200,7 @@ fn stored_sums(digests: &Digests, algorithms: &[Option<ChecksumAlgorithm>]) -> V
 #[derive(Debug)]
 pub(crate) struct Document {
     bytes: Vec<u8>,
-    _memory: Option<Permit>,
+    _memory: DocumentPermits,
 }
 
 impl Deref for Document {
@@ -224,7 +224,8 @@ pub(crate) async fn required_document(
 /// Receives an XML document of at most `bytes_max` bytes. Documents are short, so the whole
 /// document must arrive within the time in which other bodies need only make progress.
 ///
-/// Faults: `RequestTimeout` if it arrives too slowly; `SlowDown` if there is no memory for it.
+/// Faults: `RequestTimeout` if it arrives too slowly, in particular while others wait for the
+/// memory that it holds; `SlowDown` if there is no memory for it.
 pub(crate) async fn document(
     call: &Call<'_>,
     body: HttpBody,
@@ -240,13 +241,16 @@ pub(crate) async fn document(
     let mut decoder = decoder.map_err(too_long)?;
     let announced_or_max = decoder.expected().unwrap_or(bytes_max as u64);
     let holder = holder(call.sender.origin.client, call.sender.identity.as_deref());
-    let mut memory = DocumentMemory::new(call.documents, holder, announced_or_max);
+    let mut memory = DocumentMemory::new(call.documents, holder, call.place, announced_or_max);
     let mut hasher = BodyHasher::new(&expectation, None);
     let patience = call.settings.body_patience;
     let mut frames = Frames::new(body, patience);
     let (mut document, mut pieces) = (Vec::new(), Vec::new());
     let mut deadline = Instant::now() + patience;
-    while let Some(frame) = timeout_at(deadline, frames.next()).await.map_err(late)?? {
+    let mut rate = ArrivalRate::new();
+    loop {
+        let next = next_document_frame(&mut frames, &memory, &mut rate);
+        let Some(frame) = timeout_at(deadline, next).await.map_err(late)?? else { break };
         decoder.push(frame, &mut pieces).map_err(too_long)?;
         for bytes in pieces.drain(..) {
             let wait_began = Instant::now();
@@ -254,6 +258,7 @@ pub(crate) async fn document(
             // The gateway does not read from the client during the wait for memory, so this time
             // does not count.
             deadline += wait_began.elapsed();
+            rate.exclude(wait_began.elapsed());
             hasher.update(&bytes);
             document.extend_from_slice(&bytes);
         }
@@ -265,6 +270,27 @@ pub(crate) async fn document(
     call.check_bucket().await?;
     let memory = memory.finish(document.len() as u64);
     Ok(Document { bytes: document, _memory: memory })
+}
+
+/// Returns the next frame of a document; `None` at its end. Fails with `RequestTimeout` if others
+/// wait for the memory of the document and it arrives too slowly.
+async fn next_document_frame(
+    frames: &mut Frames,
+    memory: &DocumentMemory<'_>,
+    rate: &mut ArrivalRate,
+) -> Result<Option<Bytes>, Fault> {
+    loop {
+        // The call of `next` after a timeout continues the same wait.
+        let frame = match timeout_at(rate.check_at(), frames.next()).await {
+            Ok(frame) => frame?,
+            Err(_elapsed) => {
+                rate.check(memory)?;
+                continue;
+            }
+        };
+        rate.count(frame.as_ref().map_or(0, Bytes::len) as u64);
+        return Ok(frame);
+    }
 }
 
 /// The frames, or pieces of bytes, of a request body in the order of their arrival. A body that

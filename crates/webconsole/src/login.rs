@@ -4,7 +4,7 @@
 //! `/login?next=%2Fbuckets%2Fphotos` and comes back after the login.
 
 use adminapi::{ApiError, RequestNotes, SenderProof};
-use gateway::HttpBody;
+use gateway::{HttpBody, Place};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use identity::{Login, LoginError};
@@ -99,7 +99,12 @@ async fn begin(
         let why = "There were too many failed logins from your address. Wait a minute.";
         return Ok(refused(StatusCode::TOO_MANY_REQUESTS, "SlowDown", why));
     }
-    let form = forms::read_within(&head.headers, body, FORM_BYTES_MAX).await?;
+    // The sender is not known yet, so it holds no place among the requests in flight.
+    let fields = forms::read_within(&head.headers, body, FORM_BYTES_MAX);
+    let form = Place::without(head.extensions.get(), fields).await.map_err(|_slow_down| {
+        let message = "Too many requests. Try again.";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "SlowDown", message)
+    })??;
     let (key, secret) = (form.text("access_key"), form.exact("secret"));
     // Once more, because many logins could have waited for their bodies.
     if !state.throttle.admits_key(address, key) {

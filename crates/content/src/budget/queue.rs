@@ -6,6 +6,10 @@ use tokio::sync::oneshot;
 
 use super::holder::{MemoryHolder, SHARE_PARTS, Share};
 
+/// The limit of the requests that wait under one key of their holders, in a budget with fixed
+/// shares. Further ones fail at once, so that one client does not fill the queue.
+const WAITING_PER_KEY_MAX: usize = 16;
+
 /// The state of a memory budget, in units of memory: free units, holders, and waiting requests. A
 /// waiting request receives a `P` when it is granted.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl<P> Queue<P> {
     pub(super) fn try_take(&mut self, holder: &MemoryHolder, units: u64) -> bool {
         // A request must not overtake those that wait.
         let others_first = !self.waiting.is_empty();
-        let beyond = self.fixed_shares && self.exceeded_shares(holder, units) > 0;
+        let beyond = self.fixed_shares && self.exceeded_shares(holder, units, false) > 0;
         if others_first || beyond || units > self.free {
             return false;
         }
@@ -68,6 +72,19 @@ impl<P> Queue<P> {
         at.and_then(|at| self.waiting.remove(at)).is_some()
     }
 
+    /// Returns true if no further request of the holder may wait, because too many wait under one of
+    /// its keys.
+    pub(super) fn is_crowded(&self, holder: &MemoryHolder) -> bool {
+        let waits = |key: u64| {
+            let of_key = |waiting: &&Waiting<P>| {
+                waiting.holder.shares().iter().any(|share| share.key == key)
+            };
+            self.waiting.iter().filter(of_key).count()
+        };
+        let mut shares = holder.shares().iter();
+        self.fixed_shares && shares.any(|share| waits(share.key) >= WAITING_PER_KEY_MAX)
+    }
+
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -77,8 +94,12 @@ impl<P> Queue<P> {
     /// Returns `None` if that request has to wait.
     pub(super) fn next(&mut self) -> Option<Waiting<P>> {
         let mut best: Option<(usize, usize)> = None;
+        let group = |waiting: &Waiting<P>| waiting.holder.group().map(|share| share.key);
+        let mut groups = self.waiting.iter().map(group);
+        let first = groups.next();
+        let groups_compete = groups.any(|group| Some(group) != first);
         for (at, waiting) in self.waiting.iter().enumerate() {
-            let exceeded = self.exceeded_shares(&waiting.holder, waiting.units);
+            let exceeded = self.exceeded_shares(&waiting.holder, waiting.units, groups_compete);
             if best.is_none_or(|(fewest, _)| exceeded < fewest) {
                 best = Some((exceeded, at));
             }
@@ -101,7 +122,7 @@ impl<P> Queue<P> {
 
     pub(super) fn give_back(&mut self, holder: &MemoryHolder, units: u64) {
         self.free += units;
-        for share in holder.shares() {
+        for share in holder.all() {
             if let Some(held) = self.held.get_mut(&share.key) {
                 *held = held.saturating_sub(units);
                 if *held == 0 {
@@ -119,18 +140,20 @@ impl<P> Queue<P> {
 
     fn take(&mut self, holder: &MemoryHolder, units: u64) {
         self.free = self.free.saturating_sub(units);
-        for share in holder.shares() {
+        for share in holder.all() {
             *self.held.entry(share.key).or_default() += units;
         }
     }
 
     /// Returns the number of the holder's shares (limits by key) that `units` more would exceed. A
-    /// key that holds nothing exceeds no share, so that a single large request remains possible.
-    fn exceeded_shares(&self, holder: &MemoryHolder, units: u64) -> usize {
+    /// key that holds nothing exceeds no share, so that a single large request remains possible. The
+    /// share of the holder's group counts only if `groups_compete`.
+    fn exceeded_shares(&self, holder: &MemoryHolder, units: u64, groups_compete: bool) -> usize {
         let exceeds = |share: &&Share| {
             let held = self.held.get(&share.key).copied().unwrap_or(0);
             held > 0 && held + units > self.units * share.parts / SHARE_PARTS
         };
-        holder.shares().iter().filter(exceeds).count()
+        let group = holder.group().filter(|_| groups_compete);
+        holder.shares().iter().chain(group).filter(exceeds).count()
     }
 }

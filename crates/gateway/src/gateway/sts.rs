@@ -22,6 +22,7 @@ use tokio::time::timeout;
 use super::Gateway;
 use crate::holder::holder;
 use crate::http::{HttpBody, RequestContext, Served};
+use crate::place::Place;
 use crate::receive::Frames;
 use crate::response::S3Response;
 use crate::translate;
@@ -71,7 +72,8 @@ impl Gateway {
         // The body needs no memory budget: it is short, and a signed request is answered without a
         // further wait. Only a request with a token, which may wait for its issuer, takes memory
         // from a budget below.
-        let bytes = self.small_body(body).await?;
+        let place = head.extensions.get();
+        let bytes = Place::without(place, self.small_body(body)).await??;
         let text = std::str::from_utf8(&bytes).map_err(|_| Code::ValidationError)?;
         let sent = Query::parse(text)?;
         // A GET has its parameters in the query, a POST usually in the body.
@@ -89,9 +91,13 @@ impl Gateway {
                 // time.
                 let holder = holder(head.extensions.get().copied(), None);
                 let needed = TOKEN_MEMORY * bytes.len() as u64;
-                let memory = self.tokens.acquire_for(&holder, needed, TOKEN_MEMORY_WAIT).await;
-                let _memory = memory.map_err(translate::fault)?;
-                self.assume_role_with_web_identity(&requested, id).await
+                // Both waits depend on others: on the memory of other clients, and on the issuer.
+                let answered = async {
+                    let memory = self.tokens.acquire_for(&holder, needed, TOKEN_MEMORY_WAIT).await;
+                    let _memory = memory.map_err(translate::fault)?;
+                    self.assume_role_with_web_identity(&requested, id).await
+                };
+                Place::without(place, answered).await?
             }
             (_, None) => Err(Code::AccessDenied.into()),
             (StsRequest::GetCallerIdentity, Some(identity)) => {

@@ -20,6 +20,7 @@ use serde_json::json;
 use webconsole::{Console, ConsoleSettings};
 
 use super::audited::{Audited, Begun, ViewLine};
+use super::s3_service::add_place;
 
 /// The headers of all responses. They keep a page of another origin from showing or reading one.
 const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
@@ -117,7 +118,8 @@ impl Service for ConsoleService {
         line
     }
 
-    async fn handle(&self, request: Request<EdgeBody>) -> Answer {
+    async fn handle(&self, mut request: Request<EdgeBody>) -> Answer {
+        add_place(request.extensions_mut());
         if let Some(line) = request.extensions().get::<Arc<ViewLine>>() {
             line.begun.set_handled();
         }

@@ -6,8 +6,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use edge::{AccessFacts, Answer, BodyError, Caller, EdgeBody, Refusal, Service};
-use gateway::{Abandoned, Gateway, InMemory, RequestContext, RequestId, Served};
+use edge::{
+    AccessFacts, Answer, BodyError, Caller, EdgeBody, GivableSlot, Refusal, Service, SlotLost,
+};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use gateway::{
+    Abandoned, Gateway, GivePlaceUp, InMemory, Place, RequestContext, RequestId, Served,
+};
+use http::Extensions;
 use http::header::RETRY_AFTER;
 use http::request::Parts;
 use http::{Request, Response};
@@ -115,6 +122,7 @@ impl Service for S3 {
         let (audited, of_request) = (Arc::clone(&self.audited), Arc::clone(&begun));
         let abandoned = move |served| audited.record_abandoned(&of_request, served);
         request.extensions_mut().insert(Abandoned::new(abandoned));
+        add_place(request.extensions_mut());
         let (response, trips) = if let Some(minio_admin) = self.minio_admin(&request) {
             // Its calls run in tasks of their own, whose round trips are not counted.
             (minio_admin.handle(request).await, RoundTrips::default())
@@ -170,6 +178,22 @@ impl Service for S3 {
             }
         }
         ready
+    }
+}
+
+/// The slot of a request at the edge, as its place for the gateway.
+struct SlotPlace(GivableSlot);
+
+impl GivePlaceUp for SlotPlace {
+    fn without<'a>(&'a self, wait: BoxFuture<'a, ()>) -> BoxFuture<'a, bool> {
+        self.0.without(wait).map(|waited: Result<(), SlotLost>| waited.is_ok()).boxed()
+    }
+}
+
+/// Adds the place of a request to its extensions, from the slot that the edge has put there.
+pub(super) fn add_place(extensions: &mut Extensions) {
+    if let Some(slot) = extensions.remove::<GivableSlot>() {
+        extensions.insert(Place::new(SlotPlace(slot)));
     }
 }
 
