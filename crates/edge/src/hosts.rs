@@ -257,6 +257,14 @@ impl Peer {
         Some(Some(HostConnection(Arc::clone(&host.usage))))
     }
 
+    /// Returns the address of the host; `None` for a trusted proxy.
+    pub(crate) fn host_address(&self) -> Option<IpAddr> {
+        match self {
+            Peer::Host(host) => Some(host.address),
+            Peer::Proxy(_) => None,
+        }
+    }
+
     /// Returns the host that a request with these headers counts for.
     pub(crate) fn requests(self: &Arc<Peer>, headers: &HeaderMap) -> HostRequests {
         match &**self {

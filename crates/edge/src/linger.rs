@@ -6,18 +6,22 @@
 //! and bytes that still arrive are read and discarded until a limit. For example, a client whose
 //! upload is refused after 2 of 20 MiB can send the rest and then read the refusal.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// The limit of bytes that are discarded at the end of one connection.
 const LINGER_BYTES_MAX: usize = 256 << 20;
@@ -26,23 +30,90 @@ const LINGER_BYTES_MAX: usize = 256 << 20;
 /// response.
 const LINGER_WAIT: Duration = Duration::from_secs(10);
 
-/// The limit of time that a connection lingers without receiving a byte.
+/// The limit of time that a connection lingers without receiving [`LINGER_PROGRESS_BYTES`].
 const LINGER_IDLE_WAIT: Duration = Duration::from_secs(2);
+
+/// The bytes that a connection must receive in each [`LINGER_IDLE_WAIT`]. A client that still sends
+/// a body sends more.
+const LINGER_PROGRESS_BYTES: usize = 16 << 10;
 
 /// The limit of lingering connections. A further connection that would linger is closed at once,
 /// and its client may lose the response.
 const LINGERING_CONNECTIONS_MAX: usize = 1024;
 
+/// The limit of lingering connections of one host. A further one ends the oldest one of the host.
+const HOST_LINGERING_MAX: usize = LINGERING_CONNECTIONS_MAX / 4;
+
 /// The size of one discarding read.
 const DISCARD_BYTES: usize = 16 << 10;
 
-/// The limit of lingering connections of one listener.
+/// The limits of lingering connections of one listener.
 #[derive(Clone, Debug)]
-pub struct Lingering(Arc<Semaphore>);
+pub struct Lingering(Arc<LingeringState>);
+
+#[derive(Debug)]
+struct LingeringState {
+    all: Arc<Semaphore>,
+    /// The lingering connections of each host, the oldest first. A connection ends when its token
+    /// is cancelled.
+    hosts: Mutex<HashMap<IpAddr, VecDeque<Arc<CancellationToken>>>>,
+}
 
 impl Default for Lingering {
     fn default() -> Lingering {
-        Lingering(Arc::new(Semaphore::new(LINGERING_CONNECTIONS_MAX)))
+        let all = Arc::new(Semaphore::new(LINGERING_CONNECTIONS_MAX));
+        Lingering(Arc::new(LingeringState { all, hosts: Mutex::default() }))
+    }
+}
+
+impl Lingering {
+    /// Counts a connection that starts to linger. `host` is `None` for a trusted proxy. If the host
+    /// has its maximum, ends its oldest one. Returns `None` if the limit of all is reached.
+    fn count(&self, host: Option<IpAddr>) -> Option<Counted> {
+        let permit = Arc::clone(&self.0.all).try_acquire_owned();
+        let ended = Arc::new(CancellationToken::new());
+        let oldest = host.and_then(|host| {
+            // A connection without a permit is closed at once, so it ends no other one.
+            permit.as_ref().ok()?;
+            let mut hosts = self.0.hosts();
+            let of_host = hosts.entry(host).or_default();
+            of_host.push_back(Arc::clone(&ended));
+            if of_host.len() > HOST_LINGERING_MAX { of_host.pop_front() } else { None }
+        });
+        if let Some(oldest) = oldest {
+            oldest.cancel();
+        }
+        let lingering = self.clone();
+        permit.ok().map(|permit| Counted { lingering, host, ended, _permit: permit })
+    }
+}
+
+impl LingeringState {
+    fn hosts(&self) -> MutexGuard<'_, HashMap<IpAddr, VecDeque<Arc<CancellationToken>>>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A lingering connection, as it is counted until this is dropped.
+#[derive(Debug)]
+struct Counted {
+    lingering: Lingering,
+    host: Option<IpAddr>,
+    /// Cancelled if the connection is to end for a newer one of its host.
+    ended: Arc<CancellationToken>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let Some(host) = self.host else { return };
+        let mut hosts = self.lingering.0.hosts();
+        if let Entry::Occupied(mut of_host) = hosts.entry(host) {
+            of_host.get_mut().retain(|one| !Arc::ptr_eq(one, &self.ended));
+            if of_host.get().is_empty() {
+                of_host.remove();
+            }
+        }
     }
 }
 
@@ -64,6 +135,8 @@ pub(crate) struct Linger<T> {
     inner: T,
     unread: UnreadBody,
     lingering: Lingering,
+    /// The host of the client; `None` for a trusted proxy.
+    host: Option<IpAddr>,
     state: LingerState,
 }
 
@@ -86,14 +159,24 @@ struct Discarding {
     remaining: usize,
     /// The time at which lingering ends.
     end: Instant,
-    /// Fires at `end`, or when no byte has arrived for [`LINGER_IDLE_WAIT`].
+    /// The bytes that have arrived since the timer was set.
+    arrived: usize,
+    /// Fires at `end`, or when too few bytes have arrived for [`LINGER_IDLE_WAIT`].
     timer: Pin<Box<Sleep>>,
-    _counted: OwnedSemaphorePermit,
+    /// Ready when a newer connection of the host ends this one.
+    replaced: Pin<Box<WaitForCancellationFutureOwned>>,
+    _counted: Counted,
 }
 
 impl<T> Linger<T> {
-    pub(crate) fn new(inner: T, unread: UnreadBody, lingering: Lingering) -> Linger<T> {
-        Linger { inner, unread, lingering, state: LingerState::Open }
+    /// Returns a connection of a `host`, which is `None` for a trusted proxy.
+    pub(crate) fn new(
+        inner: T,
+        unread: UnreadBody,
+        lingering: Lingering,
+        host: Option<IpAddr>,
+    ) -> Linger<T> {
+        Linger { inner, unread, lingering, host, state: LingerState::Open }
     }
 
     /// Returns the state after the sending side was closed: `Discarding` if the body of the last
@@ -103,14 +186,14 @@ impl<T> Linger<T> {
             return LingerState::Closed;
         }
         // At the limit the response may get lost, but sockets do not accumulate.
-        let Ok(counted) = Arc::clone(&self.lingering.0).try_acquire_owned() else {
-            return LingerState::Closed;
-        };
+        let Some(counted) = self.lingering.count(self.host) else { return LingerState::Closed };
         let now = Instant::now();
         LingerState::Discarding(Discarding {
             remaining: LINGER_BYTES_MAX,
             end: now + LINGER_WAIT,
+            arrived: 0,
             timer: Box::pin(sleep_until(now + LINGER_IDLE_WAIT)),
+            replaced: Box::pin(CancellationToken::clone(&counted.ended).cancelled_owned()),
             _counted: counted,
         })
     }
@@ -119,6 +202,9 @@ impl<T> Linger<T> {
 impl Discarding {
     /// Reads and discards. Ready when the client has closed the connection, or a limit is reached.
     fn poll<T: AsyncRead + Unpin>(&mut self, inner: &mut T, cx: &mut Context<'_>) -> Poll<()> {
+        if self.replaced.as_mut().poll(cx).is_ready() || self.timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
         loop {
             let mut bytes = [MaybeUninit::uninit(); DISCARD_BYTES];
             let mut buffer = ReadBuf::uninit(&mut bytes);
@@ -133,8 +219,12 @@ impl Discarding {
                 return Poll::Ready(());
             }
             self.remaining -= arrived;
-            let idle = Instant::now() + LINGER_IDLE_WAIT;
-            self.timer.as_mut().reset(idle.min(self.end));
+            self.arrived += arrived;
+            if self.arrived >= LINGER_PROGRESS_BYTES {
+                self.arrived = 0;
+                let idle = Instant::now() + LINGER_IDLE_WAIT;
+                self.timer.as_mut().reset(idle.min(self.end));
+            }
         }
     }
 }
@@ -191,3 +281,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Linger<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@
 //! to the loopback ("DNS rebinding"). Such a request has that name in `Host`, so unknown names are
 //! refused. For example, `Host: evil.example` gets 421.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -23,7 +24,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -31,8 +31,9 @@ use crate::config::ListenAt;
 use crate::metrics::Metrics;
 use problem::Problem;
 
-/// The limit of connections. A scraper and a person need two.
-const CONNECTIONS_MAX: usize = 16;
+/// The limit of connections. A scraper, a probe and a person need three. At the limit, a new
+/// connection ends the oldest one, so that idle clients do not switch the health checks off.
+const CONNECTIONS_MAX: usize = 128;
 
 /// The limit of time to receive a request's head.
 const HEAD_WAIT: Duration = Duration::from_secs(5);
@@ -145,18 +146,25 @@ pub(crate) async fn serve(
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // The connections in the order of their start. Each ends when its token is cancelled.
+    let mut open: VecDeque<CancellationToken> = VecDeque::new();
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             () = stop.cancelled() => return,
         };
-        // Connections over the limit are closed at once: the operator's tools try again.
-        let (Ok((stream, _)), Ok(permit)) = (accepted, Arc::clone(&permits).try_acquire_owned())
-        else {
-            continue;
-        };
-        let (pages, hosts, stop) = (pages.clone(), hosts.clone(), stop.clone());
+        let Ok((stream, _)) = accepted else { continue };
+        // A connection that has ended has cancelled its token itself.
+        open.retain(|one| !one.is_cancelled());
+        if open.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.cancel();
+        }
+        let ended = stop.child_token();
+        open.push_back(ended.clone());
+        let stop = ended;
+        let (pages, hosts) = (pages.clone(), hosts.clone());
         tasks.spawn(async move {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -181,10 +189,11 @@ pub(crate) async fn serve(
                         tracing::debug!(%error, "an administrative connection ended with an error");
                     }
                 }
-                // At the stop, connections are dropped: a scraper tries again.
+                // At the stop, and for a newer connection at the limit, connections are dropped: a
+                // scraper tries again.
                 () = stop.cancelled() => {}
             }
-            drop(permit);
+            stop.cancel();
         });
     }
 }

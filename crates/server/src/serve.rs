@@ -12,6 +12,7 @@ mod console;
 mod console_service;
 mod minio_admin;
 pub(crate) mod observe;
+mod open_files;
 mod reload;
 mod s3_service;
 mod settings;
@@ -293,11 +294,13 @@ fn listener<S: Service>(
     metrics: &Metrics,
 ) -> Listener<S> {
     observe::queue(metrics, edge);
+    let (mut connections_max, mut hosts) = (count(serve.connections_max), host_limits(serve));
+    open_files::clamp(&mut connections_max, &mut hosts, open_files::raise());
     Listener {
         tls,
         edge: Arc::clone(edge),
-        permits: ConnectionPermits::new(count(serve.connections_max)),
-        hosts: Hosts::new(host_limits(serve)),
+        permits: ConnectionPermits::new(connections_max),
+        hosts: Hosts::new(hosts),
         metrics: Arc::clone(&metrics.edge),
         timeouts: ResponseTimeouts {
             download: Duration::from_secs(serve.download_timeout_seconds),

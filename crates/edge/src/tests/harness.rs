@@ -59,6 +59,19 @@ impl Service for Shared {
                 self.0.began.notify_one();
                 self.0.go.notified().await;
             }
+            "/unsigned" => {
+                let slot = request.extensions().get::<crate::GivableSlot>().cloned();
+                let body = request.into_body().collect();
+                let body = slot.expect("each request has one").without(body).await;
+                let body = body.expect("a slot is free").map(Collected::to_bytes);
+                response = Response::new(full(body.unwrap_or_default()));
+            }
+            "/wait-without" => {
+                self.0.began.notify_one();
+                let slot = request.extensions().get::<crate::GivableSlot>().cloned();
+                let waits = self.0.go.notified();
+                slot.expect("each request has one").without(waits).await.expect("a slot is free");
+            }
             "/echo" => {
                 let body = request.into_body().collect().await;
                 let body = body.map(Collected::to_bytes).unwrap_or_default();

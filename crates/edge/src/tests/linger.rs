@@ -82,3 +82,15 @@ async fn a_connection_whose_body_was_read_does_not_linger() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+#[tokio::test]
+async fn a_connection_that_receives_single_bytes_lingers_briefly() {
+    let harness = Harness::start(Options::default()).await;
+    let mut connection = refused(&harness).await;
+    let began = Instant::now();
+    while connection.try_send(b"x").await.is_ok() {
+        // The limit of all is 10 s, which single bytes must not reach.
+        assert!(began.elapsed() < Duration::from_secs(8), "still open");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

@@ -71,3 +71,57 @@ async fn a_paused_download_frees_its_slot_for_others() {
     assert_eq!(lazy.read_head().await.status, 200);
     assert_eq!(harness.ask(GET).await.status, 200);
 }
+
+/// Sends one byte of a body every 5 ms, until the connection fails.
+async fn trickle(mut slow: Connection) {
+    while slow.try_send(b"a").await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn single_bytes_do_not_keep_a_slot() {
+    let harness = one_slot().await;
+    let mut slow = harness.connect().await;
+    slow.send("PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\na").await;
+    while harness.asked() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let served = async {
+        for _ in 0..20 {
+            assert_eq!(harness.ask(GET).await.status, 200);
+        }
+    };
+    tokio::select! {
+        () = trickle(slow) => unreachable!("the connection stays open"),
+        () = served => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_others_holds_no_slot() {
+    let harness = one_slot().await;
+    let mut waits = harness.connect().await;
+    waits.send("GET /wait-without HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    harness.service.began.notified().await;
+    assert_eq!(harness.ask(GET).await.status, 200);
+    harness.service.go.notify_one();
+    assert_eq!(waits.read().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_of_an_unknown_sender_arrives_without_a_slot() {
+    let harness = one_slot().await;
+    let mut slow = harness.connect().await;
+    slow.send("PUT /unsigned HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\na").await;
+    while harness.asked() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut busy = harness.connect().await;
+    busy.send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    harness.service.began.notified().await;
+    slow.send("bcdef").await;
+    harness.service.go.notify_one();
+    assert_eq!(busy.read().await.status, 200);
+    assert_eq!(slow.read().await.body, "abcdef");
+}
