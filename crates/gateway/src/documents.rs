@@ -50,7 +50,7 @@ pub(crate) const DOCUMENT_BYTES_PER_SECOND_MIN: u64 = 128 << 10;
 
 /// The time over which the rate of a document is measured. A pause of this length while others wait
 /// ends the request.
-const RATE_WINDOW: Duration = Duration::from_secs(1);
+const RATE_WINDOW: Duration = Duration::from_secs(2);
 
 /// The memory budgets for the XML documents of one group of senders: those that are authenticated,
 /// or those that are not.
