@@ -61,7 +61,8 @@ use self::recomputed::{ChecksumBuilder, RecomputedChecksums};
 use self::span::Span;
 use crate::byte_source::AtOnce;
 use crate::store::{
-    READING_MARK, SETTING_MARK, check_encrypted, check_found_mark, check_mark, compare_marks,
+    READING_MARK, REMOVING_MARK, SETTING_MARK, check_encrypted, check_found_mark, check_mark,
+    compare_marks,
 };
 use crate::{
     BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, ByteSource, MARK_BYTES_MAX,
@@ -577,6 +578,18 @@ impl BlockStore for BucketBlocks {
                 }
             },
             answer => Err(self.unexpected_reply(Doing::Other(SETTING_MARK), &answer)),
+        }
+    }
+
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        if self.mark().await?.as_ref() != Some(&mark) {
+            return Ok(());
+        }
+        let doing = Doing::Other(REMOVING_MARK);
+        let asking = pin!(self.objects.delete(MARK));
+        match self.ask(self.answer_timeout, doing, asking).await? {
+            ObjectReply::Done(()) | ObjectReply::Absent => Ok(()),
+            answer => Err(self.unexpected_reply(doing, &answer)),
         }
     }
 

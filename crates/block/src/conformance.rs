@@ -460,6 +460,13 @@ pub async fn a_mark_is_set_once_and_kept(store: Subject<'_>) {
         assert_eq!(kind(store.set_mark(other).await), BlockErrorKind::Conflict);
         assert_eq!(store.mark().await.expect("it can be read").as_ref(), Some(&mark));
     }
+    store.remove_mark(Bytes::from_static(b"another's")).await.expect("another mark is no error");
+    assert_eq!(store.mark().await.expect("it can be read").as_ref(), Some(&mark));
+    for _ in 0..2 {
+        store.remove_mark(mark.clone()).await.expect("no mark is no error");
+        assert_eq!(store.mark().await.expect("absence is an answer"), None);
+    }
+    store.set_mark(Bytes::from_static(b"another's")).await.expect("a removed mark is replaced");
 }
 
 /// Of several marks set concurrently exactly one is kept, and only its setter succeeds.

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use record::{BlockId, Nonce};
 
 use self::files::Files;
-use crate::store::{READING_MARK, SETTING_MARK, check_encrypted, check_mark};
+use crate::store::{READING_MARK, REMOVING_MARK, SETTING_MARK, check_encrypted, check_mark};
 use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
 
 /// Blocks as files in a local folder on a file system with hard links.
@@ -133,6 +133,10 @@ impl BlockStore for FolderBlocks {
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
         check_mark(&mark)?;
         self.call(SETTING_MARK, move |files| files.set_mark(&mark)).await
+    }
+
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.call(REMOVING_MARK, move |files| files.remove_mark(&mark)).await
     }
 
     async fn probe(&self) -> Result<(), BlockError> {

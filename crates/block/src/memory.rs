@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ const PAGE_BLOCKS: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct MemoryBlocks {
     blocks: Mutex<BTreeMap<BlockId, Bytes>>,
-    mark: OnceLock<Bytes>,
+    mark: Mutex<Option<Bytes>>,
     reports_md5: bool,
 }
 
@@ -120,12 +120,19 @@ impl BlockStore for MemoryBlocks {
     }
 
     async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
-        Ok(self.mark.get().cloned())
+        Ok(self.mark.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
         check_mark(&mark)?;
-        compare_marks(self.mark.get_or_init(|| mark.clone()), &mark)
+        let mut standing = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+        compare_marks(standing.get_or_insert_with(|| mark.clone()), &mark)
+    }
+
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        let mut standing = self.mark.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.take_if(|standing| *standing == mark);
+        Ok(())
     }
 
     async fn probe(&self) -> Result<(), BlockError> {

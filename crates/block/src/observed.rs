@@ -212,6 +212,10 @@ impl<B: BlockStore> BlockStore for Observed<B> {
         self.meters.set_mark.count(self.inner.set_mark(mark), |()| length).await
     }
 
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.inner.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.meters.probe.count(self.inner.probe(), |()| 0).await
     }

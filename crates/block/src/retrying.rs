@@ -21,7 +21,7 @@ use runtime::{Metered, Metric, MetricCounter};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
-use crate::store::{READING_MARK, SETTING_MARK};
+use crate::store::{READING_MARK, REMOVING_MARK, SETTING_MARK};
 use crate::{
     BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, ByteSource, SealedBlock, Stored,
 };
@@ -256,6 +256,11 @@ impl<B: BlockStore> BlockStore for Retrying<B> {
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
         let within = self.limits.deadline;
         self.call(SETTING_MARK, within, || self.inner.set_mark(mark.clone())).await
+    }
+
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        let within = self.limits.deadline;
+        self.call(REMOVING_MARK, within, || self.inner.remove_mark(mark.clone())).await
     }
 
     async fn probe(&self) -> Result<(), BlockError> {

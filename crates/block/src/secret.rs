@@ -311,6 +311,10 @@ impl<B: BlockStore> BlockStore for Encrypting<B> {
         self.inner.set_mark(mark).await
     }
 
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.inner.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.inner.probe().await
     }

@@ -150,13 +150,21 @@ pub trait BlockStore: Debug + Send + Sync + 'static {
 
     /// Sets the mark that names the owner of the blocks: at most [`MARK_BYTES_MAX`] bytes, as
     /// durable as a block. Setting the same mark again succeeds and changes nothing. A mark is
-    /// never changed. A bucket that does not support conditional writes cannot detect two marks
+    /// never overwritten. A bucket that does not support conditional writes cannot detect two marks
     /// that are set at the same instant, and keeps one of them.
     ///
     /// # Errors
     /// Fails with `Conflict` if there is another mark; it stays. Fails with `Refused` if the mark
     /// is too long.
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError>;
+
+    /// Removes the mark if it is this one. Another mark stays, and no mark is no error. The caller
+    /// ensures that no other process sets a mark at the same instant: the comparison and the
+    /// removal are two steps.
+    ///
+    /// # Errors
+    /// Fails if the store does not answer.
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError>;
 
     /// Checks that blocks can be read and written now. Used at start and for readiness checks. It
     /// costs one or two small writes, and sometimes the write of a small block, which is read back.
@@ -248,6 +256,10 @@ impl<B: BlockStore + ?Sized> BlockStore for Arc<B> {
         (**self).set_mark(mark).await
     }
 
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        (**self).remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         (**self).probe().await
     }
@@ -304,6 +316,9 @@ pub(crate) const READING_MARK: &str = "reading the mark of the blocks";
 
 /// The operation of setting the mark, for error texts.
 pub(crate) const SETTING_MARK: &str = "marking the blocks";
+
+/// The action in errors of [`BlockStore::remove_mark`].
+pub(crate) const REMOVING_MARK: &str = "removing the mark of the blocks";
 
 /// Fails with `Refused` if these bytes are too long for a mark, the object that names the blocks'
 /// owner.

@@ -23,9 +23,10 @@ pub struct VolumeRecord {
     pub generation: u64,
     /// The content length of a full block, in bytes, fixed when the volume is created.
     pub block_bytes: u32,
-    /// True if the block store has the mark of this volume. From then on the volume refuses to open
-    /// with a block store without the mark, because that is another store.
-    pub marked: bool,
+    /// The random id of the block location that has the mark of this volume; `None` until a start
+    /// has marked one. From then on the volume refuses to open with a location whose mark has
+    /// another id, or that has no mark, because that is another location.
+    pub place: Option<[u8; 16]>,
 }
 
 impl VolumeRecord {
@@ -41,8 +42,8 @@ record!(
             .signed(this.made.0)
             .varint(u64::from(this.format))
             .varint(this.generation)
-            .varint(u64::from(this.block_bytes))
-            .u8(u8::from(this.marked));
+            .varint(u64::from(this.block_bytes));
+        optional(&mut to, this.place.as_ref());
     },
     |from| {
         VolumeRecord {
@@ -51,14 +52,30 @@ record!(
             format: from.narrow("format")?,
             generation: from.varint("generation")?,
             block_bytes: from.narrow("block bytes")?,
-            marked: match from.u8("marked")? {
-                0 => false,
-                1 => true,
-                _ => return Err(DecodeError::Field("marked")),
-            },
+            place: read_optional(&mut from, "place")?,
         }
     }
 );
+
+/// Writes 0 for `None`, and 1 and the bytes otherwise.
+fn optional<const N: usize>(to: &mut Writer, bytes: Option<&[u8; N]>) {
+    match bytes {
+        None => to.u8(0),
+        Some(bytes) => to.u8(1).fixed(bytes),
+    };
+}
+
+/// Reads what [`optional`] writes.
+fn read_optional<const N: usize>(
+    from: &mut Reader<'_>,
+    field: &'static str,
+) -> Result<Option<[u8; N]>, DecodeError> {
+    match from.u8(field)? {
+        0 => Ok(None),
+        1 => from.fixed(field).map(Some),
+        _ => Err(DecodeError::Field(field)),
+    }
+}
 
 /// A number that only grows: the next inode number to lease, or the readers' epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -241,7 +241,7 @@ pub(crate) async fn check_folder(
         return Ok(());
     }
     match operator::over(Arc::clone(meta)).status().await {
-        Ok(status) if status.volume.marked => {
+        Ok(status) if status.volume.place.is_some() => {
             let wrong = format!(
                 "the directory does not exist, and the volume in {} has its blocks elsewhere",
                 settings.meta

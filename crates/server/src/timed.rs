@@ -202,6 +202,10 @@ impl<B: BlockStore> BlockStore for TimedBlocks<B> {
         self.inner.set_mark(mark).await
     }
 
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.inner.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.latencies.time("probe", self.inner.probe()).await
     }

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use record::{BlockId, Nonce};
 
 use super::private;
-use crate::store::{READING_MARK, SETTING_MARK, check_found_mark, compare_marks};
+use crate::store::{READING_MARK, REMOVING_MARK, SETTING_MARK, check_found_mark, compare_marks};
 use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
 
 /// The folder of temporary files. No session has a name like this.
@@ -325,6 +325,15 @@ impl Files {
             }
         }
         Err(self.failed(SETTING_MARK, io::Error::other("the mark was removed at each try")))
+    }
+
+    pub(super) fn remove_mark(&self, mark: &[u8]) -> Result<(), BlockError> {
+        if self.mark()?.is_none_or(|standing| standing != mark) {
+            return Ok(());
+        }
+        let removed = ignore_not_found(fs::remove_file(self.root.join(MARK)));
+        let durable = removed.and_then(|()| sync_folder(&self.root));
+        durable.map_err(|error| self.failed(REMOVING_MARK, error))
     }
 
     /// Links the mark (the file that names the blocks' owner) to its name if that is free. Fails

@@ -67,6 +67,11 @@ impl BlockStore for Failing {
         self.blocks.set_mark(mark).await
     }
 
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.fail().await?;
+        self.blocks.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.fail().await?;
         self.blocks.probe().await

@@ -131,6 +131,10 @@ impl BlockStore for Odd {
         self.inner.set_mark(mark).await
     }
 
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.inner.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.inner.probe().await
     }

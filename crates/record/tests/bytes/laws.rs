@@ -82,7 +82,7 @@ proptest! {
             format: uid,
             generation: a,
             block_bytes: gid,
-            marked: first,
+            place: first.then_some(id),
         };
         round_trips(&key, &volume);
         round_trips(&key, &Sequence(a));

@@ -447,7 +447,7 @@ fn volume() -> Vec<Sample> {
         format: VolumeRecord::CURRENT,
         generation: 2,
         block_bytes: 4 << 20,
-        marked: true,
+        place: Some([0x66; 16]),
     };
     let bucket = Bucket {
         owner: AccountId(123_456_789_012),

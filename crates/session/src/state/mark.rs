@@ -1,19 +1,28 @@
-//! The mark of a volume: an object beside its blocks that contains the volume's id.
+//! The mark of a volume: an object beside its blocks that contains the volume's id, and a random id
+//! of this block location.
 //!
 //! The sweeper deletes blocks that no record names. And a gateway that opened a volume over an
 //! empty location would serve none of its objects, and would write new ones where no other gateway
-//! finds them. So a volume opens only over a location that has its own mark, and a volume is
+//! finds them. So a volume opens only over the location whose id its record has, and a volume is
 //! created only where there are no blocks and no mark.
 //!
 //! ```text
-//! record committed -> location marked -> `marked` committed -> session begins
+//! record committed -> location marked -> its id committed as `place` -> session begins
 //! ```
 //!
-//! A crash after the first step leaves a volume whose record is not `marked`; its next start marks
-//! the location. There is never a mark without a volume. If the record says `marked` and the
+//! A crash after the first step leaves a volume whose record has no `place`; its next start marks
+//! the location. There is never a mark without a volume. If the record has a `place` and the
 //! location has no mark, then it is another location, or a disk is not mounted there, or the blocks
 //! were restored without the mark. For example, an operator mistypes `--blocks`: the start is
 //! refused, and nothing is written.
+//!
+//! Several gateways of a new volume can start at the same time, each over a location of its own. Each
+//! marks its location with another id. The first commit decides: the others remove the marks that
+//! they have written, and are refused. Two gateways over one shared location find one mark, and both
+//! start.
+//!
+//! An adoption draws a new id, so the previous location is refused from then on. A copy of a location
+//! with its mark cannot be told apart from the original until one of both is adopted.
 
 use std::collections::HashSet;
 
@@ -36,26 +45,50 @@ const ADOPTED_PAGE_RECORDS: u32 = 1_000;
 /// Text before the volume's id in the mark.
 const MARK_PREFIX: &str = "ashlar volume ";
 
-/// Text after the volume's id in the mark: the format of the mark.
+/// Text between the volume's id and the location's id in the mark.
+const MARK_MIDDLE: &str = " place ";
+
+/// Text after the ids in the mark: the format of the mark.
 const MARK_SUFFIX: &str = " format 1\n";
 
 /// The operator's choices if blocks belong to another volume.
 const ADVICE: &str = "give the --meta that belongs to them, or another --blocks";
 
-/// The id of the volume to which blocks belong, as in the mark: the object beside the blocks.
+/// The volume to which blocks belong and the id of their location, as in the mark: the object beside
+/// the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BlockOwner([u8; 16]);
+pub(super) struct BlockOwner {
+    volume: [u8; 16],
+    /// Random, so that two locations of one volume differ.
+    pub(super) place: [u8; 16],
+}
+
+/// The mark of a location after [`claim`] or [`replace`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimed {
+    pub(super) owner: BlockOwner,
+    /// True if this process has written the mark.
+    pub(super) is_new: bool,
+}
 
 impl BlockOwner {
+    pub(super) fn new(volume: &VolumeRecord, place: [u8; 16]) -> BlockOwner {
+        BlockOwner { volume: volume.id, place }
+    }
+
     fn mark(self) -> Bytes {
-        format!("{MARK_PREFIX}{}{MARK_SUFFIX}", hex::encode(self.0)).into()
+        let (volume, place) = (hex::encode(self.volume), hex::encode(self.place));
+        format!("{MARK_PREFIX}{volume}{MARK_MIDDLE}{place}{MARK_SUFFIX}").into()
     }
 
     fn parse(mark: &[u8]) -> Option<BlockOwner> {
-        let id = mark.strip_prefix(MARK_PREFIX.as_bytes())?.strip_suffix(MARK_SUFFIX.as_bytes())?;
-        let mut bytes = [0; 16];
-        hex::decode_to_slice(id, &mut bytes).ok()?;
-        Some(BlockOwner(bytes))
+        let mark = std::str::from_utf8(mark).ok()?;
+        let ids = mark.strip_prefix(MARK_PREFIX)?.strip_suffix(MARK_SUFFIX)?;
+        let (id, location) = ids.split_once(MARK_MIDDLE)?;
+        let (mut volume, mut place) = ([0; 16], [0; 16]);
+        hex::decode_to_slice(id, &mut volume).ok()?;
+        hex::decode_to_slice(location, &mut place).ok()?;
+        Some(BlockOwner { volume, place })
     }
 }
 
@@ -81,7 +114,7 @@ pub(super) async fn check_free(
     let whose = match owner {
         None if !kept => return Ok(()),
         None => "the location has blocks of an unnamed volume already".to_owned(),
-        Some(BlockOwner(id)) => format!("the blocks belong to volume {}", hex::encode(id)),
+        Some(owner) => format!("the blocks belong to volume {}", hex::encode(owner.volume)),
     };
     let or = if kept {
         ""
@@ -92,20 +125,35 @@ pub(super) async fn check_free(
     Err(VolumeError::Refused(format!("{whose}, but the metadata store is new: {ADVICE}{or}")))
 }
 
-/// Fails if the volume's block location was marked before and the given location has no mark.
+/// Fails if the volume's block location was marked before, and the given location has no mark or the
+/// mark of another location of the volume.
 pub(super) fn check_kept(
     owner: Option<BlockOwner>,
     volume: &VolumeRecord,
 ) -> Result<(), VolumeError> {
-    if owner.is_some() || !volume.marked {
-        return Ok(());
+    let Some(place) = volume.place else { return Ok(()) };
+    match owner {
+        Some(owner) if owner.place == place => Ok(()),
+        Some(_) => Err(elsewhere(volume)),
+        None => Err(VolumeError::Refused(format!(
+            "the block location of volume {} has its mark, and this location bears no mark: give the \
+             --blocks of this volume, and mount the disk or share that belongs there; if the blocks \
+             were restored to this location without the object \"volume\", start once with \
+             --adopt-blocks",
+            hex::encode(volume.id)
+        ))),
     }
-    Err(VolumeError::Refused(format!(
-        "the block location of volume {} has its mark, and this location bears no mark: give the \
-         --blocks of this volume, and mount the disk or share that belongs there; if the blocks were \
-         restored to this location without the object \"volume\", start once with --adopt-blocks",
+}
+
+/// Returns the error for a location that is not the one of the volume's record.
+pub(super) fn elsewhere(volume: &VolumeRecord) -> VolumeError {
+    VolumeError::Refused(format!(
+        "volume {} has its blocks in another location, which another gateway marked first or which \
+         was adopted later: give the --blocks of that location to every process of the volume; if the \
+         blocks were moved or restored to this location, stop all processes of the volume and start \
+         once with --adopt-blocks",
         hex::encode(volume.id)
-    )))
+    ))
 }
 
 /// Fails if files of the volume name blocks, and none of the first of these blocks is in the
@@ -163,26 +211,47 @@ async fn named_blocks(store: &dyn MetaStore) -> Result<HashSet<BlockId>, VolumeE
     Ok(named)
 }
 
-/// Marks the block location with the volume's id if it has no mark. Fails if it has the mark of
-/// another volume.
+/// Sets the mark `ours` if the location has none. Returns the mark that it has then, which can be
+/// the mark of another process or volume.
 pub(super) async fn claim(
     blocks: &dyn BlockStore,
     owner: Option<BlockOwner>,
-    volume: &VolumeRecord,
-) -> Result<(), VolumeError> {
-    let ours = BlockOwner(volume.id);
-    let owner = match owner {
-        Some(owner) => owner,
-        None => match blocks.set_mark(ours.mark()).await {
-            Ok(()) => ours,
-            // Another process marked the location at the same time, and was faster.
-            Err(error) if error.kind() == BlockErrorKind::Conflict => {
-                read(blocks).await?.ok_or_else(|| VolumeError::from(error))?
-            }
-            Err(error) => return Err(error.into()),
-        },
+    ours: BlockOwner,
+) -> Result<Claimed, VolumeError> {
+    if let Some(owner) = owner {
+        return Ok(Claimed { owner, is_new: false });
+    }
+    let conflict = match blocks.set_mark(ours.mark()).await {
+        Ok(()) => None,
+        // Another process marked the location at the same time, and was faster.
+        Err(error) if error.kind() == BlockErrorKind::Conflict => Some(error),
+        Err(error) => return Err(error.into()),
     };
-    check_owner(Some(owner), volume)
+    // Read back after a success, too: a bucket that does not support conditional writes may keep the
+    // mark of another process.
+    match (read(blocks).await?, conflict) {
+        (Some(owner), _) => Ok(Claimed { owner, is_new: owner == ours }),
+        (None, Some(error)) => Err(error.into()),
+        (None, None) => Err(VolumeError::Unavailable("the mark was removed meanwhile".to_owned())),
+    }
+}
+
+/// Replaces the mark of an adopted location by `ours`. After a crash in between the location has no
+/// mark, and the operator adopts it again.
+pub(super) async fn replace(
+    blocks: &dyn BlockStore,
+    owner: Option<BlockOwner>,
+    ours: BlockOwner,
+) -> Result<Claimed, VolumeError> {
+    if let Some(owner) = owner {
+        remove(blocks, owner).await?;
+    }
+    claim(blocks, None, ours).await
+}
+
+/// Removes a mark. The mark of another location stays.
+pub(super) async fn remove(blocks: &dyn BlockStore, owner: BlockOwner) -> Result<(), VolumeError> {
+    Ok(blocks.remove_mark(owner.mark()).await?)
 }
 
 /// Fails if the location has the mark of another volume.
@@ -190,12 +259,11 @@ pub(super) fn check_owner(
     owner: Option<BlockOwner>,
     volume: &VolumeRecord,
 ) -> Result<(), VolumeError> {
-    let ours = BlockOwner(volume.id);
-    let Some(owner) = owner.filter(|owner| *owner != ours) else { return Ok(()) };
+    let Some(owner) = owner.filter(|owner| owner.volume != volume.id) else { return Ok(()) };
     Err(VolumeError::Refused(format!(
         "the blocks belong to volume {}, but the metadata store belongs to volume {}: {ADVICE}",
-        hex::encode(owner.0),
-        hex::encode(ours.0)
+        hex::encode(owner.volume),
+        hex::encode(volume.id)
     )))
 }
 

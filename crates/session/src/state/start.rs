@@ -13,7 +13,8 @@ use record::{
 use store::{Guard, Key, MetaStore, Plan, Read, StoreError, StoreErrorKind, Value, Verdict, Write};
 use tracing::{info, warn};
 
-use super::{mark, value};
+use super::mark::{self, BlockOwner};
+use super::value;
 use crate::error::{VolumeError, corrupt};
 
 /// Tries of the first commits of a session while the store does not answer.
@@ -46,8 +47,8 @@ pub(crate) struct Started {
 pub(crate) struct OpenSettings {
     /// If true, a volume is created when the store has none.
     pub(crate) creates: bool,
-    /// If true, a block location without the volume's mark is accepted although the volume was
-    /// marked before.
+    /// If true, a block location without the volume's mark, or with an earlier one, becomes the
+    /// location of the volume, and the previous location is refused from then on.
     pub(crate) adopts: bool,
     /// Content bytes of a full block, for a new volume.
     pub(crate) block_bytes: u32,
@@ -86,19 +87,30 @@ pub(crate) async fn find_volume(
     // first read. A location is marked before the record says so, so a read after the record's is
     // final.
     let owner = match owner {
-        None if volume.marked => mark::read(blocks).await?,
+        None if volume.place.is_some() => mark::read(blocks).await?,
         owner => owner,
     };
-    // Adoption is allowed only for a location without a mark. One with another volume's mark is
-    // refused by `claim`.
-    match owner {
-        None if volume.marked && settings.adopts => mark::check_adoptable(store, blocks).await?,
-        owner => mark::check_kept(owner, &volume)?,
-    }
+    mark::check_owner(owner, &volume)?;
     // The location is marked before the record says so: a crash in between is repaired by the next
     // start.
-    mark::claim(blocks, owner, &volume).await?;
-    note_marked(store, volume).await
+    let claimed = if settings.adopts && volume.place.is_some() {
+        mark::check_adoptable(store, blocks).await?;
+        mark::replace(blocks, owner, BlockOwner::new(&volume, random()?)).await?
+    } else {
+        mark::check_kept(owner, &volume)?;
+        mark::claim(blocks, owner, BlockOwner::new(&volume, random()?)).await?
+    };
+    mark::check_owner(Some(claimed.owner), &volume)?;
+    match note_place(store, volume, claimed.owner.place).await? {
+        Ok(volume) => Ok(volume),
+        Err(winner) => {
+            // Another process has marked another location meanwhile, and was faster.
+            if claimed.is_new {
+                mark::remove(blocks, claimed.owner).await?;
+            }
+            Err(mark::elsewhere(&winner))
+        }
+    }
 }
 
 /// Checks that a block location belongs to the volume in a store, without changes. Passes if the
@@ -106,7 +118,7 @@ pub(crate) async fn find_volume(
 ///
 /// # Errors
 /// [`VolumeError::Refused`] if the location has the mark of another volume or a mark of an unknown
-/// format, or lacks a mark that was set. The errors of reading the two stores.
+/// format, lacks a mark that was set, or is another location of the volume. The errors of reading the two stores.
 pub async fn check_block_owner(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
@@ -117,33 +129,43 @@ pub async fn check_block_owner(
         Err(error) => return Err(error),
     };
     let owner = mark::read(blocks).await?;
-    mark::check_kept(owner, &volume)?;
-    mark::check_owner(owner, &volume)
+    mark::check_owner(owner, &volume)?;
+    mark::check_kept(owner, &volume)
 }
 
-/// Records in the store that the block location has the volume's mark, the object that names the
-/// volume. Of several processes that do so at the same time, one changes the record. Returns the
-/// volume's record.
-async fn note_marked(
+/// Records in the store that the location with this id has the volume's mark, the object that names
+/// the volume. Of several processes that do so at the same time, one changes the record. Returns the
+/// volume's record; in `Err`, the one with the location of another process.
+async fn note_place(
     store: &dyn MetaStore,
-    volume: VolumeRecord,
-) -> Result<VolumeRecord, VolumeError> {
-    if volume.marked {
-        return Ok(volume);
-    }
-    let at = key::volume();
-    let marked = VolumeRecord { marked: true, ..volume.clone() };
-    let plan = Plan {
-        guards: vec![Guard::Equals(at.clone(), volume.encode(&at))],
-        writes: vec![Write::Put(at.clone(), marked.encode(&at))],
-    };
-    commit_once(store, plan).await?;
-    match read_volume(store).await? {
-        Some(volume) if volume.marked => Ok(volume),
-        _ => {
-            Err(VolumeError::Corrupt("another process has changed the volume's record".to_owned()))
+    mut volume: VolumeRecord,
+    place: [u8; 16],
+) -> Result<Result<VolumeRecord, VolumeRecord>, VolumeError> {
+    let (at, before) = (key::volume(), volume.place);
+    for _ in 0..ATTEMPTS_MAX {
+        if volume.place == Some(place) {
+            return Ok(Ok(volume));
         }
+        if volume.place != before {
+            return Ok(Err(volume));
+        }
+        let marked = VolumeRecord { place: Some(place), ..volume.clone() };
+        let plan = Plan {
+            guards: vec![Guard::Equals(at.clone(), volume.encode(&at))],
+            writes: vec![Write::Put(at.clone(), marked.encode(&at))],
+        };
+        commit_once(store, plan).await?;
+        // Another process may have changed another field of the record, and then the next try
+        // commits.
+        let lost = || VolumeError::Corrupt("the volume's record was removed".to_owned());
+        volume = read_volume(store).await?.ok_or_else(lost)?;
     }
+    if volume.place == Some(place) {
+        return Ok(Ok(volume));
+    }
+    Err(VolumeError::Unavailable(
+        "other processes change the volume's record at the same time; try again".to_owned(),
+    ))
 }
 
 /// Begins a session in a volume.
@@ -230,7 +252,7 @@ async fn make_volume(
         format: VolumeRecord::CURRENT,
         generation: 1,
         block_bytes,
-        marked: false,
+        place: None,
     };
     let attributes = Attributes::new(ROOT_MODE, 0, 0, now);
     let body = InodeBody::Directory(Directory { parent: Ino::ROOT, name: Vec::new() });

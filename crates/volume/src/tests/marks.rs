@@ -20,7 +20,12 @@ fn memory() -> (Arc<MemoryStore>, Arc<MemoryBlocks>) {
 }
 
 fn mark_of(volume: &Volume) -> Bytes {
-    format!("ashlar volume {} format 1\n", hex::encode(volume.record().id)).into()
+    mark_with(volume, volume.record().place.expect("the record names the place"))
+}
+
+fn mark_with(volume: &Volume, place: [u8; 16]) -> Bytes {
+    let (id, place) = (hex::encode(volume.record().id), hex::encode(place));
+    format!("ashlar volume {id} place {place} format 1\n").into()
 }
 
 /// The sentence with which the volume is not opened; the stores are as they were.
@@ -56,7 +61,7 @@ async fn a_new_volume_marks_its_blocks_and_is_opened_again() {
 async fn a_location_without_its_mark_is_refused() {
     let (store, marked) = memory();
     let volume = open(store.clone(), marked.clone()).await;
-    assert!(volume.record().marked, "the record says so before the first session");
+    assert!(volume.record().place.is_some(), "the record says so before the first session");
     make_bucket(&volume).await;
     publish(&volume, b"one", 100_000).await.unwrap();
     volume.close().await;
@@ -87,11 +92,17 @@ async fn a_location_without_its_mark_is_refused() {
         }
     }
     let adopting = Volume::open(options, store.clone(), kept.clone()).await.unwrap();
-    assert_eq!(kept.mark().await.unwrap(), Some(mark_of(&volume)));
+    assert_eq!(kept.mark().await.unwrap(), Some(mark_of(&adopting)));
     adopting.close().await;
-    let again = open(store, kept.clone()).await;
-    assert_eq!(again.record(), volume.record());
+    let again = open(store.clone(), kept.clone()).await;
+    assert_eq!(again.record(), adopting.record());
     assert_eq!(count_blocks(&kept).await, 3);
+    again.close().await;
+    // The previous location is not the volume's any more.
+    let said = refused(&store, &marked).await;
+    assert!(said.contains("in another location"), "{said}");
+    let error = session::check_block_owner(&*store, &*marked).await.unwrap_err();
+    assert_eq!(error.to_string(), said);
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +139,7 @@ async fn the_next_start_writes_a_mark_that_a_crash_prevented() {
     assert!(get(&*store, &key::volume()).await.is_some());
     assert_eq!(blocks.mark().await.unwrap(), None, "never a mark without a volume");
     let volume = open(store, blocks.clone()).await;
-    assert!(volume.record().marked);
+    assert!(volume.record().place.is_some());
     assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&volume)));
 }
 
@@ -190,7 +201,7 @@ async fn a_new_store_over_unmarked_blocks_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mark_of_unknown_format_is_refused() {
-    let ours = format!("ashlar volume {} format 1\n", "ab".repeat(16));
+    let ours = format!("ashlar volume {0} place {0} format 1\n", "ab".repeat(16));
     for mark in ["", "mine", &ours.replace("at 1", "at 2"), &ours[1..], &ours.replace("ab", "a")] {
         let (store, blocks) = memory();
         blocks.set_mark(mark.to_owned().into()).await.unwrap();
@@ -227,10 +238,14 @@ impl BlockStore for Contended {
         self.0.mark().await
     }
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
-        let other = format!("ashlar volume {} format 1\n", "cd".repeat(16));
+        let other = format!("ashlar volume {0} place {0} format 1\n", "cd".repeat(16));
         self.0.set_mark(other.into()).await?;
         self.0.set_mark(mark).await
     }
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.0.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.0.probe().await
     }
@@ -252,6 +267,47 @@ async fn two_gateways_that_create_one_volume_share_its_mark() {
     assert_eq!(one.record(), two.record());
     assert_eq!(blocks.mark().await.unwrap(), Some(mark_of(&one)));
     assert_eq!(one.upkeep.sweep(SweepOptions::default()).await.unwrap().listed, 0);
+}
+
+/// A copy of the location with its mark becomes the location by adoption, and the original is refused.
+#[tokio::test(start_paused = true)]
+async fn an_adopted_copy_replaces_the_original() {
+    let (store, original) = memory();
+    let volume = open(store.clone(), original.clone()).await;
+    volume.close().await;
+    let copy = Arc::new(MemoryBlocks::new());
+    copy.set_mark(mark_of(&volume)).await.unwrap();
+    let session = SessionOptions { adopts_blocks: true, ..SessionOptions::default() };
+    let options = VolumeOptions { session, ..VolumeOptions::default() };
+    let adopting = Volume::open(options, store.clone(), copy.clone()).await.unwrap();
+    assert_ne!(adopting.record().place, volume.record().place);
+    assert_eq!(copy.mark().await.unwrap(), Some(mark_of(&adopting)));
+    adopting.close().await;
+    assert!(refused(&store, &original).await.contains("in another location"));
+    open(store, copy).await;
+}
+
+/// Gateways of a new volume that start at the same time, each over a location of its own.
+#[tokio::test(start_paused = true)]
+async fn of_several_locations_that_are_marked_at_once_one_is_kept() {
+    let store = Faulty::new();
+    let places = [(); 3].map(|()| Arc::new(MemoryBlocks::new()));
+    let opening = places
+        .each_ref()
+        .map(|place| Volume::open(VolumeOptions::default(), store.clone(), place.clone()));
+    let opened = futures::future::join_all(opening).await;
+    let kept: Vec<_> = opened.iter().filter_map(|opened| opened.as_ref().ok()).collect();
+    assert_eq!(kept.len(), 1, "{opened:?}");
+    for (place, opened) in places.iter().zip(&opened) {
+        match opened {
+            Ok(volume) => assert_eq!(place.mark().await.unwrap(), Some(mark_of(volume))),
+            Err(error) => {
+                let said = error.to_string();
+                assert!(said.contains("in another location") || said.contains("no mark"), "{said}");
+                assert_eq!(place.mark().await.unwrap(), None, "its own mark is removed");
+            }
+        }
+    }
 }
 
 /// The instant of a start at which another gateway creates the volume.
@@ -313,6 +369,10 @@ impl BlockStore for Overtaken {
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
         self.blocks.set_mark(mark).await
     }
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.blocks.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.blocks.probe().await
     }

@@ -166,6 +166,10 @@ impl BlockStore for Unlistable {
     async fn set_mark(&self, mark: Bytes) -> Result<(), BlockError> {
         self.inner.set_mark(mark).await
     }
+    async fn remove_mark(&self, mark: Bytes) -> Result<(), BlockError> {
+        self.inner.remove_mark(mark).await
+    }
+
     async fn probe(&self) -> Result<(), BlockError> {
         self.inner.probe().await
     }

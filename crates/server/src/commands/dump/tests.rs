@@ -38,7 +38,8 @@ async fn make_volume(settings: &VolumeSettings) {
         made: Timestamp(1_700_000_000_000_000_000),
         format: VolumeRecord::CURRENT,
         generation: 1,
-        marked: false,
+        place: None,
+        master_key: None,
         block_bytes: 4 << 20,
     };
     let (at, epoch, beat) = (key::volume(), key::epoch(), key::heartbeat(record::Nonce([7; 10])));
