@@ -139,8 +139,7 @@ fn kept_root(path: &Path) -> Result<Root, Problem> {
 pub(crate) fn known_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Problem> {
     let known = new_master_key(settings)?;
     let Some(path) = &settings.old_master_key_file else { return Ok(known) };
-    private::secret(path)?;
-    let old = parse_master_key(&secret_file(path)?, &path.display().to_string())?;
+    let old = master_key_in(path)?;
     match known {
         Some(known) => Ok(Some(known.with_old(&old))),
         None => {
@@ -156,10 +155,7 @@ fn new_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Proble
     let path = &settings.master_key_file;
     match given_master_key()? {
         Some(given) => parse_master_key(&given, "ASHLAR_MASTER_KEY").map(Some),
-        None if path.exists() => {
-            private::secret(path)?;
-            parse_master_key(&secret_file(path)?, &path.display().to_string()).map(Some)
-        }
+        None if path.exists() => master_key_in(path).map(Some),
         None => {
             // Checked here, before a volume is created.
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -172,6 +168,14 @@ fn new_master_key(settings: &VolumeSettings) -> Result<Option<MasterKey>, Proble
             Ok(None)
         }
     }
+}
+
+/// Returns the master key in a file, and then removes the permissions of others from the file. A
+/// file without a key is not changed.
+fn master_key_in(path: &Path) -> Result<MasterKey, Problem> {
+    let key = parse_master_key(&secret_file(path)?, &path.display().to_string())?;
+    private::secret(path)?;
+    Ok(key)
 }
 
 /// Returns the text of the master key in the environment or in a credential of the service manager.

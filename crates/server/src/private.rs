@@ -92,7 +92,8 @@ pub(crate) fn folder(path: &Path, ours: impl Fn(&str) -> bool) -> Result<(), Pro
 }
 
 /// Checks a file with a secret of this program, if it exists: only its owner may read it. Removes
-/// other permissions.
+/// other permissions. The caller has checked that the content is a secret, unless the program chose
+/// the file's name: a mistyped option may name any file of the machine.
 pub(crate) fn secret(path: &Path) -> Result<(), Problem> {
     file(path, OTHERS)
 }
@@ -113,6 +114,11 @@ pub(crate) fn is_closed(path: &Path) -> bool {
 fn file(path: &Path, closed: u32) -> Result<(), Problem> {
     // The caller reports a missing file when it reads it.
     let Ok(found) = fs::metadata(path) else { return Ok(()) };
+    // A mistyped name can be a directory or a device that other programs need. Reading it fails, or
+    // its content is no secret.
+    if !found.is_file() {
+        return Ok(());
+    }
     let mode = found.permissions().mode();
     if mode & closed == 0 {
         return Ok(());

@@ -59,9 +59,10 @@ fn of_settings(settings: &KmsSettings) -> Result<Option<Arc<dyn Kms>>, Problem> 
             }
             let mut read = Vec::new();
             for (name, file) in keys {
-                private::secret(file)?;
                 let text = secret_file(file)?;
                 let key = StaticKms::parse_key(text.expose()).map_err(unusable)?;
+                // After the content is known to be a key: the name may be mistyped.
+                private::secret(file)?;
                 read.push((name.clone(), key));
             }
             Arc::new(StaticKms::new(read).map_err(unusable)?)

@@ -74,6 +74,16 @@ fn secrets_are_closed_and_a_provided_secret_stays_open_to_its_group() {
     }
 }
 
+#[test]
+fn a_directory_that_is_given_as_a_secret_keeps_its_permissions() {
+    let folder = tempfile::tempdir().unwrap();
+    chmod(folder.path(), 0o755);
+    for see in [secret as fn(&Path) -> Result<(), Problem>, given] {
+        see(folder.path()).unwrap();
+        assert_eq!(mode(folder.path()), 0o755);
+    }
+}
+
 /// Files of the kernel are readable for all users, and their mode cannot be changed.
 #[test]
 fn a_secret_that_cannot_be_closed_is_refused() {

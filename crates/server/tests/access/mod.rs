@@ -51,6 +51,22 @@ fn a_volume_with_users_is_not_served_with_a_fresh_master_key() {
 }
 
 #[test]
+fn a_file_without_a_master_key_keeps_its_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    Gateway::start(&folder, &[], &[]).stop();
+    folder.write("hosts", "127.0.0.1 localhost\n");
+    let hosts = folder.path("hosts");
+    std::fs::set_permissions(&hosts, PermissionsExt::from_mode(0o644)).expect("changed");
+    for option in ["--master-key-file", "--old-master-key-file"] {
+        let done = folder.run(&["user", "add", "anna", option, &hosts], &[]);
+        assert_eq!(done.code, Some(1), "{}", done.log);
+        let mode = std::fs::metadata(&hosts).expect("it exists").permissions().mode();
+        assert_eq!(mode & 0o777, 0o644, "{option} closed the file");
+    }
+}
+
+#[test]
 fn policies_are_validated_and_assigned_ones_cannot_be_removed() {
     let folder = Folder::new();
     Gateway::start(&folder, &[], &[]).stop();
