@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use admin::{SECRET_CHARS, check_access_key, check_secret, random_text};
 use identity::{MasterKey, Secret};
+use record::User;
 
 use crate::config::VolumeSettings;
 use crate::environment::{credential, first_secret, secret_file, variable};
@@ -220,6 +221,25 @@ pub(crate) fn fresh_master_key(
         Ok(MasterKey::new(bytes).expose() + "\n")
     })?;
     parse_master_key(&secret_file(path)?, &path.display().to_string())
+}
+
+/// Checks that the master key opens at least one secret of the users, if they have any. A gateway
+/// with the key of another volume would refuse each of them. While an operator replaces the key, the
+/// gateways with the old key open the secrets that are not sealed anew yet.
+pub(crate) fn check_opens_secrets(
+    master: &MasterKey,
+    users: &[(String, User)],
+) -> Result<(), Problem> {
+    let mut sealed = users.iter().filter(|(_, user)| !user.sealed_secret.is_empty()).peekable();
+    let none = sealed.peek().is_none();
+    if none || sealed.any(|(name, user)| master.open(name, &user.sealed_secret).is_ok()) {
+        return Ok(());
+    }
+    let wrong = "it opens none of the secrets of this volume's users, so it belongs to another one";
+    Err(Problem::new("use the master key", wrong).remedy(
+        "give the key of this volume: copy master.key from the data directory of its first gateway, \
+         or set ASHLAR_MASTER_KEY",
+    ))
 }
 
 /// Parses a master key, in hexadecimal or base64. `place` is its origin for error texts.

@@ -335,13 +335,12 @@ async fn master_key(
     backend: &Backend,
 ) -> Result<MasterKey, Problem> {
     let made = async {
+        let users = backend.volume.users().await.map_err(unreadable)?;
         let master = match known {
             Some(known) => known,
-            None => {
-                let users = backend.volume.users().await.map_err(unreadable)?;
-                credentials::fresh_master_key(settings, !users.is_empty())?
-            }
+            None => credentials::fresh_master_key(settings, !users.is_empty())?,
         };
+        credentials::check_opens_secrets(&master, &users)?;
         // A gateway with a wrong master key, or with one of two, would refuse each access key.
         backend.rings.open(settings, Some(&master)).await?;
         peer_reads::connect(settings, open, backend, Some(&master)).await?;

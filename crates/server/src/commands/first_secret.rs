@@ -1,9 +1,7 @@
 //! The master key of commands that create a secret.
 //!
-//! For example, `ashlar user add anna` in a new volume creates the master key before the first secret
-//! is sealed with it.
+//! For example, `ashlar user add anna` seals the secret of anna with the master key of the gateways.
 
-use admin::{Admin, AdminError};
 use identity::MasterKey;
 use problem::Problem;
 
@@ -18,19 +16,14 @@ pub(super) fn is_root(access_key: &str) -> Result<bool, Problem> {
     Ok(root.is_some_and(|root| root.expose() == access_key))
 }
 
-/// Returns the master key, which is created with the first secret of the volume. `problem` describes
-/// an error of the store.
-pub(super) async fn master_key(
-    settings: &VolumeSettings,
-    admin: &Admin,
-    problem: impl Fn(AdminError) -> Problem,
-) -> Result<MasterKey, Problem> {
-    if let Some(known) = credentials::known_master_key(settings)? {
-        return Ok(known);
-    }
-    // Without a key, a new one is created only for the first secret: it could not decrypt the
-    // others.
-    let keys = admin.access_keys(None).await.map_err(&problem)?;
-    let others = !keys.is_empty() || !admin.tokens().await.map_err(&problem)?.is_empty();
-    credentials::fresh_master_key(settings, others)
+/// Returns the master key of the volume. Only `ashlar serve` creates one: under a key that a command
+/// created beside the gateway's, it would seal secrets that no gateway can open.
+pub(super) fn master_key(settings: &VolumeSettings) -> Result<MasterKey, Problem> {
+    credentials::known_master_key(settings)?.ok_or_else(|| {
+        let doing = format!("use the master key in {}", settings.master_key_file.display());
+        Problem::new(doing, "there is no such file, and ASHLAR_MASTER_KEY is not set").remedy(
+            "give the key of the volume's gateways: the --data-dir or --master-key-file with which \
+             they run, or ASHLAR_MASTER_KEY",
+        )
+    })
 }

@@ -129,7 +129,7 @@ async fn within(
             };
             let problem = |error| refusal::problem(doing(), error);
             admin.user(&user).await.map_err(problem)?;
-            let sealer = UnderMasterKey(master_key(settings, admin, problem).await?);
+            let sealer = UnderMasterKey(master_key(settings)?);
             let added = admin.add_key(&user, &new, &sealer).await.map_err(problem)?;
             print_issued(&added, given.is_some(), printing);
             Ok(())
@@ -142,7 +142,7 @@ async fn within(
         KeyCommand::Rotate { key, old_expires, printing } => {
             let problem = |error| refusal::problem(format!("rotate the access key {key:?}"), error);
             admin.key(&key).await.map_err(problem)?;
-            let sealer = UnderMasterKey(master_key(settings, admin, problem).await?);
+            let sealer = UnderMasterKey(master_key(settings)?);
             let new = admin.rotate_key(&key, old_expires, &sealer).await.map_err(problem)?;
             print_issued(&new, false, printing);
             Ok(())

@@ -87,7 +87,7 @@ async fn within(
                 description: &description,
                 expires: expires.at(admin.now()),
             };
-            let sealer = UnderMasterKey(master_key(settings, admin, problem).await?);
+            let sealer = UnderMasterKey(master_key(settings)?);
             let added = admin.add_token(&new, &sealer).await.map_err(problem)?;
             issued::print((&added.token).into(), ("token", "token", Some(&added.text)), printing);
             Ok(())

@@ -182,13 +182,12 @@ async fn add(
         let wrong = "it is the root user's access key";
         return Err(Problem::new(format!("add the access key {name:?}"), wrong));
     }
-    // First, so that a refused user does not create a master key.
     admin.check_new_user(&new).await.map_err(problem)?;
     let given = file.map(|file| secret_file(&file)).transpose()?;
     if let Some(given) = &given {
         check_secret(given.expose()).map_err(|error| problem(error.into()))?;
     }
-    let master = master_key(settings, admin, problem).await?;
+    let master = master_key(settings)?;
     let new = NewUser { secret: given.as_ref().map(Secret::expose), ..new };
     let issued = admin.add_user(&new, &UnderMasterKey(master)).await.map_err(problem)?;
     let secret = given.is_none().then_some(issued.secret.as_str());

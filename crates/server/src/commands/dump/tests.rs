@@ -39,7 +39,6 @@ async fn make_volume(settings: &VolumeSettings) {
         format: VolumeRecord::CURRENT,
         generation: 1,
         place: None,
-        master_key: None,
         block_bytes: 4 << 20,
     };
     let (at, epoch, beat) = (key::volume(), key::epoch(), key::heartbeat(record::Nonce([7; 10])));
