@@ -346,6 +346,26 @@ async fn stray_key_fails_a_listing() {
 }
 
 #[tokio::test]
+async fn probe_overwrites_no_object_of_another_program() {
+    let Some(service) = service().await else { return };
+    let options = options(service);
+    let key = |name: &str| format!("{}/{name}", options.prefix);
+    let names = ["probe", "probebare", "probesealed"];
+    for name in names {
+        let body = ByteStream::from_static(b"foreign");
+        let put = client(service).put_object().bucket(&service.bucket).key(key(name)).body(body);
+        put.send().await.expect("an object of another program");
+    }
+    let store = BucketBlocks::connect(options.clone()).expect("good options");
+    store.probe().await.expect("the service answers");
+    for name in names {
+        let get = client(service).get_object().bucket(&service.bucket).key(key(name));
+        let found = get.send().await.expect("still there").body.collect().await.expect("readable");
+        assert_eq!(found.into_bytes().as_ref(), b"foreign", "{name}");
+    }
+}
+
+#[tokio::test]
 async fn locked_bucket_causes_a_warning_and_few_probes() {
     let Some(service) = service().await else { return };
     let bucket = format!("{}-locked", service.bucket);
@@ -366,7 +386,8 @@ async fn locked_bucket_causes_a_warning_and_few_probes() {
         };
         listed.versions().iter().filter(named).count()
     };
-    assert_eq!((versions("probe"), versions("probebare")), (1, 1));
+    let probes = ["ashlar-probe-5b1f6c0e9d7a4832", "ashlar-probe-bare-5b1f6c0e9d7a4832"];
+    assert_eq!(probes.map(versions), [1, 1]);
 }
 
 #[tokio::test]

@@ -74,6 +74,12 @@ impl<S: Service> Edge<S> {
         self.draining.store(true, Ordering::Relaxed);
     }
 
+    /// Returns true after [`Edge::drain`]. Other listeners of the process fail their readiness checks
+    /// then, too.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
     /// Returns the response to one request.
     pub(crate) async fn respond(
         &self,

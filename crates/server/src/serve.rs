@@ -115,7 +115,7 @@ pub(crate) async fn serve(
     announce::say((volume, serve), &root, &sockets);
     let Sockets { s3, admin, console } = sockets;
     if let Some(socket) = admin {
-        let pages = observe::pages(metrics, volume, &backend);
+        let pages = observe::pages(metrics, volume, &backend, observe::is_stopping(&edge));
         let hosts = metrics_listener::Hosts::new(&serve.admin_listen, &serve.admin_hosts);
         let (tasks_of, stop_of) = (tasks.clone(), stop.clone());
         tasks.spawn(metrics_listener::serve(socket, hosts, pages, tasks_of, stop_of));

@@ -254,7 +254,9 @@ async fn work(settings: Settings, reload: &MountReload, link: &KeeperLink) -> Re
     if link.is_new() {
         mount_log::record(&log, EntryKind::MountBegin, &folder, backend.volume.now());
     }
-    let pages = observe::pages(Arc::clone(&metrics), &volume, &backend);
+    // The listener of a mount has no load balancer: its pages end with the mount.
+    let never = Arc::new(|| false);
+    let pages = observe::pages(Arc::clone(&metrics), &volume, &backend, never);
     let listening = Listening::start(link, &watch, pages);
     link.report_serving();
     // A read-only mount removes no objects.

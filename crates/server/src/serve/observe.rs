@@ -67,12 +67,30 @@ pub(super) fn queue<S: Service>(metrics: &Metrics, edge: &Arc<Edge<S>>) {
     }));
 }
 
-/// Returns the sources of the pages for operators.
-pub(crate) fn pages(metrics: Arc<Metrics>, settings: &VolumeSettings, backend: &Backend) -> Pages {
+/// A function that returns true after the signal to stop.
+pub(crate) type IsStopping = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Returns the function that returns true when the edge of a gateway fails its readiness check
+/// because the gateway stops. A dropped edge serves nothing any more.
+pub(super) fn is_stopping<S: Service>(edge: &Arc<Edge<S>>) -> IsStopping {
+    // Weak, because the pages can outlive the edge.
+    let edge = Arc::downgrade(edge);
+    Arc::new(move || edge.upgrade().is_none_or(|edge| edge.is_draining()))
+}
+
+/// Returns the sources of the pages for operators. The readiness check fails if `is_stopping` returns
+/// true, or if a store or the session does not answer.
+pub(crate) fn pages(
+    metrics: Arc<Metrics>,
+    settings: &VolumeSettings,
+    backend: &Backend,
+    is_stopping: IsStopping,
+) -> Pages {
     let volume = Arc::clone(&backend.volume);
     let ready = Arc::new(move || {
-        let volume = Arc::clone(&volume);
-        async move { volume.check().await.is_ready() }.boxed()
+        let (volume, is_stopping) = (Arc::clone(&volume), Arc::clone(&is_stopping));
+        // Asked after the check, too, which can take seconds.
+        async move { !is_stopping() && volume.check().await.is_ready() && !is_stopping() }.boxed()
     });
     Pages { metrics, status: status(settings, backend), ready }
 }

@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::running::{Folder, Gateway};
+use crate::running::{Folder, Gateway, get_as};
 
 /// The limit of time until the listener closes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -35,8 +35,12 @@ fn a_gateway_in_its_shutdown_delay_is_not_ready_and_serves() {
     let gateway = Gateway::start(&folder, &["--shutdown-delay", "10m"], &[]);
     gateway.sign("PUT", "/bucket", &[]).send_all().expect_status(200);
     assert!(ready(&gateway).starts_with("HTTP/1.1 200"));
+    let of_operators = || get_as("localhost", &gateway.admin(), "/-/ready");
+    assert!(of_operators().starts_with("HTTP/1.1 200"));
     gateway.terminate();
     wait_not_ready(&gateway);
+    // The administrative listener gives the same answer, because a probe may ask either.
+    assert!(of_operators().starts_with("HTTP/1.1 503"));
     // New connections are accepted and served, because the balancer may still send clients.
     for number in 0..3 {
         gateway.sign("PUT", &format!("/bucket/{number}"), b"x").send_all().expect_status(200);
