@@ -2,14 +2,14 @@ use std::net::Ipv4Addr;
 
 use super::*;
 
-fn host(last: u8) -> Option<IpAddr> {
-    Some(Ipv4Addr::new(10, 0, 0, last).into())
+fn host(last: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, last).into()
 }
 
 #[test]
 fn a_host_at_its_limit_ends_its_own_oldest_connection() {
     let lingering = Lingering::default();
-    let counted = |of| lingering.count(of).expect("the limit of all is not reached");
+    let counted = |of| lingering.count(Some(of)).expect("the limit of all is not reached");
     let own: Vec<_> = (0..HOST_LINGERING_MAX).map(|_| counted(host(1))).collect();
     let other = counted(host(2));
     assert!(own.iter().all(|one| !one.ended.is_cancelled()));
