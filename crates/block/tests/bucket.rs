@@ -386,7 +386,7 @@ async fn locked_bucket_causes_a_warning_and_few_probes() {
         };
         listed.versions().iter().filter(named).count()
     };
-    let probes = ["ashlar-probe-5b1f6c0e9d7a4832", "ashlar-probe-bare-5b1f6c0e9d7a4832"];
+    let probes = ["ashlarprobe5b1f6c0e9d7a4832", "ashlarprobebare5b1f6c0e9d7a4832"];
     assert_eq!(probes.map(versions), [1, 1]);
 }
 

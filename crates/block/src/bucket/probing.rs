@@ -38,9 +38,9 @@ use crate::{BlockError, BlockErrorKind, SUB_BLOCK_BYTES, SealedBlock, Sealer};
 /// A start with a mistyped bucket or prefix probes it before it finds no mark of its volume there. So
 /// the names contain a random number that no other program uses: the probe overwrites only objects
 /// that another probe has written.
-const PROBE: &str = "ashlar-probe-5b1f6c0e9d7a4832";
-const BARE_PROBE: &str = "ashlar-probe-bare-5b1f6c0e9d7a4832";
-const SEALED_PROBE: &str = "ashlar-probe-sealed-5b1f6c0e9d7a4832";
+const PROBE: &str = "ashlarprobe5b1f6c0e9d7a4832";
+const BARE_PROBE: &str = "ashlarprobebare5b1f6c0e9d7a4832";
+const SEALED_PROBE: &str = "ashlarprobesealed5b1f6c0e9d7a4832";
 
 /// Content bytes of the block that a probe writes: more than some buckets keep inline with the
 /// metadata.
