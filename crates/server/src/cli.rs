@@ -6,7 +6,7 @@
 //! lost block prints the finding and exits with 3.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
@@ -20,7 +20,8 @@ use crate::minio_variables::{Found, MinioVariables};
 use crate::outcome::Outcome;
 use crate::serve::GatewaySettings;
 use crate::serve::SettingsSource;
-use crate::{environment, logging, serve, supervisor};
+use crate::unknown_variables::Unknown;
+use crate::{environment, logging, serve, supervisor, unknown_variables};
 use problem::{Cause, Problem};
 
 /// The size of a thread's stack in bytes. Only touched pages take memory. Without optimization, the futures
@@ -231,11 +232,13 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
             let (settings, found) = options.settle(of_gateway(volume), &file)?;
             let filter = logging::start(&settings.volume).map_err(wrong_setting)?;
             found.iter().for_each(Found::log);
+            unknown_variables(settings.serve.bootstrap.as_deref()).iter().for_each(Unknown::log);
             let source = SettingsSource { config: cli.config, common, serving, filter };
             runtime()?.block_on(supervisor::watched(serve::serve(settings, source)))?;
         }
         Command::Mount(command) => {
-            mount::run(*command, (volume, cli.config, common), &file, runtime)?;
+            let command = (*command, &unknown_variables(None)[..]);
+            mount::run(command, (volume, cli.config, common), &file, runtime)?;
         }
         Command::Umount(command) => command.run()?,
         Command::Info(command) => {
@@ -273,13 +276,29 @@ fn run(cli: Cli) -> Result<Outcome, Problem> {
                 .block_on(check::status(options.settle(of_gateway(volume), &file)?.0.serve))?;
         }
         Command::CheckConfig(options) => {
-            check::config(&options.settle(of_gateway(volume), &file)?.0)?;
+            let settings = options.settle(of_gateway(volume), &file)?.0;
+            check::config(&settings)?;
+            // After the settings, which help to find the variable.
+            unknown_variables::check(&unknown_variables(settings.serve.bootstrap.as_deref()))?;
         }
         Command::Version(command) => command.run()?,
         Command::Completion(command) => command.run(Cli::command())?,
         Command::Manual(command) => command.run(Cli::command())?,
     }
     Ok(Outcome::Success)
+}
+
+/// Returns the description of the command line.
+pub(crate) fn description() -> clap::Command {
+    Cli::command()
+}
+
+/// Returns the variables of this process that no option reads. `bootstrap` is the bootstrap file, which
+/// can name variables with secrets.
+fn unknown_variables(bootstrap: Option<&Path>) -> Vec<Unknown> {
+    // A file that cannot be read fails the start elsewhere.
+    let document = bootstrap.and_then(|path| std::fs::read_to_string(path).ok());
+    unknown_variables::find(&description(), &document.unwrap_or_default())
 }
 
 /// Ends the program if the command does not exist in the form that the options name: over an API, or

@@ -40,6 +40,7 @@ mod serve;
 mod supervisor;
 mod table;
 mod timed;
+mod unknown_variables;
 mod web_roles;
 
 pub use cli::main;

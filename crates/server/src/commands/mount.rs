@@ -41,6 +41,7 @@ use crate::passes::Passes;
 use crate::reports::mount_source;
 use crate::safe_name::safe_name;
 use crate::serve::observe;
+use crate::unknown_variables::Unknown;
 use crate::{backend, build, credentials, logging, mount_log, peer_reads, supervisor};
 use problem::{Cause, Problem};
 
@@ -95,9 +96,10 @@ struct Settings {
 }
 
 /// Runs `ashlar mount` in the role that its flags name: command, keeper or worker. The runtime is
-/// created only for a worker: the keeper works with threads alone.
+/// created only for a worker: the keeper works with threads alone. The keeper logs the variables
+/// `unknown`.
 pub(crate) fn run(
-    command: Mount,
+    (command, unknown): (Mount, &[Unknown]),
     (volume, config, common): (VolumeSettings, Option<PathBuf>, Common),
     file: &File,
     runtime: impl FnOnce() -> Result<Runtime, Problem>,
@@ -130,6 +132,7 @@ pub(crate) fn run(
         return mountd::detach(&arguments, &settings.volume.data_dir);
     }
     let reload = reload(logging::start(&settings.volume)?);
+    unknown.iter().for_each(Unknown::log);
     let options = mount_options(&settings.mount);
     let announcement =
         if detached { Announcement::detached() } else { Announcement::Call(supervisor::ready) };
