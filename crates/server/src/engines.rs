@@ -39,8 +39,8 @@ use crate::config::{
     VolumeSettings,
 };
 use crate::environment::first_secret;
-use crate::private;
 use crate::timed::{CallLatencies, TimedBlocks};
+use crate::{presence, private};
 use problem::{Cause, Problem};
 
 /// The limit of time of the block store's first response.
@@ -126,7 +126,7 @@ pub(crate) async fn is_made(settings: &VolumeSettings) -> Result<bool, Problem> 
     let place = &settings.meta;
     match place {
         MetaPlace::Memory => Ok(true),
-        MetaPlace::Sqlite(path) => Ok(path.exists()),
+        MetaPlace::Sqlite(path) => presence::is_present(path),
         // Opening it fails with the name of the feature.
         MetaPlace::Server(_) if missing_feature(place).is_some() => Ok(true),
         MetaPlace::Server(server) => {

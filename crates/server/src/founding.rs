@@ -8,6 +8,8 @@
 //! | data directory | without `--create` |
 //! |---|---|
 //! | its file [`PLACE_FILE`] names a volume | refused: that volume is not in `--meta` |
+//! | it, or a folder above it, is a mount point of `/etc/fstab` that is not mounted | refused |
+//! | it is a folder of blocks with a mark, or below one | refused |
 //! | the default, or it exists | a volume is created |
 //! | neither it nor its parent directory exists | refused |
 //! | it does not exist, and a sibling directory belongs to a volume | refused |
@@ -28,7 +30,7 @@ use store::MetaStore;
 
 use crate::config::{BlocksPlace, DATA_DIR_DEFAULT, MetaPlace, VolumeSettings};
 use crate::engines::{self, Use};
-use crate::{operator, private};
+use crate::{operator, presence, private};
 use problem::Problem;
 
 /// The file in a data directory that names its volume.
@@ -78,7 +80,10 @@ pub(crate) async fn admit(
     let place = Place::read(&settings.data_dir)?;
     // Without a reason to refuse, the start may create a volume, so the store need not be opened
     // for a check.
-    let Some(refusal) = refusal(settings, intent, place.as_ref()) else { return Ok(None) };
+    let Some(refusal) = refusal(settings, intent, place.as_ref()) else {
+        warn_of_new_volume(settings, place.as_ref());
+        return Ok(None);
+    };
     // Opening the store would create it, so its existence is checked first.
     if !engines::is_made(settings).await? {
         return Err(refusal);
@@ -111,7 +116,7 @@ pub(crate) async fn check_present(settings: &VolumeSettings, doing: &str) -> Res
 /// worker checks a database server later.
 pub(crate) fn check_file(settings: &VolumeSettings, doing: &str) -> Result<(), Problem> {
     match &settings.meta {
-        MetaPlace::Sqlite(path) if !path.exists() => Err(no_volume(settings, doing)),
+        MetaPlace::Sqlite(path) if !presence::is_present(path)? => Err(no_volume(settings, doing)),
         MetaPlace::Sqlite(_) | MetaPlace::Memory | MetaPlace::Server(_) => Ok(()),
     }
 }
@@ -167,6 +172,9 @@ fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> 
              once with --create",
         );
     }
+    if let Some(problem) = wrong_folder(settings) {
+        return Some(problem);
+    }
     // The default is the first start without options. An existing directory was created on purpose,
     // for example as the volume of a container.
     if data_dir.as_path() == Path::new(DATA_DIR_DEFAULT) || data_dir.exists() {
@@ -191,6 +199,46 @@ fn refusal(settings: &VolumeSettings, intent: Intent, place: Option<&Place>) -> 
         ),
         "correct --data-dir; for a new volume, start once with --create",
     )
+}
+
+/// Returns the problem of a new volume in a folder in which none belongs: a mount point whose disk is
+/// not mounted, or the blocks of another volume.
+fn wrong_folder(settings: &VolumeSettings) -> Option<Problem> {
+    let data_dir = &settings.data_dir;
+    let folder = match &settings.blocks {
+        BlocksPlace::Folder(folder) => Some(folder),
+        BlocksPlace::Memory | BlocksPlace::Bucket(_) => None,
+    };
+    let doing = || format!("create a volume in {}", settings.meta);
+    let mut folders = [Some(data_dir), folder].into_iter().flatten();
+    if let Some(point) = folders.find_map(|path| presence::unmounted(path)) {
+        let point = point.display();
+        let wrong =
+            format!("there is none, and {point}, a mount point of /etc/fstab, is not mounted");
+        let remedy = format!("run `mount {point}`; for a new volume, start once with --create");
+        return Some(Problem::new(doing(), wrong).remedy(remedy));
+    }
+    let blocks = presence::blocks_above(data_dir)?;
+    let wrong = format!(
+        "there is none, and the data directory {} belongs to the blocks of a volume, because {} has a mark",
+        data_dir.display(),
+        blocks.display()
+    );
+    Some(
+        Problem::new(doing(), wrong)
+            .remedy("correct --data-dir; a new volume needs a directory of its own"),
+    )
+}
+
+/// Logs that this start creates a volume in an existing folder that `--data-dir` names. The folder may
+/// be a mount point whose disk is away.
+fn warn_of_new_volume(settings: &VolumeSettings, place: Option<&Place>) {
+    let dir = &settings.data_dir;
+    let MetaPlace::Sqlite(file) = &settings.meta else { return };
+    let is_chosen = dir.as_path() != Path::new(DATA_DIR_DEFAULT) && dir.is_dir();
+    if is_chosen && place.is_none() && presence::is_present(file) == Ok(false) {
+        tracing::warn!(folder = %dir.display(), "creating a new volume: the folder has none. If a disk belongs there, stop the gateway and mount the disk");
+    }
 }
 
 /// Returns the parent of a directory, `.` for a relative name.
@@ -237,7 +285,7 @@ pub(crate) async fn check_folder(
     adopts: bool,
 ) -> Result<(), Problem> {
     let BlocksPlace::Folder(path) = &settings.blocks else { return Ok(()) };
-    if adopts || path.exists() {
+    if adopts || presence::is_present(path)? {
         return Ok(());
     }
     match operator::over(Arc::clone(meta)).status().await {

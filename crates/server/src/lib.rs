@@ -31,6 +31,7 @@ mod outcome;
 mod output;
 mod passes;
 mod peer_reads;
+mod presence;
 mod private;
 mod reports;
 mod ring;

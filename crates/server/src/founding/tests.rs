@@ -48,6 +48,19 @@ fn a_gateway_creates_a_volume_only_without_signs_of_another_one() {
     }
 }
 
+#[test]
+fn no_volume_is_created_among_the_blocks_of_another_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let blocks = folder.path().join("blocks");
+    fs::create_dir(&blocks).expect("a folder");
+    fs::write(blocks.join("volume"), "ashlar volume 00 format 1\n").expect("a mark");
+    for dir in [&blocks, &blocks.join("below")] {
+        let said = refused(dir, SERVE).expect("it belongs to the blocks");
+        assert!(said.contains("correct --data-dir"), "{said}");
+    }
+    assert_eq!(refused(folder.path(), SERVE), None, "the mark is not above it");
+}
+
 #[tokio::test]
 async fn a_refused_start_creates_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
