@@ -59,7 +59,8 @@ impl FolderBlocks {
     /// Returns true if a folder of blocks may contain this name: a session's, or one that the store
     /// itself uses.
     pub fn is_valid_name(name: &str) -> bool {
-        name == files::TEMPORARY || name == files::MARK || name.parse::<Nonce>().is_ok()
+        [files::TEMPORARY, files::MARK, files::PROBE].contains(&name)
+            || name.parse::<Nonce>().is_ok()
     }
 
     /// The path of the folder.

@@ -22,6 +22,10 @@ use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
 /// The folder of temporary files. No session has a name like this.
 pub(super) const TEMPORARY: &str = "tmp";
 
+/// The folder that a probe creates and removes. No session has a name like this, and no other program
+/// has such a folder.
+pub(super) const PROBE: &str = ".ashlar-probe";
+
 /// The name of the file that contains the mark: the name of the volume that owns the blocks. No
 /// session has a name like this.
 pub(super) const MARK: &str = "volume";
@@ -348,7 +352,8 @@ impl Files {
         sync_folder(&self.root)
     }
 
-    /// Writes, links, reads and removes a small file.
+    /// Writes, links, reads and removes a small file. Then creates and removes a folder beside those of
+    /// the sessions, because a put does so and the permissions there can differ from those of `tmp`.
     pub(super) fn probe(&self) -> Result<(), BlockError> {
         let probed = self.write_temporary(b"probe").and_then(|path| {
             // The probe also makes a hard link, because puts need them and some file systems have
@@ -365,7 +370,12 @@ impl Files {
             };
             ignore_not_found(fs::remove_file(&linked))?;
             ignore_not_found(fs::remove_file(&path))?;
-            tried
+            let read = tried?;
+            // Another process may create or remove the same folder now.
+            let beside = self.root.join(PROBE);
+            ignore_exists(private::make_folder(&beside))?;
+            ignore_not_found(fs::remove_dir(&beside))?;
+            Ok(read)
         });
         match probed {
             Ok(_) => Ok(()),

@@ -119,6 +119,19 @@ async fn vanished_folder_is_unavailable_not_empty() {
 }
 
 #[tokio::test]
+async fn probe_creates_and_removes_a_folder_where_puts_do() {
+    let (root, blocks) = folder().await;
+    let beside = root.path().join(files::PROBE);
+    fs::create_dir(&beside).expect("as a killed process left it");
+    blocks.probe().await.expect("a folder of blocks");
+    assert!(!beside.exists(), "the probe removes its folder");
+    // Root may write to each folder, so a file takes the place of missing permissions.
+    fs::write(&beside, b"").expect("writable");
+    let words = "writing a probe";
+    check(&blocks.probe().await.expect_err("probe"), BlockErrorKind::Refused, words);
+}
+
+#[tokio::test]
 async fn unknown_resume_position_is_refused() {
     let (_root, blocks) = folder().await;
     let session = block(1).id().session();
