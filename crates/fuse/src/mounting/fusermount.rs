@@ -22,6 +22,46 @@ const SOCKET_VARIABLE: &str = "_FUSE_COMMFD";
 /// The number of bytes of the error output of `fusermount3` that are kept.
 const MESSAGE_BYTES_MAX: u64 = 4096;
 
+/// The file in which root permits `allow_other` to users, and the line that does so.
+const CONFIGURATION: &str = "/etc/fuse.conf";
+const PERMITS_OTHERS: &str = "user_allow_other";
+
+/// Checks, as far as that is known before, whether `fusermount3` will mount on a folder, given as a full
+/// path. Changes nothing.
+pub(super) fn check(folder: &Path, options: &MountOptions) -> Result<(), MountError> {
+    let mut version = Command::new(PROGRAM);
+    version.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match version.status() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(MountError::NoFusermount);
+        }
+        // The mount itself reports any other error.
+        Ok(_) | Err(_) => {}
+    }
+    let refused = |message: String| Err(MountError::Fusermount { message });
+    if options.allow_other {
+        // A file that cannot be read permits nothing.
+        let configuration = std::fs::read_to_string(CONFIGURATION).unwrap_or_default();
+        if !permits_others(&configuration) {
+            return refused(format!(
+                "a user may give allow_other only if {CONFIGURATION} has the line {PERMITS_OTHERS}"
+            ));
+        }
+    }
+    match rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) {
+        // Any other error, for example of a dead mount, is reported by the mount itself.
+        Err(rustix::io::Errno::ACCESS) => {
+            refused("this user may not write to the directory".to_owned())
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns true if the content of the configuration permits `allow_other` to users.
+fn permits_others(configuration: &str) -> bool {
+    configuration.lines().any(|line| line.trim() == PERMITS_OTHERS)
+}
+
 /// Returns the options in the format of `fusermount3`.
 fn options_text(options: &MountOptions) -> String {
     let access = if options.read_only { "ro" } else { "rw" };

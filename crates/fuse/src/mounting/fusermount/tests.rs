@@ -1,4 +1,4 @@
-use super::{options_text, text};
+use super::{options_text, permits_others, text};
 use crate::mounting::MountOptions;
 
 #[test]
@@ -18,4 +18,12 @@ fn a_comma_in_the_source_does_not_end_the_option() {
 fn fusermount_message_is_reported_without_its_prefix() {
     assert_eq!(text(b"fusermount3: mount failed: EPERM\n"), "mount failed: EPERM");
     assert_eq!(text(b""), "");
+}
+
+#[test]
+fn only_its_own_line_permits_allow_other() {
+    assert!(permits_others("# comment\nmount_max = 1000\n  user_allow_other\n"));
+    for without in ["", "#user_allow_other\n", "user_allow_others\n"] {
+        assert!(!permits_others(without), "{without:?}");
+    }
 }
