@@ -287,8 +287,14 @@ pub(crate) async fn blocks(
     let doing = || format!("use the block store {place}");
     let problem = |error: block::BlockError| {
         let remedy = remedy::of_blocks(place, &error);
-        let is_away = error.kind() == BlockErrorKind::Unavailable;
-        let cause = if is_away { Cause::Unavailable } else { Cause::Other };
+        let cause = if error.kind() == BlockErrorKind::Unavailable {
+            Cause::Unavailable
+        } else if error.kind() == BlockErrorKind::Refused {
+            // Wrong keys, no such bucket, not a folder: another start fails in the same way.
+            Cause::Settings
+        } else {
+            Cause::Other
+        };
         Problem::new(doing(), error).remedy_if(remedy).because(cause)
     };
     let opened = match place {
@@ -359,6 +365,7 @@ fn bucket_options(place: &BucketPlace) -> Result<BucketOptions, Problem> {
             .remedy(
                 "set ASHLAR_BLOCKS_ACCESS_KEY and ASHLAR_BLOCKS_SECRET_KEY, or the AWS variables",
             )
+            .because(Cause::Settings)
     };
     let access_key = first_secret(&["ASHLAR_BLOCKS_ACCESS_KEY", "AWS_ACCESS_KEY_ID"])?
         .ok_or_else(|| missing("ASHLAR_BLOCKS_ACCESS_KEY"))?;

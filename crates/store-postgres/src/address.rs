@@ -183,7 +183,7 @@ fn check_parameters(url: &Url) -> Result<(), StoreError> {
         // The driver would log an unknown parameter with its value, which may be a secret.
         let known = PARAMETERS.contains(&&*key) || key == ASYNC_STANDBYS.0;
         if !known && !key.starts_with("options[") {
-            return Err(wrong(&format!("there is no parameter {:?}", key.escape_debug())));
+            return Err(wrong(&format!("there is no parameter {key:?}")));
         }
     }
     Ok(())

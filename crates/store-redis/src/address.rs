@@ -122,7 +122,11 @@ fn parameters(url: &Url) -> Result<Parameters, StoreError> {
                     _ => return Err(malformed("sentinel_tls is yes or no")),
                 });
             }
-            _ => return Err(malformed("it has a parameter that means nothing here")),
+            // Without the value, which may be a secret.
+            unknown => {
+                let why = format!("it has the parameter {unknown:?}, which means nothing here");
+                return Err(malformed(&why));
+            }
         }
     }
     Ok(found)

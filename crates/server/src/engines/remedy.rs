@@ -22,21 +22,28 @@ const ANOTHER: &str = "another program answers at this address: correct host and
 /// The remedy for wrong credentials.
 const CREDENTIALS: &str =
     "correct the user in --meta, and the password in ASHLAR_META_PASSWORD (or its file)";
+/// The remedy for a role of PostgreSQL that may not use the schema or the tables.
+const RIGHTS: &str = "give --meta the user that owns the tables, or grant this user their use and \
+                      the creation of tables in the schema";
 /// The remedy for a database that does not exist.
 const DATABASE: &str = "create this database first, or correct its name in --meta";
 /// The remedy for a failed TLS handshake.
 const TLS: &str = "check that the server uses TLS as --meta requires, and that --meta names the \
                    certificate of its authority";
 
+/// Words in the errors of engines about their URL.
+const READING_URL: &str = "reading the URL";
+
 /// Words of drivers and servers in lower case, each with the remedy for its cause. The first match
 /// decides.
-const SERVER_CAUSES: [(&str, &str); 22] = [
+const SERVER_CAUSES: [(&str, &str); 23] = [
     ("noauth", CREDENTIALS),
     ("wrongpass", CREDENTIALS),
     ("noperm", CREDENTIALS),
     ("password", CREDENTIALS),
     ("authentication", CREDENTIALS),
     ("access denied", CREDENTIALS),
+    ("permission denied for", RIGHTS),
     ("role \"", CREDENTIALS),
     ("unknown database", DATABASE),
     ("database \"", DATABASE),
@@ -75,8 +82,12 @@ pub(super) fn of_server(error: &StoreError) -> Option<&'static str> {
 /// Returns the cause of the failure to use a database server: its absence, or settings that it
 /// refuses.
 pub(super) fn cause_of_server(error: &StoreError) -> Cause {
+    // Engines read their parameters from the URL before they connect.
+    if error.kind() == StoreErrorKind::Malformed || error.to_string().contains(READING_URL) {
+        return Cause::Settings;
+    }
     match of_server(error) {
-        Some(CREDENTIALS | DATABASE | TLS | ANOTHER) => Cause::Settings,
+        Some(CREDENTIALS | RIGHTS | DATABASE | TLS | ANOTHER) => Cause::Settings,
         Some(_) => Cause::Unavailable,
         None if error.kind() == StoreErrorKind::Unavailable => Cause::Unavailable,
         None => Cause::Other,

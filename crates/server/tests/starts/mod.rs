@@ -40,7 +40,6 @@ fn a_failed_start_prints_one_line_with_the_cause() {
     let taken = taken.local_addr().expect("an address").to_string();
     let file = folder.path("file");
     let (foreign, inside) = (format!("sqlite:{}", folder.path("foreign.db")), format!("{file}/x"));
-    let blocks_inside = format!("file:{inside}");
     let meta_inside = format!("sqlite:{inside}");
     let cases: &[Case<'_>] = &[
         (&["--listen", &taken], &[], &["listen on 127.0.0.1:", "in use", "choose another port"]),
@@ -49,8 +48,6 @@ fn a_failed_start_prints_one_line_with_the_cause() {
         (&["--data-dir", &inside], &[], &["create the data directory", "--data-dir"]),
         (&["--meta", &meta_inside], &[], &["open the metadata store sqlite:"]),
         (&["--meta", &foreign], &[], &["open the metadata store sqlite:", "foreign.db"]),
-        (&["--blocks", &blocks_inside], &[], &["use the block store file:"]),
-        (&["--blocks", UNREACHABLE], &[], &["ASHLAR_BLOCKS_ACCESS_KEY is not set"]),
         (&["--listen", "192.0.2.1:9700"], &[], &["no such address"]),
     ];
     expect_failures(&folder, FAILED, cases);
@@ -82,9 +79,17 @@ fn a_start_with_wrong_settings_exits_with_78() {
     folder.write("file", "not a folder");
     folder.write("unknown.toml", "regoin = \"x\"\n");
     let (file, unknown) = (folder.path("file"), folder.path("unknown.toml"));
+    let blocks_inside = format!("file:{file}/x");
     let cases: &[Case<'_>] = &[
         (&["--config", &unknown], &[], &["read the configuration", "line 1", "`regoin`"]),
         (&["--config", "/nowhere.toml"], &[], &["read the configuration in /nowhere.toml"]),
+        (&["--blocks", &blocks_inside], &[], &["use the block store file:"]),
+        (&["--blocks", UNREACHABLE], &[], &["ASHLAR_BLOCKS_ACCESS_KEY is not set"]),
+        (
+            &["--meta", "postgres://127.0.0.1:1/db?sslmod=require"],
+            &[],
+            &["there is no parameter \"sslmod\""],
+        ),
         (&["--tls-cert", &file], &[], &["serve TLS", "both --tls-cert and --tls-key"]),
         (&["--tls-cert", &file, "--tls-key", &file], &[], &["read the TLS certificate in"]),
         (&["--log", "info,x=loud"], &[], &["log at the level"]),
@@ -98,6 +103,16 @@ fn a_start_with_wrong_settings_exits_with_78() {
         (&[], &[("ASHLAR_ROOT_USER", "a"), ("ASHLAR_ROOT_USER_FILE", "b")], &["both ASHLAR_ROOT"]),
     ];
     expect_failures(&folder, WRONG, cases);
+}
+
+#[test]
+fn check_config_fails_on_a_misspelt_variable() {
+    let folder = Folder::new();
+    let done = folder.run(&["check-config"], &[("ASHLAR_DATADIR", "/srv/ashlar")]);
+    assert_eq!(done.code, Some(WRONG), "{}", done.log);
+    assert!(done.log.contains("ASHLAR_DATADIR") && done.log.contains("ASHLAR_DATA_DIR"));
+    let done = folder.run(&["check-config"], &[("ASHLAR_REGION", "eu-west-1")]);
+    assert_eq!(done.code, Some(0), "{}", done.log);
 }
 
 #[test]

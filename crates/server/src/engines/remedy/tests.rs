@@ -17,6 +17,7 @@ fn errors_of_drivers_get_the_remedy_for_their_cause() {
         ("Access denied for user 'me'@'localhost' (using password: NO)", CREDENTIALS),
         ("password authentication failed for user \"me\"", CREDENTIALS),
         ("role \"me\" does not exist", CREDENTIALS),
+        ("error returned from database: permission denied for schema public", RIGHTS),
         ("database \"db\" does not exist", DATABASE),
         ("Unknown database 'db'", DATABASE),
         ("refused to switch database: DB index is out of range", DATABASE),
@@ -31,6 +32,19 @@ fn errors_of_drivers_get_the_remedy_for_their_cause() {
     assert_eq!(driver(hosts), Some(ADDRESS));
     let hosts = "db1:5432: it is a standby; db2:5432: it is a former primary: its timeline is 1";
     assert_eq!(driver(hosts), None, "the reasons say what to do");
+}
+
+#[test]
+fn a_wrong_url_and_missing_rights_are_wrong_settings() {
+    let cause = |kind, doing: &str| cause_of_server(&StoreError::new(kind, doing));
+    let url = "reading the URL of a PostgreSQL database: it names no user";
+    assert_eq!(cause(StoreErrorKind::Unavailable, url), Cause::Settings);
+    let url = "reading the URL of the metadata store: it has a fragment";
+    assert_eq!(cause(StoreErrorKind::Malformed, url), Cause::Settings);
+    assert_eq!(cause(StoreErrorKind::Unavailable, "connecting"), Cause::Unavailable);
+    let rights = "permission denied for table ashlar_store".to_owned();
+    let error = StoreError::because(StoreErrorKind::Unavailable, "opening", rights);
+    assert_eq!(cause_of_server(&error), Cause::Settings);
 }
 
 #[test]
