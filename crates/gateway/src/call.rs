@@ -104,9 +104,6 @@ impl RequestHost<'_> {
 const KEY_KEEPS: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// The actions of which a `DeleteObjects` needs one for each key.
-const DELETIONS: [&str; 2] = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
-
 impl<'a> Call<'a> {
     /// Adds `bytes` to the number of content bytes of the request that have arrived.
     pub(crate) fn count_in(&self, bytes: u64) {
@@ -355,15 +352,6 @@ impl<'a> Call<'a> {
             return Ok(());
         }
         self.require_permissions(permissions).await
-    }
-
-    /// Fails with `AccessDenied` if the client cannot be allowed to delete any object of the bucket,
-    /// whatever keys the body of a `DeleteObjects` names. A client without any such permission then
-    /// sends no body, and holds no memory.
-    pub(crate) fn require_some_deletion(&self) -> Result<(), Fault> {
-        let rules = self.rules.as_ref();
-        let may = rules.is_some_and(|rules| self.sender.could_be_allowed(&DELETIONS, rules));
-        if may { Ok(()) } else { Err(Code::AccessDenied.into()) }
     }
 
     /// Fails if the client lacks one of the permissions of its request. `learn` adds the values

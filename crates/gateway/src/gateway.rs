@@ -382,10 +382,12 @@ impl Gateway {
             Demand::WithUpload(permissions) => {
                 call.require_permissions_for_upload(permissions).await?;
             }
-            // The body decides which permissions are needed. A sender that can have none of them
-            // fails in any case, so its body is not read.
-            Demand::FromBody => call.require_some_deletion()?,
-            Demand::Nothing => {}
+            // The body decides which permissions are needed. If the bucket admits only its owner's
+            // account, an unsigned request fails in any case, so its body is not read.
+            Demand::FromBody if call.is_anonymous_in_private_bucket() => {
+                return Err(Code::AccessDenied.into());
+            }
+            Demand::FromBody | Demand::Nothing => {}
         }
         let answer = operations::carry_out(&call, body).await;
         let answer = match answer {

@@ -124,26 +124,6 @@ impl<'a> Sender<'a> {
         ruling == Ruling::Allowed && !self.is_restricted(rules)
     }
 
-    /// Returns false if no policy and no ACL can allow one of these actions on any object of the
-    /// bucket. True does not mean that one is allowed: conditions, resources and Deny statements
-    /// are not looked at, so this needs no object and no key.
-    pub fn could_be_allowed(&self, actions: &[&str], rules: &BucketRules) -> bool {
-        let could = |policy: &Policy| actions.iter().any(|action| policy.could_allow(action));
-        // A grant of WRITE in the ACL of the bucket allows deletions.
-        if rules.acls_enabled() || rules.policy.as_ref().is_some_and(could) {
-            return true;
-        }
-        // Without an Allow of the bucket, only its own account can have the permission.
-        let Some(identity) = &self.identity else { return false };
-        if rules.settings.owner != identity.account {
-            return false;
-        }
-        let is_root = matches!(self.principal, Principal::User { is_root: true, .. });
-        let session = identity.session.as_ref().and_then(|session| session.policy.as_deref());
-        let by_session = session.is_none_or(could);
-        by_session && (is_root || identity.policies.iter().any(|policy| could(policy)))
-    }
-
     /// Returns the combined decision of all policies and ACLs about a permission. The public access
     /// block of the bucket is not part of it.
     pub fn ruling(

@@ -27,10 +27,6 @@ use crate::translate::{
 /// GiB.
 const COPY_BYTES_MAX: u64 = 5 * 1024 * 1024 * 1024;
 
-/// The number of times that a copy tries to reference the blocks of a source that other clients
-/// replace.
-const REFERENCE_TRIES_MAX: u32 = 3;
-
 /// Fails with `AccessDenied` if the source has tags and the client must not copy them to the new
 /// key. The check needs the source, because a source without tags needs no permission.
 async fn check_tags(call: &Call<'_>, from: &CopySource, object: &Object) -> Result<(), Fault> {
@@ -86,11 +82,11 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     let owner = call.owner(request.acl.as_ref())?;
     let acl = acl::for_new_object(call, request.acl.as_ref(), &owner)?;
     let lock = locks::for_new_object(call)?;
-    let (mut backoff, mut refusals) = (Backoff::default(), 0);
+    let mut backoff = Backoff::default();
     let (object, mode, published) = loop {
         // If the source changes before the commit, the commit fails with `SourceChanged`, and the
         // loop checks its conditions and permissions again.
-        let mut object = source_after(call, &request.source, refusals).await?;
+        let mut object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
         encryption::unlock(call, &mut object, request.source_key.as_deref())?;
@@ -126,7 +122,7 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
         let copy = call.volume.copy(&object, bucket, key, copy_changes, condition, &owner);
         match Box::pin(copy).await {
             Ok(published) => break (object, mode, published),
-            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => refusals += 1,
+            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
             Err(error) => return Err(super::publish::refusal(error, &request.condition)),
         }
     };
@@ -143,14 +139,6 @@ pub(super) async fn object(call: &Call<'_>) -> Result<S3Response, Fault> {
     describe_source(&mut response, &object);
     lifecycle::describe_current(call, &mut response).await?;
     Ok(response)
-}
-
-/// Returns the source of a copy that was refused `refusals` times because its source had changed.
-/// After [`REFERENCE_TRIES_MAX`] times the copy gets the bytes of the source as it was found, so that
-/// writers of the source cannot keep it from ending.
-async fn source_after(call: &Call<'_>, named: &CopySource, refusals: u32) -> Result<Object, Fault> {
-    let object = source(call, named).await?;
-    Ok(if refusals >= REFERENCE_TRIES_MAX { object.as_found() } else { object })
 }
 
 /// Adds the version id of the source.
@@ -171,9 +159,9 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
     let upload = call.volume.upload(bucket, key, id).await.map_err(translate::fault)?;
     let mode = encryption::of_part(call, request.encryption.as_ref(), upload.encryption.as_ref())?;
     let upload_algorithm = upload.checksum.map(|(algorithm, _)| checksum_algorithm(algorithm));
-    let (mut backoff, mut refusals) = (Backoff::default(), 0);
+    let mut backoff = Backoff::default();
     let (object, part) = loop {
-        let mut object = source_after(call, &request.source, refusals).await?;
+        let mut object = source(call, &request.source).await?;
         let (tag, changed) = (etag(object.tag()), time(object.changed()));
         request.source_conditions.check(&ConditionNames::COPY_SOURCE, &tag, changed)?;
         encryption::unlock(call, &mut object, request.source_key.as_deref())?;
@@ -194,7 +182,7 @@ pub(super) async fn part(call: &Call<'_>) -> Result<S3Response, Fault> {
         };
         match call.volume.copy_part(bucket, key, id, number, &mode, &object, range, sum).await {
             Ok(part) => break (object, part.part),
-            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => refusals += 1,
+            Err(VolumeError::Fs(FsError::SourceChanged)) if backoff.pause().await => {}
             Err(error) => return Err(translate::fault(error)),
         }
     };

@@ -239,43 +239,6 @@ async fn an_overwritten_source_is_noticed() {
     }
 }
 
-#[tokio::test]
-async fn a_copy_of_an_object_as_it_was_found_succeeds_after_its_replacement() {
-    for length in [100, 5 * BLOCK_BYTES as usize] {
-        let volume = volume().await;
-        let content = bytes(length, 4);
-        put(&volume, "from", &content).await.unwrap();
-        let (id, by) = (begin(&volume, "upload").await, owner());
-        for to in ["from", "to"] {
-            let source = volume.stat("bkt", b"from").await.unwrap();
-            put(&volume, "from", &bytes(length, 5)).await.unwrap();
-            let changed = volume.copy(
-                &source,
-                "bkt",
-                to.as_bytes(),
-                CopyChanges::default(),
-                WriteCondition::None,
-                &by,
-            );
-            assert!(is_source_changed(&changed.await.map(|_| ())), "{length} to {to}");
-            let source = source.as_found();
-            let copy = volume.copy(
-                &source,
-                "bkt",
-                to.as_bytes(),
-                CopyChanges::default(),
-                WriteCondition::None,
-                &by,
-            );
-            copy.await.unwrap();
-            assert_eq!(get(&volume, to).await, content, "{length} to {to}");
-            let (plain, range) = (ObjectMode::default(), 0..source.size());
-            volume.copy_part("bkt", b"upload", id, 1, &plain, &source, range, None).await.unwrap();
-            put(&volume, "from", &content).await.unwrap();
-        }
-    }
-}
-
 fn is_source_changed(copied: &Result<(), VolumeError>) -> bool {
     matches!(copied, Err(VolumeError::Fs(FsError::SourceChanged)))
 }

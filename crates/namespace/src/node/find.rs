@@ -119,12 +119,13 @@ impl Planner for FindUnlinked {
         let orphan = view.record(&key::orphan(self.ino));
         let superseded = key::superseded(self.ino);
         let versions = view.record(&superseded);
-        let (known, orphan, versions) = (known?, orphan?, versions?);
+        let found = FoundNode::of(view, self.ino, known?);
+        let (orphan, versions, found) = (orphan?, versions?, found?);
         let versions = versions.map(|value| decode(&superseded, &value, Superseded::decode));
         let versions = versions.transpose()?;
-        let only_versions = versions.is_some_and(|versions| !is_named(&known.inode, &versions));
+        let only_versions = versions.is_some_and(|versions| !is_named(&found.inode, &versions));
         let is_unlinked = orphan.is_some() || only_versions;
-        Ok(Step::Done((FoundNode::of(view, self.ino, known)?, is_unlinked)))
+        Ok(Step::Done((found, is_unlinked)))
     }
 }
 

@@ -50,8 +50,7 @@ impl Volume {
     /// taken back.
     ///
     /// # Errors
-    /// [`FsError::SourceChanged`] if the source has changed since it was found, and is not taken
-    /// [as it was found](Object::as_found).
+    /// [`FsError::SourceChanged`] if the source has changed since it was found.
     pub async fn copy(
         self: &Arc<Self>,
         source: &Object,
@@ -147,8 +146,7 @@ impl Volume {
         source: &Object,
         mode: &ObjectMode,
     ) -> Result<Option<StagedContent>, VolumeError> {
-        let may_share = !source.as_found
-            && mode.may_share(source.file.encryption.as_ref(), source.key.as_ref());
+        let may_share = mode.may_share(source.file.encryption.as_ref(), source.key.as_ref());
         // A staged inline body moves to a block soon, so its bytes are copied instead of shared.
         // The placement policy decides as for any other body if it is staged inline again.
         if may_share && !source.file.content.is_staged_inline() {
@@ -176,12 +174,8 @@ fn tag_of_copy(source: &Object, mode: &ObjectMode) -> Result<Tag, VolumeError> {
 
 /// Returns the assumptions that the source's key still leads to the source, and that its inode is
 /// unchanged. Both are needed: a replacement or removal changes the name and leaves the inode to
-/// the reaper; a change of tags, or moved bytes, changes only the inode. Returns none if the source is
-/// taken [as it was found](Object::as_found).
+/// the reaper; a change of tags, or moved bytes, changes only the inode.
 pub(super) fn unchanged(source: &Object) -> Vec<Assumption> {
-    if source.as_found {
-        return Vec::new();
-    }
     let inode = (key::inode(source.ino), source.record.clone());
     let records = source.dentries.iter().cloned().chain([inode]);
     let assume = |(key, value)| Assumption { key, value, otherwise: FsError::SourceChanged };

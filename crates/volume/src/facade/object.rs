@@ -53,8 +53,6 @@ pub struct Object {
     /// Pins the epoch at which the object was found, or a hold, which is a record that keeps the
     /// blocks of this file. So the blocks are not deleted.
     pin: Arc<ReadPin>,
-    /// True if copies write the bytes anew: see [`Object::as_found`].
-    pub(super) as_found: bool,
 }
 
 impl Object {
@@ -72,16 +70,6 @@ impl Object {
         let mode = ObjectMode::opened(self.file.encryption.as_ref(), customer)?;
         self.key = mode.key().cloned();
         Ok(())
-    }
-
-    /// Makes copies of this object write the bytes that were found, instead of references to its
-    /// blocks. Such a copy succeeds also if the object was replaced in the meantime. For example,
-    /// ten clients write a key without a pause, and another one copies its object: a copy by
-    /// reference fails with `SourceChanged` again and again.
-    #[must_use]
-    pub fn as_found(mut self) -> Object {
-        self.as_found = true;
-        self
     }
 
     /// Returns the object key of an object that was unlocked with a key of the client; else `None`.
@@ -190,18 +178,7 @@ impl Volume {
             self.session.run(&Lookup { path: &path, version }).await?;
         let file = Arc::new(s3_file_of(&inode));
         let pin = ReadPin::new(ino, HoldScope::Versions, reading);
-        Ok(Object {
-            bucket,
-            ino,
-            inode,
-            record,
-            version,
-            dentries,
-            file,
-            key: None,
-            pin,
-            as_found: false,
-        })
+        Ok(Object { bucket, ino, inode, record, version, dentries, file, key: None, pin })
     }
 
     /// Returns the bytes of an object in `range`, cut to its size, verified and in order. The

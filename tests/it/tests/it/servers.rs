@@ -463,7 +463,7 @@ impl Minio {
         let mut keys = self.client().keys(BLOCK_BUCKET, "", 1000);
         // The gateway writes the first ones to test the bucket, and the last one holds the id of
         // the volume. Both stay.
-        keys.retain(|key| !key.starts_with("volume/probe") && key != "volume/volume");
+        keys.retain(|key| !key.starts_with("volume/ashlarprobe") && key != "volume/volume");
         keys
     }
 

@@ -99,21 +99,20 @@ impl World {
         }
     }
 
+    /// Returns the lock that a new object gets: the requested one, with the default of the bucket.
     fn lock(&mut self, bucket: usize) -> ObjectLock {
         if bucket != HELD {
             return ObjectLock::default();
         }
-        match self.dice.below(4) {
+        let requested = match self.dice.below(3) {
             0 => ObjectLock::default(),
             1 => ObjectLock { retention: Some(self.retention()), legal_hold: None },
-            2 => ObjectLock { retention: None, legal_hold: Some(true) },
-            // As a gateway does if the request has no lock headers.
-            _ => {
-                let default = self.model.buckets[bucket].default;
-                let retention = default.map(|default| default.beginning(self.model.now));
-                ObjectLock { retention, legal_hold: None }
-            }
-        }
+            _ => ObjectLock { retention: None, legal_hold: Some(true) },
+        };
+        // The commit gives an object without a requested retention that of the bucket.
+        let default = self.model.buckets[bucket].default;
+        let retention = default.map(|default| default.beginning(self.model.now));
+        ObjectLock { retention: requested.retention.or(retention), ..requested }
     }
 
     fn retention(&mut self) -> RetainUntil {
