@@ -66,15 +66,11 @@ use crate::store::{
 };
 use crate::{
     BlockError, BlockErrorKind, BlockPage, BlockRef, BlockStore, ByteSource, MARK_BYTES_MAX,
-    SealedBlock, Stored, place,
+    MARK_NAME, SealedBlock, Stored, place,
 };
 
 /// Keys on one page of a listing; S3 returns no more.
 const PAGE_KEYS: i32 = 1_000;
-
-/// The name of the object that contains the mark: the name of the volume that owns the blocks. No
-/// session has a name like this.
-const MARK: &str = "volume";
 
 /// Blocks as objects of an S3 bucket.
 pub struct BucketBlocks {
@@ -549,7 +545,7 @@ impl BlockStore for BucketBlocks {
     async fn mark(&self) -> Result<Option<Bytes>, BlockError> {
         // One byte more than permitted, to detect a mark that is too long.
         let range = 0..MARK_BYTES_MAX as u64 + 1;
-        let found = self.get_object(MARK, range, Doing::Other(READING_MARK)).await?;
+        let found = self.get_object(MARK_NAME, range, Doing::Other(READING_MARK)).await?;
         found.map(check_found_mark).transpose()
     }
 
@@ -562,7 +558,7 @@ impl BlockStore for BucketBlocks {
         let conditional = self.supports_conditional_put();
         match self
             .put_object(
-                MARK,
+                MARK_NAME,
                 Pieces::from_iter([mark.clone()]),
                 conditional,
                 Doing::Other(SETTING_MARK),
@@ -586,7 +582,7 @@ impl BlockStore for BucketBlocks {
             return Ok(());
         }
         let doing = Doing::Other(REMOVING_MARK);
-        let asking = pin!(self.objects.delete(MARK));
+        let asking = pin!(self.objects.delete(MARK_NAME));
         match self.ask(self.answer_timeout, doing, asking).await? {
             ObjectReply::Done(()) | ObjectReply::Absent => Ok(()),
             answer => Err(self.unexpected_reply(doing, &answer)),

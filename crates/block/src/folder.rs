@@ -26,7 +26,7 @@ use record::{BlockId, Nonce};
 
 use self::files::Files;
 use crate::store::{READING_MARK, REMOVING_MARK, SETTING_MARK, check_encrypted, check_mark};
-use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, SealedBlock, Stored};
+use crate::{BlockError, BlockErrorKind, BlockPage, BlockStore, MARK_NAME, SealedBlock, Stored};
 
 /// Blocks as files in a local folder on a file system with hard links.
 #[derive(Clone)]
@@ -59,8 +59,7 @@ impl FolderBlocks {
     /// Returns true if a folder of blocks may contain this name: a session's, or one that the store
     /// itself uses.
     pub fn is_valid_name(name: &str) -> bool {
-        [files::TEMPORARY, files::MARK, files::PROBE].contains(&name)
-            || name.parse::<Nonce>().is_ok()
+        [files::TEMPORARY, MARK_NAME, files::PROBE].contains(&name) || name.parse::<Nonce>().is_ok()
     }
 
     /// The path of the folder.

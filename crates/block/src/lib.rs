@@ -55,7 +55,7 @@ pub use record::{BlockId, Nonce};
 pub use retrying::{RetryLimits, Retrying};
 pub use sealed::{BlockRef, SealedBlock, SealedRange, Sealer, SubBlock, VerifiedSubBlock};
 pub use secret::Encrypting;
-pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, Stored, get_with_recovery};
+pub use store::{BlockPage, BlockStore, MARK_BYTES_MAX, MARK_NAME, Stored, get_with_recovery};
 
 /// Content bytes of a sub-block, the unit of verification. The last sub-block of a block may be
 /// shorter.

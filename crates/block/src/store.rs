@@ -17,6 +17,10 @@ use crate::{BlockError, BlockErrorKind, BlockRef, SealedBlock};
 /// The most bytes of a mark, the object beside the blocks that names their owner.
 pub const MARK_BYTES_MAX: usize = 4_096;
 
+/// The name of the file or object that contains the mark, beside the sessions of the blocks. No
+/// session has a name like this.
+pub const MARK_NAME: &str = "volume";
+
 /// A store of sealed blocks under their ids.
 ///
 /// - **Atomic.** At every instant and after every crash, a block exists with all its bytes or not

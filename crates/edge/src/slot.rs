@@ -80,12 +80,12 @@ pub(super) struct RequestSlot {
     id: u64,
     slots: Arc<RequestSlots>,
     host: HostRequests,
-    account: Mutex<Account>,
+    occupancy: Mutex<Occupancy>,
 }
 
 /// The state of a slot and the waits of its request.
 #[derive(Debug)]
-struct Account {
+struct Occupancy {
     state: SlotState,
     /// The sum of the finished waits for the client since its last progress.
     waited: Duration,
@@ -145,7 +145,7 @@ impl RequestSlots {
             id: self.ids.fetch_add(1, Ordering::Relaxed),
             slots: Arc::clone(self),
             host,
-            account: Mutex::new(Account {
+            occupancy: Mutex::new(Occupancy {
                 state: SlotState::Held { _permits: permits, client_since: None },
                 waited: Duration::ZERO,
                 bytes: 0,
@@ -198,11 +198,11 @@ impl RequestSlot {
     /// time already and other requests wait for slots, the slot is free at once.
     pub(super) fn wait_for_client(self: &Arc<RequestSlot>) {
         {
-            let mut account = lock(&self.account);
-            let is_wanted = account.waited >= CLIENT_WAIT_MAX && self.is_wanted();
-            match &mut account.state {
+            let mut occupancy = lock(&self.occupancy);
+            let is_wanted = occupancy.waited >= CLIENT_WAIT_MAX && self.is_wanted();
+            match &mut occupancy.state {
                 SlotState::Held { .. } if is_wanted => {
-                    account.state = SlotState::Reclaimed;
+                    occupancy.state = SlotState::Reclaimed;
                     return;
                 }
                 SlotState::Held { client_since, .. } if client_since.is_none() => {
@@ -226,16 +226,16 @@ impl RequestSlot {
     /// Counts bytes that the client has sent or read. After [`PROGRESS_BYTES`] the request may wait
     /// for its client again.
     pub(super) fn count_progress(&self, bytes: u64) {
-        let mut account = lock(&self.account);
-        account.bytes += bytes;
-        if account.bytes >= PROGRESS_BYTES {
-            (account.bytes, account.waited) = (0, Duration::ZERO);
+        let mut occupancy = lock(&self.occupancy);
+        occupancy.bytes += bytes;
+        if occupancy.bytes >= PROGRESS_BYTES {
+            (occupancy.bytes, occupancy.waited) = (0, Duration::ZERO);
         }
     }
 
     /// Releases the slot for the rest of the request, which continues without a slot.
     pub(super) fn release(&self) {
-        lock(&self.account).state = SlotState::Released;
+        lock(&self.occupancy).state = SlotState::Released;
     }
 
     /// Waits for `wait`, and gives the slot up meanwhile unless `wait` is ready at once. Then waits
@@ -246,10 +246,10 @@ impl RequestSlot {
             return Ok(output);
         }
         let needs_slot = {
-            let mut account = lock(&self.account);
-            match &account.state {
+            let mut occupancy = lock(&self.occupancy);
+            match &occupancy.state {
                 SlotState::Held { .. } | SlotState::Reclaimed => {
-                    account.state = SlotState::GivenUp;
+                    occupancy.state = SlotState::GivenUp;
                     true
                 }
                 // A response may be on its way, or an outer wait takes the slot again.
@@ -266,23 +266,23 @@ impl RequestSlot {
     /// Takes this slot from its request, so that its permits become free, if the request waits for
     /// its client at the time `now` and its waits have reached `CLIENT_WAIT_MAX`.
     fn reclaim(&self, now: Instant) {
-        let mut account = lock(&self.account);
-        if let SlotState::Held { client_since: Some(since), .. } = account.state
-            && account.waited + now.saturating_duration_since(since) >= CLIENT_WAIT_MAX
+        let mut occupancy = lock(&self.occupancy);
+        if let SlotState::Held { client_since: Some(since), .. } = occupancy.state
+            && occupancy.waited + now.saturating_duration_since(since) >= CLIENT_WAIT_MAX
         {
-            account.waited = CLIENT_WAIT_MAX;
-            account.state = SlotState::Reclaimed;
+            occupancy.waited = CLIENT_WAIT_MAX;
+            occupancy.state = SlotState::Reclaimed;
         }
     }
 
     /// Records that the client has continued. Returns false if the slot was reclaimed, so that the
     /// request must wait for one.
     fn client_continued(&self) -> bool {
-        let mut account = lock(&self.account);
-        match &mut account.state {
+        let mut occupancy = lock(&self.occupancy);
+        match &mut occupancy.state {
             SlotState::Held { client_since, .. } => {
                 let waited = client_since.take().map(|since| since.elapsed());
-                account.waited += waited.unwrap_or_default();
+                occupancy.waited += waited.unwrap_or_default();
             }
             SlotState::Reclaimed => return false,
             SlotState::GivenUp | SlotState::Released => {}
@@ -295,10 +295,10 @@ impl RequestSlot {
     async fn reacquire(self: Arc<RequestSlot>) -> Result<(), NoSlot> {
         let until = WaitLimit::Until(Instant::now() + RESUME_WAIT);
         let permits = self.slots.permits(&self.host, until).await?;
-        let mut account = lock(&self.account);
-        match account.state {
+        let mut occupancy = lock(&self.occupancy);
+        match occupancy.state {
             SlotState::Reclaimed | SlotState::GivenUp => {
-                account.state = SlotState::Held { _permits: permits, client_since: None };
+                occupancy.state = SlotState::Held { _permits: permits, client_since: None };
             }
             // If the request has released its slot during the wait, the new permits are dropped.
             SlotState::Held { .. } | SlotState::Released => {}

@@ -56,21 +56,9 @@ impl FileState {
     /// of the file as it is now. While a log is replayed, that can be another end than the one in
     /// the log, because another client has appended.
     pub(crate) fn written_range(&self, change: &FileChange<'_>) -> Option<Range<u64>> {
-        match *change {
-            FileChange::Write { position, bytes, appends, .. } => {
-                let start = if appends { self.size } else { position };
-                Some(start..start.checked_add(bytes.len() as u64)?)
-            }
-            FileChange::Resize { .. }
-            | FileChange::Extend { .. }
-            | FileChange::Set { .. }
-            | FileChange::Unlinked
-            | FileChange::Name { .. }
-            | FileChange::Record { .. }
-            | FileChange::Created { .. }
-            | FileChange::NameInUse { .. }
-            | FileChange::Executed => None,
-        }
+        let FileChange::Write { position, bytes, appends, .. } = *change else { return None };
+        let start = if appends { self.size } else { position };
+        Some(start..start.checked_add(bytes.len() as u64)?)
     }
 
     /// Sets the file size to `size` bytes, as `ftruncate` does. Growing leaves a hole.

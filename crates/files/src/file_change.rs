@@ -181,54 +181,20 @@ impl<'a> FileChange<'a> {
 
     /// Returns the copy of the file's record, if the entry has one.
     pub(crate) fn record(&self) -> Option<&'a [u8]> {
-        match *self {
-            FileChange::Record { record } => Some(record),
-            FileChange::Write { .. }
-            | FileChange::Resize { .. }
-            | FileChange::Extend { .. }
-            | FileChange::Set { .. }
-            | FileChange::Unlinked
-            | FileChange::Name { .. }
-            | FileChange::Created { .. }
-            | FileChange::NameInUse { .. }
-            | FileChange::Executed => None,
-        }
+        let FileChange::Record { record } = *self else { return None };
+        Some(record)
     }
 
     /// Returns the name of the file, if the entry has one.
     pub(crate) fn name(&self) -> Option<NodeName> {
-        match *self {
-            FileChange::Name { directory, name } => {
-                Some(NodeName { directory, name: name.to_vec() })
-            }
-            FileChange::Write { .. }
-            | FileChange::Resize { .. }
-            | FileChange::Extend { .. }
-            | FileChange::Set { .. }
-            | FileChange::Unlinked
-            | FileChange::Record { .. }
-            | FileChange::Created { .. }
-            | FileChange::NameInUse { .. }
-            | FileChange::Executed => None,
-        }
+        let FileChange::Name { directory, name } = *self else { return None };
+        Some(NodeName { directory, name: name.to_vec() })
     }
 
     /// Returns the name that the entry has for a request in progress, if it has one.
     pub(crate) fn name_in_use(&self) -> Option<NodeName> {
-        match *self {
-            FileChange::NameInUse { directory, name } => {
-                Some(NodeName { directory, name: name.to_vec() })
-            }
-            FileChange::Write { .. }
-            | FileChange::Resize { .. }
-            | FileChange::Extend { .. }
-            | FileChange::Set { .. }
-            | FileChange::Unlinked
-            | FileChange::Name { .. }
-            | FileChange::Record { .. }
-            | FileChange::Created { .. }
-            | FileChange::Executed => None,
-        }
+        let FileChange::NameInUse { directory, name } = *self else { return None };
+        Some(NodeName { directory, name: name.to_vec() })
     }
 
     /// Returns what the entry proves about the existence of a new file: `Some(Some(_))` with the

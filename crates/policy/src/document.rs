@@ -339,9 +339,11 @@ impl Reader<'_> {
         // All operators are parsed before the first key, because S3 reports an unknown operator
         // first.
         let operators = operators.into_iter().map(known).collect::<Result<Vec<_>, _>>()?;
-        // The actions are compared with the patterns once, not for each key.
-        let covered: Vec<String> =
-            known_actions().filter(|action| covered.covers(action)).collect();
+        // The actions are compared with the patterns once, not for each key, and only in a new policy.
+        let covered: Vec<String> = match self.vocabulary {
+            Vocabulary::Any => Vec::new(),
+            Vocabulary::Known => known_actions().filter(|action| covered.covers(action)).collect(),
+        };
         let mut conditions = Vec::new();
         for (operator, keys) in operators {
             let Node::Members(keys) = keys else {

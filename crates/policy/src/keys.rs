@@ -27,7 +27,8 @@ enum Scope {
     Tags,
     /// The key applies to the actions on objects.
     Objects,
-    /// The key applies to the actions that set the owner of a bucket's objects.
+    /// The key applies to the actions by which `CreateBucket` sets the region of a bucket and the
+    /// owner of its objects.
     Ownership,
     /// The key applies to the writes that may depend on the absence of an object. A deletion may
     /// not.

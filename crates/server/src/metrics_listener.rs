@@ -161,10 +161,8 @@ pub(crate) async fn serve(
         {
             oldest.cancel();
         }
-        let ended = stop.child_token();
-        open.push_back(ended.clone());
-        let stop = ended;
-        let (pages, hosts) = (pages.clone(), hosts.clone());
+        let (pages, hosts, stop) = (pages.clone(), hosts.clone(), stop.child_token());
+        open.push_back(stop.clone());
         tasks.spawn(async move {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())

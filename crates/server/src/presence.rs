@@ -8,15 +8,12 @@ use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use block::MARK_NAME;
 use problem::Problem;
 
 /// The tables of the mount points that should exist, and of those that do.
 const FSTAB: &str = "/etc/fstab";
 const MOUNTED: &str = "/proc/self/mountinfo";
-
-/// The name of the mark of a block folder, and the start of its content.
-const MARK: &str = "volume";
-const MARK_START: &[u8] = b"ashlar volume ";
 
 /// Returns true if a file or folder exists. Fails with the cause if that cannot be found out: for
 /// example, if this user may not enter the folder above it.
@@ -82,7 +79,7 @@ fn folder_of(line: &str, field: usize) -> Option<PathBuf> {
 pub(crate) fn blocks_above(path: &Path) -> Option<PathBuf> {
     let path = complete(path)?;
     let is_mark = |folder: &&Path| {
-        fs::read(folder.join(MARK)).is_ok_and(|content| content.starts_with(MARK_START))
+        fs::read(folder.join(MARK_NAME)).is_ok_and(|content| volume::is_mark(&content))
     };
     path.ancestors().find(is_mark).map(Path::to_owned)
 }

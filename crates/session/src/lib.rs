@@ -76,8 +76,8 @@ pub use session::Session;
 pub use short::ShortSession;
 pub use slots::SLOTS_MAX;
 pub use state::{
-    ObservedSession, check_block_owner, check_volume_format, counter, entries, other_sessions,
-    session_in_key, value,
+    ObservedSession, check_block_owner, check_volume_format, counter, entries, is_mark,
+    other_sessions, session_in_key, value,
 };
 pub use throttle::{PAUSE_FACTOR, PAUSE_MAX, Priority, Throttle, ThrottledStep};
 pub use times::{

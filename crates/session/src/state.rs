@@ -37,6 +37,7 @@ use tracing::error;
 
 pub use heartbeat::other_sessions;
 pub(crate) use heartbeat::{Heartbeat, end, end_at_once};
+pub use mark::is_mark;
 pub use observe::{ObservedSession, nonce as session_in_key};
 pub(crate) use observe::{SESSIONS_MAX, fence};
 pub(crate) use resume::{Resumed, note_facts, note_session, resume};

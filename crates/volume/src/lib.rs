@@ -53,7 +53,7 @@ pub use session::{
     Acknowledge, Backoff, COMMIT_DEADLINE, CONTENTION_DEADLINE, CacheValidity, Coherence,
     LockNotices, LockWatch, NodeChanges, NodeWatch, PUSHED_CACHE_DURATION,
     RECORD_CACHE_BYTES_DEFAULT, ReaderGuard, RoundTrips, SESSION_SILENCE, SessionOptions,
-    VolumeError, count_round_trips,
+    VolumeError, count_round_trips, is_mark,
 };
 pub use volume::{CHECK_DEADLINE, Health, StoreState, Volume};
 

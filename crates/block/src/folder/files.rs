@@ -17,7 +17,7 @@ use record::{BlockId, Nonce};
 
 use super::private;
 use crate::store::{READING_MARK, REMOVING_MARK, SETTING_MARK, check_found_mark, compare_marks};
-use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, place};
+use crate::{BlockError, BlockErrorKind, BlockPage, MARK_BYTES_MAX, MARK_NAME, place};
 
 /// The folder of temporary files. No session has a name like this.
 pub(super) const TEMPORARY: &str = "tmp";
@@ -25,10 +25,6 @@ pub(super) const TEMPORARY: &str = "tmp";
 /// The folder that a probe creates and removes. No session has a name like this, and no other program
 /// has such a folder.
 pub(super) const PROBE: &str = ".ashlar-probe";
-
-/// The name of the file that contains the mark: the name of the volume that owns the blocks. No
-/// session has a name like this.
-pub(super) const MARK: &str = "volume";
 
 /// The most times that a put starts again because a delete removed its folder or an opening process
 /// removed its file.
@@ -75,7 +71,7 @@ impl Files {
     /// session's folder, so its mode is enough.
     fn restrict_to_owner(&self) -> Result<(), BlockError> {
         let sessions = self.sessions()?.into_iter().map(|session| self.session(session));
-        let own = [self.root.join(TEMPORARY), self.root.join(MARK)];
+        let own = [self.root.join(TEMPORARY), self.root.join(MARK_NAME)];
         private::restrict_to_owner(&self.root, own.into_iter().chain(sessions));
         Ok(())
     }
@@ -298,7 +294,7 @@ impl Files {
     }
 
     pub(super) fn mark(&self) -> Result<Option<Bytes>, BlockError> {
-        let file = match File::open(self.root.join(MARK)) {
+        let file = match File::open(self.root.join(MARK_NAME)) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.check_present(READING_MARK)?;
@@ -335,7 +331,7 @@ impl Files {
         if self.mark()?.is_none_or(|standing| standing != mark) {
             return Ok(());
         }
-        let removed = ignore_not_found(fs::remove_file(self.root.join(MARK)));
+        let removed = ignore_not_found(fs::remove_file(self.root.join(MARK_NAME)));
         let durable = removed.and_then(|()| sync_folder(&self.root));
         durable.map_err(|error| self.failed(REMOVING_MARK, error))
     }
@@ -344,7 +340,7 @@ impl Files {
     /// with `NotFound` if the folder or the temporary file was removed meanwhile.
     fn try_set_mark(&self, mark: &[u8]) -> io::Result<()> {
         let temporary = self.write_temporary(mark)?;
-        let linked = fs::hard_link(&temporary, self.root.join(MARK));
+        let linked = fs::hard_link(&temporary, self.root.join(MARK_NAME));
         // A temporary file that cannot be removed now is removed when the folder is opened next.
         let _ = fs::remove_file(&temporary);
         ignore_exists(linked)?;

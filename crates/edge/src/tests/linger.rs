@@ -57,15 +57,27 @@ async fn a_client_that_still_sends_gets_an_early_response_over_tls() {
     assert!(answer.to_ascii_lowercase().contains("\r\nconnection: close\r\n"), "{answer}");
 }
 
-#[tokio::test]
-async fn a_connection_lingers_only_while_bytes_arrive() {
+/// Sends a byte to a refused connection again and again, with this pause, until the gateway closes it.
+/// Fails if that takes longer than `limit`.
+async fn drip(pause: Duration, limit: Duration) {
     let harness = Harness::start(Options::default()).await;
     let mut connection = refused(&harness).await;
     let began = Instant::now();
     while connection.try_send(b"x").await.is_ok() {
-        assert!(began.elapsed() < Duration::from_mins(1), "still open");
-        tokio::time::sleep(Duration::from_millis(2_200)).await;
+        assert!(began.elapsed() < limit, "still open");
+        tokio::time::sleep(pause).await;
     }
+}
+
+#[tokio::test]
+async fn a_connection_lingers_only_while_bytes_arrive() {
+    drip(Duration::from_millis(2_200), Duration::from_mins(1)).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_receives_single_bytes_lingers_briefly() {
+    // The limit of all is 10 s, which single bytes must not reach.
+    drip(Duration::from_millis(100), Duration::from_secs(8)).await;
 }
 
 #[tokio::test]
@@ -80,17 +92,5 @@ async fn a_connection_whose_body_was_read_does_not_linger() {
     while !harness.metrics.text().expect("text").contains("ashlar_s3_connections 0") {
         assert!(began.elapsed() < Duration::from_secs(1), "{metrics}");
         tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-#[tokio::test]
-async fn a_connection_that_receives_single_bytes_lingers_briefly() {
-    let harness = Harness::start(Options::default()).await;
-    let mut connection = refused(&harness).await;
-    let began = Instant::now();
-    while connection.try_send(b"x").await.is_ok() {
-        // The limit of all is 10 s, which single bytes must not reach.
-        assert!(began.elapsed() < Duration::from_secs(8), "still open");
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -7,6 +7,18 @@ use volume::{AttributeChange, SetTime};
 use super::takeover::Kept;
 use super::{WRITES, bytes};
 
+impl Kept {
+    /// Puts the object `o` with the content `object`, opens it and writes `O` to its beginning, which
+    /// stays dirty. Returns its inode number and the handle.
+    pub(super) async fn edited_object(&mut self) -> (Ino, HandleId) {
+        self.bench.put("o", b"object").await;
+        let ino = self.bench.files.look_up(self.bench.bucket, b"o").await.unwrap().ino;
+        let handle = self.asked().open(ino, WRITES).await.unwrap().handle;
+        self.asked().write(handle, 0, b"O", false, false).await.unwrap();
+        (ino, handle)
+    }
+}
+
 /// A change of an open file.
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -109,10 +121,7 @@ async fn deleted_file_can_be_written_after_its_replay() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
     // The record of a small object is deleted with its name.
-    kept.bench.put("o", b"object").await;
-    let ino = kept.bench.files.look_up(bucket, b"o").await.unwrap().ino;
-    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
-    kept.asked().write(handle, 0, b"O", false, false).await.unwrap();
+    let (ino, handle) = kept.edited_object().await;
     kept.asked().unlink(bucket, b"o").await.unwrap();
     kept = kept.killed().await;
     assert_eq!(kept.asked().write(handle, 6, b"s", false, false).await, Ok(1));

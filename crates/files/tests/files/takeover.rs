@@ -225,10 +225,7 @@ async fn unlinked_open_file_survives_a_takeover() {
 async fn takeover_flushes_an_object_under_its_present_name() {
     let mut kept = Kept::new().await;
     let bucket = kept.bench.bucket;
-    kept.bench.put("o", b"object").await;
-    let ino = kept.bench.files.look_up(bucket, b"o").await.unwrap().ino;
-    let handle = kept.asked().open(ino, WRITES).await.unwrap().handle;
-    kept.asked().write(handle, 0, b"O", false, false).await.unwrap();
+    let (_, handle) = kept.edited_object().await;
     let (from, to) = ((bucket, &b"o"[..]), (bucket, &b"p"[..]));
     kept.asked().rename(from, to, RenameMode::Replace).await.unwrap();
     kept.bench.put("later", b"object").await;

@@ -43,6 +43,20 @@ async fn change(files: &Files, handle: HandleId, size: usize) -> Vec<u8> {
     files.read(handle, 0, size as u64).await.unwrap().concat()
 }
 
+/// Takes the key `k` from its object: by a removal or a rename on the mount, or by S3.
+async fn supersede(bench: &Bench, how: &str) {
+    match how {
+        "unlink" => bench.files.unlink(bench.bucket, b"k").await.unwrap(),
+        "rename over" => {
+            bench.write("t", b"new").await;
+            let (from, to) = ((bench.bucket, &b"t"[..]), (bench.bucket, &b"k"[..]));
+            bench.files.rename(from, to, RenameMode::Replace).await.unwrap();
+        }
+        "put" => bench.put("k", b"new").await,
+        _ => assert!(bench.delete("k").await),
+    }
+}
+
 #[tokio::test]
 async fn write_through_a_descriptor_keeps_noncurrent_versions() {
     for size in SIZES {
@@ -53,16 +67,7 @@ async fn write_through_a_descriptor_keeps_noncurrent_versions() {
             bench.put("k", &body).await;
             let version = version_of(volume, "k").await;
             let handle = bench.open("k", WRITES).await;
-            match how {
-                "unlink" => files.unlink(bench.bucket, b"k").await.unwrap(),
-                "rename over" => {
-                    bench.write("t", b"new").await;
-                    let (from, to) = ((bench.bucket, &b"t"[..]), (bench.bucket, &b"k"[..]));
-                    files.rename(from, to, RenameMode::Replace).await.unwrap();
-                }
-                "put" => bench.put("k", b"new").await,
-                _ => assert!(bench.delete("k").await),
-            }
+            supersede(&bench, how).await;
             let mut expected = body.clone();
             expected[3..7].copy_from_slice(b"EDIT");
             let read = change(files, handle, size).await;
@@ -247,8 +252,8 @@ async fn writing_continues_on_a_retained_file_that_this_mount_links() {
     bench.check("in the end").await;
 }
 
-/// Protocols of lock files depend on it: the open file has no links as soon as its key is gone, by
-/// whomever, and has them again if the file is restored.
+/// Protocols of lock files depend on it: the open file has no links as soon as its key is gone, on
+/// the mount or by S3, and has them again if the file is restored.
 #[tokio::test]
 async fn open_file_has_no_links_while_it_is_only_a_version() {
     for versioning in [Versioning::Enabled, Versioning::Suspended, Versioning::Trash] {
@@ -261,16 +266,7 @@ async fn open_file_has_no_links_while_it_is_only_a_version() {
             let ino = files.look_up(bench.bucket, b"k").await.unwrap().ino;
             let links = async || files.attributes(ino).await.unwrap().links;
             assert_eq!(links().await, 1);
-            match how {
-                "unlink" => files.unlink(bench.bucket, b"k").await.unwrap(),
-                "rename over" => {
-                    bench.write("t", b"new").await;
-                    let (from, to) = ((bench.bucket, &b"t"[..]), (bench.bucket, &b"k"[..]));
-                    files.rename(from, to, RenameMode::Replace).await.unwrap();
-                }
-                "put" => bench.put("k", b"new").await,
-                _ => assert!(bench.delete("k").await),
-            }
+            supersede(&bench, how).await;
             assert_eq!(links().await, 0, "{versioning:?}, {how}");
             if versioning == Versioning::Trash && ["unlink", "delete"].contains(&how) {
                 let trash = volume.trash("bkt".into(), b"k", None).await.unwrap();

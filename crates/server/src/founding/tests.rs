@@ -53,7 +53,8 @@ fn no_volume_is_created_among_the_blocks_of_another_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let blocks = folder.path().join("blocks");
     fs::create_dir(&blocks).expect("a folder");
-    fs::write(blocks.join("volume"), "ashlar volume 00 format 1\n").expect("a mark");
+    let mark = format!("ashlar volume {0} place {0} format 1\n", "00".repeat(16));
+    fs::write(blocks.join("volume"), mark).expect("a mark");
     for dir in [&blocks, &blocks.join("below")] {
         let said = refused(dir, SERVE).expect("it belongs to the blocks");
         assert!(said.contains("correct --data-dir"), "{said}");

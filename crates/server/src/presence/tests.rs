@@ -39,7 +39,8 @@ fn a_folder_of_blocks_is_known_by_its_mark() {
     let blocks = folder.path().join("blocks");
     fs::create_dir_all(blocks.join("below")).expect("folders");
     assert_eq!(blocks_above(&blocks), None);
-    fs::write(blocks.join(MARK), "ashlar volume 00 format 1\n").expect("written");
+    let mark = format!("ashlar volume {0} place {0} format 1\n", "00".repeat(16));
+    fs::write(blocks.join(MARK_NAME), mark).expect("written");
     let found = fs::canonicalize(&blocks).expect("a folder");
     assert_eq!(blocks_above(&blocks), Some(found.clone()));
     assert_eq!(blocks_above(&blocks.join("below/absent")), Some(found));

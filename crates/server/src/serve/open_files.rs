@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The open files that are left for stores, logs, blocks and the other listeners.
 const OTHER_FILES: u64 = 256;
 
-/// The fewest connections, whatever the limit of open files is.
+/// The minimum of connections, also if the limit of open files is lower.
 const CONNECTIONS_MIN: usize = 16;
 
 /// Raises the soft limit of open files to the hard one. Returns the limit, `None` if there is none.

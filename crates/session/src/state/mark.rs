@@ -22,7 +22,7 @@
 //! start.
 //!
 //! An adoption draws a new id, so the previous location is refused from then on. A copy of a location
-//! with its mark cannot be told apart from the original until one of both is adopted.
+//! with its mark cannot be distinguished from the original until one of both is adopted.
 
 use std::collections::HashSet;
 
@@ -102,6 +102,11 @@ pub(super) async fn read(blocks: &dyn BlockStore) -> Result<Option<BlockOwner>, 
                 .to_owned(),
         )
     })
+}
+
+/// Returns true if these bytes are the mark of a volume in the format that this release knows.
+pub fn is_mark(bytes: &[u8]) -> bool {
+    BlockOwner::parse(bytes).is_some()
 }
 
 /// Fails unless a new volume may use this block location: it must have no blocks and no mark of a

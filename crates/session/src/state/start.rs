@@ -118,7 +118,8 @@ pub(crate) async fn find_volume(
 ///
 /// # Errors
 /// [`VolumeError::Refused`] if the location has the mark of another volume or a mark of an unknown
-/// format, lacks a mark that was set, or is another location of the volume. The errors of reading the two stores.
+/// format, lacks a mark that was set, or is another location of the volume. The errors of reading
+/// the two stores.
 pub async fn check_block_owner(
     store: &dyn MetaStore,
     blocks: &dyn BlockStore,
